@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice
 from nearfar.errors import InputError
+
+if TYPE_CHECKING:
+    from nearfar.relations.matrix import Relation
 
 __all__ = ["Advice", "choose"]
 
@@ -25,7 +29,7 @@ class Rule(NamedTuple):
 
     kind: str
     when: str
-    test: Callable[[dict[str, Any]], bool]
+    test: Callable[[dict[str, int]], object]
     n_components: int  # the {d} of code and command, or as many as the data allow
     code: str
     command: str
@@ -35,7 +39,7 @@ class Rule(NamedTuple):
     figures: tuple[str, ...] = ()  # of the benchmarks, that the texts quote
 
 
-def _always(_facts: dict[str, Any]) -> bool:
+def _always(_facts: dict[str, int]) -> bool:
     return True
 
 
@@ -221,7 +225,7 @@ class Advice:
     """
 
     kind: str
-    facts: dict[str, Any]
+    facts: dict[str, int]
     data: str
     code: str
     command: str
@@ -239,7 +243,7 @@ class Advice:
         return "\n".join(self.lines)
 
 
-def choose(data: Any, *, kind: str | None = None) -> Advice:
+def choose(data: object, *, kind: str | None = None) -> Advice:
     """Say which method and parameters suit data, and why; from their kind and size, without a fit.
 
     Parameters
@@ -294,7 +298,7 @@ def as_markdown() -> str:
     return "\n".join(lines)
 
 
-def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, Any], str]:
+def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
     """Return what kind of data these are, what was counted, and the same in words."""
     from nearfar.embedding.vectors import Embedding
     from nearfar.text import Corpus, EncodedCorpus
@@ -333,7 +337,7 @@ def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, Any], str]:
     )
 
 
-def _is_relation(data: Any) -> bool:
+def _is_relation(data: object) -> bool:
     from scipy.sparse import issparse
 
     from nearfar.relations.edges import is_directed
@@ -343,7 +347,7 @@ def _is_relation(data: Any) -> bool:
     return isinstance(data, Relation) or issparse(data) or planted or is_directed(data) is not None
 
 
-def _counted_relation(data: Any) -> tuple[str, dict[str, Any], str]:
+def _counted_relation(data: object) -> tuple[str, dict[str, int], str]:
     from nearfar.relations.matrix import as_relation
 
     relation = as_relation(getattr(data, "relation", data))
@@ -363,19 +367,19 @@ def _counted_relation(data: Any) -> tuple[str, dict[str, Any], str]:
     return "graph", facts, f"{words} of {n:,} nodes and {of}, {counts['isolates']:,} nodes without an edge"
 
 
-def _all_ones(relation: Any) -> bool:
+def _all_ones(relation: Relation) -> bool:
     """Whether each row has one entry of 1, such as a chain of edges that go one way."""
     return bool(relation.nnz <= relation.shape[0] and relation.nnz == np.count_nonzero(relation.row_sums))
 
 
-def _is_symmetric(relation: Any) -> bool:
+def _is_symmetric(relation: Relation) -> bool:
     if relation.T is relation:
         return True
     matrix = relation.to_scipy()
     return bool(abs(matrix - matrix.T).max() <= 1e-6 * max(float(matrix.max()), 1e-300))
 
 
-def _may_be_distances(matrix: Any) -> bool:
+def _may_be_distances(matrix: NDArray[np.floating]) -> bool:
     if matrix.dtype.kind not in "buif" or np.diagonal(matrix).any():
         return False
     return bool((matrix >= 0).all() and np.allclose(matrix, matrix.T))

@@ -472,7 +472,7 @@ class TestEmbed:
         assert list(tmp_path.iterdir()) == []
 
     def test_an_interrupt(self, run, karate, tmp_path, monkeypatch):
-        def interrupted(self, relation):
+        def interrupted(self, relation, resume):
             raise KeyboardInterrupt
 
         monkeypatch.setattr(nf.EDRep, "fit", interrupted)
@@ -530,7 +530,7 @@ class TestEmbed:
         assert a.equals(c)
 
     def test_too_little_memory(self, fails, karate, tmp_path, monkeypatch):
-        def big(self, relation):
+        def big(self, relation, resume):
             raise MemoryError("Unable to allocate 1 PiB")
 
         monkeypatch.setattr(nf.EDRep, "fit", big)
@@ -541,7 +541,7 @@ class TestEmbed:
 
         fit = nf.EDRep.fit
 
-        def warn(self, relation):
+        def warn(self, relation, resume):
             warnings.warn("something was left out", NearfarWarning, stacklevel=1)
             return fit(self, relation)
 

@@ -10,6 +10,7 @@ import pytest
 import nearfar as nf
 from nearfar.cli import main
 from nearfar.cli import word_models as _cli_senses
+from nearfar.cli.files import load_words
 from nearfar.composition import METHODS
 
 
@@ -70,7 +71,7 @@ def test_a_phrase_on_the_terminal(path, emb, capsys):
 def test_phrases_of_plain_vectors(tmp_path, rng, capsys):
     emb = nf.Embedding(rng.standard_normal((4, 6)), list("abcd"))
     emb.save(tmp_path / "plain.npz")
-    assert type(_cli_senses.load_words(str(tmp_path / "plain.npz"))) is nf.Embedding
+    assert type(load_words(str(tmp_path / "plain.npz"))) is nf.Embedding
     assert main(["words", "compose", str(tmp_path / "plain.npz"), "--verb", "a", "--subject", "b", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["method"], answer["entropy"]) == ("mult", {})
@@ -79,7 +80,7 @@ def test_phrases_of_plain_vectors(tmp_path, rng, capsys):
 
 
 def test_density_matrices_are_judged_as_such(tmp_path, path, capsys):
-    assert type(_cli_senses.load_words(path)) is nf.DensityEmbedding
+    assert type(load_words(path)) is nf.DensityEmbedding
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\t3\nb\tc\t1\nc\td\t2\n")
     assert main(["words", "evaluate", path, "--similarity", str(pairs), "--json"]) == 0

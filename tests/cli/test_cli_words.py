@@ -132,7 +132,7 @@ def test_a_text_becomes_senses(tmp_path, text, capsys):
 def test_options_are_those_of_the_models(tmp_path, text, monkeypatch, options, name, arguments):
     fitted = []
 
-    def fit(self, corpus):
+    def fit(self, corpus, resume):
         fitted.append(self)
         raise KeyboardInterrupt
 

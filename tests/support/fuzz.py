@@ -206,7 +206,7 @@ def read_encoded(folder: Path) -> None:
 
 def read_table(path: Path) -> None:
     from nearfar._core.checks import check_matrix
-    from nearfar.cli.maps import read_table as read
+    from nearfar.cli.files import read_table as read
 
     check_matrix("fuzz", "X", read(str(path), None, None, owner="fuzz")[0])  # as a map does
 
@@ -222,9 +222,9 @@ def read_phrases(path: Path) -> None:
 
 
 def read_labels(path: Path) -> None:
-    from nearfar.cli.judge import _labels
+    from nearfar.cli.files import labels_of
 
-    _labels("fuzz", plain(), str(path))
+    labels_of("fuzz", plain(), str(path))
 
 
 def command_line(path: Path) -> None:

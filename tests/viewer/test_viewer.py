@@ -289,7 +289,7 @@ def test_a_page_is_saved_whole_and_shown_in_notebooks(tmp_path):
     assert target.read_text("utf-8") == page.html()
     assert page._repr_html_().startswith("<iframe")
     assert "30 points" in repr(page)
-    with pytest.raises(InputError, match=r"a file that ends in \.html"):
+    with pytest.raises(InputError, match=r"a file name ending in \.html"):
         page.save(tmp_path / "map.png")
     assert [path.name for path in tmp_path.iterdir()] == ["map.html"]
 

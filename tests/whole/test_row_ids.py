@@ -338,7 +338,7 @@ def test_a_series_of_labels_or_values_goes_by_id_in_a_picture():
             nf.plots.scatter(given, labels.rename({"c": "x"}))
     assert groups_of("f", labels, 3, emb.ids).codes.tolist() == groups_of("f", ["x", "y", "z"], 3).codes.tolist()
     assert check_values("f", values, 3, nf.Embedding(emb.vectors).ids).tolist() == [2.0, 3.0, 1.0]  # no ids: by row
-    panels = panels_of("f", "maps", [emb, emb], same_points=True)
-    assert Colours.of("f", None, values, panels[0]).values.tolist() == [1.0, 2.0, 3.0]
+    panel = panels_of("f", "maps", [emb, emb], same_points=True)[0]
+    assert Colours.of("f", None, values, len(panel.xy), panel.ids).values.tolist() == [1.0, 2.0, 3.0]
     with pytest.raises(InputError, match=r"maps\[1\] must be one of the ids of the first, in their order.*subset"):
         nf.plots.small_multiples([emb, emb.subset(["b", "a", "c"])], labels)

@@ -17,7 +17,7 @@ import shutil
 import time
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,13 +38,28 @@ try:
 except ImportError:  # not on Windows
     fcntl = None
 
-__all__ = ["atomic_write", "check_target"]
+__all__ = ["atomic_write", "check_suffix", "check_target"]
 
 _TEMPORARY = ".nearfar-"
 _LEFT_OVER = 3600  # seconds: a younger one may not be locked yet, or be that of an earlier version, which had no locks
 _PIECE = 1 << 20  # numbers that are read together
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def check_suffix(owner: str, path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
+    """Return the path of a file of one of these kinds that could be written.
+
+    Raises
+    ------
+    InputError
+        If its suffix is another, or as for :func:`check_target`.
+    """
+    target = check_path(owner, "path", path)
+    if target.suffix.lower() not in suffixes:
+        raise InputError(owner, "path", f"a file name ending in {', '.join(suffixes)}", repr(target.name))
+    check_target(owner, target)
+    return target
 
 
 def check_target(owner: str, path: Path) -> Path:

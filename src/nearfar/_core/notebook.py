@@ -32,6 +32,11 @@ def facts_table(title: str, facts: Mapping[str, object], more: Mapping[str, obje
     return f"<div>{shown}</div>"
 
 
+def frame_of(page: str, attributes: str) -> str:
+    """Return a frame that holds a page of HTML, whose scripts can reach nothing around it."""
+    return f'<iframe {attributes} sandbox="allow-scripts allow-downloads" srcdoc="{escape(page)}"></iframe>'
+
+
 def _table(facts: Mapping[str, object]) -> str:
     left = 'style="text-align: left"'
     rows = (

@@ -136,8 +136,7 @@ def _in_words_of_the_shell(error: BaseException) -> str:
     if not isinstance(error, InputError):
         return str(error)
     commands = (*_cli.commands.values(), *words.commands.values(), *evaluate.commands.values())
-    parameters = [item for command in commands for item in command.params]
-    options = {parameter.name for parameter in parameters if isinstance(parameter, click.Option)}
+    options = {item.name for command in commands for item in command.params if isinstance(item, click.Option)}
     name = "walk_length" if error.argument == "steps" else error.argument
     argument = f"--{name.replace('_', '-')}" if name in options else error.argument
     argument = _FILES.get((error.owner, name), argument)

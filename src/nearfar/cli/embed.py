@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar.cli.options import argument, column_list, command, option, options_of
 from nearfar.cli.shared import (
     checkpoint_options,
     engine_options,
@@ -26,60 +27,45 @@ if TYPE_CHECKING:
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
-_FAR = ("gaussian-mixture", "exact", "performer", "rfa", "noise")
-_FAR_ON_DEVICES = _FAR[:2]
-_COLUMNS = ("source", "target", "weight")
-_ABOUT_EDGES = (
-    "directed",
-    "bipartite",
-    "columns",
-    *_COLUMNS,
-    "no_weight",
-    "delimiter",
-    "comments",
-    "header",
-    "storage",
-    "contacts",
-    "window",
-    "step",
-    "end",
-)
-_NOT_ABOUT_CONTACTS = ("directed", "bipartite", "source", "target", "no_weight", "storage", "ppmi")
+_EDREP = "n_components n_clusters temperature n_epochs learning_rate far"
+_COLUMNS = ("source", "target", "weight", "columns")
+_SLICES = ("window", "step", "end")
+_OF_EDGES = ("directed", "bipartite", "storage")
+_ABOUT_EDGES = (*_OF_EDGES, *_COLUMNS, "no_weight", "delimiter", "comments", "header", "contacts", *_SLICES)
+_NOT_ABOUT_CONTACTS = (*_OF_EDGES, "source", "target", "no_weight", "ppmi")
+_FAR_ON_DEVICES = ("gaussian-mixture", "exact")
+_LENGTH = {"type": float, "metavar": "LENGTH"}
 
 
-@click.command(short_help="Make vectors from a file of related pairs.")
-@click.argument("edges")
+@command("Make vectors from a file of related pairs.")
+@argument("edges")
 @vectors_file
-@click.option("--n-components", default=32, show_default=True, help="Length of a vector.")
-@click.option("--walk-length", type=int, metavar="STEPS", help="Random walks of up to this many steps. [default: 3]")
-@click.option("--ppmi", is_flag=True, help="Weigh a pair by how much more often it is related than by chance.")
-@click.option("--n-clusters", default=1, show_default=True, help="Gaussians in the far field; more is more exact.")
-@click.option("--temperature", default=1.0, show_default=True, help="What scores are divided by; low lets them differ.")
-@click.option("--popularity-prior", is_flag=True, help="The prior of a target is how often it is related (likes).")
-@click.option("--n-epochs", default=30, show_default=True, help="Sweeps over the relation.")
-@click.option("--learning-rate", type=float, metavar="RATE", help="Size of the first step, in (0, 1].")
-@click.option(
-    "--far", type=click.Choice(_FAR), default=_FAR[0], show_default=True, help="How normalisers are computed."
+@options_of("estimators.edrep:EDRep", "n_components")
+@option("--walk-length", type=int, metavar="STEPS", help="Random walks of up to this many steps. [default: 3]")
+@option("--ppmi", is_flag=True, help="Weigh a pair by how much more often it is related than by chance.")
+@options_of("estimators.edrep:EDRep", "n_clusters temperature")
+@option("--popularity-prior", is_flag=True, help="The prior of a target is how often it is related (likes).")
+@options_of(
+    "estimators.edrep:EDRep", "n_epochs learning_rate far", learning_rate={"metavar": "RATE", "note": "In (0, 1]."}
 )
-@click.option("--directed", is_flag=True, help="An edge goes from its source to its target only.")
-@click.option("--bipartite/--no-bipartite", default=None, help="Whether sources and targets are of two kinds (users and"
-              " items); then two-sided. [default: no]")  # fmt: skip
-@click.option("--columns", metavar="S,T[,W]", help="Columns of source, target and weight: names, or positions from 0.")
-@click.option("--source", metavar="COLUMN", help="Column of the source: its name, or its position from 0.")
-@click.option("--target", metavar="COLUMN", help="Column of the target.")
-@click.option("--weight", metavar="COLUMN", help="Column of the weight. [default: a third column of numbers]")
-@click.option("--no-weight", is_flag=True, help="Read no weights: every edge weighs 1, repeated ones add up.")
-@click.option("--delimiter", metavar="TEXT", help="What separates columns; 'tab' for a tab. [default: from the file]")
-@click.option("--comments", metavar="TEXT", help="Leave out lines that begin with TEXT; '' for none. [default: #]")
-@click.option(
-    "--header/--no-header", default=None, help="Whether the first line names columns. [default: from the file]"
+@options_of(
+    "relations.matrix:Relation.from_edges",
+    "directed bipartite columns source target weight",
+    bipartite={"switch": "--bipartite/--no-bipartite", "default": None, "note": "[default: no]"},
+    columns={"type": column_list, "metavar": "S,T[,W]"},
 )
-@click.option("--contacts", is_flag=True, help="EDGES are contacts with times: vectors are of nodes at times.")
-@click.option("--window", type=float, metavar="LENGTH", help="Length of a slice of time; for dates in seconds."
-              " [default: each time by itself]")  # fmt: skip
-@click.option("--step", type=float, metavar="LENGTH", help="From a slice to the next. [default: the window]")
-@click.option("--end", metavar="COLUMN", help="Column of the times at which contacts end, for contacts that last.")
-@click.option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
+@option("--no-weight", is_flag=True, help="Read no weights: every edge weighs 1, repeated ones add up.")
+@option("--delimiter", metavar="TEXT", help="What separates columns; 'tab' for a tab. [default: from the file]")
+@option("--comments", metavar="TEXT", help="Leave out lines that begin with TEXT; '' for none. [default: #]")
+@option("--header/--no-header", default=None, help="Whether the first line names columns. [default: from the file]")
+@option("--contacts", is_flag=True, help="EDGES are contacts with times: vectors are of nodes at times.")
+@options_of(
+    "relations.matrix:Relation.from_contacts",
+    "window step end",
+    window=_LENGTH | {"note": "For dates in seconds."},
+    step=_LENGTH,
+)
+@option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
 @checkpoint_options(every=5)
 @engine_options("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
 @run_options("vectors")
@@ -121,12 +107,16 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     started = time.perf_counter()
     verbose = 0 if quiet else 1
     relation, popularity, made = _relation(edges, options, verbose)
-    names = ("n_components", "n_clusters", "n_epochs", "far", "random_state", "temperature", "learning_rate")
-    arguments = {name: options[name] for name in names if name != "learning_rate" or options[name] is not None}
-    run: dict[str, Any] = {**callbacks, "n_jobs": options["n_jobs"], "engine": options["engine"], "verbose": verbose}
-    if options["popularity_prior"]:
-        run["p0"], made["popularity_prior"] = popularity, True
-    estimator = nf.EDRep(**arguments, **run).fit(relation, **resume)
+    arguments = {name: options[name] for name in (*_EDREP.split(), "random_state")}
+    made |= {"popularity_prior": True} if options["popularity_prior"] else {}
+    estimator = nf.EDRep(
+        **arguments,
+        p0=popularity if options["popularity_prior"] else None,
+        callbacks=callbacks,
+        n_jobs=options["n_jobs"],
+        engine=options["engine"],
+        verbose=verbose,
+    ).fit(relation, resume=resume)
     fitted = estimator.vectors_
     kept = {name: value for name, value in fitted.parameters.items() if name not in (*WITHOUT_EFFECT, "p0")}
     effective = {name: value for name, value in kept.items() if value is not None}
@@ -173,8 +163,7 @@ def _check(options: dict[str, Any]) -> None:
         if options[name] is not None:
             check_integer(owner, name, options[name], low=low)
     check_real(owner, "temperature", options["temperature"])
-    if options["learning_rate"] is not None:
-        check_real(owner, "learning_rate", options["learning_rate"], 0, 1, open_low=True)
+    check_real(owner, "learning_rate", options["learning_rate"], 0, 1, open_low=True)
     take_engine(owner, options)
     if is_device(options["engine"]) and options["far"] not in _FAR_ON_DEVICES:
         text = f"--far {options['far']} does not run on a device: leave out --engine {options['engine']}."
@@ -184,50 +173,39 @@ def _check(options: dict[str, Any]) -> None:
 
 def _relation(
     edges: str, options: dict[str, Any], verbose: int
-) -> tuple[Relation, NDArray[np.float64], dict[str, Any]]:
+) -> tuple[Relation, NDArray[np.float64], dict[str, object]]:
     """Return the relation to fit, how often each target is related, and how it was made."""
     import nearfar as nf
 
-    made: dict[str, Any] = {"edges": edges}
+    made: dict[str, object] = {"edges": edges}
     steps, bipartite = options["walk_length"], options["bipartite"]
     stored = os.path.isdir(edges)  # noqa: PTH112 - a string is all that click gives
     if stored:
         unfit = [name.replace("_", "-") for name in _ABOUT_EDGES if options[name] not in (None, False)]
         if unfit:
-            option = f"--{unfit[0]}"
-            raise click.UsageError(f"{option} is for a file of edges; leave it out with a stored relation, {edges}.")
+            text = f"--{unfit[0]} is for a file of edges; leave it out with a stored relation, {edges}."
+            raise click.UsageError(text)
         relation = nf.Relation.open(edges)
         bipartite = not relation.is_square
     if bipartite and steps is not None:
         raise click.UsageError("--walk-length is for one kind of things; leave it out with --bipartite.")
     if not stored:
-        columns: dict[str, Any] = {name: options[name] and _column(options[name]) for name in _COLUMNS}
-        if options["columns"] is not None:
-            columns["columns"] = [_column(text) for text in options["columns"].split(",")]
+        columns = {name: options[name] for name in _COLUMNS}
         if options["no_weight"]:
             columns["weight"] = False
-        form: dict[str, Any] = {
-            "delimiter": "\t" if options["delimiter"] in ("tab", "\\t") else options["delimiter"],
-            "comments": "#" if options["comments"] is None else options["comments"] or None,
-            "header": "infer" if options["header"] is None else options["header"],
-        }
+        options["delimiter"] = "\t" if options["delimiter"] in ("tab", "\\t") else options["delimiter"]
+        options["comments"] = "#" if options["comments"] is None else options["comments"] or None
+        options["header"] = "infer" if options["header"] is None else options["header"]
+        form = {name: options[name] for name in ("delimiter", "comments", "header")}
         if options["contacts"]:
-            columns["end"] = options["end"] and _column(options["end"])
-            columns = {name: column for name, column in columns.items() if column is not None}
             slices = {name: options[name] for name in ("window", "step")}
+            columns["end"] = options["end"]
+            columns = {name: column for name, column in columns.items() if column is not None}
             relation = nf.Relation.from_contacts(edges, **columns, **slices, **form)
             made |= {"contacts": True, **slices}
         else:
-            relation = nf.Relation.from_edges(
-                edges,
-                **columns,
-                **form,
-                directed=options["directed"],
-                bipartite=bipartite,
-                storage=options["storage"],
-                verbose=verbose,
-                n_jobs=options["n_jobs"],
-            )
+            kinds = {name: options[name] for name in (*_OF_EDGES, "n_jobs")}
+            relation = nf.Relation.from_edges(edges, **columns, **form, **kinds, verbose=verbose)
             made["directed"] = options["directed"]
         made |= {name: column for name, column in columns.items() if column is not None}
     popularity = relation.column_sums
@@ -237,7 +215,3 @@ def _relation(
         return relation.normalized(), popularity, {**made, "bipartite": True}
     steps = 3 if steps is None else steps
     return relation.random_walk(steps), popularity, {**made, "walk_length": steps}
-
-
-def _column(text: str) -> str | int:
-    return int(text) if text.isdecimal() else text

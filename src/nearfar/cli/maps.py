@@ -4,64 +4,58 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar.cli.files import Table, load_known, read_table
+from nearfar.cli.options import argument, command, option, options_of, together
 from nearfar.cli.shared import (
     engine_options,
+    jobs_option,
+    json_option,
+    quiet_option,
     report,
-    rows_of_csv,
     run_options,
     side_option,
     take_engine,
 )
-from nearfar.cli.word_models import load_known
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from nearfar.embedding.labelled import Side
     from nearfar.embedding.vectors import Embedding
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
-METHODS = {
-    "tsne": "TSNE",
-    "ssne": "SSNE",
-    "asne": "ASNE",
-    "tasne": "TASNE",
-    "hssne": "HSSNE",
-    "nerv": "NeRV",
-    "jse": "JSE",
-    "umap": "UMAP",
-    "mds": "MDS",
-}
+_METHODS = ("TSNE", "SSNE", "ASNE", "TASNE", "HSSNE", "NeRV", "JSE", "UMAP", "MDS")
+METHODS = {name.lower(): name for name in _METHODS}
 """Estimators by their names on the command line."""
 TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst")
-# What columns are called that are by default the names or the labels of the rows.
-_NAMES, _LABELS = ("name", "names", "id", "index", ""), ("label", "labels", "class", "target", "species")
 PAGES = (".html", ".htm")
 FILMS = (".gif", ".mp4")
 """Files in which the frames of the optimisation follow each other; in others they are side by side."""
 
 
-@click.command("map", short_help="Draw a map of vectors, or of a table of numbers.")
-@click.argument("file")
-@click.option("-o", "--output", metavar="OUT", help="File for the positions; .html is a page to explore.")
-@click.option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
-@click.option("--frames", metavar="PICTURE", help="File for the optimisation: .gif or .mp4; .png, ... side by side.")
-@click.option("--metadata", metavar="CSV", help="For a page: what is known of the points, joined by id.")
-@click.option("--color", metavar="COLUMN", help="For a page: the column that colours the points at first.")
-@click.option("--method", type=click.Choice(list(METHODS)), default="tsne", show_default=True, help="Which map.")
-@click.option("--n-components", default=2, show_default=True, help="Dimensions of the map.")
-@click.option("--perplexity", type=float, help="Effective number of neighbours of a point.  [default: 30; umap: 10]")
-@click.option("--min-dist", type=float, help="Of umap: distance below which points are equally near.  [default: 0.1]")
-@click.option("--metric", default="euclidean", show_default=True, help="Distance of the vectors; or cosine, ...")
-@click.option("--max-iter", type=int, help="Iterations.  [default: 750; mds: 500]")
-@click.option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]")
-@click.option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]")
-@click.option("--words/--no-words", default=None, help="Write ids at the dots of --plot.  [default: if they are text]")
+_MAP = "maps.neighbor:NeighborEmbedding"
+_table_options = together(
+    option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]"),
+    option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]"),
+)
+
+
+@command("Draw a map of vectors, or of a table of numbers.", "map")
+@argument("file")
+@option("-o", "--output", metavar="OUT", help="File for the positions; .html is a page to explore.")
+@option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
+@option("--frames", metavar="PICTURE", help="File for the optimisation: .gif or .mp4; .png, ... side by side.")
+@option("--metadata", metavar="CSV", help="For a page: what is known of the points, joined by id.")
+@option("--color", metavar="COLUMN", help="For a page: the column that colours the points at first.")
+@option("--method", type=click.Choice(list(METHODS)), default="tsne", help="Which map.")
+@options_of(_MAP, "n_components perplexity", perplexity={"default": None, "note": "[default: 30; umap: 10]"})
+@option("--min-dist", type=float, help="Of umap: distance below which points are equally near.  [default: 0.1]")
+@options_of(_MAP, "metric max_iter", max_iter={"default": None, "note": "[default: 750; mds: 500]"})
+@_table_options
+@option("--words/--no-words", default=None, help="Write ids at the dots of --plot.  [default: if they are text]")
 @side_option
 @engine_options("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
 @run_options("map")
@@ -160,34 +154,32 @@ def map_(
     report(line, summary, started, quiet, as_json)
 
 
-@click.command(short_help="Explore a map in a browser, with tables, charts and filters.")
-@click.argument("file")
-@click.option("--map", "positions", metavar="MAP", help="File of two numbers for each id. [default: a new t-SNE map]")
-@click.option("--metadata", metavar="CSV", help="What is known of the points, joined by id.")
-@click.option("--color", metavar="COLUMN", help="The column that colours the points at first.")
-@click.option("--metric", default="euclidean", show_default=True, help="Distance of the vectors; or cosine, ...")
-@click.option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]")
-@click.option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]")
-@click.option("--port", type=int, help="Port on this computer. [default: the first free one from 5055 on]")
-@click.option("--open/--no-open", "opened", default=True, show_default=True, help="Open the browser.")
+@command("Explore a map in a browser, with tables, charts and filters.")
+@argument("file")
+@option("--map", "positions", metavar="MAP", help="File of two numbers for each id. [default: a new t-SNE map]")
+@option("--metadata", metavar="CSV", help="What is known of the points, joined by id.")
+@option("--color", metavar="COLUMN", help="The column that colours the points at first.")
+@options_of(_MAP, "metric")
+@_table_options
+@option("--port", type=int, help="Port on this computer. [default: the first free one from 5055 on]")
+@option("--open/--no-open", "opened", default=True, help="Open the browser.")
 @side_option
-@click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
-@click.option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
-@click.option("--json", "as_json", is_flag=True, help="Write the address and the summary as JSON.")
+@jobs_option
+@quiet_option
+@json_option("the address and the summary")
 def explore(
     file: str,
     positions: str | None,
     metadata: str | None,
     color: str | None,
-    metric: str,
     names: str | None,
     labels: str | None,
     port: int | None,
     opened: bool,
     side: Side | None,
-    n_jobs: int | None,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Show the vectors in FILE in embedding-atlas, on this computer alone, until Ctrl-C.
 
@@ -222,15 +214,7 @@ def explore(
     drawn = placed is None and vectors.n_components != 2
     if drawn and not quiet:
         click.echo(f"No --map: a t-SNE map of {len(vectors)} vectors is drawn.", err=True)
-    page = vectors.map(
-        placed,
-        metadata=known,
-        color=color,
-        metric=metric,
-        title=file,
-        n_jobs=n_jobs,
-        verbose=0 if quiet else 1,
-    )
+    page = vectors.map(placed, metadata=known, color=color, title=file, verbose=0 if quiet else 1, **options)
 
     def ready(address: str) -> None:
         if not as_json:
@@ -263,36 +247,31 @@ def _points(
     return loaded.side(side or "vectors"), Table(None, {}, {}), others
 
 
-def _known_of(table: Table) -> dict[str, Any] | None:
+def _known_of(table: Table) -> dict[str, Sequence[object]] | None:
     """Return the labels or values of a table as metadata of a page."""
-    return {"label": table.colours.get("labels", table.colours.get("values"))} if table.colours else None
+    labels = table.colours.get("labels", table.colours.get("values"))
+    return None if labels is None else {"label": labels}
 
 
 def _check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:
     """Refuse files that cannot be written, before a large map is drawn."""
+    from nearfar._core.atomic import check_suffix
     from nearfar.embedding.files.registry import check_output
+    from nearfar.plots.scatter import PICTURES
 
     if output is None and plot is None and frames is None:
         raise click.UsageError("Nothing to write: give --output OUT, --plot PICTURE, --frames PICTURE, or several.")
     if n_components < 2 and (plot or frames):
         raise click.UsageError("A picture has two dimensions: give --n-components 2 or more, or --output alone.")
     if output is not None and output.lower().endswith(PAGES):
-        from nearfar._core.atomic import check_target
-        from nearfar._core.checks import check_path
-
         if n_components != 2:
             raise click.UsageError("A page has two dimensions: give --n-components 2.")
-        check_target("nearfar map", check_path("nearfar map", "output", output))
+        check_suffix("nearfar map", output, PAGES)
     elif output is not None:
         check_output("nearfar map", output)
-    if plot is not None:
-        from nearfar.plots.scatter import check_picture_path
-
-        check_picture_path("nearfar map", plot)
-    if frames is not None:
-        from nearfar.plots.scatter import PICTURES, check_suffix
-
-        check_suffix("nearfar map", frames, (*FILMS, *PICTURES))
+    for picture, suffixes in ((plot, PICTURES), (frames, (*FILMS, *PICTURES))):
+        if picture is not None:
+            check_suffix("nearfar map", picture, suffixes)
 
 
 def _known(method: str, arguments: dict[str, Any], there: set[str]) -> dict[str, Any]:
@@ -302,114 +281,3 @@ def _known(method: str, arguments: dict[str, Any], there: set[str]) -> dict[str,
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {method}.")
     return {name: value for name, value in arguments.items() if name in there and value is not None}
-
-
-# A table of numbers: which of its columns are numbers of the points, and which name or colour them.
-
-
-class Table(NamedTuple):
-    """What a table holds beside the numbers: names, the columns that were read, and arguments of a picture."""
-
-    names: list[Any] | None
-    columns: dict[str, Any]
-    colours: dict[str, Any]
-
-
-def read_table(
-    file: str, names: str | None, labels: str | None, *, owner: str, advise: bool = False
-) -> tuple[NDArray[Any], Table]:
-    """Return the numbers of a table, and what else it holds; to advise, columns of text are passed over.
-
-    Raises
-    ------
-    InputError, DataError
-        If there is no such file or column, a line has another number of fields, or a field is no number.
-    """
-    import numpy as np
-
-    from nearfar._core.streams import ByteStream
-    from nearfar.errors import DataError
-
-    with ByteStream(owner, file, "FILE") as stream:
-        raw = b"".join(iter(lambda: stream.read(1 << 22), b""))
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(owner, "FILE", "text in UTF-8", f"{error.reason} at offset {error.start}") from None
-    lines = rows_of_csv(owner, text)
-    width = len(lines[0][1]) if lines else 0
-    for number, row in lines:
-        if len(row) != width:
-            raise DataError(owner, "every line", f"of {width} fields, as the first one", f"{len(row)} on line {number}")
-    header = None
-    if any(
-        _is_number(field) and not _is_number(lines[0][1][k]) for _, row in lines[1:2] for k, field in enumerate(row)
-    ):
-        header = [field.strip() for field in lines.pop(0)[1]]
-    if not lines:
-        raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
-    by_name = _column(owner, "names", names, header, width, _NAMES)
-    by_label = _column(owner, "labels", labels, header, width, _LABELS)
-    columns = [[row[k].strip() for _, row in lines] for k in range(width)]
-    if names is None and by_name is not None and len(set(columns[by_name])) < len(lines):
-        by_name = None  # called so, but not the names of rows
-    used = [k for k in range(width) if k not in (by_name, by_label)]
-    if advise:
-        used = [k for k in used if all(map(_is_number, columns[k]))]
-        if not used:
-            raise DataError(owner, "FILE", "a table with a column of numbers", "none")
-    shown = [str(k) if header is None else repr(header[k]) for k in range(width)]
-    X = np.empty((len(lines), len(used)))
-    for at, k in enumerate(used):
-        for place, field in enumerate(columns[k]):
-            if not _is_number(field):
-                got = f"{field!r} in column {shown[k]} on line {lines[place][0]}"
-                hint = (
-                    f"Columns of names and of groups are given by --names and --labels; there are {', '.join(shown)}."
-                )
-                raise DataError(owner, "every field", "a number", got, hint)
-            X[place, at] = float(field)
-    said = {
-        "names": None if by_name is None else shown[by_name],
-        "labels": None if by_label is None else shown[by_label],
-    }
-    read = {"numbers": len(used)} | {role: column for role, column in said.items() if column is not None}
-    colours = {} if by_label is None else _colours(columns[by_label])
-    return X, Table(None if by_name is None else _integers(columns[by_name]), read, colours)
-
-
-def _column(
-    owner: str, option: str, asked: str | None, header: list[str] | None, width: int, usual: Sequence[str]
-) -> int | None:
-    from nearfar.errors import InputError
-
-    if asked is None:
-        found = [k for k, name in enumerate(header or ()) if name.lower() in usual]
-        return found[0] if len(found) == 1 else None
-    if header is not None and header.count(asked) == 1:
-        return header.index(asked)
-    if header is None and asked.isdecimal() and int(asked) < width:
-        return int(asked)
-    expected = f"a position from 0 to {width - 1}" if header is None else f"one of {', '.join(map(repr, header))}"
-    raise InputError(owner, option, expected, repr(asked))
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return "_" not in field
-
-
-def _integers(column: list[str]) -> list[Any]:
-    """Return integers if all are written as Python writes them."""
-    whole = all(field.isdecimal() and str(int(field)) == field for field in column)
-    return list(map(int, column)) if whole else column
-
-
-def _colours(column: list[str]) -> dict[str, Any]:
-    """Return a column as groups, or as values if it holds numbers with fractions."""
-    if all(map(_is_number, column)) and any(float(field) % 1 for field in column):
-        return {"values": list(map(float, column))}
-    return {"labels": _integers(column)}

@@ -7,18 +7,19 @@ from pathlib import Path
 
 import click
 
-from nearfar.cli.shared import json_answer, print_json, print_table
+from nearfar.cli.options import argument, command, option
+from nearfar.cli.shared import answer, jobs_option, json_answer, print_json, print_table
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
 
-@click.command(short_help="Run an experiment of the papers, ours beside theirs.")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--list", "listed", is_flag=True, help="List the experiments.")
-@click.option("--quick", is_flag=True, help="Smaller data, fewer repeats: at most a minute each.")
-@click.option("--data", metavar="FOLDER", help="Where the data are. [default: $NEARFAR_DATA, or data]")
-@click.option("-o", "--output", metavar="FOLDER", help="Write NAME.md, and NAME.svg or .png, into this folder.")
-@click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
+@command("Run an experiment of the papers, ours beside theirs.")
+@argument("names", nargs=-1, metavar="[NAME]...")
+@option("--list", "listed", is_flag=True, help="List the experiments.")
+@option("--quick", is_flag=True, help="Smaller data, fewer repeats: at most a minute each.")
+@option("--data", metavar="FOLDER", help="Where the data are. [default: $NEARFAR_DATA, or data]")
+@option("-o", "--output", metavar="FOLDER", help="Write NAME.md, and NAME.svg or .png, into this folder.")
+@jobs_option
 @json_answer
 def reproduce(
     names: tuple[str, ...],
@@ -48,17 +49,15 @@ def reproduce(
     every = of_sources.experiments()
     if listed or not names:
         rows = [(name, e.item, e.source, ", ".join(file.path for file in e.files)) for name, e in every.items()]
-        if as_json:
-            print_json([dict(zip(("name", "item", "source", "files"), row, strict=True)) for row in rows])
-        else:
-            print_table(("name", "what", "source", "data"), rows)
+        answers = [dict(zip(("name", "item", "source", "files"), row, strict=True)) for row in rows]
+        answer(answers, ("name", "what", "source", "data"), rows, as_json)
         return 0
     for name in names:
         if name not in every:
             raise click.UsageError(f"there is no experiment {name!r}; nearfar reproduce --list names them.")
     folder = _folder(output)
     check_n_jobs("nearfar reproduce", n_jobs)
-    answers, all_hold = [], True
+    told_of, all_hold = [], True
     for name in names:
         found = of_sources.run(name, quick=quick, data=data, n_jobs=n_jobs)
         all_hold &= found.holds
@@ -71,7 +70,7 @@ def reproduce(
         told = found.experiment
         if as_json:
             facts = {"name": name, "source": told.source, "item": told.item, "differs": told.differs, "quick": quick}
-            answers.append({**facts, "holds": found.holds, "seconds": found.seconds, "lines": found.rows()})
+            told_of.append({**facts, "holds": found.holds, "seconds": found.seconds, "lines": found.rows()})
             continue
         click.echo(f"{told.item} of {told.source}", err=True)
         for part in (f"Published: {told.claim}", f"Here: {told.setting}"):
@@ -87,7 +86,7 @@ def reproduce(
         verdict = "all in their ranges" if found.holds else "NOT all in their ranges"
         click.echo(f"{name}: {verdict}, {found.seconds:.1f} s", err=True)
     if as_json:
-        print_json(answers)
+        print_json(told_of)
     return 0 if all_hold else 1
 
 

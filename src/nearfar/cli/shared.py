@@ -7,32 +7,49 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from nearfar.cli.options import Decorator, option, together
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from nearfar.callbacks import Checkpoint
+
 _HEADER = "nearfar.header"
 _SILENT = 2.0  # seconds after which a command says that it is at work
 
-vectors_file = click.option(
+vectors_file = option(
     "-o", "--output", required=True, metavar="OUT", help="File for the vectors; its suffix tells the format."
 )
-side_option = click.option(
+side_option = option(
     "--side",
     type=click.Choice(["vectors", "context"]),
     help="Take one side of a two-sided file: context are the items, for users.",
 )
+quiet_option = option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
+jobs_option = option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
 
 
-def engine_options(names: str, default: str) -> Callable[[Command], Command]:
+def seed_option(result: str) -> Decorator:
+    """Return the option for the seed of a result."""
+    return option("--random-state", type=int, metavar="SEED", help=f"Same seed, same {result}.")
+
+
+def json_option(what: str = "the answer") -> Decorator:
+    """Return the option for an answer in JSON."""
+    return option("--json", "as_json", is_flag=True, help=f"Write {what} as JSON.")
+
+
+def engine_options(names: str, default: str) -> Decorator:
     """Return the option for any engine, and the one that it replaces."""
-    text = f"Where it runs: {names}. [default: {default}]"
     return together(
-        click.option("--engine", metavar="ENGINE", help=text),
-        click.option("--device", metavar="DEVICE", hidden=True),
+        option("--engine", metavar="ENGINE", help=f"Where it runs: {names}. [default: {default}]"),
+        option("--device", metavar="DEVICE", hidden=True),
     )
 
 
@@ -55,89 +72,51 @@ def take_engine(owner: str, options: dict[str, Any]) -> None:
     show_warning(f"--device is going away in version 0.4; write --engine {options['engine']}.")
 
 
-def rows_of_csv(owner: str, text: str) -> list[tuple[int, list[str]]]:
-    """Return the rows of a table with something in them, each with the number of its line; it may end in any way.
-
-    Raises
-    ------
-    DataError
-        If a field has no end.
-    """
-    import csv
-    import io
-
-    from nearfar.errors import DataError
-
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    reader = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=text.partition("\n")[0].count))
-    try:
-        return [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
-    except csv.Error as error:
-        raise DataError(owner, "every line", "of fields that end", f"{error} on line {reader.line_num}") from None
+def _keep_header(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[_HEADER] = value
 
 
-def json_answer(command: Command) -> Command:
-    """Add the options of a command that answers with a table."""
-
-    def keep(context: click.Context, _: click.Parameter, value: bool) -> None:
-        context.meta[_HEADER] = value
-
-    return together(
-        click.option("--json", "as_json", is_flag=True, help="Write the answer as JSON."),
-        click.option(
-            "--header",
-            is_flag=True,
-            expose_value=False,
-            callback=keep,
-            help="Name the columns also where the answer goes to a file or a program.",
-        ),
-    )(command)
+json_answer = together(
+    json_option(),
+    option(
+        "--header",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep_header,
+        help="Name the columns also where the answer goes to a file or a program.",
+    ),
+)
+"""The options of a command that answers with a table."""
 
 
-def run_options(result: str) -> Callable[[Command], Command]:
+def run_options(result: str) -> Decorator:
     """Return the options of a command that computes: seed, threads, and what it writes while it runs."""
-    return together(
-        click.option("--random-state", type=int, metavar="SEED", help=f"Same seed, same {result}."),
-        click.option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]"),
-        click.option("-q", "--quiet", is_flag=True, help="No progress, no summary."),
-        click.option("--json", "as_json", is_flag=True, help="Write the summary to standard output as JSON."),
-    )
+    return together(seed_option(result), jobs_option, quiet_option, json_option("the summary to standard output"))
 
 
-def checkpoint_options(every: int) -> Callable[[Command], Command]:
+def checkpoint_options(every: int) -> Decorator:
     """Return the options by which an interrupted run is continued."""
     return together(
-        click.option("--checkpoint", metavar="FILE", help="Keep the state of the run in FILE (.safetensors)."),
-        click.option("--checkpoint-every", type=int, metavar="EPOCHS", help=f"How often. [default: {every}]"),
-        click.option("--resume", is_flag=True, help="Go on from the checkpoint FILE, if it is there."),
+        option("--checkpoint", metavar="FILE", help="Keep the state of the run in FILE (.safetensors)."),
+        option("--checkpoint-every", type=int, metavar="EPOCHS", help=f"How often. [default: {every}]"),
+        option("--resume", is_flag=True, help="Go on from the checkpoint FILE, if it is there."),
     )
 
 
-def take_checkpoints(output: str, options: dict[str, Any], every: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take these options out of the others; return the parameter and the argument of ``fit`` that they stand for."""
+def take_checkpoints(output: str, options: dict[str, Any], every: int) -> tuple[list[Checkpoint] | None, str | None]:
+    """Take these options out of the others; return what they are for an estimator: ``callbacks``, and ``resume``."""
     path, epochs, resume = (options.pop(name) for name in ("checkpoint", "checkpoint_every", "resume"))
     if path is None:
         if epochs is not None or resume:
             raise click.UsageError("--checkpoint-every and --resume need --checkpoint FILE.")
-        return {}, {}
+        return None, None
     if os.path.realpath(path) == os.path.realpath(output):
         raise click.UsageError("--checkpoint and --output must be different files.")
     from nearfar.callbacks import Checkpoint
 
     checkpoint = Checkpoint(path, every=every if epochs is None else epochs)
     there = os.path.exists(path)  # noqa: PTH110 - a string is all that click gives
-    return {"callbacks": [checkpoint]}, {"resume": path} if resume and there else {}
-
-
-def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Return a decorator that adds several options, in this order."""
-
-    def add(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
+    return [checkpoint], path if resume and there else None
 
 
 @contextmanager
@@ -163,9 +142,9 @@ def at_work() -> Iterator[None]:
 class _Line:
     """The line that says so."""
 
-    def __init__(self, terminal: Any) -> None:
+    def __init__(self, terminal: TextIO) -> None:
         self._terminal, self._lock, self._ended = terminal, threading.Lock(), False
-        self._progress: Any = None
+        self._progress: Progress | None = None
         self.timer = threading.Timer(_SILENT, self._begin)
         self.timer.daemon = True
 
@@ -176,8 +155,10 @@ class _Line:
         with self._lock:
             if not self._ended:
                 columns = SpinnerColumn(), TextColumn("at work"), TimeElapsedColumn()
-                options: Any = {"transient": True, "redirect_stdout": False, "redirect_stderr": False}
-                self._progress = Progress(*columns, console=Console(file=self._terminal), **options)
+                console = Console(file=self._terminal)
+                self._progress = Progress(
+                    *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+                )
                 self._progress.add_task("", total=None)
                 self._progress.start()
 
@@ -194,14 +175,14 @@ class _Line:
 class _Heard:
     """A stream of text that tells of what is written to it before it writes."""
 
-    def __init__(self, stream: Any, tell: Callable[[], None]) -> None:
+    def __init__(self, stream: TextIO, tell: Callable[[], None]) -> None:
         self._stream, self._tell = stream, tell
 
     def write(self, text: str) -> int:
         self._tell()
-        return int(self._stream.write(text))
+        return self._stream.write(text)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
 
@@ -216,7 +197,7 @@ def show_warning(message: str) -> None:
     click.echo(f"nearfar: warning: {message}", err=True)
 
 
-def shown(key: Any) -> str:
+def shown(key: object) -> str:
     """Return an id as text: a string as it is if that can be read, a pair as NODE@TIME, all else by its ``repr``."""
     if type(key) is tuple:
         from nearfar.embedding.files.content import text_id
@@ -225,7 +206,7 @@ def shown(key: Any) -> str:
     return key if isinstance(key, str) and key.isprintable() and key else repr(key)
 
 
-def fact(value: Any) -> str:
+def fact(value: object) -> str:
     """Return a value for a table, short."""
     if isinstance(value, list):
         return ", ".join(shown(item) for item in value)
@@ -238,34 +219,42 @@ def _print(text: str) -> None:
     click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def as_entries(found: list[tuple[Any, float]]) -> list[dict[str, Any]]:
+def as_entries(found: Iterable[tuple[object, float]]) -> list[dict[str, object]]:
     """Return what a search found, for JSON."""
     return [{"id": key, "score": score} for key, score in found]
 
 
-def report(line: str, summary: dict[str, Any], started: float, quiet: bool, as_json: bool) -> None:
+def report(line: str, summary: Mapping[str, object], started: float, quiet: bool, as_json: bool) -> None:
     """Say what a command has made: the summary as JSON, or a line on standard error, or nothing."""
     from nearfar.embedding.files.tables import without_password
 
     seconds = time.perf_counter() - started
     if as_json:
         texts = {name: without_password(value) for name, value in summary.items() if isinstance(value, str)}
-        print_json(summary | texts | {"seconds": round(seconds, 3)})
+        print_json({**summary, **texts, "seconds": round(seconds, 3)})
     elif not quiet:
         click.echo(f"{without_password(line)}, {seconds:.1f} s", err=True)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print a value as JSON; what JSON cannot hold becomes its ``repr``."""
     from nearfar.embedding.files.content import jsonable
 
     _print(json.dumps(jsonable(value), ensure_ascii=False, indent=2))
 
 
-def print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def answer(value: object, names: Sequence[str], rows: Iterable[Sequence[str]], as_json: bool) -> None:
+    """Print an answer: as JSON the value, else the table of it."""
+    if as_json:
+        print_json(value)
+    else:
+        print_table(names, rows)
+
+
+def print_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table on a terminal, and lines with a tab between for the next program."""
     if not sys.stdout.isatty():
-        for row in [names] * click.get_current_context().meta[_HEADER] + list(rows):
+        for row in [*[names] * click.get_current_context().meta[_HEADER], *rows]:
             _print("\t".join(row))
         return
     from rich.console import Console

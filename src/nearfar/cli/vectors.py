@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar.cli.files import load
+from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
+    answer,
     as_entries,
     fact,
     json_answer,
-    print_json,
-    print_table,
+    json_option,
     report,
     run_options,
     shown,
@@ -28,12 +30,12 @@ if TYPE_CHECKING:
 # ruff: noqa: D301 - as in cli/__init__.py
 
 
-@click.command(short_help="Show what is most similar to an id.")
-@click.argument("file")
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("-n", "--negative", multiple=True, metavar="ID", help="Less of this one; may be repeated.")
-@click.option("--topn", default=10, show_default=True, help="How many to show.")
-@click.option("--context", is_flag=True, help="Answer with ids of the other side of a two-sided FILE.")
+@command("Show what is most similar to an id.")
+@argument("file")
+@argument("ids", nargs=-1, required=True, metavar="ID...")
+@option("-n", "--negative", multiple=True, metavar="ID", help="Less of this one; may be repeated.")
+@option("--topn", default=10, help="How many to show.")
+@option("--context", is_flag=True, help="Answer with ids of the other side of a two-sided FILE.")
 @side_option
 @json_answer
 def similar(
@@ -59,39 +61,32 @@ def similar(
       nearfar similar moving.safetensors alice@3600
       nearfar similar contacts.safetensors alice --json | jq '.similar[0].id'
     """
-    from nearfar.embedding.vectors import Embedding
-
-    embedding = Embedding.load(file)
-    embedding = embedding if side is None else embedding.side(side)
+    embedding = load(file, side)
     positive, less = ([_find(embedding, text) for text in texts] for texts in (ids, negative))
     if context:
         vectors = [[embedding[key] for key in keys] for keys in (positive, less)]
         found = embedding.context.most_similar(vectors[0], vectors[1], topn)
     else:
         found = embedding.most_similar(positive, less, topn)
-    if as_json:
-        print_json({"positive": positive, "negative": less, "similar": as_entries(found)})
-    else:
-        print_table(("id", "cosine"), [(shown(key), f"{score:.4f}") for key, score in found])
+    facts = {"positive": positive, "negative": less, "similar": as_entries(found)}
+    answer(facts, ("id", "cosine"), [(shown(key), f"{score:.4f}") for key, score in found], as_json)
 
 
-@click.command(short_help="Write vectors in another format.")
-@click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
-@click.option("--from", "from_format", metavar="FORMAT", help="Format of IN, if its suffix does not tell.")
-@click.option("--to", "to_format", metavar="FORMAT", help="Format of OUT, if its suffix does not tell.")
-@click.option(
-    "--quantize", type=click.Choice(["int8", "int4"]), help="Keep 8 or 4 bits a number; OUT must be .safetensors."
-)
-@click.option("--metadata", metavar="CSV", help="What is known of the ids, as further columns of OUT.")
-@click.option("--id-column", metavar="NAME", help="Column of CSV with the ids. [default: where most are found]")
+@command("Write vectors in another format.")
+@argument("source", metavar="IN")
+@argument("target", metavar="OUT")
+@option("--from", "from_format", metavar="FORMAT", help="Format of IN, if its suffix does not tell.")
+@option("--to", "to_format", metavar="FORMAT", help="Format of OUT, if its suffix does not tell.")
+@option("--quantize", type=click.Choice(["int8", "int4"]), help="Keep 8 or 4 bits a number; OUT must be .safetensors.")
+@option("--metadata", metavar="CSV", help="What is known of the ids, as further columns of OUT.")
+@option("--id-column", metavar="NAME", help="Column of CSV with the ids. [default: where most are found]")
 @side_option
-@click.option(
+@option(
     "--if-exists",
     type=click.Choice(["fail", "replace", "append"]),
     help="What to do if OUT is there. [default: replace a file, fail for a table]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write a summary to standard output as JSON.")
+@json_option("the summary to standard output")
 def convert(
     source: str,
     target: str,
@@ -131,9 +126,9 @@ def convert(
     from nearfar.embedding.vectors import Embedding
     from nearfar.errors import InputError
 
-    for option, name in (("--from", from_format), ("--to", to_format)):
+    for switch, name in (("--from", from_format), ("--to", to_format)):
         if name is not None:
-            check_format("nearfar convert", option, name)
+            check_format("nearfar convert", switch, name)
     written = check_output("nearfar convert", target, to_format, if_exists, columns=metadata is not None)
     if quantize is not None and written != "safetensors":
         hint = "Other formats hold 32 bits a number: the file would be no smaller, and the numbers rounded."
@@ -150,8 +145,8 @@ def convert(
     report("", summary, started, quiet=True, as_json=as_json)
 
 
-@click.command(short_help="Show what a file of vectors holds.")
-@click.argument("file")
+@command("Show what a file of vectors holds.")
+@argument("file")
 @json_answer
 def info(file: str, as_json: bool) -> None:
     """Show what FILE holds: how many vectors, of which length, for what ids, and how they were made.
@@ -170,7 +165,7 @@ def info(file: str, as_json: bool) -> None:
     norms, context = embedding._row_norms(), embedding.context_ids
     anchored = embedding if isinstance(embedding, AnchoredEmbedding) else None
     in_parts = isinstance(embedding._vectors, RowsInParts)
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "file": without_password(file),
         "format": "parts" if in_parts else format_of("nearfar info", file),
         "bytes": Path(file).stat().st_size if Path(file).is_file() else None,  # not of a table
@@ -184,24 +179,19 @@ def info(file: str, as_json: bool) -> None:
         "first_ids": embedding.ids[:5],
         "zero_vectors": int((norms == 0).sum()),
         "mean_norm": float(norms.mean()) if len(norms) else 0.0,
-        "parameters": dict(embedding.parameters),
     }
-    if as_json:
-        print_json(facts)
-        return
-    parameters = facts.pop("parameters")
+    parameters = dict(embedding.parameters)
     rows = [(name, fact(value)) for name, value in facts.items() if value is not None]
-    print_table(("fact", "value"), rows + [(f"  {name}", fact(value)) for name, value in parameters.items()])
+    rows += [(f"  {name}", fact(value)) for name, value in parameters.items()]
+    answer(facts | {"parameters": parameters}, ("fact", "value"), rows, as_json)
 
 
-@click.command(short_help="Make a file of vectors smaller.")
-@click.argument("source", metavar="IN")
-@click.option("-o", "--output", required=True, metavar="OUT", help="File for the mixtures: .safetensors.")
-@click.option("--n-anchors", type=int, required=True, metavar="K", help="How many anchors.")
-@click.option("--nnz-per-row", default=8, show_default=True, help="Weights of a vector at most.")
-@click.option("--nonnegative", is_flag=True, help="No weight is negative.")
-@click.option("--int8", is_flag=True, help="Round all numbers to 8 bits.")
-@click.option("--n-iter", default=10, show_default=True, help="How often the anchors are learned again.")
+@command("Make a file of vectors smaller.")
+@argument("source", metavar="IN")
+@option("-o", "--output", required=True, metavar="OUT", help="File for the mixtures: .safetensors.")
+@options_of("tables.compress:compress", "n_anchors nnz_per_row nonnegative", n_anchors={"metavar": "K"})
+@option("--int8", is_flag=True, help="Round all numbers to 8 bits.")
+@options_of("tables.compress:compress", "n_iter")
 @side_option
 @run_options("result")
 def compress(
@@ -218,19 +208,17 @@ def compress(
       nearfar compress words.vec -o small.safetensors --n-anchors 1000 --nnz-per-row 40 --int8 --random-state 1
     """
     from nearfar.embedding.files.registry import check_output
-    from nearfar.embedding.vectors import Embedding
     from nearfar.errors import InputError
     from nearfar.tables.compress import compress as compressed
 
     if check_output("nearfar compress", output) != "safetensors":
         raise InputError("nearfar compress", "output", "a .safetensors file, which keeps mixtures", repr(output))
     started = time.perf_counter()
-    embedding = Embedding.load(source)
-    embedding = embedding if side is None else embedding.side(side)
-    small = compressed(embedding, **options, verbose=0 if quiet else 1)
+    small = compressed(load(source, side), **options, verbose=0 if quiet else 1)
     small = small.to_int8() if int8 else small
     small.save(output)
-    summary: dict[str, Any] = {
+    curve = small.parameters["error_curve"]
+    summary = {
         "output": output,
         "bytes": Path(output).stat().st_size,
         "n": len(small),
@@ -238,19 +226,19 @@ def compress(
         "n_components": small.n_components,
         "n_anchors": len(small.anchors),
         "n_weights": small.nnz,
-        "error_curve": small.parameters["error_curve"],
+        "error_curve": curve,
         "int8_error": small.parameters["int8_error"] if int8 else None,
     }
     line = (
         f"{output}: {len(small)} vectors"
         + (f" and {summary['n_context']} of the other side" if small.context_ids else "")
         + f" of {small.n_components}, {len(small.anchors)} anchors, {small.nnz} weights,"
-        f" {summary['bytes']} bytes, error {summary['error_curve'][-1]:.4f}"
+        f" {summary['bytes']} bytes, error {curve[-1]:.4f}"
     )
     report(line, summary, started, quiet, as_json)
 
 
-def _find(embedding: Embedding, text: str) -> Any:
+def _find(embedding: Embedding, text: str) -> object:
     """Return the id that a word on the command line stands for: itself, or the integer or the pair that it spells."""
     if text not in embedding and text.lstrip("+-").isdecimal() and int(text) in embedding:
         return int(text)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from nearfar.cli.files import load_words
+from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
+    answer,
     as_entries,
     checkpoint_options,
     engine_options,
     fact,
     json_answer,
-    print_json,
-    print_table,
     report,
     run_options,
     shown,
@@ -26,9 +28,8 @@ from nearfar.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nearfar.embedding.vectors import Embedding
+    from nearfar.embedding.density import DensityEmbedding
+    from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -38,8 +39,7 @@ _MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSen
 _MANY = 0.02  # of the words
 _OF_ONE_MODEL = {"n_factors": "word2dm", "n_senses": "multisense", "variant": "multisense"}
 
-which_operates = click.option("--operator", type=click.Choice(["verb", "noun"]), default="verb", show_default=True,
-                        help="Which of verb and noun operates on the other.")  # fmt: skip
+_SKIPGRAM, _SENSES, _TEXT = "words.skipgram:SkipGram", "words.multisense:MultiSenseWord2DM", "text.corpus:Corpus"
 
 
 @click.group(short_help="Vectors of the words of a text.")
@@ -54,37 +54,32 @@ def words() -> None:
     """
 
 
-@words.command(short_help="Make vectors of words from text.")
-@click.argument("text")
+@command("Make vectors of words from text.")
+@argument("text")
 @vectors_file
-@click.option("--model", type=click.Choice(list(_MODELS)), default="skipgram", show_default=True,
-              help="Vectors, or density matrices: see below.")  # fmt: skip
-@click.option(
-    "--n-components", type=int, help="Length of a vector, rows of a matrix. [default: 100; of matrices and columns: 17]"
+@option(
+    "--model", type=click.Choice(list(_MODELS)), default="skipgram", help="Vectors, or density matrices: see below."
 )
-@click.option("--n-factors", type=int, help="word2dm: columns of a factor, the highest rank of a matrix. [default: 17]")
-@click.option("--n-senses", type=int, help="multisense: senses that a word may have. [default: 3; of columns: 17]")
-@click.option("--variant", type=click.Choice(["clusters", "columns"]),
-              help="multisense: senses are clusters of contexts, or the columns in which two words agree best."
-              " [default: clusters]")  # fmt: skip
-@click.option("--window", default=5, show_default=True, help="Words to either side that a word may meet.")
-@click.option("--n-negative", default=5, show_default=True, help="Noise words for each pair.")
-@click.option("--min-count", default=5, show_default=True, help="Words that come less often are left out.")
-@click.option("--max-size", type=int, metavar="N", help="No more than N words, the most frequent ones.")
-@click.option(
-    "--sample", default=1e-3, show_default=True, help="Frequency above which words are left out at random; 0: none."
+@options_of(
+    _SKIPGRAM, "n_components", n_components={"default": None, "note": "[default: 100; of matrices and columns: 17]"}
 )
-@click.option("--n-epochs", default=5, show_default=True, help="Passes over the text.")
-@click.option("--optimizer", type=click.Choice(["sgd", "adam"]), default="sgd", show_default=True,
-              help="How steps are made. Adam is slower, and learns more from a short text.")  # fmt: skip
-@click.option("--learning-rate", type=float, help="Size of the first step; it falls to 0. [default: the model's own]")
-@click.option("--init", metavar="FILE", help="Start from the vectors in FILE, for the words that it has.")
-@click.option("--tokenizer", type=click.Choice(["blanks", "words"]), default="blanks", show_default=True,
-              help="Cut at blanks, or take words: letters and digits, without punctuation.")  # fmt: skip
-@click.option("--token-pattern", metavar="REGEX", help="Take what matches this regular expression as words.")
-@click.option("--lowercase", is_flag=True, help="Turn everything into lower case first.")
-@click.option("--encoding-errors", type=click.Choice(["strict", "replace", "ignore"]), default="strict",
-              show_default=True, help="What to do with bytes that are no UTF-8.")  # fmt: skip
+@options_of("words.word2dm:Word2DM", "n_factors", n_factors={"default": None, "note": "For word2dm. [default: 17]"})
+@options_of(
+    _SENSES,
+    "n_senses variant",
+    n_senses={"note": "For multisense. [default: 3; of columns: 17]"},
+    variant={"default": None, "note": "For multisense. [default: clusters]"},
+)
+@options_of(
+    _SKIPGRAM,
+    "window n_negative min_count max_size sample n_epochs optimizer learning_rate init",
+    max_size={"metavar": "N"},
+    learning_rate={"note": "[default: the model's own]"},
+    init={"metavar": "FILE"},
+)
+@options_of(_TEXT, "tokenizer", tokenizer={"default": "blanks"})
+@option("--token-pattern", metavar="REGEX", help="Take what matches this regular expression as words.")
+@options_of(_TEXT, "lowercase encoding_errors")
 @checkpoint_options(every=1)
 @engine_options("threads, torch (the processor by PyTorch), cuda, cuda:1", default="threads of this machine")
 @run_options("vectors (with --n-jobs 1)")
@@ -132,9 +127,9 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     if pattern is not None:
         about_text["tokenizer"] = _pattern(pattern, about_text["tokenizer"])
     parameters = {name: value for name, value in options.items() if value is not None}
-    estimator = made_by(**parameters, **callbacks, verbose=0 if quiet else 1)
+    estimator = made_by(**parameters, callbacks=callbacks, verbose=0 if quiet else 1)
     started = time.perf_counter()
-    estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]), **resume)
+    estimator.fit(nf.Corpus(text, **about_text, n_jobs=options["n_jobs"]), resume=resume)
     keeps_senses = model == "multisense" and FORMATS[kind].keeps_both_sides
     fitted = estimator.senses_ if keeps_senses else estimator.vectors_
     made = {name: value for name, value in fitted.parameters.items() if name not in WITHOUT_EFFECT}
@@ -180,17 +175,23 @@ def _pattern(text: str, tokenizer: str) -> re.Pattern[str]:
         raise click.UsageError(f"--token-pattern must be a regular expression; got {text!r}: {error}.") from error
 
 
-@words.command(short_help="Compare vectors of words with what people say.")
-@click.argument("file")
-@click.option("--similarity", multiple=True, metavar="PAIRS", help="Two words and a score a line; may be repeated.")
-@click.option("--analogies", multiple=True, metavar="QUESTIONS", help="Four words a line; may be repeated.")
-@click.option("--phrases", multiple=True, metavar="PHRASES", help="Two phrases and a score a line, under a header; may "
-              "be repeated.")  # fmt: skip
-@click.option("--method", type=click.Choice(["3CosAdd", "3CosMul"]), default="3CosAdd", show_default=True,
-              help="How analogies are answered.")  # fmt: skip
-@click.option("--composition", type=click.Choice([*COMPOSITIONS, "kronecker"]),
-              help="How phrases are composed. [default: phaser; of vectors: mult]")  # fmt: skip
-@which_operates
+@command("Compare vectors of words with what people say.")
+@argument("file")
+@option("--similarity", multiple=True, metavar="PAIRS", help="Two words and a score a line; may be repeated.")
+@option("--analogies", multiple=True, metavar="QUESTIONS", help="Four words a line; may be repeated.")
+@option(
+    "--phrases",
+    multiple=True,
+    metavar="PHRASES",
+    help="Two phrases and a score a line, under a header; may be repeated.",
+)
+@options_of("evaluate.words:word_analogies", "method")
+@option(
+    "--composition",
+    type=click.Choice([*COMPOSITIONS, "kronecker"]),
+    help="How phrases are composed. [default: phaser; of vectors: mult]",
+)
+@options_of("composition:compose", "operator")
 @json_answer
 def evaluate(
     file: str,
@@ -214,7 +215,7 @@ def evaluate(
     if not similarity and not analogies and not phrases:
         raise click.UsageError("Give at least one file by --similarity, --analogies or --phrases.")
     vectors = load_words(file)
-    scores: list[dict[str, Any]] = []
+    scores: list[dict[str, object]] = []
     for path in similarity:
         pairs = nf.evaluate.word_similarity(vectors, path)
         scores.append(_score(path, "rho", pairs.rho, pairs.interval, pairs.n_covered, pairs.n_pairs))
@@ -224,28 +225,27 @@ def evaluate(
     for path in phrases:
         found = nf.evaluate.phrases(vectors, path, method=composition, operator=operator)
         scores.append(_score(path, "rho", found.rho, found.interval, found.n_covered, found.n_items))
-    if as_json:
-        print_json(scores)
-    else:
-        print_table(tuple(scores[0]), [[_fact(value) for value in row.values()] for row in scores])
+    answer(scores, tuple(scores[0]), [[_fact(value) for value in row.values()] for row in scores], as_json)
 
 
-def _score(file: str, score: str, value: float, interval: Any, covered: int, of: int) -> dict[str, Any]:
+def _score(
+    file: str, score: str, value: float, interval: Iterable[float] | None, covered: int, of: int
+) -> dict[str, object]:
     limits = None if interval is None else list(interval)
     return {"file": file, "score": score, "value": value, "interval": limits, "covered": covered, "of": of}
 
 
-def _fact(value: Any) -> str:
+def _fact(value: object) -> str:
     if isinstance(value, list):
         return " to ".join(map(_fact, value))
     return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-@words.command(short_help="Show what an ambiguous word means.")
-@click.argument("file")
-@click.argument("words", nargs=-1, required=True, metavar="WORD...")
-@click.option("--n-senses", default=3, show_default=True, help="How many of each word at most.")
-@click.option("--topn", default=5, show_default=True, help="Words to show for each.")
+@command("Show what an ambiguous word means.")
+@argument("file")
+@argument("words", nargs=-1, required=True, metavar="WORD...")
+@option("--n-senses", default=3, help="How many of each word at most.")
+@option("--topn", default=5, help="Words to show for each.")
 @json_answer
 def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json: bool) -> None:
     """Show the senses of words in FILE, with the words nearest to each: sense vectors, or eigenvectors of matrices.
@@ -262,35 +262,30 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
 
     check_integer("nearfar words senses", "n_senses", n_senses, low=1)
     embedding = _with_senses(file)
-    entropies = embedding.entropy(words).tolist()
-    answer: list[dict[str, Any]] = [
+    entropies = dict(zip(words, embedding.entropy(words).tolist(), strict=True))
+    found = {word: _senses(embedding, word, n_senses, topn) for word in words}
+    facts = [
         {
             "id": word,
-            "entropy": entropy,
-            "senses": [
-                {"weight": weight, "similar": as_entries(nearest)}
-                for weight, _, nearest in _senses(embedding, word, n_senses, topn)
-            ],
+            "entropy": entropies[word],
+            "senses": [{"weight": sense.weight, "similar": as_entries(sense.nearest)} for sense in found[word]],
         }
-        for word, entropy in zip(words, entropies, strict=True)
+        for word in words
     ]
-    if as_json:
-        print_json(answer)
-        return
     rows = [
-        (shown(word["id"]), f"{word['entropy']:.3f}", f"{sense['weight']:.3f}", _ids(sense["similar"]))
-        for word in answer
-        for sense in word["senses"]
+        (shown(word), f"{entropies[word]:.3f}", f"{sense.weight:.3f}", _ids(sense.nearest))
+        for word in words
+        for sense in found[word]
     ]
-    print_table(("word", "entropy", "weight", "nearest"), rows)
+    answer(facts, ("word", "entropy", "weight", "nearest"), rows, as_json)
 
 
-@words.command("sense-of", short_help="Say which sense of a word a sentence means.")
-@click.argument("file")
-@click.argument("word")
-@click.argument("sentence")
-@click.option("--window", type=int, help="Words to either side that count. [default: as in the training]")
-@click.option("--topn", default=5, show_default=True, help="Words to show for each sense.")
+@command("Say which sense of a word a sentence means.", "sense-of")
+@argument("file")
+@argument("word")
+@argument("sentence")
+@option("--window", type=int, help="Words to either side that count. [default: as in the training]")
+@option("--topn", default=5, help="Words to show for each sense.")
 @json_answer
 def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int, as_json: bool) -> None:
     """Say which sense of WORD is meant in SENTENCE, which has the word in it: the probability of each sense.
@@ -309,27 +304,18 @@ def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int,
     chances = embedding.sense_probabilities(word, sentence, window=window)
     own = embedding.subset([word])
     senses = cast("Iterable[tuple[str, int]]", own.ids)
+    chosen = zip(senses, chances.tolist(), own.weights.tolist(), strict=True)
     found = [
-        {
-            "number": number,
-            "probability": chance,
-            "weight": float(weight),
-            "similar": as_entries(embedding.nearest_words((word, number), topn)),
-        }
-        for (_, number), chance, weight in zip(senses, chances.tolist(), own.weights, strict=True)
+        (number, chance, weight, embedding.nearest_words((word, number), topn))
+        for (_, number), chance, weight in sorted(chosen, key=lambda sense: -sense[1])
     ]
-    found.sort(key=lambda sense: -sense["probability"])
-    if as_json:
-        print_json(found)
-        return
-    rows = [
-        (str(sense["number"]), f"{sense['probability']:.3f}", f"{sense['weight']:.3f}", _ids(sense["similar"]))
-        for sense in found
-    ]
-    print_table(("sense", "probability", "weight", "nearest"), rows)
+    columns = ("number", "probability", "weight", "similar")
+    facts = [dict(zip(columns, (*numbers, as_entries(nearest)), strict=True)) for *numbers, nearest in found]
+    rows = [(str(number), f"{chance:.3f}", f"{weight:.3f}", _ids(nearest)) for number, chance, weight, nearest in found]
+    answer(facts, ("sense", "probability", "weight", "nearest"), rows, as_json)
 
 
-def _with_senses(file: str) -> Any:
+def _with_senses(file: str) -> SenseEmbedding | DensityEmbedding:
     """Return what FILE holds as an embedding that has senses and entropies."""
     from nearfar.embedding.density import DensityEmbedding
     from nearfar.embedding.vectors import Embedding, SenseEmbedding
@@ -338,24 +324,26 @@ def _with_senses(file: str) -> Any:
     return plain if isinstance(plain, SenseEmbedding) else DensityEmbedding.load(file)
 
 
-def _senses(embedding: Any, word: str, n_senses: int, topn: int) -> list[Any]:
+def _senses(embedding: SenseEmbedding | DensityEmbedding, word: str, n_senses: int, topn: int) -> Sequence[Sense]:
     from nearfar.embedding.density import DensityEmbedding
 
     if isinstance(embedding, DensityEmbedding):
         return embedding.senses(word, n_senses, topn)
-    return list(embedding.senses_of(word, topn)[:n_senses])
+    return embedding.senses_of(word, topn)[:n_senses]
 
 
-@words.command(short_help="Show what a phrase is most similar to.")
-@click.argument("file")
-@click.option("--verb", metavar="WORD", help="The verb.")
-@click.option("--subject", metavar="WORDS", help='A noun, its adjectives before it: --subject "big dog".')
-@click.option("--object", "object_", metavar="WORDS", help="Another noun, with a verb only.")
-@click.option(
-    "--method", type=click.Choice(COMPOSITIONS), help="How words are composed. [default: phaser; of vectors: mult]"
-)
-@which_operates
-@click.option("--topn", default=10, show_default=True, help="How many words to show.")
+def _ids(found: Iterable[tuple[object, float]]) -> str:
+    return fact([key for key, _ in found])
+
+
+@command("Show what a phrase is most similar to.")
+@argument("file")
+@option("--verb", metavar="WORD", help="The verb.")
+@option("--subject", metavar="WORDS", help='A noun, its adjectives before it: --subject "big dog".')
+@option("--object", "object_", metavar="WORDS", help="Another noun, with a verb only.")
+@option("--method", type=click.Choice(COMPOSITIONS), help="How words are composed. [default: phaser; of vectors: mult]")
+@options_of("composition:compose", "operator")
+@option("--topn", default=10, help="How many words to show.")
 @json_answer
 def compose(
     file: str,
@@ -389,45 +377,19 @@ def compose(
         entropies = dict(zip(keys, embedding.entropy(keys).tolist(), strict=True))
         entropies["phrase"] = float(DensityEmbedding.from_matrices(whole[None]).entropy()[0])
     found = embedding.most_similar(whole, topn=topn)
-    if as_json:
-        facts = {"method": method, "operator": operator, "entropy": entropies, "similar": as_entries(found)}
-        print_json(roles | facts)
-        return
-    if entropies:
+    if entropies and not as_json:
         parts = ", ".join(f"{shown(key)} {value:.3f}" for key, value in entropies.items())
         click.echo(f"entropy: {parts}", err=True)
-    print_table(("word", "similarity"), [(shown(key), f"{score:.4f}") for key, score in found])
+    facts = {"method": method, "operator": operator, "entropy": entropies, "similar": as_entries(found)}
+    rows = [(shown(key), f"{score:.4f}") for key, score in found]
+    answer({**roles, **facts}, ("word", "similarity"), rows, as_json)
 
 
-def load_words(file: str) -> Embedding:
-    """Return what FILE holds, as density matrices if it holds these."""
-    from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import SenseEmbedding
-
-    loaded = load_known(file)
-    return DensityEmbedding.from_senses(loaded) if isinstance(loaded, SenseEmbedding) else loaded
-
-
-def load_known(file: str) -> Embedding:
-    """Return what FILE holds: vectors, density matrices, senses or mixtures of anchors."""
-    from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.errors import InputError
-
-    plain = Embedding.load(file)
-    if type(plain) is not Embedding:
-        return plain
-    try:
-        return DensityEmbedding(plain.vectors, plain.ids, parameters=plain.parameters)
-    except InputError:
-        return plain
-
-
-def _phrase(embedding: Embedding, text: str | None) -> Any:
+def _phrase(embedding: Embedding, text: str | None) -> str | tuple[str, ...] | None:
     """Return a word, or several between blanks as a tuple."""
     words = () if text is None else tuple(text.split())
     return text if text is None or text in embedding or len(words) < 2 else words
 
 
-def _ids(entries: list[dict[str, Any]]) -> str:
-    return fact([entry["id"] for entry in entries])
+for _command in (train, evaluate, senses, sense_of, compose):
+    words.add_command(_command)

@@ -7,8 +7,8 @@ probability mu. All contacts of a slice happen at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +24,18 @@ _SUSCEPTIBLE, _INFECTED, _RECOVERED = range(3)
 
 
 def simulate_sir(
-    contacts: Any,
+    contacts: object,
     beta: float,
     mu: float,
     *,
-    window: Any = None,
-    step: Any = None,
-    initial: Any = 1,
+    window: float | timedelta | None = None,
+    step: float | timedelta | None = None,
+    initial: int | Iterable[Hashable] = 1,
     columns: Sequence[str | int] | None = None,
     end: str | int | None = None,
     weight: str | int | None = None,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
-) -> dict[tuple[Any, Any], str]:
+) -> dict[tuple[Hashable, Hashable], str]:
     """Let an infection spread over contacts with times, and return the state of every node at every time.
 
     Parameters
@@ -97,12 +97,12 @@ def simulate_sir(
     return {pair: STATES[code] for pair, code in zip(slices.ids(), codes.tolist(), strict=True)}
 
 
-def _first_ones(slices: Slices, initial: Any, rng: np.random.Generator) -> NDArray[np.int64]:
+def _first_ones(slices: Slices, initial: int | Iterable[Hashable], rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the codes of the nodes that are infected at the start."""
     there = np.unique(slices.pairs % len(slices.nodes))
     if isinstance(initial, (int, float, np.number)):
         return rng.choice(there, check_integer(_OWNER, "initial", initial, low=1, high=there.size), replace=False)
-    nodes: Iterable[Any] = list(as_list(_OWNER, "initial", initial, "a number or a list of nodes"))
+    nodes = list(as_list(_OWNER, "initial", initial, "a number or a list of nodes"))
     codes = slices.nodes.rows(nodes)
     unknown = [node for node, code in zip(nodes, codes.tolist(), strict=True) if code not in there]
     if unknown:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,12 +84,12 @@ class Graph:
         return count
 
     @cached_property
-    def adjacency(self) -> csr_array[Any, tuple[int, int]]:
+    def adjacency(self) -> csr_array[np.float32, tuple[int, int]]:
         """The symmetric adjacency matrix of ones: csr_array, shape (n_nodes, n_nodes), float32."""
         from scipy.sparse import csr_array
 
         n = self.n_nodes
-        start: NDArray[np.signedinteger[Any]] = np.zeros(n + 1, dtype=np.int64)
+        start: NDArray[np.signedinteger] = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(self.degrees, out=start[1:])
         indices = np.empty(2 * self.n_edges, dtype=np.int32)
         mirror_edges(self.edges, start[:-1], indices, np.empty(n, dtype=np.int64))
@@ -295,7 +295,7 @@ _UNIT = 2.0**-53
 @jit
 def draw_pairs(
     keys: NDArray[np.int64],
-    seed: Any,
+    seed: np.uint64,
     n_nodes: int,
     class_a: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]],
     class_b: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]],
@@ -327,7 +327,7 @@ def draw_pairs(
 @jit
 def thin_pairs(
     keys: NDArray[np.int64],
-    seed: Any,
+    seed: np.uint64,
     model: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]],
     boost: float,
     likely: float,
@@ -360,7 +360,7 @@ def thin_pairs(
 
 @jit
 def draw_likely_pairs(
-    seed: Any,
+    seed: np.uint64,
     members: tuple[NDArray[np.int32], NDArray[np.int32]],
     same: bool,
     theta: NDArray[np.float64],

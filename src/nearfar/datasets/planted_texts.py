@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,7 +182,7 @@ def _draw(
     return kept
 
 
-def _shares(shares: Any, n_topics: int) -> list[list[float]]:
+def _shares(shares: object, n_topics: int) -> list[list[float]]:
     """Return the shares of each ambiguous word, with a sum of 1."""
     made = []
     expected = "lists of numbers above 0, one list for each ambiguous word"

@@ -110,9 +110,10 @@ class EDRep(RelationEmbedder):
     n_epochs : int, default=30
         Sweeps over the relation.
     n_clusters : int, default=1
-        Components of the Gaussian mixture. More than one: fit with one, cluster the vectors, fit again from the start.
+        Gaussians in the far field; more is more exact. More than one: fit with one, cluster the vectors, fit again from
+        the start.
     learning_rate : float in (0, 1], default=0.8
-        Sine of the angle by which every vector moves in the first epoch.
+        Size of the first step, the sine of the angle by which every vector moves.
     schedule : {"linear", "cosine", "constant", "plateau"}, default="linear"
         How the learning rate goes on: down to 0 at the last epoch, the same along a cosine, not at all, or halved
         whenever 3 epochs brought no lower loss.
@@ -121,9 +122,9 @@ class EDRep(RelationEmbedder):
         the transposed terms, half the work; a sink then stays where it starts. ``"full"``: the exact gradient of the
         loss, as the far field estimates it. ``"auto"``: ``"forward"`` where the relation comes from an undirected one
         (its random walk, its row normalisation), where it was measured to be as good, else ``"paper"``.
-    far : str or FarField, default="gaussian-mixture"
-        The normaliser: ``"gaussian-mixture"``, ``"exact"`` (quadratic time), ``"performer"``, ``"rfa"``, ``"noise"`` (a
-        sample of the others), a name given to :func:`nearfar.far.register`, or a far field with its own parameters.
+    far : {"gaussian-mixture", "exact", "performer", "rfa", "noise"}, str or FarField, default="gaussian-mixture"
+        How normalisers are computed. ``"exact"`` takes quadratic time, ``"noise"`` a sample of the others. Also a name
+        given to :func:`nearfar.far.register`, or a far field with its own parameters.
     p0 : array-like or pandas Series of shape (m,), >= 0, or 0, optional
         Prior over the columns, scaled to sum 1; a Series whose index holds ids goes by id. By default uniform over
         those that have a relation. The number 0 leaves the prior out.
@@ -132,10 +133,10 @@ class EDRep(RelationEmbedder):
     constraint : {"sphere", "ball"}, default="sphere"
         Vectors of length 1, or at most 1.
     temperature : float, default=1
-        What scores are divided by: the softmax is that of ``x_i . y_a / temperature``. Below 1 it can be steeper, as
-        with vectors of length ``temperature ** -0.5``, and the far field is less exact (``far_check_``). Below 0
-        related objects are pushed apart, softmax(-X Xᵀ): for one kind of objects with relations between groups and not
-        within them. At least 0.001 in size.
+        What scores are divided by; low lets them differ. The softmax is that of ``x_i . y_a / temperature``. Below 1 it
+        can be steeper, as with vectors of length ``temperature ** -0.5``, and the far field is less exact
+        (``far_check_``). Below 0 related objects are pushed apart, softmax(-X Xᵀ): for one kind of objects with
+        relations between groups and not within them. At least 0.001 in size.
     init : array-like of shape (n, d), Embedding, or pair of arrays, optional
         Start, projected to the constraint; random where a row is zero. With float64 the whole fit runs in it. From an
         :class:`nearfar.Embedding` the rows that it knows by id start where they were, others at random. A pair is

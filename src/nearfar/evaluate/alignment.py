@@ -10,14 +10,15 @@ Vectors that are learned anew are the same up to a rotation: scalar products and
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer
+from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.words import check_embedding
 
@@ -72,13 +73,13 @@ class Alignment:
     def __repr__(self) -> str:
         return f"Alignment of {len(self.ids)} shared ids, disparity {self.disparity:.4g}, scale {self.scale:.4g}"
 
-    def most_moved(self, topn: int = 10, by: str = "cosine") -> list[tuple[Any, float]]:
+    def most_moved(self, topn: int = 10, by: str = "cosine") -> list[tuple[Hashable, float]]:
         """Return the shared ids whose vectors differ most after the turn.
 
         Parameters
         ----------
         topn : int, >= 1
-            How many at most.
+            How many ids at most.
         by : {"cosine", "distance"}
             1 less the cosine (the semantic displacement of Hamilton, Leskovec & Jurafsky 2016), or the Euclidean
             distance, which suits maps.
@@ -111,8 +112,7 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
         Is turned; it is not changed. It needs as many components as a. Mixtures of anchors and density matrices are
         taken as their vectors, and become plain ones.
     center : bool, default=False
-        Whether b may be shifted, too, such that the means of the shared ids agree: for maps, in which only distances
-        count.
+        Whether b may be shifted, too: for maps, in which only distances count. The means of the shared ids then agree.
     scale : bool, default=False
         Whether b may be stretched by one factor, too: for maps, which have no unit.
 
@@ -207,7 +207,7 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
     )
 
 
-def _blocks(vectors: NDArray[Any], rows: NDArray[np.int64]) -> Iterator[Doubles]:
+def _blocks(vectors: Floats, rows: NDArray[np.int64]) -> Iterator[Doubles]:
     """Yield some rows in float64, a few at a time: no copy of all."""
     for start in range(0, len(rows), _ROWS):
         yield vectors[rows[start : start + _ROWS]].astype(np.float64)
@@ -249,14 +249,14 @@ def _warn_if_loose(n: int, sizes: Doubles, U: Doubles, b: Embedding, mean: Doubl
     warnings.warn(f"{_OWNER}: {text}", NearfarWarning, stacklevel=3)
 
 
-def _moved(vectors: NDArray[Any], R: Doubles, factor: float, shift: Doubles) -> NDArray[Any]:
+def _moved(vectors: Floats, R: Doubles, factor: float, shift: Doubles) -> Floats:
     moved = np.empty(vectors.shape, vectors.dtype)
     for start in range(0, len(vectors), _ROWS):
         moved[start : start + _ROWS] = factor * (vectors[start : start + _ROWS] @ R) + shift
     return moved
 
 
-def _cosines(X: NDArray[Any], Y: NDArray[Any]) -> Doubles:
+def _cosines(X: Floats, Y: Floats) -> Doubles:
     from nearfar.search.products import unit_rows
 
     X, Y = unit_rows(X), unit_rows(Y)

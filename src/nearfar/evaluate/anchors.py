@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_integer, check_random_state
 from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _OWNER = "evaluate.anchor_purity"
 
@@ -37,13 +40,20 @@ class AnchorPurity:
     purity: float
     chance: float
     per_anchor: NDArray[np.float64] = field(repr=False)
-    labels: list[Any] = field(repr=False)
+    labels: list[Hashable] = field(repr=False)
     n_objects: NDArray[np.int64] = field(repr=False)
 
 
+class Exported(Protocol):
+    """What becomes an embedding, such as :class:`nearfar.nn.AnchorEmbedding`."""
+
+    def export(self) -> AnchoredEmbedding:
+        """Return it as an embedding."""
+
+
 def anchor_purity(
-    embedding: Any,
-    labels: Iterable[Any],
+    embedding: AnchoredEmbedding | Exported,
+    labels: Iterable[object],
     *,
     topn: int | None = None,
     n_shuffles: int = 20,
@@ -119,13 +129,13 @@ def anchor_purity(
     ]
     per_anchor = np.full(len(used), np.nan)
     per_anchor[used] = shares.max(axis=1)
-    common: list[Any] = [None] * len(used)
+    common: list[Hashable] = [None] * len(used)
     for anchor, label in zip(np.flatnonzero(used).tolist(), shares.argmax(axis=1).tolist(), strict=True):
         common[anchor] = names[label]
     return AnchorPurity(float(shares.max(axis=1).mean()), float(np.mean(shuffled)), per_anchor, common, n_objects)
 
 
-def _users(weights: Any, topn: int | None) -> Any:
+def _users(weights: csr_array[np.float64], topn: int | None) -> csr_array[np.float64]:
     """Return which objects use an anchor, all or those with the largest weights, as a CSR array (K, n) of ones."""
     from scipy.sparse import csr_array
 
@@ -137,7 +147,7 @@ def _users(weights: Any, topn: int | None) -> Any:
     return csr_array((np.ones(len(kept)), (anchors[kept], uses.indices[kept])), shape=uses.shape)
 
 
-def _label_matrix(labels: Iterable[Any], n: int) -> tuple[Any, list[Any]]:
+def _label_matrix(labels: Iterable[object], n: int) -> tuple[csr_array[np.float64], list[Hashable]]:
     """Return which labels objects have, as a CSR array (n, G) of ones, and the labels."""
     from scipy.sparse import csr_array
 

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
 from nearfar._core.ids import in_order_of, rows_and_ids
+from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.relations.matrix import Relation
 
 _OWNER = "evaluate.communities"
 
@@ -45,8 +52,16 @@ class CommunityScores:
     n_scored: int
 
 
+class Planted(Protocol):
+    """What has a matrix of edges, such as :class:`nearfar.datasets.Graph`."""
+
+    @property
+    def adjacency(self) -> csr_array[np.floating]:
+        """The matrix."""
+
+
 def communities(
-    vectors: Any,
+    vectors: Embedding | ArrayLike,
     labels: ArrayLike,
     *,
     nodes: ArrayLike | None = None,
@@ -125,7 +140,7 @@ def communities(
     )
 
 
-def giant_component(relation: Any) -> NDArray[np.bool_]:
+def giant_component(relation: Relation | Planted | csr_array[np.floating]) -> NDArray[np.bool_]:
     """Mark the nodes of the largest connected component, directions ignored.
 
     Parameters
@@ -205,7 +220,7 @@ def _chosen_rows(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
     return chosen
 
 
-def _kmeans(X: NDArray[Any], k: int, n_init: int, seed: int, n_jobs: int) -> NDArray[np.int32]:
+def _kmeans(X: Floats, k: int, n_init: int, seed: int, n_jobs: int) -> NDArray[np.int32]:
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
@@ -223,16 +238,21 @@ def _kmeans(X: NDArray[Any], k: int, n_init: int, seed: int, n_jobs: int) -> NDA
     return predicted
 
 
-def _sparse(owner: str, relation: Any) -> Any:
+def _sparse(owner: str, relation: object) -> csr_array[np.floating]:
     """Return a sparse matrix for a Relation, a Graph or a sparse matrix."""
     from scipy.sparse import issparse
 
+    from nearfar.relations.matrix import Relation
+
+    found: csr_array[np.floating]
     if issparse(relation):
-        return _checks.check_csr(owner, "relation", relation)
-    if hasattr(relation, "adjacency"):
-        return relation.adjacency
-    if hasattr(relation, "to_scipy"):
+        found = _checks.check_csr(owner, "relation", relation)
+    elif hasattr(relation, "adjacency"):
+        found = relation.adjacency
+    elif isinstance(relation, Relation):
         if not relation.is_square:  # also where there happen to be as many users as items
             raise InputError(owner, "relation", "square (the same ids on both sides)", repr(relation))
-        return relation.to_scipy()
-    raise InputError(owner, "relation", "a Relation, a Graph or a sparse matrix", type(relation).__name__)
+        found = relation.to_scipy()
+    else:
+        raise InputError(owner, "relation", "a Relation, a Graph or a sparse matrix", type(relation).__name__)
+    return found

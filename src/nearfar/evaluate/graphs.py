@@ -9,19 +9,22 @@ half, and other pairs, test it. A pair (u, v) is described by its Hadamard produ
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_csr, check_flag, check_integer, check_matrix, check_random_state, check_real
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from nearfar._core.ids import Ids
+    from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
 
 Pairs = NDArray[np.int64]
@@ -38,6 +41,22 @@ FEATURES: dict[str, Callable[[Floats, Floats], Floats]] = {
 }
 _LISTED = 2**22  # pairs up to which those without an edge are listed, not drawn one by one
 _FEWEST = 2  # edges that each part of those held out must have
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Estimator(Protocol):
+    """What is cloned, and fitted to a relation."""
+
+    def fit(self, relation: Relation, /) -> object:
+        """Find vectors."""
+
+    def get_params(self) -> Mapping[str, object]:
+        """Return the parameters by name."""
+
+
+Method = Estimator | Callable[["Relation"], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +128,7 @@ class NodeClassification:
         return _as_table(title, "trained on", tables)
 
 
-def _as_table(title: str, first: str, tables: Mapping[str, tuple[dict[Any, float], dict[Any, Interval | None]]]) -> str:
+def _as_table(title: str, first: str, tables: Mapping[str, tuple[dict[Key, float], dict[Key, Interval | None]]]) -> str:
     """Return scores with their intervals as lines of text."""
     scores = next(iter(tables.values()))[0]
     lines = [title, f"{first:<12}" + "".join(f"{name:<28}" for name in tables)]
@@ -124,11 +143,11 @@ def _as_table(title: str, first: str, tables: Mapping[str, tuple[dict[Any, float
 
 
 def link_prediction(
-    relation: Any,
-    method: Any,
+    relation: object,
+    method: Method,
     *,
     held_out: float = 0.5,
-    features: Sequence[str] = tuple(FEATURES),
+    features: Sequence[str] = ("hadamard", "l1", "l2", "average", "dot"),
     degrees: bool = False,
     n_repeats: int = 5,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
@@ -149,8 +168,9 @@ def link_prediction(
     features : sequence of {"hadamard", "l1", "l2", "average", "dot"}
         What describes a pair. Each is scored by itself.
     degrees : bool, default=False
-        Whether the classifier is also given ``log(1 + k_u) + log(1 + k_v)``, k being the number of edges that a node
-        has left: how likely the pair is if only degrees count. Vectors of length 1, as those of EDRep, hold who is
+        Whether it counts, too, how many edges the two nodes have. The classifier is then also given
+        ``log(1 + k_u) + log(1 + k_v)``, k being the number of edges that a node has left: how likely the pair is if
+        only degrees count. Vectors of length 1, as those of EDRep, hold who is
         close to whom and not who has many edges.
     n_repeats : int, default=5
         How often other edges are hidden, and the method is fitted.
@@ -228,8 +248,8 @@ def link_prediction(
 
 
 def node_classification(
-    vectors: Any,
-    labels: Any,
+    vectors: Embedding | ArrayLike,
+    labels: object,
     *,
     fractions: float | Sequence[float] = (0.1, 0.5, 0.9),
     n_repeats: int = 10,
@@ -319,7 +339,7 @@ def node_classification(
     )
 
 
-def check_method(owner: str, method: Any) -> None:
+def check_method(owner: str, method: object) -> None:
     """Refuse what neither is an estimator that can be cloned nor a callable."""
     cloned = hasattr(method, "fit") and hasattr(method, "get_params")
     if isinstance(method, type) or not (cloned or (callable(method) and not hasattr(method, "fit"))):
@@ -385,7 +405,7 @@ def score_split(
     return float(micro), float(macro)
 
 
-def _means(repeats: Mapping[Any, NDArray[np.float64]]) -> dict[Any, float]:
+def _means(repeats: Mapping[Key, NDArray[np.float64]]) -> dict[Key, float]:
     return {key: float(values.mean()) for key, values in repeats.items()}
 
 
@@ -420,7 +440,11 @@ class Edges(NamedTuple):
         """A number for each edge, ascending."""
         return self.edges[:, 0] * self.n + self.edges[:, 1]
 
-    def matrix(self, chosen: Any = slice(None), weights: Any = None) -> Any:
+    def matrix(
+        self,
+        chosen: slice | NDArray[np.bool_] | NDArray[np.int64] = slice(None),
+        weights: NDArray[np.floating] | None = None,
+    ) -> csr_array[np.float64]:
         """Return some of the edges as the upper triangle of a CSR array."""
         from scipy.sparse import csr_array
 
@@ -428,7 +452,7 @@ class Edges(NamedTuple):
         return csr_array((values[chosen], self.edges[chosen].T), shape=(self.n, self.n))
 
 
-def undirected(owner: str, relation: Any) -> Edges:
+def undirected(owner: str, relation: object) -> Edges:
     """Return the edges of a graph without directions and self-loops."""
     from scipy.sparse import coo_array, triu
 
@@ -524,13 +548,15 @@ def _without_edge(graph: Edges, count: int, rng: np.random.Generator) -> Pairs:
     return np.stack(np.divmod(rng.choice(keys, count, replace=False), n), axis=1)
 
 
-def fitted_rows(owner: str, method: Any, relation: Relation) -> Floats:
+def fitted_rows(owner: str, method: Method, relation: Relation) -> Floats:
     """Return the vectors that the method finds for the relation, in the order of its rows."""
     from sklearn.base import clone
 
+    from nearfar.embedding.vectors import Embedding
+
     found = clone(method).fit(relation) if hasattr(method, "fit") else method(relation)
     found = getattr(found, "vectors_", found)
-    if hasattr(found, "ids"):
+    if isinstance(found, Embedding):
         found = found[list(relation.row_ids)]
     return check_matrix(owner, "vectors", found, rows=len(relation.row_ids))
 
@@ -538,7 +564,7 @@ def fitted_rows(owner: str, method: Any, relation: Relation) -> Floats:
 # Labels in any form become indicators.
 
 
-def labelled_rows(owner: str, labels: Any, n: int, ids: Ids | None) -> tuple[NDArray[np.int64], Flags]:
+def labelled_rows(owner: str, labels: object, n: int, ids: Ids | None) -> tuple[NDArray[np.int64], Flags]:
     """Return the rows that have a label, and which has which, shape (number of rows, n_labels)."""
     indicators = _indicators(owner, labels, n, ids)
     rows = np.flatnonzero(indicators.any(axis=1))
@@ -550,18 +576,19 @@ def labelled_rows(owner: str, labels: Any, n: int, ids: Ids | None) -> tuple[NDA
     return rows, indicators
 
 
-def _indicators(owner: str, labels: Any, n: int, ids: Ids | None) -> Flags:
+def _indicators(owner: str, labels: object, n: int, ids: Ids | None) -> Flags:
     """Return which row has which label, shape (n, n_labels)."""
     from scipy.sparse import issparse
 
     if issparse(labels):
         labels = check_csr(owner, "labels", labels).toarray()
     if hasattr(labels, "index") and hasattr(labels, "to_numpy"):  # a pandas Series
-        if labels.index.equals(type(labels)(range(n)).index):
-            labels = labels.tolist()  # in the order of the rows
+        keys, values = list(labels.index), labels.to_numpy().tolist()
+        if keys == list(range(n)):
+            labels = values  # in the order of the rows
         else:
-            grouped: dict[Any, list[Any]] = {}
-            for key, label in zip(labels.index.tolist(), labels.tolist(), strict=True):
+            grouped: dict[Hashable, list[Hashable]] = {}
+            for key, label in zip(keys, values, strict=True):
                 grouped.setdefault(key, []).extend(_listed(label))
             labels = grouped
     if isinstance(labels, np.ndarray) and labels.ndim == 2:
@@ -588,7 +615,9 @@ def _indicators(owner: str, labels: Any, n: int, ids: Ids | None) -> Flags:
     return indicators[:, np.lexsort([*indicators[::-1]])] if n else indicators
 
 
-def _by_id(owner: str, labels: Mapping[Any, Any], ids: Ids | None) -> tuple[NDArray[np.int64], list[list[Any]]]:
+def _by_id(
+    owner: str, labels: Mapping[Hashable, object], ids: Ids | None
+) -> tuple[NDArray[np.int64], list[list[Hashable]]]:
     if ids is None:
         expected = "one per row with vectors that have no ids"
         raise InputError(owner, "labels", expected, type(labels).__name__, "Give an Embedding for labels by id.")
@@ -600,7 +629,7 @@ def _by_id(owner: str, labels: Mapping[Any, Any], ids: Ids | None) -> tuple[NDAr
     return rows, [_listed(label) for label in labels.values()]
 
 
-def _listed(label: Any) -> list[Any]:
+def _listed(label: object) -> list[Hashable]:
     """Return the labels of one node."""
     several = list(label) if isinstance(label, (list, tuple, set, frozenset, np.ndarray)) else [label]
     return [one for one in several if one is not None and one == one]  # NaN is not itself

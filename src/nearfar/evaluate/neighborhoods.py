@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,11 @@ from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.evaluate.communities import label_codes
 from nearfar.relations.neighbors import nearest_neighbors
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from nearfar.embedding.vectors import Embedding
 
 _OWNER = "evaluate.neighborhoods"
 _SIZES = (5, 15, 50)  # where the caller gives none, those that the rows allow
@@ -110,11 +115,11 @@ class Neighborhoods:
     pearson: float
     q_nx: NDArray[np.float64] = field(repr=False)
     r_nx: NDArray[np.float64] = field(repr=False)
-    standard_errors: dict[str, Any] = field(repr=False)
+    standard_errors: dict[str, float | dict[int, float] | None] = field(repr=False)
     missing: dict[int, NDArray[np.float32]] | None = field(default=None, repr=False)
     false: dict[int, NDArray[np.float32]] | None = field(default=None, repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return all but the two curves and what is said of each row, as plain numbers and dictionaries.
 
         Returns
@@ -153,8 +158,8 @@ class Neighborhoods:
 
 
 def neighborhoods(
-    X: Any,
-    Y: Any,
+    X: Embedding | ArrayLike | csr_array[np.float64],
+    Y: Embedding | ArrayLike,
     *,
     labels: ArrayLike | None = None,
     metric: str = "euclidean",
@@ -338,7 +343,29 @@ def _area_weights(n: int) -> tuple[NDArray[np.float64], float]:
     return np.append(shares * (n - 1) / sizes, 0.0), float((shares * sizes).sum())
 
 
-def _neighbor_scores(found: RowScores, offset: float, ks: NDArray[np.int64], n: int, labelled: bool) -> dict[str, Any]:
+class NeighborScores(TypedDict):
+    """What is said of the neighbours."""
+
+    auc: float
+    standard_errors: dict[str, float | dict[int, float] | None]
+    trustworthiness: dict[int, float]
+    continuity: dict[int, float]
+    preservation: dict[int, float]
+    accuracy: dict[int, float] | None
+    input_accuracy: dict[int, float] | None
+
+
+class DistanceScores(TypedDict):
+    """What is said of the distances."""
+
+    scale: float
+    normalized_stress: float
+    stress_1: float
+    spearman: float
+    pearson: float
+
+
+def _neighbor_scores(found: RowScores, offset: float, ks: NDArray[np.int64], n: int, labelled: bool) -> NeighborScores:
     """Return the means over the judged rows, and their standard errors for a sample without replacement."""
     # The largest sum of ranks beyond k that k neighbours can have.
     worst = np.where(ks < n / 2, ks * (2 * n - 3 * ks - 1), (n - ks) * (n - ks - 1)) / 2
@@ -356,16 +383,23 @@ def _neighbor_scores(found: RowScores, offset: float, ks: NDArray[np.int64], n: 
     def by_size(values: NDArray[np.float64]) -> dict[int, float]:
         return dict(zip(ks.tolist(), values.tolist(), strict=True))
 
-    known = [name for name in rows if labelled or "accuracy" not in name]
-    scores: dict[str, Any] = dict.fromkeys(rows) | {name: by_size(rows[name].mean(axis=0)) for name in known}
-    errors: dict[str, Any] = dict.fromkeys(rows) | {
-        name: by_size(factor * rows[name].std(axis=0, ddof=1)) for name in known
+    means = {name: by_size(values.mean(axis=0)) for name, values in rows.items()}
+    errors: dict[str, float | dict[int, float] | None] = {
+        name: by_size(factor * values.std(axis=0, ddof=1)) if labelled or "accuracy" not in name else None
+        for name, values in rows.items()
     }
-    errors["auc"] = factor * float(areas.std(ddof=1))
-    return {"auc": float(areas.mean()), "standard_errors": errors} | scores
+    return {
+        "auc": float(areas.mean()),
+        "standard_errors": {**errors, "auc": factor * float(areas.std(ddof=1))},
+        "trustworthiness": means["trustworthiness"],
+        "continuity": means["continuity"],
+        "preservation": means["preservation"],
+        "accuracy": means["accuracy"] if labelled else None,
+        "input_accuracy": means["input_accuracy"] if labelled else None,
+    }
 
 
-def _distance_scores(found: RowScores, data_unit: float, map_unit: float) -> dict[str, Any]:
+def _distance_scores(found: RowScores, data_unit: float, map_unit: float) -> DistanceScores:
     r_sum, d_sum, rr, dd, rd = found.moments.sum(axis=0).tolist()
     for name, squares in (("X", rr), ("Y", dd)):
         if squares == 0:
@@ -525,7 +559,7 @@ class Distances(Protocol):
         """Write the distances from ``rows`` to all rows, shape (q, n): float32, finite, from a row to itself 0."""
 
 
-def distances_of(owner: str, X: Any, metric: str) -> Distances:
+def distances_of(owner: str, X: object, metric: str) -> Distances:
     """Check X and return its distances."""
     from scipy.sparse import issparse
 
@@ -584,7 +618,7 @@ class _Precomputed:
 class _SparseEuclidean:
     """Euclidean distances of sparse rows, ``r² = |x|² + |y|² - 2 x . y`` in float64."""
 
-    def __init__(self, owner: str, X: Any) -> None:
+    def __init__(self, owner: str, X: object) -> None:
         checked = _checks.check_sparse(owner, "X", X).astype(np.float64, copy=False)
         self.n = checked.shape[0]
         self.unit = _unit(checked.data)
@@ -605,7 +639,7 @@ class _Pairwise:
 
     unit = 1.0
 
-    def __init__(self, owner: str, X: Any, metric: str) -> None:
+    def __init__(self, owner: str, X: Floats | csr_array[np.float64] | NDArray[np.bool_], metric: str) -> None:
         self.n = X.shape[0]
         self._owner, self._X, self._metric = owner, X, metric
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
 
 _OWNER = "phrases"
-Clause = tuple[tuple[str, Any], ...]  # what nf.compose takes, by name: ("verb", "run"), ("subject", ("old", "dog"))
+# What nf.compose takes, by name: ("verb", "run"), ("subject", ("old", "dog")).
+Clause = tuple[tuple[str, str | tuple[str, ...]], ...]
 Side = tuple[Clause, ...]  # one phrase, or several that "and" joins
 Item = tuple[Side, Side, float]
 
@@ -66,14 +67,14 @@ class PhraseSimilarity:
 
 def phrases(
     embedding: Embedding,
-    items: Any,
+    items: str | PathLike[str] | Iterable[Sequence[object]],
     *,
     method: str | None = None,
     operator: str = "verb",
     basis: ArrayLike | None = None,
     lowercase: bool = True,
     n_bootstrap: int = 1000,
-    random_state: Any = 0,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
 ) -> PhraseSimilarity:
     """Return how the similarities of composed phrases agree with scores that people gave.
 
@@ -185,7 +186,7 @@ def _known(embedding: Embedding, side: Side, lowercase: bool) -> Side | None:
 
 
 def _similarities(
-    embedding: Embedding, items: Sequence[Item], method: str | None, operator: str, basis: Any
+    embedding: Embedding, items: Sequence[Item], method: str | None, operator: str, basis: ArrayLike | None
 ) -> NDArray[np.float64]:
     """Return the similarity of the two sides of each item, the mean over their clauses."""
     from nearfar.composition import phrase_similarities
@@ -202,7 +203,7 @@ def _similarities(
 # Reading the items.
 
 
-def _given(items: Iterable[Any]) -> list[Item]:
+def _given(items: object) -> list[Item]:
     found, expected = [], "of two phrases and a finite score each"
     for item in given_items(_OWNER, "items", items, expected):
         if len(item) != 3 or not isinstance(item[2], (int, float, np.number)) or not np.isfinite(item[2]):
@@ -211,13 +212,13 @@ def _given(items: Iterable[Any]) -> list[Item]:
     return found
 
 
-def _side(phrase: Any) -> Side:
+def _side(phrase: object) -> Side:
     if not isinstance(phrase, Mapping) or not phrase or not set(phrase) <= set(_ROLES):
         raise InputError(_OWNER, "items", "phrases as mappings with some of 'verb', 'subject', 'object'", repr(phrase))
     return (tuple((role, _words(phrase[role])) for role in _ROLES if phrase.get(role) is not None),)
 
 
-def _words(said: Any) -> Any:
+def _words(said: object) -> str | tuple[str, ...]:
     if isinstance(said, str):
         return said
     if not isinstance(said, (tuple, list)) or not said or not all(isinstance(word, str) for word in said):
@@ -269,7 +270,7 @@ def _column(at: Mapping[str, int], role: str, side: int) -> str | None:
 
 
 def _clause(fields: Sequence[str], at: Mapping[str, int], side: int, got: str) -> Side:
-    said: list[tuple[str, Any]] = []
+    said: list[tuple[str, str | tuple[str, ...]]] = []
     for role in _ROLES:
         columns = [name for name in (_column(at, f"adj_{role}", side), _column(at, role, side)) if name is not None]
         words = tuple(fields[at[name]] for name in columns)

@@ -19,16 +19,18 @@ import html
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.atomic import atomic_write, check_target
-from nearfar._core.checks import check_flag, check_integer, check_n_jobs, check_path, check_random_state, require
+from nearfar._core.atomic import atomic_write, check_suffix
+from nearfar._core.checks import check_flag, check_integer, check_n_jobs, check_random_state, require
+from nearfar._core.notebook import frame_of
+from nearfar.contracts import Floats
 from nearfar.embedding.files.content import jsonable
 from nearfar.errors import InputError
 from nearfar.evaluate.graphs import node_classification
@@ -37,12 +39,12 @@ from nearfar.evaluate.words import check_embedding, word_similarity
 from nearfar.search.products import nearest_rows, row_norms, unit_rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from matplotlib.axes import Axes
 
     from nearfar.embedding.vectors import Embedding
 
 Doubles = NDArray[np.float64]
-Facts = dict[str, dict[str, Any]]
+Facts = dict[str, dict[str, object]]
 
 _OWNER = "evaluate.report"
 _SOME = 20_000  # rows of which neighbours are sought; of more a sample
@@ -166,6 +168,13 @@ iframe { width: 100%; height: 42rem; border: 0; }
 """
 
 
+class Page(Protocol):
+    """What can be held by a page, as :meth:`nearfar.Embedding.map` makes it."""
+
+    def html(self) -> str:
+        """Return it as text."""
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
     """A page about an embedding.
@@ -186,7 +195,7 @@ class Report:
     title: str
     facts: Facts
     plots: dict[str, bytes] = field(repr=False)
-    map_page: Any = field(default=None, repr=False)
+    map_page: Page | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         figures = sum(map(len, self.facts.values()))
@@ -223,10 +232,7 @@ class Report:
         return "\n".join([*parts, "</section>\n</main>\n</body>\n</html>\n"])
 
     def _framed_map(self) -> str:
-        if self.map_page is None:
-            return ""
-        frame = 'sandbox="allow-scripts allow-downloads"'
-        return f'<h2>Map</h2><iframe title="Map" {frame} srcdoc="{html.escape(self.map_page.html())}"></iframe>'
+        return "" if self.map_page is None else "<h2>Map</h2>" + frame_of(self.map_page.html(), 'title="Map"')
 
     def to_markdown(self) -> str:
         """Return the page as Markdown, pictures included and the map left out.
@@ -259,7 +265,7 @@ class Report:
         InputError
             If the suffix is another, or the file cannot be written.
         """
-        target = check_page("Report.save", path)
+        target = check_suffix("Report.save", path, SUFFIXES)
         text = self.to_markdown() if target.suffix.lower() == ".md" else self.to_html()
         with atomic_write(target, owner="Report.save") as file:
             file.write(text.encode("utf-8"))
@@ -276,7 +282,7 @@ class Report:
                 elif not key.endswith("_interval"):
                     low_high = facts.get(f"{key}_interval")
                     shown = f"{value:,}" if type(value) is int else _shown(value)
-                    shown += f" ({' to '.join(map(_shown, low_high))})" if low_high else ""
+                    shown += f" ({' to '.join(map(_shown, low_high))})" if isinstance(low_high, list) else ""
                     rows.append((_LABELS.get(key, key.replace("_", " ")), shown, notes.get(key, "")))
             if rows or name == "tasks":
                 found[name] = (heading, text if rows else _NO_TASK, rows)
@@ -286,13 +292,13 @@ class Report:
 def report(
     embedding: Embedding,
     *,
-    labels: Any = None,
-    data: Any = None,
-    pairs: Any = None,
+    labels: object = None,
+    data: Embedding | ArrayLike | None = None,
+    pairs: str | PathLike[str] | Iterable[Sequence[object]] | None = None,
     k: int = 10,
     title: str | None = None,
     plots: bool = True,
-    map_page: Any = None,
+    map_page: Page | None = None,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
     n_jobs: int | None = None,
 ) -> Report:
@@ -393,19 +399,10 @@ def report(
     return Report(title, json.loads(json.dumps(jsonable(facts))), pictures, map_page)
 
 
-def check_page(owner: str, path: str | PathLike[str]) -> Path:
-    """Return the path of a page that could be written."""
-    target = check_path(owner, "path", path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise InputError(owner, "path", f"a file name ending in {', '.join(SUFFIXES)}", repr(target.name))
-    check_target(owner, target)
-    return target
-
-
 # The figures.
 
 
-def _what(embedding: Embedding, X: NDArray[Any]) -> dict[str, Any]:
+def _what(embedding: Embedding, X: Floats) -> dict[str, object]:
     digest = hashlib.sha256()
     sides = [(embedding.ids, X)]
     if embedding.context_ids is not None:
@@ -426,7 +423,7 @@ def _what(embedding: Embedding, X: NDArray[Any]) -> dict[str, Any]:
     }
 
 
-def _lengths(norms: Doubles) -> dict[str, Any]:
+def _lengths(norms: Doubles) -> dict[str, object]:
     if not len(norms):
         return {"zero_vectors": 0}
     low, middle, high = np.quantile(norms, [0.05, 0.5, 0.95]).tolist()
@@ -441,7 +438,7 @@ def _lengths(norms: Doubles) -> dict[str, Any]:
     }
 
 
-def _isotropy(X: NDArray[Any], norms: Doubles) -> dict[str, Any]:
+def _isotropy(X: Floats, norms: Doubles) -> dict[str, object]:
     n = int((norms > 0).sum())
     if n < 2:
         return {}
@@ -465,7 +462,7 @@ def _isotropy(X: NDArray[Any], norms: Doubles) -> dict[str, Any]:
     }
 
 
-def _variances(X: NDArray[Any]) -> Doubles:
+def _variances(X: Floats) -> Doubles:
     """Return the shares of variance of the principal components, largest first; nothing where there is none."""
     if not len(X):
         return np.empty(0)
@@ -477,7 +474,7 @@ def _variances(X: NDArray[Any]) -> Doubles:
     return values / values.sum() if values[0] > 1e-28 else np.empty(0)
 
 
-def _dimension(shares: Doubles) -> dict[str, Any]:
+def _dimension(shares: Doubles) -> dict[str, object]:
     if not shares.size:
         return {}
     kept = shares[shares > 0]
@@ -489,7 +486,7 @@ def _dimension(shares: Doubles) -> dict[str, Any]:
     }
 
 
-def _occurrences(X: NDArray[Any], k: int, n_jobs: int) -> tuple[NDArray[np.int64], Doubles]:
+def _occurrences(X: Floats, k: int, n_jobs: int) -> tuple[NDArray[np.int64], Doubles]:
     """Return how often each row is among the k nearest of others, and the cosine of each with its nearest."""
     if k < 1:
         return np.zeros(len(X), np.int64), np.empty(0)
@@ -497,7 +494,7 @@ def _occurrences(X: NDArray[Any], k: int, n_jobs: int) -> tuple[NDArray[np.int64
     return np.bincount(rows.ravel(), minlength=len(X)), cosines[:, 0]
 
 
-def _hubness(counts: NDArray[np.int64]) -> dict[str, Any]:
+def _hubness(counts: NDArray[np.int64]) -> dict[str, object]:
     spread = float(counts.std()) if len(counts) else 0.0
     if spread == 0:
         return {"sample": len(counts)}
@@ -510,7 +507,7 @@ def _hubness(counts: NDArray[np.int64]) -> dict[str, Any]:
     }
 
 
-def _copies(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[np.intp]:
+def _copies(X: Floats, rows: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return those of the rows that are equal to an earlier one."""
     if not len(rows):
         return rows
@@ -520,16 +517,21 @@ def _copies(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.setdiff1d(rows, rows[first])
 
 
-def _blocks(X: NDArray[Any]) -> Iterator[Doubles]:
+def _blocks(X: Floats) -> Iterator[Doubles]:
     """Yield the rows in float64, a few at a time: no copy of all."""
     for start in range(0, len(X), _ROWS):
         yield X[start : start + _ROWS].astype(np.float64)
 
 
 def _tasks(
-    embedding: Embedding, labels: Any, data: Any, pairs: Any, rng: np.random.Generator, n_jobs: int | None
-) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
+    embedding: Embedding,
+    labels: object,
+    data: Embedding | ArrayLike | None,
+    pairs: str | PathLike[str] | Iterable[Sequence[object]] | None,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> dict[str, object]:
+    facts: dict[str, object] = {}
     if labels is not None:
         nodes = node_classification(embedding, labels, fractions=0.5, n_repeats=5, random_state=rng)
         facts |= {"labels": nodes.n_labels, "labelled": nodes.n_scored}
@@ -550,13 +552,13 @@ def _tasks(
 # The pictures.
 
 
-def _pictures(X: NDArray[Any], norms: Doubles, shares: Doubles, counts: NDArray[np.int64]) -> dict[str, bytes]:
+def _pictures(X: Floats, norms: Doubles, shares: Doubles, counts: NDArray[np.int64]) -> dict[str, bytes]:
     """Return pictures by their captions, PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    def drawn(draw: Any, across: str, up: str, *, whole: bool = False) -> bytes:
+    def drawn(draw: Callable[[Axes], object], across: str, up: str, *, whole: bool = False) -> bytes:
         figure = Figure(figsize=(4.5, 3), dpi=160, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
@@ -579,10 +581,12 @@ def _pictures(X: NDArray[Any], norms: Doubles, shares: Doubles, counts: NDArray[
     size = float(np.clip(2000 / len(plane), 0.5, 20))
     return {
         "First two principal components": drawn(
-            lambda axes: axes.scatter(*plane.T, s=size, c=_COLOUR, alpha=0.5, linewidths=0), "first", "second"
+            lambda axes: axes.scatter(plane[:, 0], plane[:, 1], s=size, c=_COLOUR, alpha=0.5, linewidths=0),
+            "first",
+            "second",
         ),
         "Lengths of the vectors": drawn(
-            lambda axes: axes.hist(norms / norms.max(), bins=np.linspace(0, 1, 41), color=_COLOUR),
+            lambda axes: axes.hist(norms / norms.max(), bins=np.linspace(0, 1, 41).tolist(), color=_COLOUR),
             "length over the largest",
             "vectors",
         ),
@@ -593,7 +597,9 @@ def _pictures(X: NDArray[Any], norms: Doubles, shares: Doubles, counts: NDArray[
             whole=True,
         ),
         "How often an object is a neighbour": drawn(
-            lambda axes: axes.hist(counts, bins=np.arange(-0.5, counts.max() + 1, step), log=True, color=_COLOUR),
+            lambda axes: axes.hist(
+                counts, bins=np.arange(-0.5, counts.max() + 1, step).tolist(), log=True, color=_COLOUR
+            ),
             "among the nearest of others",
             "objects",
             whole=True,
@@ -604,7 +610,7 @@ def _pictures(X: NDArray[Any], norms: Doubles, shares: Doubles, counts: NDArray[
 # Values as text, which neither HTML nor Markdown reads as anything else.
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(_shown, value))
     if isinstance(value, str):

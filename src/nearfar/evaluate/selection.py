@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,14 @@ from nearfar._core.checks import check_choice, check_integer, check_random_state
 from nearfar.errors import InputError
 from nearfar.evaluate import graphs
 
+if TYPE_CHECKING:
+    from nearfar.relations.matrix import Relation
+
 _OWNER = "evaluate.select"
 _FOLDS = 3
 _MEASURES = {"labels": ("micro", "macro"), "links": ("auc", "ap")}
 
-Setting = dict[str, Any]
+Setting = dict[str, object]
 Scores = NDArray[np.float64]  # (n_settings, n_repeats, 2, 2): where it is chosen and tested, by the two measures
 
 
@@ -58,16 +61,16 @@ class Selection:
     score: float
     interval: tuple[float, float] | None
     measure: str
-    table: list[dict[str, Any]]
-    estimator: Any = field(repr=False)
+    table: list[dict[str, object]]
+    estimator: object = field(repr=False)
     repeats: dict[str, NDArray[np.float64]] = field(repr=False)
 
 
 def select(
-    method: Any,
-    grid: Mapping[str, Sequence[Any]],
-    relation: Any,
-    labels: Any = None,
+    method: graphs.Method,
+    grid: Mapping[str, Sequence[object]],
+    relation: object,
+    labels: object = None,
     *,
     measure: str | None = None,
     feature: str | None = None,
@@ -175,7 +178,7 @@ def select(
     chosen = choice.argmax(axis=1)
     told = test[np.arange(n_repeats), chosen]
     best = int(choice.mean(axis=0).argmax())
-    table = [
+    table: list[dict[str, object]] = [
         {
             "params": setting,
             "score": float(scores.mean()),
@@ -196,7 +199,7 @@ def select(
     )
 
 
-def _settings(grid: Any) -> list[Setting]:
+def _settings(grid: object) -> list[Setting]:
     """Return all combinations of a grid, the last name varying fastest."""
     expected = "a dict of the values to try, a list for each parameter"
     if not isinstance(grid, Mapping) or not grid:
@@ -208,18 +211,19 @@ def _settings(grid: Any) -> list[Setting]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
-def _with_params(method: Any, setting: Setting) -> Any:
+def _with_params(method: graphs.Method, setting: Setting) -> graphs.Method:
     """Return an estimator, or a function of a relation, that has these parameters."""
     if not hasattr(method, "fit"):
         return partial(method, **setting)
     from sklearn.base import clone
 
-    return clone(method).set_params(**setting)
+    changed: graphs.Estimator = clone(method).set_params(**setting)
+    return changed
 
 
 def _by_labels(
-    methods: list[Any],
-    relation: Any,
+    methods: list[graphs.Method],
+    relation: Relation,
     rows: NDArray[np.int64],
     indicators: graphs.Flags,
     held_out: float,
@@ -246,7 +250,12 @@ def _by_labels(
 
 
 def _by_links(
-    methods: list[Any], graph: graphs.Edges, n_hidden: int, feature: str, n_repeats: int, rng: np.random.Generator
+    methods: list[graphs.Method],
+    graph: graphs.Edges,
+    n_hidden: int,
+    feature: str,
+    n_repeats: int,
+    rng: np.random.Generator,
 ) -> Scores:
     """Return the scores on the pairs that choose, and on those that test."""
     scores = np.empty((len(methods), n_repeats, 2, 2))

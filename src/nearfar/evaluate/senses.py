@@ -7,19 +7,21 @@ compared with others that come as often.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer, check_random_state
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.evaluate.words import check_embedding, given_items, spearman
 
 if TYPE_CHECKING:
-    from nearfar.embedding.vectors import Embedding
+    from nearfar._core.ids import Ids
+    from nearfar.embedding.density import DensityEmbedding
+    from nearfar.embedding.vectors import Embedding, SenseEmbedding
     from nearfar.text import EncodedCorpus
 
 Doubles = NDArray[np.float64]
@@ -69,7 +71,7 @@ class SenseInduction:
     entropies: Doubles = field(repr=False)
 
 
-def plant_pseudowords(corpus: Any, pairs: Iterable[Pair]) -> EncodedCorpus:
+def plant_pseudowords(corpus: EncodedCorpus, pairs: Iterable[Pair]) -> EncodedCorpus:
     """Return a text in which the two words of each pair are one, which is called ``"a|b"``.
 
     Parameters
@@ -104,13 +106,11 @@ def plant_pseudowords(corpus: Any, pairs: Iterable[Pair]) -> EncodedCorpus:
     >>> [[planted.vocabulary.words[k] for k in sentence] for sentence in planted]
     [['the', 'banana|door', 'opens'], ['the', 'banana|door', 'ripens']]
     """
-    from nearfar.text import EncodedCorpus, Vocabulary
+    from nearfar.text import Vocabulary
     from nearfar.text.encoded import check_encoded, renumbered
 
     owner = "plant_pseudowords"
-    if not isinstance(corpus, EncodedCorpus):
-        got = type(corpus).__name__
-        raise InputError(owner, "corpus", "an EncodedCorpus", got, "Corpus(...).encode() makes one.")
+    _check_corpus(owner, corpus)
     check_encoded(owner, corpus)
     given = _pairs(owner, pairs)
     old = corpus.vocabulary
@@ -133,11 +133,11 @@ def sense_induction(
     pairs: Iterable[Pair],
     *,
     reference: Embedding | None = None,
-    senses: Any = None,
+    senses: ArrayLike | None = None,
     n_senses: int = 2,
     n_neighbors: int = 10,
     n_controls: int = 10,
-    random_state: Any = 0,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
 ) -> SenseInduction:
     """Return whether the senses of pseudo-words are found, and whether ambiguity shows as entropy.
 
@@ -269,13 +269,13 @@ class Ambiguity:
 
 
 def ambiguity(
-    embedding: Any,
+    embedding: DensityEmbedding | SenseEmbedding,
     words: Iterable[str],
-    counts: Any,
+    counts: Mapping[str, float] | ArrayLike,
     *,
     n_equal: int = 200,
     n_bootstrap: int = 1000,
-    random_state: Any = 0,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
 ) -> Ambiguity:
     """Return whether words that are known to be ambiguous have large entropies, corrected for how often they come.
 
@@ -360,13 +360,13 @@ def ambiguity(
     return Ambiguity(len(given), n_covered, auc, corrected_auc, interval, before, after, entropies, corrected)
 
 
-def _counts_of(owner: str, counts: Any, names: Any) -> Doubles:
+def _counts_of(owner: str, counts: Mapping[str, float] | ArrayLike, names: Ids) -> Doubles:
     expected = f"a count for each of the {len(names)} words"
     if isinstance(counts, Mapping):
         if missing := [word for word in names if word not in counts]:
             raise InputError(owner, "counts", expected, f"none for {missing[0]!r}")
         counts = [counts[word] for word in names]
-    found: NDArray[Any] = np.asarray(counts)
+    found = np.asarray(counts)
     if found.shape != (len(names),) or found.dtype.kind not in "iuf":
         raise InputError(owner, "counts", expected, f"{found.dtype}, shape {found.shape}")
     if not (np.isfinite(found).all() and (found >= 0).all()):
@@ -398,7 +398,7 @@ def _shares_below(values: Doubles, counts: Doubles, compared: NDArray[np.bool_],
 class _Model:
     """What is asked of a model, with density matrices or without."""
 
-    def __init__(self, owner: str, embedding: Embedding, senses: Any, n_senses: int) -> None:
+    def __init__(self, owner: str, embedding: Embedding, senses: ArrayLike | None, n_senses: int) -> None:
         from nearfar.embedding.density import DensityEmbedding
 
         self.embedding, self.n_senses = embedding, n_senses
@@ -406,7 +406,7 @@ class _Model:
         self.senses: Doubles | None = None
         if senses is not None:
             width = embedding.n_components if self.density is None else self.density.order
-            found: NDArray[Any] = np.asarray(senses)
+            found = np.asarray(senses)
             if found.ndim != 3 or (found.shape[0], found.shape[2]) != (len(embedding), width):
                 raise InputError(owner, "senses", f"of shape ({len(embedding)}, S, {width})", f"{found.shape}")
             self.senses = found
@@ -491,7 +491,7 @@ def _separation(
     shuffled = [affinities[:, rng.permutation(affinities.shape[1])] for _ in range(_SHUFFLES)]
     chance = np.mean([np.ptp(_order(columns, len(of_a))) for columns in shuffled])
     best = {int(order.argmax()), int(order.argmin())}
-    listed: set[Any] = set()
+    listed: set[Hashable] = set()
     k = n if len(best) == 2 else 2 * n
     for words in embedding.search(queries[sorted(best)], k + 1)[0].tolist():
         listed.update([word for word in words if word != embedding.ids[row]][:k])
@@ -542,12 +542,21 @@ def _mean(values: Doubles) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
+def _check_corpus(owner: str, corpus: object) -> None:
+    from nearfar.text import EncodedCorpus
+
+    if not isinstance(corpus, EncodedCorpus):
+        got = type(corpus).__name__
+        raise InputError(owner, "corpus", "an EncodedCorpus", got, "Corpus(...).encode() makes one.")
+
+
 def _pairs(owner: str, pairs: Iterable[Pair]) -> list[Pair]:
     given: list[Pair] = []
     for pair in given_items(owner, "pairs", pairs, "of two words each"):
-        if len(pair) != 2 or not all(isinstance(word, str) for word in pair):
+        two = [word for word in pair if isinstance(word, str)]
+        if not len(two) == len(pair) == 2:
             raise InputError(owner, "pairs", "of two words each", repr(pair))
-        given.append((pair[0], pair[1]))
+        given.append((two[0], two[1]))
     words = [word for pair in given for word in pair]
     if twice := sorted({word for word in words if words.count(word) > 1}):
         raise InputError(owner, "pairs", "words that come in one pair each", repr(twice[0]))

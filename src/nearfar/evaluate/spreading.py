@@ -7,9 +7,9 @@ future of contacts are shared. A logistic regression of the observed states on t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,11 +59,11 @@ class SpreadingReconstruction:
     accuracy: float | None
     curve_error: float | None
     intervals: dict[str, tuple[float, float] | None]
-    times: list[Any] = field(repr=False)
+    times: list[Hashable] = field(repr=False)
     n_active: NDArray[np.int64] = field(repr=False)
     infected: NDArray[np.int64] = field(repr=False)
     told: NDArray[np.float64] = field(repr=False)
-    states: dict[Any, Any] = field(repr=False)
+    states: dict[Hashable, Hashable] = field(repr=False)
     n_observed: int
     n_scored: int
     repeats: dict[str, NDArray[np.float64]] = field(repr=False)
@@ -71,8 +71,8 @@ class SpreadingReconstruction:
 
 def reconstruct_spreading(
     vectors: Embedding,
-    states: Mapping[Any, Any],
-    observed: Any = None,
+    states: Mapping[tuple[Hashable, Hashable], Hashable],
+    observed: int | Iterable[Hashable] | None = None,
     *,
     infected: Hashable = "I",
     n_repeats: int = 10,
@@ -188,7 +188,9 @@ def reconstruct_spreading(
     )
 
 
-def _known(vectors: Any, states: Any) -> tuple[Mapping[Any, Any], NDArray[np.int64], list[Any], NDArray[np.int64]]:
+def _known(
+    vectors: object, states: object
+) -> tuple[Mapping[tuple[Hashable, Hashable], Hashable], NDArray[np.int64], list[Hashable], NDArray[np.int64]]:
     """Return the states by id, the code of each, the different ones, and their rows."""
     if not isinstance(vectors, Embedding):
         raise InputError(_OWNER, "vectors", "an Embedding, whose ids say which state belongs to which", type(vectors))
@@ -205,14 +207,14 @@ def _known(vectors: Any, states: Any) -> tuple[Mapping[Any, Any], NDArray[np.int
     if (rows < 0).any():
         unknown = [key for key, row in zip(states, rows.tolist(), strict=True) if row < 0]
         raise UnknownIdError(_OWNER, unknown, "Make states and vectors of the same contacts, window and step.")
-    code_of: dict[Any, int] = {}
+    code_of: dict[Hashable, int] = {}
     codes = np.array([code_of.setdefault(state, len(code_of)) for state in states.values()])
     return states, codes, list(code_of), rows
 
 
-def _positions(states: Mapping[Any, Any], ids: Any) -> NDArray[np.int64]:
+def _positions(states: Mapping[tuple[Hashable, Hashable], Hashable], ids: Iterable[Hashable]) -> NDArray[np.int64]:
     """Return which of the known states are observed."""
-    number = {key: k for k, key in enumerate(states)}
+    number: dict[Hashable, int] = {key: k for k, key in enumerate(states)}
     chosen = list(dict.fromkeys(ids))
     unknown = [key for key in chosen if key not in number]
     if unknown:

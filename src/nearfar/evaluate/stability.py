@@ -9,14 +9,15 @@ It does not change when an embedding is turned, and is k / (n - 1) for unrelated
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_random_state
+from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.evaluate.words import check_embedding
 
@@ -73,7 +74,7 @@ class Stability:
             f" (interval {low:.1%} to {high:.1%}, by chance {self.chance:.1%})"
         )
 
-    def least_stable(self, topn: int = 10) -> list[tuple[Any, float]]:
+    def least_stable(self, topn: int = 10) -> list[tuple[Hashable, float]]:
         """Return the ids whose neighbours differ most.
 
         Parameters
@@ -108,7 +109,7 @@ def stability(
         Of any length and number of components; neighbours are sought among the ids that all have. Of two-sided ones
         the first side counts.
     k : int, default=10
-        Number of neighbours, at most the number of shared ids less 1.
+        Number of neighbours to compare, at most the number of shared ids less 1.
     metric : {"cosine", "euclidean"}
         What is near; Euclidean suits maps. With "cosine", ids whose vector is 0 in one of the embeddings are left out.
     n_sample : int, >= 2, optional
@@ -212,7 +213,7 @@ def _shared(embeddings: Sequence[Embedding], metric: str) -> tuple[Ids, list[NDA
     return first.take(rows[0]), list(rows), n_zero
 
 
-def _neighbors(X: NDArray[Any], judged: NDArray[np.int64], k: int, metric: str, n_jobs: int) -> NDArray[np.int64]:
+def _neighbors(X: Floats, judged: NDArray[np.int64], k: int, metric: str, n_jobs: int) -> NDArray[np.int64]:
     """Return the k nearest rows of each judged row, shape (m, k)."""
     from nearfar.search.products import nearest_rows, row_norms, unit_rows
 

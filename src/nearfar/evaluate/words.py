@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_random_state
 from nearfar._core.streams import ByteStream
+from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -68,11 +69,11 @@ class WordAnalogies:
 
 def word_similarity(
     embedding: Embedding,
-    pairs: Any,
+    pairs: str | PathLike[str] | Iterable[Sequence[object]],
     *,
     lowercase: bool = True,
     n_bootstrap: int = 1000,
-    random_state: Any = 0,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
 ) -> WordSimilarity:
     """Return how the cosines of pairs of words agree with scores that people gave.
 
@@ -132,7 +133,7 @@ def word_similarity(
 
 def word_analogies(
     embedding: Embedding,
-    questions: Any,
+    questions: str | PathLike[str] | Iterable[Sequence[str]],
     *,
     method: str = "3CosAdd",
     lowercase: bool = True,
@@ -147,8 +148,9 @@ def word_analogies(
     questions : path, or iterable of (str, str, str, str)
         A file has four words per line, and before each section a line ``: name``.
     method : {"3CosAdd", "3CosMul"}, default="3CosAdd"
-        The answer d has the largest cos(d, b) - cos(d, a) + cos(d, c), or, with cosines moved to [0, 1], the largest
-        cos(d, b) cos(d, c) / (cos(d, a) + 0.001). The three words of the question are no answers.
+        How analogies are answered. The answer d has the largest cos(d, b) - cos(d, a) + cos(d, c), or, with cosines
+        moved to [0, 1], the largest cos(d, b) cos(d, c) / (cos(d, a) + 0.001). The three words of the question are no
+        answers.
     lowercase : bool, default=True
         Look words up in lower case where they are not known as they stand.
     n_candidates : int, optional
@@ -189,9 +191,12 @@ def word_analogies(
         given = _read_questions(owner, questions)
     else:
         expected = "of four words each"
-        given = [("", tuple(question)) for question in given_items(owner, "questions", questions, expected)]
-        if wrong := [words for _, words in given if len(words) != 4 or not all(isinstance(w, str) for w in words)]:
-            raise InputError(owner, "questions", expected, repr(wrong[0]))
+        given = []
+        for question in given_items(owner, "questions", questions, expected):
+            words = tuple(word for word in question if isinstance(word, str))
+            if not len(words) == len(question) == 4:
+                raise InputError(owner, "questions", expected, repr(tuple(question)))
+            given.append(("", words))
     if not given:
         raise InputError(owner, "questions", "at least one question", "none")
     rows = np.array([[row_of(embedding, word, lowercase) for word in words] for _, words in given], np.int64)
@@ -209,7 +214,7 @@ def word_analogies(
     return WordAnalogies(accuracy, sections, len(given), n_covered)
 
 
-def _answers(unit: NDArray[Any], questions: NDArray[np.int64], method: str) -> NDArray[np.int64]:
+def _answers(unit: Floats, questions: NDArray[np.int64], method: str) -> NDArray[np.int64]:
     """Return the best answer to each question, shape (m,)."""
     answers = np.empty(len(questions), np.int64)
     for start in range(0, len(questions), _BLOCK):
@@ -224,12 +229,12 @@ def _answers(unit: NDArray[Any], questions: NDArray[np.int64], method: str) -> N
     return answers
 
 
-def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
+def _unit(vectors: Floats) -> Floats:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))
 
 
-def _given_pairs(owner: str, pairs: Iterable[Any]) -> list[tuple[str, str, float]]:
+def _given_pairs(owner: str, pairs: object) -> list[tuple[str, str, float]]:
     found, expected = [], "of two words and a finite score each"
     for pair in given_items(owner, "pairs", pairs, expected):
         if len(pair) != 3 or not isinstance(pair[2], (int, float, np.number)) or not np.isfinite(pair[2]):
@@ -282,12 +287,12 @@ def check_embedding(owner: str, embedding: object, name: str = "embedding") -> N
         raise InputError(owner, name, "an Embedding", type(embedding).__name__, hint)
 
 
-def given_items(owner: str, argument: str, items: object, expected: str) -> Iterator[Any]:
+def given_items(owner: str, argument: str, items: object, expected: str) -> Iterator[Sequence[object]]:
     """Yield items that have parts; refuse anything else as not being what is expected."""
     if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
         raise InputError(owner, argument, f"a list, {expected}", type(items).__name__)
     for item in items:
-        if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Sized):
+        if isinstance(item, (str, bytes, Mapping)) or not hasattr(item, "__len__"):
             raise InputError(owner, argument, expected, repr(item))
         yield item
 

@@ -162,7 +162,8 @@ class NeighborEmbedding(FrameOutput):
     Parameters
     ----------
     n_components : int, default=2
-        d. With more than three, all pairs of points are summed in every iteration, unless ``far="noise"``.
+        d, the dimensions of the map. With more than three, all pairs of points are summed in every iteration, unless
+        ``far="noise"``.
     divergence : {"kl", "reverse-kl", "nerv", "jensen-shannon"} or object, default="kl"
         The cost c: a name, an object of :mod:`nearfar.divergences` with its own parameters, or one of your own with
         ``value(p, q)`` and ``derivative(p, q)`` (quadratic time, unless it has :class:`nearfar.divergences.Formulas`).
@@ -173,11 +174,12 @@ class NeighborEmbedding(FrameOutput):
         How q is normalised: over all pairs, p being made symmetric; each row by itself; not at all, for a divergence
         of your own.
     perplexity : float, sequence of float, or "multiscale", default=30.0
-        How many neighbours a point has, as it were; of no use for a relation. See :class:`nearfar.Affinities`.
+        How many neighbours a point has, as it were. Of no use for a relation. See :class:`nearfar.Affinities`.
     n_neighbors : int or "all", optional
         Neighbours searched; by default 3 * perplexity.
     metric : str or callable, default="euclidean"
-        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
+        Distance of the data, such as ``"euclidean"`` or ``"cosine"``. ``"precomputed"`` is for a matrix of distances or
+        for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows, as for :class:`nearfar.Affinities`.
     far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"

@@ -6,22 +6,25 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
-from nearfar._core.atomic import atomic_write, check_target
+from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.ids import Ids, in_order_of, rows_and_ids
+from nearfar.contracts import Floats
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
+
+    from nearfar.embedding.vectors import Embedding
 
 _OWNER = "plots.scatter"
 _RASTER_FROM = 3000  # dots from which a vector format holds a bitmap of them
@@ -43,10 +46,12 @@ COLOURS = (
     *("#007000", "#806840", "#EF8FFF", "#380087", "#877097", "#680050", "#6838AF"),
 )
 GREY = "#BBBBBB"
+Bar = tuple["ScalarMappable", str]
+"""What a colour bar needs: the scale, and at which ends there are values beyond it."""
 
 
 def scatter(
-    vectors: Any,
+    vectors: Embedding | ArrayLike,
     labels: ArrayLike | None = None,
     *,
     values: ArrayLike | None = None,
@@ -111,37 +116,35 @@ def scatter(
     X = _checks.check_matrix(_OWNER, "vectors", vectors)
     if X.shape[1] < 2 or X.shape[0] < 1:
         raise InputError(_OWNER, "vectors", "of at least one row and two columns", f"shape {X.shape}")
-    if labels is not None and values is not None:
-        raise InputError(_OWNER, "values", "None with labels", "both", "Draw two pictures.")
-    _, ids = rows_and_ids(_OWNER, vectors)
-    groups = None if labels is None else groups_of(_OWNER, labels, len(X), ids)
-    numbers = None if values is None else check_values(_OWNER, values, len(X), ids)
+    colours = Colours.of(_OWNER, labels, values, len(X), rows_and_ids(_OWNER, vectors)[1])
     names = _checks.check_choice(_OWNER, "names", names, ("auto", "legend", "map", "none"))
     texts = None if words is False else _texts(vectors, words, len(X))
     target = check_picture_path(_OWNER, path)
 
     xy = in_plane(X, X)
     axes = new_axes(shown=path is None) if ax is None else ax
-    bar = draw_dots(axes, xy, groups, numbers)
+    bar = draw_dots(axes, xy, colours)
     if bar is not None:
         axes.figure.colorbar(bar[0], ax=axes, extend=bar[1])
-    if groups is not None:
-        _name_groups(axes, xy, groups, names)
+    if colours.groups is not None:
+        _name_groups(axes, xy, colours.groups, names)
     if title is not None:
         axes.set_title(title)
     if texts is not None:
         _write_words(axes, xy, texts)
-    return finish(_OWNER, axes, title, target)
+    write(_OWNER, axes.figure, target)
+    return axes
 
 
-def _texts(vectors: Any, words: Any, n: int) -> list[str]:
+def _texts(vectors: object, words: bool | ArrayLike, n: int) -> list[str]:
     """Return what is written at n dots."""
     if words is True:
         if not hasattr(vectors, "ids"):
             hint = "Give the words themselves."
             raise InputError(_OWNER, "words", "a text for each vector, unless these are an Embedding", "True", hint)
         words = [name_of(key) for key in vectors.ids]
-    texts = [] if isinstance(words, str) or np.ndim(words) != 1 else [str(word) for word in words]
+    given = np.asarray(words, dtype=object)
+    texts = [str(word) for word in given.tolist()] if given.ndim == 1 else []
     if len(texts) != n:
         got = f"shape {np.shape(words)}"
         raise InputError(_OWNER, "words", f"True, False or of shape ({n},), one per vector", got)
@@ -155,7 +158,7 @@ def _write_words(axes: Axes, xy: NDArray[np.float64], texts: list[str]) -> None:
     from matplotlib.textpath import TextPath
 
     font = FontProperties(size=_WORD_SIZE)
-    figure: Any = axes.figure
+    figure = axes.figure.canvas.figure
 
     def width(text: str) -> float:
         return float(TextPath((0, 0), text.replace("$", r"\$"), prop=font).get_extents().width)
@@ -204,7 +207,7 @@ def check_values(owner: str, values: ArrayLike, n: int, ids: Ids | None = None) 
     return numbers
 
 
-def in_plane(X: NDArray[Any], of: NDArray[Any]) -> NDArray[np.float64]:
+def in_plane(X: Floats, of: Floats) -> NDArray[np.float64]:
     """Return X in the plane that shows the vectors ``of`` best: two columns are the plane themselves."""
     if X.shape[1] == 2:
         return X.astype(np.float64)
@@ -220,22 +223,21 @@ def in_plane(X: NDArray[Any], of: NDArray[Any]) -> NDArray[np.float64]:
 def draw_dots(
     axes: Axes,
     xy: NDArray[np.float64],
-    groups: Groups | None,
-    values: NDArray[np.float64] | None,
+    colours: Colours,
     size: float = 1.0,
-) -> tuple[ScalarMappable, str] | None:
+) -> Bar | None:
     """Draw what is inside the frame of a picture: dots in their colours, and the frame; no names.
 
     ``size`` is the area of the picture, that of one by itself being 1. For values, return what a colour bar needs: the
     scale, and at which ends there are values beyond it.
     """
     bar = None
-    if groups is not None:
+    if colours.groups is not None:
         palette = np.array([_rgb(colour) for colour in (*COLOURS, GREY)])  # -1 is the last
-        _draw(axes, xy, palette[groups.codes], size)
-    elif values is not None:
-        colours, bar = _colours_of(values)
-        _draw(axes, xy, colours, size)
+        _draw(axes, xy, palette[colours.groups.codes], size)
+    elif colours.values is not None:
+        of_values, bar = _colours_of(colours.values)
+        _draw(axes, xy, of_values, size)
     else:
         _draw(axes, xy, _rgb(COLOURS[0]), size)
     axes.set_xticks([])
@@ -273,7 +275,7 @@ def _draw(axes: Axes, xy: NDArray[np.float64], colours: NDArray[np.float64], siz
     )
 
 
-def _colours_of(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[ScalarMappable, str] | None]:
+def _colours_of(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], Bar | None]:
     """Return the colour of each value, and what a colour bar needs, if there is a value."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -343,11 +345,28 @@ class Groups:
     rest: str
 
 
+@dataclass(frozen=True, eq=False)
+class Colours:
+    """What colours points: groups or values of them, or neither."""
+
+    groups: Groups | None
+    values: NDArray[np.float64] | None
+
+    @classmethod
+    def of(
+        cls, owner: str, labels: ArrayLike | None, values: ArrayLike | None, n: int, ids: Ids | None = None
+    ) -> Colours:
+        """Check labels or values of n points."""
+        if labels is not None and values is not None:
+            raise InputError(owner, "values", "None with labels", "both", "Draw two pictures.")
+        groups = None if labels is None else groups_of(owner, labels, n, ids)
+        return cls(groups, None if values is None else check_values(owner, values, n, ids))
+
+
 def groups_of(owner: str, labels: ArrayLike, n: int, ids: Ids | None = None) -> Groups:
     """Check the labels of n points, those of a Series by the ids, and find the groups."""
     labels = in_order_of(owner, "labels", labels, ids)
-    given: Any = labels if hasattr(labels, "dtype") else np.array(labels, dtype=object)
-    given = np.asarray(given)
+    given = np.asarray(labels) if hasattr(labels, "dtype") else np.array(labels, dtype=object)
     if given.shape != (n,):
         raise InputError(owner, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")
     missing = np.zeros(n, np.bool_)
@@ -370,7 +389,7 @@ def groups_of(owner: str, labels: ArrayLike, n: int, ids: Ids | None = None) -> 
     return Groups(all_codes, [str(name) for name in values[shown].tolist()], ", ".join(rest))
 
 
-def _check_not_values(owner: str, labels: NDArray[Any]) -> None:
+def _check_not_values(owner: str, labels: NDArray[np.generic]) -> None:
     if labels.dtype.kind == "O" and all(isinstance(label, float) for label in labels.tolist()):
         labels = labels.astype(np.float64)
     if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
@@ -402,16 +421,23 @@ def places_of_names(xy: NDArray[np.float64], groups: Groups, letter: tuple[float
 def _densest(xy: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the median of the points in the densest place of the unit square.
 
-    Not the mean of all, which may fall between the parts of a group: of the cells of a grid, with the eight around
-    each, the one with most points.
+    Not the mean of all, which may fall between the parts of a group.
     """
-    cells = np.minimum(xy * _CELLS, _CELLS - 1).astype(np.int64)
-    counts = np.zeros((_CELLS + 2, _CELLS + 2), np.int64)
-    for across, up in np.ndindex(3, 3):
-        np.add.at(counts, (cells[:, 0] + across, cells[:, 1] + up), 1)
-    best = np.array(np.unravel_index(counts.argmax(), counts.shape)) - 1
-    place: NDArray[np.float64] = np.median(xy[(abs(cells - best) <= 1).all(axis=1)], axis=0)
+    place: NDArray[np.float64] = np.median(xy[densest(xy, _CELLS)], axis=0)
     return place
+
+
+def densest(xy: NDArray[np.float64], cells: int) -> NDArray[np.bool_]:
+    """Return which points are in the densest place of the unit square.
+
+    That is, of the cells of a grid, the one that has most points together with the eight around it.
+    """
+    at = np.minimum(xy * cells, cells - 1).astype(np.int64)
+    counts = np.zeros((cells + 2, cells + 2), np.int64)
+    for across, up in np.ndindex(3, 3):
+        np.add.at(counts, (at[:, 0] + across, at[:, 1] + up), 1)
+    best = np.array(np.unravel_index(counts.argmax(), counts.shape)) - 1
+    return np.asarray((abs(at - best) <= 1).all(axis=1))
 
 
 # A map of very many points as a picture of their density: counts per pixel, the mean colour of the points there.
@@ -431,7 +457,7 @@ def pixel_grid(xy: NDArray[np.float64]) -> tuple[NDArray[np.int64], tuple[int, i
     return np.minimum(rows, height - 1) * width + np.minimum(columns, width - 1), (height, width), extent
 
 
-def shade(pixels: NDArray[np.int64], shape: tuple[int, int], colours: NDArray[Any]) -> NDArray[np.float32]:
+def shade(pixels: NDArray[np.int64], shape: tuple[int, int], colours: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return the picture, shape (height, width, 4), of points with the given colours.
 
     Parameters
@@ -476,15 +502,6 @@ def check_picture_path(owner: str, path: str | os.PathLike[str] | None) -> Path 
     return None if path is None else check_suffix(owner, path, PICTURES)
 
 
-def check_suffix(owner: str, path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> Path:
-    """Return the path of a file that could be written, of one of these kinds."""
-    target = _checks.check_path(owner, "path", path)
-    if target.suffix.lower() not in suffixes:
-        raise InputError(owner, "path", f"a file name ending in {', '.join(suffixes)}", repr(target.name))
-    check_target(owner, target)
-    return target
-
-
 def new_figure(size: tuple[float, float] = (7.0, 5.5), *, shown: bool = False) -> Figure:
     """Return a figure of this size in inches; pyplot's, if it is to be shown."""
     if shown:
@@ -509,19 +526,11 @@ def new_axes(*, shown: bool) -> Axes:
     return new_figure(shown=shown).add_subplot()
 
 
-def finish(owner: str, axes: Axes, title: str | None, target: Path | None) -> Axes:
-    """Give the picture its title and its file; return the axes."""
-    if title is not None:
-        axes.set_title(title)
-    write(owner, axes.figure, target)
-    return axes
-
-
-def write(owner: str, figure: Any, target: Path | None) -> None:
+def write(owner: str, figure: Figure | SubFigure, target: Path | None) -> None:
     """Write the figure, if it is to be written."""
     if target is not None:
         kind = target.suffix.lower()[1:]
         # Without a date the same picture is the same file.
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
         with atomic_write(target, owner=owner) as file:
-            figure.savefig(file, format=kind, metadata=metadata)
+            figure.canvas.figure.savefig(file, format=kind, metadata=metadata)

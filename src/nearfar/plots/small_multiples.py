@@ -11,26 +11,24 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
-from nearfar._core.atomic import atomic_write
+from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar.callbacks import Frame
+from nearfar.callbacks import Frame, Frames
+from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.evaluate.neighborhoods import Neighborhoods
 from nearfar.plots.scatter import (
     COLOURS,
-    Groups,
+    Bar,
+    Colours,
     check_picture_path,
-    check_suffix,
-    check_values,
     draw_dots,
-    finish,
-    groups_of,
     in_plane,
     legend_handles,
     new_axes,
@@ -42,6 +40,8 @@ if TYPE_CHECKING:
     from matplotlib.animation import AbstractMovieWriter
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from nearfar.embedding.vectors import Embedding
 
 _OWNER = "plots.small_multiples"
 _SIDE = 2.4  # inches of a panel
@@ -57,7 +57,7 @@ _MARGIN = 1.05
 
 
 def small_multiples(
-    maps: Iterable[Any] | Mapping[str, Any],
+    maps: Frames | Iterable[Embedding | ArrayLike] | Mapping[str, Embedding | ArrayLike],
     labels: ArrayLike | None = None,
     *,
     values: ArrayLike | None = None,
@@ -119,7 +119,7 @@ def small_multiples(
     _checks.require(_OWNER, "matplotlib", "plot")
     coloured = labels is not None or values is not None
     panels = panels_of(_OWNER, "maps", maps, same_points=coloured)
-    colours = Colours.of(_OWNER, labels, values, panels[0])
+    colours = Colours.of(_OWNER, labels, values, len(panels[0].xy), panels[0].ids)
     if columns is not None:
         columns = _checks.check_integer(_OWNER, "columns", columns, low=1)
     target = check_picture_path(_OWNER, path)
@@ -134,7 +134,7 @@ def small_multiples(
 
 
 def animation(
-    frames: Iterable[Any],
+    frames: Frames | Iterable[Embedding | ArrayLike],
     path: str | os.PathLike[str],
     labels: ArrayLike | None = None,
     *,
@@ -191,7 +191,7 @@ def animation(
     """
     _checks.require(_ANIMATION, "matplotlib", "plot")
     panels = panels_of(_ANIMATION, "frames", frames, same_points=True)
-    colours = Colours.of(_ANIMATION, labels, values, panels[0])
+    colours = Colours.of(_ANIMATION, labels, values, len(panels[0].xy), panels[0].ids)
     between = _checks.check_integer(_ANIMATION, "between", between, low=0)
     per_second = _checks.check_integer(_ANIMATION, "per_second", per_second, low=1)
     target = check_suffix(_ANIMATION, path, (".gif", ".mp4"))
@@ -257,7 +257,7 @@ def _pictures(panels: list[Panel], between: int, hold: int) -> Iterator[Panel]:
         yield scaled[-1]
 
 
-def _filling(xy: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _filling(xy: NDArray[np.float64]) -> NDArray[np.float64]:
     low, high = xy.min(axis=0), xy.max(axis=0)
     half = float((high - low).max()) / 2
     return np.asarray((xy - (low + high) / 2) / (half if half > 0 else 1.0))
@@ -272,24 +272,7 @@ class Panel:
     ids: Ids | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Colours:
-    """Groups or values of the points, the same in every panel."""
-
-    groups: Groups | None
-    values: NDArray[np.float64] | None
-
-    @classmethod
-    def of(cls, owner: str, labels: ArrayLike | None, values: ArrayLike | None, first: Panel) -> Colours:
-        """Check labels or values of the points of a map."""
-        if labels is not None and values is not None:
-            raise InputError(owner, "values", "None with labels", "both", "Draw two pictures.")
-        of = len(first.xy), first.ids
-        groups = None if labels is None else groups_of(owner, labels, *of)
-        return cls(groups, None if values is None else check_values(owner, values, *of))
-
-
-def panels_of(owner: str, argument: str, maps: Any, *, same_points: bool) -> list[Panel]:
+def panels_of(owner: str, argument: str, maps: object, *, same_points: bool) -> list[Panel]:
     """Return the maps that are given: frames, a mapping of titles to maps, or a sequence of maps.
 
     Frames with more than two columns are all turned to the principal plane of the last, other maps each to their own.
@@ -301,7 +284,7 @@ def panels_of(owner: str, argument: str, maps: Any, *, same_points: bool) -> lis
     given = list(maps.items()) if isinstance(maps, Mapping) else [("", one) for one in maps]
     if not given:
         raise InputError(owner, argument, what, "none", "Frames are kept by a fit with callbacks=[frames].")
-    checked: list[NDArray[Any]] = []
+    checked: list[Floats] = []
     names: list[Ids | None] = []
     for number, (title, one) in enumerate(given):
         name = f"{argument}[{title!r}]" if named else f"{argument}[{number}]"
@@ -324,7 +307,7 @@ def panels_of(owner: str, argument: str, maps: Any, *, same_points: bool) -> lis
     return [Panel(title, in_plane(X, of), ids) for title, X, of, ids in parts]
 
 
-def _title(title: Any, one: Any) -> str:
+def _title(title: object, one: object) -> str:
     return f"iteration {one.iteration}" if isinstance(one, Frame) and title == "" else str(title)
 
 
@@ -343,14 +326,14 @@ def grid(
     return figure, axes[:count]
 
 
-def draw_panel(axes: Axes, panel: Panel, colours: Colours, side: float) -> Any:
+def draw_panel(axes: Axes, panel: Panel, colours: Colours, side: float) -> Bar | None:
     """Draw a map with its title on axes of this size; return what a colour bar needs."""
-    bar = draw_dots(axes, panel.xy, colours.groups, colours.values, side**2 / _WHOLE)
+    bar = draw_dots(axes, panel.xy, colours, side**2 / _WHOLE)
     axes.set_title(panel.title, fontsize=10)
     return bar
 
 
-def add_key(figure: Figure, axes: list[Axes], colours: Colours, bar: Any) -> None:
+def add_key(figure: Figure, axes: list[Axes], colours: Colours, bar: Bar | None) -> None:
     """Say once, on the right, what the colours mean."""
     if colours.groups is not None:
         figure.legend(handles=legend_handles(colours.groups), loc="outside right center", frameon=False)
@@ -430,7 +413,10 @@ def rnx_curves(
     _dress(axes)
     order = sorted(range(len(lines)), key=lambda i: -list(results.values())[i].auc)
     axes.legend(handles=[lines[i] for i in order], title="area", frameon=False, loc="best", alignment="left")
-    return finish(_CURVES, axes, title, target)
+    if title is not None:
+        axes.set_title(title)
+    write(_CURVES, axes.figure, target)
+    return axes
 
 
 def _log_spaced(largest: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -115,18 +115,23 @@ class Relation:
             ``(source, target, weight)``. Ids of any hashable type stay what they were. The edges of a Dask frame stay
             in parts on the workers of the client in use; the client keeps the ids.
         columns : sequence of two or three str or int, optional
-            The columns of a table to read, by name or position from 0: source, target and, if there are three, weight.
-        source, target, weight : str or int, optional
-            The same, one by one. By default those called source and target, else the first two; and as the weight the
-            one called weight, else the third of three if it holds numbers, where columns named as times or row numbers
-            (timestamp, date, id, index, ...) and, behind the third, seconds since 1970 do not count. ``weight=False``
-            reads none. :meth:`describe` says which columns were read.
+            The columns of source, target and, if there are three, weight, by name or position from 0.
+        source : str or int, optional
+            The column of the source; by default the one called source, else the first.
+        target : str or int, optional
+            The column of the target; by default the one called target, else the second.
+        weight : str, int or False, optional
+            The column of the weight; by default the one called weight, else the third of three if it holds numbers.
+            There columns named as times or row numbers (timestamp, date, id, index, ...) and, behind the third, seconds
+            since 1970 do not count. False reads none. :meth:`describe` says which columns were read.
         directed : bool, optional
-            Whether an edge goes one way only. By default False, and for a networkx graph what the graph says. An
-            ``edge_index`` lists both directions of an edge that has no direction: by default it is read as it is.
+            Whether an edge goes from its source to its target only. By default False, and for a networkx graph what the
+            graph says. An ``edge_index`` lists both directions of an edge that has no direction: by default it is read
+            as it is.
         bipartite : bool, optional
-            Whether sources and targets are objects of two kinds (users and items): the relation is rectangular, and
-            user 1 is another object than item 1. By default False, with a warning if the input looks like two kinds.
+            Whether sources and targets are of two kinds (users and items); vectors are then two-sided. The relation is
+            rectangular, and user 1 is another object than item 1. By default False, with a warning if the input looks
+            like two kinds.
         self_loops : bool, default=True
             Whether edges from an object to itself are kept.
         delimiter : str, optional
@@ -298,10 +303,10 @@ class Relation:
             of tuples such as ``("ann", "bob", 20)``. A contact has no direction. Times are numbers or dates (those of
             Python, NumPy and pandas; in files by ISO 8601).
         window : number or timedelta, optional
-            Length of a slice: a number in the unit of the times; for dates a timedelta, or seconds. By default every
-            time is a slice of its own. The first slice begins with the first contact.
+            Length of a slice of time, by default each time by itself. A number in the unit of the times; for dates a
+            timedelta, or seconds. The first slice begins with the first contact.
         step : number or timedelta, optional
-            From the beginning of a slice to that of the next: by default the window. Shorter ones make slices overlap,
+            From the beginning of a slice to that of the next; by default the window. Shorter ones make slices overlap,
             and a contact is in each that its time is in.
         columns : sequence of three str or int, optional
             The columns of source, target and time, by name or position from 0. By default those called source and

@@ -88,10 +88,10 @@ def compress(
     n_anchors : int, in [1, V], V being the rows of both sides
         Number K of anchors.
     nnz_per_row : int, in [1, n_anchors], default=8
-        Most weights of a row.
+        Weights of a row at most.
     nonnegative : bool, default=False
-        Whether all weights are positive, as those of :class:`nearfar.nn.AnchorEmbedding`. Then anchors stand for what
-        an object has, never for what it lacks; but the error is larger.
+        Whether no weight is negative. Then, as in :class:`nearfar.nn.AnchorEmbedding`, anchors stand for what an object
+        has, never for what it lacks; but the error is larger.
     n_iter : int, >= 0, default=10
         How often the anchors are learned anew.
     random_state : int, Generator, RandomState or None

@@ -211,14 +211,15 @@ class Corpus:
         are sentences, lists are sentences that are words already. An iterator is used up, and may be larger than
         memory. The partitions of a Dask bag are read on the workers of its cluster, see :meth:`vocabulary`.
     tokenizer : {"blanks", "words"}, regular expression or callable, optional
-        How a sentence is cut into words. "blanks", the default, cuts at white space, which is much quicker and leaves
-        punctuation at its word. "words" takes the words of any script that puts something between them: letters and
-        digits, with single apostrophes and hyphens inside. A compiled regular expression takes what matches, or what
-        its one group does. A function takes a sentence and returns its words.
+        How a sentence is cut: at blanks, or into words of letters and digits, without punctuation. "blanks", the
+        default, cuts at white space, which is much quicker and leaves punctuation at its word. "words" takes the words
+        of any script that puts something between them: letters and digits, with single apostrophes and hyphens inside.
+        A compiled regular expression takes what matches, or what its one group does. A function takes a sentence and
+        returns its words.
     lowercase : bool, default=False
         Turn everything into lower case first.
     encoding_errors : {"strict", "replace", "ignore"}, default="strict"
-        What to do with bytes that are no UTF-8, and with zero bytes: stop and say in which file and where, replace, or
+        What to do with bytes that are no UTF-8, and with zero bytes. Stop and say in which file and where, replace, or
         leave out.
     n_jobs : int, optional
         Number of threads; None means all processors. Results do not depend on it.

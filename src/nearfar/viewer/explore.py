@@ -11,14 +11,19 @@ import contextlib
 import hashlib
 import json
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nearfar._core.checks import check_integer, require
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 from nearfar.viewer.page import TRUST, MapPage
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 _OWNER = "nearfar explore"
 HOST = "127.0.0.1"
@@ -68,7 +73,7 @@ def listen(port: int | None = None) -> socket.socket:
     raise InputError(_OWNER, "port", "free", problem, "Leave it out, and the next free one is taken.")
 
 
-def serve(page: MapPage, listening: socket.socket, ready: Callable[[str], Any]) -> None:
+def serve(page: MapPage, listening: socket.socket, ready: Callable[[str], object]) -> None:
     """Serve the data of a page until interrupted.
 
     Parameters
@@ -94,21 +99,21 @@ def serve(page: MapPage, listening: socket.socket, ready: Callable[[str], Any]) 
             uvicorn.Server(settings).run(sockets=[listening])
 
 
-def _refuse_others(app: Any, address: str) -> None:
+def _refuse_others(app: Starlette, address: str) -> None:
     """Answer only requests to this address, from its own page."""
     from starlette.responses import PlainTextResponse
 
     own = {address, address.replace(HOST, "localhost")}
 
     @app.middleware("http")
-    async def _only_own(request: Any, call_next: Any) -> Any:
+    async def _only_own(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if f"http://{host}" not in own or (origin is not None and origin not in own):
             return PlainTextResponse(f"This server answers {address} only.", status_code=403)
         return await call_next(request)
 
 
-def _source(page: MapPage) -> Any:
+def _source(page: MapPage) -> object:
     """Return what embedding-atlas shows: a table with a row for each point, and which columns are what."""
     import numpy as np
     import pyarrow as pa
@@ -127,7 +132,7 @@ def _source(page: MapPage) -> Any:
         names.append(tried)
         return tried
 
-    arrays: list[Any] = [pa.array([name_of(key) for key in page.ids])]
+    arrays = [pa.array([name_of(key) for key in page.ids])]
     text = free("id")
     titles: list[str] = []
     for column in page.columns:
@@ -143,7 +148,7 @@ def _source(page: MapPage) -> Any:
         for name, shares in zip(TRUST, (page.missing, page.false), strict=True):
             titles.append(free(name))
             arrays.append(pa.array(shares))
-    options: dict[str, Any] = {"text": text}
+    options: dict[str, object] = {"text": text}
     if k:
         cuts = pa.array(np.arange(n + 1, dtype=np.int32) * k)
         parts = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,7 @@ class Column:
 
     name: str
     kind: str
-    values: NDArray[Any]
+    values: NDArray[np.generic]
     names: list[str]
 
     def take(self, rows: NDArray[np.int64]) -> Column:
@@ -45,7 +44,7 @@ class Column:
         return Column(self.name, self.kind, self.values[rows], self.names)
 
 
-def columns_of(owner: str, metadata: Any, ids: Ids, id_column: str | None) -> tuple[list[Column], list[str]]:
+def columns_of(owner: str, metadata: object, ids: Ids, id_column: str | None) -> tuple[list[Column], list[str]]:
     """Join a table to ids.
 
     Parameters
@@ -79,11 +78,12 @@ def columns_of(owner: str, metadata: Any, ids: Ids, id_column: str | None) -> tu
     return [_column(name, found.values(name)) for name in wanted[:MOST_COLUMNS]], remarks
 
 
-def _column(name: str, values: list[Any]) -> Column:
+def _column(name: str, values: list[object]) -> Column:
     known = [value for value in values if value is not None]
-    numbers = all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in known)
-    if known and numbers:
-        floats = np.array([math.nan if value is None else float(value) for value in values])
+    numbers = [value for value in known if isinstance(value, int | float | np.number) and not isinstance(value, bool)]
+    if known and len(numbers) == len(known):
+        floats = np.full(len(values), np.nan)
+        floats[[value is not None for value in values]] = numbers
         distinct = np.unique(floats[~np.isnan(floats)])
         if len(distinct) > _FEW or (distinct != np.floor(distinct)).any():
             return Column(name, "number", floats.astype(np.float32), [])

@@ -17,33 +17,29 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import atomic_write
-from nearfar._core.checks import (
-    check_choice,
-    check_integer,
-    check_matrix,
-    check_n_jobs,
-    check_path,
-    check_random_state,
-)
+from nearfar._core.atomic import atomic_write, check_suffix
+from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_random_state
 from nearfar._core.ids import Ids
+from nearfar._core.notebook import frame_of
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, Sense, SenseEmbedding
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.evaluate.neighborhoods import FAR, METRICS, lost_neighbors, neighborhoods
+from nearfar.evaluate.neighborhoods import FAR, METRICS, Neighborhoods, lost_neighbors, neighborhoods
 from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
+from nearfar.plots.scatter import densest
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.metadata import Column, columns_of
 
 _OWNER = "Embedding.map"
+PAGES = (".html", ".htm")
 MAX_POINTS = 1_000_000
 TRUST = ("missing neighbours", "false neighbours")
 _NEIGHBORS = ((50_000, 15), (200_000, 10), (10**9, 5))  # of up to so many points
@@ -101,7 +97,7 @@ class MapPage:
     torn: NDArray[np.bool_]
     missing: NDArray[np.float32]
     false: NDArray[np.float32]
-    judged: Any
+    judged: Neighborhoods | None
     labels: list[tuple[int, str]]
     color: int = -1
 
@@ -118,9 +114,7 @@ class MapPage:
         InputError
             Another suffix, or a path that cannot be written to.
         """
-        target = check_path(_OWNER, "path", path)
-        if target.suffix.lower() not in (".html", ".htm"):
-            raise InputError(_OWNER, "path", "a file that ends in .html", repr(str(path)))
+        target = check_suffix(_OWNER, path, PAGES)
         with atomic_write(target, owner=_OWNER) as file:
             file.write(self.html().encode("utf-8"))
 
@@ -145,10 +139,10 @@ class MapPage:
         plain = self.ids.is_range and bool((order == np.arange(n)).all())
         if not plain:
             blocks["ids"] = _texts([name_of(key) for key in self.ids.take(order)])
-        facts: list[dict[str, Any]] = []
+        facts: list[dict[str, object]] = []
         for at, column in enumerate(self.columns):
             values = column.values[order]
-            fact: dict[str, Any] = {"name": column.name, "kind": column.kind}
+            fact: dict[str, object] = {"name": column.name, "kind": column.kind}
             if column.kind == "number":
                 known = values[np.isfinite(values)]
                 ends = np.quantile(known, (0.01, 0.99)) if known.size else np.array([0.0, 1.0])
@@ -179,7 +173,7 @@ class MapPage:
             "columns": facts,
             "labels": [(int(place[row]), text) for row, text in self.labels],
             "colour": self.color,
-            "trust": None if self.judged is None else self._trust(),
+            "trust": None if self.judged is None else self._trust(self.judged),
         }
         blocks["header"] = json.dumps(header, ensure_ascii=True).encode()
         texts = {name: base64.b64encode(zlib.compress(block, 6)).decode() for name, block in blocks.items()}
@@ -195,14 +189,14 @@ class MapPage:
             ),
         )
 
-    def _trust(self) -> dict[str, Any]:
+    def _trust(self, judged: Neighborhoods) -> dict[str, object]:
         # Near the number of all points R_NX is a ratio of two numbers near 0.
-        curve = self.judged.r_nx[: max(1, int(0.9 * len(self.judged.r_nx)))]
+        curve = judged.r_nx[: max(1, int(0.9 * len(judged.r_nx)))]
         sizes = np.unique(np.geomspace(1, len(curve), 80).astype(int))
         return {
             "missing": float(self.missing.mean()),
             "spurious": float(self.false.mean()),
-            "auc": self.judged.auc,
+            "auc": judged.auc,
             "sizes": sizes.tolist(),
             "r_nx": np.round(curve[sizes - 1], 4).tolist(),
         }
@@ -216,14 +210,13 @@ class MapPage:
         if len(page) > _SMALL:
             shown = html.escape(repr(self))
             return f"<p>{shown}: {len(page) / 2**20:.0f} MB, too large for a notebook. Write it with .save(...).</p>"
-        frame = 'style="width: 100%; height: 620px; border: 0" sandbox="allow-scripts allow-downloads"'
-        return f'<iframe {frame} srcdoc="{html.escape(page)}"></iframe>'
+        return frame_of(page, 'style="width: 100%; height: 620px; border: 0"')
 
 
 _ASSETS = ("page.html", "viewer.css", "scatterplot.js", "viewer.js")
 
 
-def _planes(array: NDArray[Any]) -> bytes:
+def _planes(array: NDArray[np.generic]) -> bytes:
     """Return the first (lowest) bytes of all numbers, then the second ones, and so on: these deflate better."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return np.ascontiguousarray(little.view(np.uint8).reshape(-1, array.itemsize).T).tobytes()
@@ -235,16 +228,16 @@ def _texts(texts: Sequence[str]) -> bytes:
 
 def map_page(
     embedding: Embedding,
-    positions: Any = None,
+    positions: object = None,
     *,
-    metadata: Any = None,
+    metadata: object = None,
     id_column: str | None = None,
     color: str | None = None,
     n_neighbors: int | None = None,
     metric: str = "cosine",
     max_points: int = MAX_POINTS,
     title: str | None = None,
-    random_state: Any = 0,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> MapPage:
@@ -323,7 +316,7 @@ def map_page(
     )
 
 
-def check_known(embedding: Embedding, metadata: Any, color: str | None) -> None:
+def check_known(embedding: Embedding, metadata: object, color: str | None) -> None:
     """Refuse metadata that cannot be joined and a color that is no column, before a map is drawn for a page.
 
     Parameters
@@ -337,7 +330,7 @@ def check_known(embedding: Embedding, metadata: Any, color: str | None) -> None:
         _chosen(color, [*columns, *_own_columns(embedding, embedding.ids)], has_data=True)
 
 
-def _known(embedding: Embedding, metadata: Any, id_column: str | None) -> tuple[list[Column], list[str]]:
+def _known(embedding: Embedding, metadata: object, id_column: str | None) -> tuple[list[Column], list[str]]:
     """Return the columns of the metadata; senses have those of their words."""
     if not isinstance(embedding, SenseEmbedding):
         return columns_of(_OWNER, metadata, embedding.ids, id_column)
@@ -346,7 +339,7 @@ def _known(embedding: Embedding, metadata: Any, id_column: str | None) -> tuple[
     return [column.take(rows) for column in columns], remarks
 
 
-def _positions(positions: Any, embedding: Embedding) -> Floats:
+def _positions(positions: object, embedding: Embedding) -> Floats:
     """Return a place for each row: of an array in the order of the rows, of an Embedding or estimator by ids."""
     if hasattr(positions, "get_params") and not hasattr(positions, "embedding_"):
         got = f"{type(positions).__name__}, which is not"
@@ -453,11 +446,6 @@ def _labels(
 def _middle(xy: NDArray[np.float64], rows: NDArray[np.int64]) -> int:
     """Return the point in the middle of where some are densest: what is scattered has no middle of its own."""
     low, span = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
-    cells = ((xy[rows] - low) / span * (_CELLS - 1)).astype(np.int64) + 1
-    counts = np.zeros((_CELLS + 2, _CELLS + 2))
-    np.add.at(counts, (cells[:, 0], cells[:, 1]), 1)
-    around = sum(np.roll(counts, (i, j), axis=(0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1))
-    best = np.array(np.unravel_index(int(np.argmax(around)), counts.shape))
-    rows = rows[(np.abs(cells - best) <= 1).all(axis=1)]
+    rows = rows[densest((xy[rows] - low) / span, _CELLS)]
     away = ((xy[rows] - np.median(xy[rows], axis=0)) ** 2).sum(axis=1)
     return int(rows[away.argmin()])

@@ -70,8 +70,9 @@ class MultiSenseWord2DM(WordModel):
         default, and 17 in columns, as published. With 17, clusters of contexts do not tell the senses of most words
         apart; see the guide.
     n_senses : int, optional
-        m, how many senses a word may have: 3 by default, and as many as components in columns, as published.
+        m, how many senses a word may have. By default 3, and in columns as many as components, as published.
     variant : {"clusters", "columns"}, default="clusters"
+        What senses are: clusters of contexts, or the columns in which two words agree best.
         ``"clusters"``: contexts of a word are clustered as they come (MSSG). A centre's sense is the one whose cluster
         is nearest to the mean of the vectors g of the words around, of which every word has one. ``"columns"``: the
         words around a centre and the centre have m vectors each, the columns of their matrices B; of a pair both are

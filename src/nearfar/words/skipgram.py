@@ -64,21 +64,23 @@ class SkipGram(WordModel):
     shrink_window : {"word", "sentence"} or None, default="word"
         Whether a window's number of words to either side is drawn from 1 to ``window``: for each centre, as word2vec
         does, for each sentence, or not at all.
-    min_count, max_size : int, default=5 and None
-        Words that come less often, and all but the most frequent ones, are left out; not for an EncodedCorpus, which
-        has its vocabulary.
+    min_count : int, default=5
+        Words that come less often are left out. Not for an EncodedCorpus, which has its vocabulary.
+    max_size : int, optional
+        No more words than this, the most frequent ones. Not for an EncodedCorpus either.
     sample : float, default=1e-3
-        Frequent words are left out at random, the more the more frequent they are beyond this share of the text; 0
-        keeps all.
+        Share of the text beyond which words are left out at random; 0 keeps all. The more frequent, the more are left
+        out.
     noise_exponent : float, default=0.75
         Noise words are drawn in proportion to this power of their count.
     init : Embedding or path of a stored one, optional
-        Vectors from which words that it has start, as they are; others start at random. Output vectors start from its
-        other side, if it has one.
+        Vectors from which the words that it has start, as they are. Others start at random. Output vectors start from
+        its other side, if it has one.
     optimizer : {"sgd", "adam"}, default="sgd"
-        Stochastic gradient descent, window by window; or Adam, of which see the notes.
+        How steps are made; Adam is slower, and learns more from a short text. Stochastic gradient descent goes window
+        by window; of Adam see the notes.
     learning_rate : float, optional
-        Of the first word; it falls linearly. None means 0.025, and 0.01 for Adam.
+        Size of the first step; it falls linearly. None means 0.025, and 0.01 for Adam.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5

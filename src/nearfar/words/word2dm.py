@@ -65,7 +65,7 @@ class Word2DM(WordModel):
     n_components : int, default=17
         n, the order of the matrices; a word's has n (n + 1) / 2 free numbers.
     n_factors : int, default=17
-        m, the columns of B, and the highest rank that a word's matrix may have.
+        m, the columns of a factor B, and the highest rank that a word's matrix may have.
     window : int, default=5
         Words to either side that a centre may meet.
     n_negative : int, default=5
