@@ -183,7 +183,7 @@ def photograph(page: Path, target: Path) -> None:
 
 
 def draw_front() -> None:
-    """Run the code of the first page as it stands; its plots get a figure on which the letters can be read when small."""
+    """Run the code of the first page as it stands; plots get a small figure, whose letters can be read on the page."""
     scatter, side_by_side = nf.plots.scatter, nf.plots.small_multiples
 
     def small(*given: Any, path: str, **named: Any) -> Any:

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Which words are ambiguous?
 #
-# An ambiguous word occurs in several kinds of sentences. A [density matrix](density.md) represents this: it is nearly
+# An ambiguous word occurs in several kinds of sentences. A [density matrix](word2dm.md#density-matrices) represents this: it is nearly
 # pure for a word with one meaning and a mixture for an ambiguous word, and its entropy measures how mixed it is. This
 # tutorial looks for ambiguous words twice: in a generated text with a known answer, and in a real text, the
 # documentation of Python. It ends with the limits of the method.
