@@ -88,9 +88,9 @@ print("of the same program:", sum(program[int(name.split()[1])] == 3 for name, _
 # %% [markdown]
 # ## Pairs of genes
 #
-# Known pairs of things that interact are a relation too. Its vectors tell which other pairs may interact. The same steps
-# serve for proteins, or drugs and their targets. The pairs here are drawn: genes in six pathways. A part of them is
-# hidden, and a classifier learns from the cosines which pairs interact.
+# Known pairs of things that interact are a relation too. Its vectors tell which other pairs may interact. The same
+# steps serve for proteins, or drugs and their targets. The pairs here are drawn: genes in six pathways. A part of them
+# is hidden, and a classifier learns from the cosines which pairs interact.
 
 # %%
 from sklearn.linear_model import LogisticRegression
@@ -116,8 +116,8 @@ print(f"ROC AUC {cross_val_score(LogisticRegression(), cosine, interact, cv=3, s
 #   pairs. An object without a known pair has no vector; its cosines are 0.
 # - **Temperature.** Below 1, vectors tell single pairs better; at 1 they tell groups. Choose it on other pairs.
 #
-# The [benchmarks](../benchmarks.md) compare EDRep with Gene2Vec on the published pairs of Gene2Vec, beside the degrees. The
-# EDRep paper uses vectors of co-expression instead, so its figures (92 % against 84 %) are of another task.
+# The [benchmarks](../benchmarks.md) compare EDRep with Gene2Vec on the published pairs of Gene2Vec, beside the degrees.
+# The EDRep paper uses vectors of co-expression instead, so its figures (92 % against 84 %) are of another task.
 #
 # Go on: [maps](maps.md), [evaluating maps](judging-maps.md), [the map page](map-page.md) with metadata and trust
 # colours, [other tools](embeddings.md#scanpy) such as scanpy.

@@ -156,16 +156,16 @@ print([name for name, _ in exported.anchor_objects(0, topn=5)])
 # ## Which method
 #
 # On data this small the differences between models say little. On MovieLens 1M, with 32 components
-# (`benchmarks/recommend.py`), held-out likes are found as follows. Recall@k is the share of users whose held-out item is
-# among the first k; NDCG@k counts a hit at rank r as $1 / \log_2(r + 1)$.
+# (`benchmarks/recommend.py`), held-out likes are found as follows. Recall@k is the share of users whose held-out item
+# is among the first k; NDCG@k counts a hit at rank r as $1 / \log_2(r + 1)$.
 #
 # ```{include} ../benchmarks.md
 # :start-after: "<!-- recommend: table -->"
 # :end-before: "<!-- recommend: end -->"
 # ```
 #
-# - The next like: PureSVD, `SkipGram` on the relation with $\ln p$ added, ALS and towers are close to each other. `EDRep`
-#   and towers with 200 anchors for the films are behind them.
+# - The next like: PureSVD, `SkipGram` on the relation with $\ln p$ added, ALS and towers are close to each other.
+#   `EDRep` and towers with 200 anchors for the films are behind them.
 # - A random part of the likes: ALS is best (recall@10 .335). `EDRep(temperature=0.1, p0=likes.column_sums)` with
 #   `popularity` follows (.320), ahead of towers and PureSVD. With 20 likes a user or less, temperature 1 is better than
 #   0.1: choose it on a validation set. Temperature and prior belong together.
@@ -175,6 +175,6 @@ print([name for name, _ in exported.anchor_objects(0, topn=5)])
 #
 # Go on: [retrieval](retrieval.md), [anchors](anchors.md), [small tables](small-tables.md).
 #
-# **Sources.** Harper & Konstan 2015 (MovieLens); Hu, Koren & Volinsky 2008 (ALS for implicit feedback); Rendle et al. 2009
-# (BPR); Cremonesi, Koren & Turrin 2010 (PureSVD); Yi et al. 2019 (log q); Järvelin & Kekäläinen 2002 (NDCG); Liang et al.
-# 2021 (anchors).
+# **Sources.** Harper & Konstan 2015 (MovieLens); Hu, Koren & Volinsky 2008 (ALS for implicit feedback); Rendle et al.
+# 2009 (BPR); Cremonesi, Koren & Turrin 2010 (PureSVD); Yi et al. 2019 (log q); Järvelin & Kekäläinen 2002 (NDCG); Liang
+# et al. 2021 (anchors).
