@@ -245,12 +245,14 @@ trials = {
     "three senses for every word": nf.MultiSenseWord2DM(8, n_senses=3, min_sense_count=50, **seed),
 }
 
+
 def report(name, vectors, planted, width=32):
     """Print the mean entropies of plain and of ambiguous words, and P(an ambiguous word has the larger entropy)."""
     truth, found = planted.entropy(), vectors.entropy(planted.shares)
     plain, ambiguous = found[truth == 0], found[truth > 0]
     above = (ambiguous[:, None] > plain).mean()
     print(f"{name:{width}} {plain.mean():10.2f} {ambiguous.mean():10.2f} {above:10.2f}")
+
 
 print(f"{'':32} {'one topic':>10} {'several':>10} {'P(above)':>10}")
 for name, trial in trials.items():
