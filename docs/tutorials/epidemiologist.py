@@ -142,7 +142,8 @@ figure
 # ```python
 # >>> import io
 # >>> from datetime import timedelta
-# >>> visits = io.StringIO("from,to,when\nann,bob,2024-05-01 09:00\nbob,cem,2024-05-01 09:20\n")
+# >>> rows = "from,to,when\nann,bob,2024-05-01 09:00\nbob,cem,2024-05-01 09:20\nann,cem,2024-05-01 11:40\n"
+# >>> visits = io.StringIO(rows)
 # >>> rel = nf.Relation.from_contacts(visits, columns=("from", "to", "when"), window=timedelta(hours=1))
 # >>> rel.row_ids[0]
 # ('ann', datetime.datetime(2024, 5, 1, 9, 0))
