@@ -239,8 +239,8 @@ def _cluster_model(records: list[Record]) -> list[str]:
         rows.append([r["what"].replace("model", "fitted"), *sizes, *pairs])
     return [
         "Processor time of an epoch, and what a worker's memory grows by; in brackets what the model of the guide",
-        "[How large a cluster](guide/cluster-size.md) says of it. It was fitted on the first runs; the last ones check",
-        "it.",
+        "[How large a cluster](guide/clusters.md#how-large-a-cluster) says of it. It was fitted on the first runs;",
+        "the last ones check it.",
         "",
         *table(["run", "nodes", "entries", "d", "parts", "workers", *names.values()], rows),
     ]

@@ -10,6 +10,7 @@ sys.path.insert(0, str(HERE))
 
 import api_pages  # noqa: E402
 import make_tutorials  # noqa: E402
+from sphinx.application import Sphinx  # noqa: E402
 
 import nearfar  # noqa: E402
 
@@ -28,7 +29,8 @@ extensions = [
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"nearfar {version}"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["gallery.css"]
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -41,3 +43,27 @@ numpydoc_validation_exclude = {r"\._", r"contracts\.", r"\.get_params$", r"\.set
 api_pages.write(HERE / "api" / "generated")
 for source in make_tutorials.SOURCES:  # a tutorial that fails fails the build
     make_tutorials.carry_out(source)
+
+# Pages that are parts of others now: their old addresses lead there.
+MOVED = {
+    "guide/cluster-size": "clusters.html#how-large-a-cluster",
+    "guide/contacts": "epidemiologist.html#how-contacts-become-a-relation",
+    "guide/density": "word2dm.html#density-matrices",
+    "guide/far-field": "../near-and-far.html#other-far-fields-for-the-softmax",
+    "guide/genes": "biologist.html#pairs-of-genes",
+    "guide/hand-on": "embeddings.html#files",
+    "guide/multisense": "word2dm.html#sense-vectors",
+    "guide/recommendation": "recommender.html",
+}
+
+
+def lead_on(app: Sphinx, exception: Exception | None) -> None:
+    """Write a page at each old address that leads to the new one."""
+    if exception is None and app.builder.format == "html":
+        for old, new in MOVED.items():
+            page = f'<meta http-equiv="refresh" content="0; url={new}"><a href="{new}">Moved</a>\n'
+            (Path(app.outdir) / f"{old}.html").write_text(page, "utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("build-finished", lead_on)

@@ -1,17 +1,27 @@
-"""Draw the gallery: ``python docs/make_gallery.py`` writes docs/guide/gallery.md, and pictures to docs/images/gallery.
+"""Draw the galleries: ``python docs/make_gallery.py`` writes docs/guide/gallery.md and the pictures of both galleries.
 
-It draws every map of the library on one data set, with the line of code for each. The files are committed. To add a
-method, add a line to ``ROWS``. ``python docs/make_gallery.py NAME ...`` redraws only the named methods.
+The page of maps shows every map of the library on one data set, with the line of code for each. To add a method, add a
+line to ``ROWS``. ``python docs/make_gallery.py NAME ...`` redraws only the named methods.
+
+The first page, docs/index.md, shows what comes out: its code is run, and what it draws is kept in docs/images/front.
+``python docs/make_gallery.py front`` redraws only these. The picture of a page needs Chromium with its driver, and
+selenium. All files are committed.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
+import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
+import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -23,6 +33,7 @@ import nearfar as nf
 
 HERE = Path(__file__).parent
 PAGE, IMAGES = HERE / "guide" / "gallery.md", HERE / "images" / "gallery"
+FRONT, FRONT_IMAGES = HERE / "index.md", HERE / "images" / "front"
 
 
 @dataclass(frozen=True)
@@ -147,6 +158,62 @@ def draw_frames(X: np.ndarray, labels: np.ndarray) -> None:
     save(nf.plots.small_multiples(frames, labels)[0].figure, 75, "frames.webp")
 
 
+def examples() -> dict[str, str]:
+    """Return the code of each example of the first page, by the name of its picture."""
+    blocks = re.split(r"^:::\{container\} shown\n", FRONT.read_text("utf-8"), flags=re.MULTILINE)
+    names = ["", *(re.search(r"\]\(images/front/(\S+)\)", block)[1] for block in blocks[1:])]  # first the imports
+    code = ["\n".join(re.findall(r"^>>> (.*)", block, re.MULTILINE)) for block in blocks]
+    return dict(zip(names, code, strict=True))
+
+
+def photograph(page: Path, target: Path) -> None:
+    """Take a picture of a page in a browser."""
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    flags = ("headless=new", "no-sandbox", "use-angle=swiftshader", "enable-unsafe-swiftshader", "hide-scrollbars")
+    for flag in (*flags, "window-size=900,700"):
+        options.add_argument(f"--{flag}")
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+    browser.get(page.as_uri())
+    time.sleep(3)  # until all is drawn
+    browser.save_screenshot(str(target))
+    browser.quit()
+
+
+def draw_front() -> None:
+    """Run the code of the first page as it stands; plots get a small figure, whose letters can be read on the page."""
+    scatter, side_by_side = nf.plots.scatter, nf.plots.small_multiples
+
+    def small(*given: Any, path: str, **named: Any) -> Any:
+        figure = Figure(figsize=(4.2, 3.4), dpi=150, layout="constrained")
+        axes = scatter(*given, ax=figure.add_subplot(), **named)
+        figure.savefig(path)
+        return axes
+
+    def several(*given: Any, path: str, **named: Any) -> Any:
+        axes = side_by_side(*given, **named)
+        axes[0].figure.set(size_inches=(4.6, 4.2), dpi=150)
+        axes[0].figure.savefig(path)
+        return axes
+
+    FRONT_IMAGES.mkdir(parents=True, exist_ok=True)
+    names: dict[str, Any] = {}
+    start, settings = Path.cwd(), {"figure.figsize": (6, 5.2), "savefig.dpi": 150, "font.size": 8}
+    patches = mock.patch.multiple(nf.plots, scatter=small, small_multiples=several)
+    with tempfile.TemporaryDirectory() as folder, matplotlib.rc_context(settings), patches:
+        os.chdir(folder)
+        for name, code in examples().items():
+            exec(code, names)
+            if (page := Path(folder, name).with_suffix(".html")).exists():
+                photograph(page, page.with_suffix(".png"))
+            if name:
+                picture = Image.open(name).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+                picture.save(FRONT_IMAGES / name, optimize=True)
+        os.chdir(start)
+
+
 def known_areas() -> dict[str, str]:
     """Return the areas on the current page, by image."""
     text = PAGE.read_text("utf-8") if PAGE.exists() else ""
@@ -154,7 +221,7 @@ def known_areas() -> dict[str, str]:
 
 
 def main(names: list[str]) -> None:
-    if unknown := set(names) - {row.name for row in ROWS} - {"frames"}:
+    if unknown := set(names) - {row.name for row in ROWS} - {"frames", "front"}:
         sys.exit(f"no such row: {', '.join(sorted(unknown))}")
     X, digit = load_digits(return_X_y=True)
     IMAGES.mkdir(parents=True, exist_ok=True)
@@ -166,6 +233,8 @@ def main(names: list[str]) -> None:
             areas[row.image] = f"{nf.evaluate.neighborhoods(X, Y).auc:.3f}"
     if not names or "frames" in names:
         draw_frames(X, digit)
+    if not names or "front" in names:
+        draw_front()
     rows = "".join(ROW.format(row, areas[row.image]) for row in ROWS)
     PAGE.write_text(HEAD.format(n=X.shape[0], p=X.shape[1]) + rows + FRAMES, "utf-8")
 

@@ -31,8 +31,8 @@ for name in ("Javert", "Marius", "Myriel"):
 # %% [markdown]
 # ## Groups
 #
-# k-means on the vectors finds groups. The modularity of networkx says how much denser a group is inside than by chance;
-# its own greedy method, which maximises modularity, is beside it.
+# k-means on the vectors finds groups. Modularity says how much denser a group is inside than by chance. networkx's
+# greedy method, which maximises modularity, is the comparison.
 
 # %%
 from sklearn.cluster import KMeans
@@ -61,8 +61,9 @@ figure
 # %% [markdown]
 # ## Missing links
 #
-# `link_prediction` hides a fifth of the edges, none of a random spanning tree, and asks whether the vectors of what is
-# left tell hidden edges from pairs without one. 0.5 is chance. The interval comes from hiding other edges.
+# `link_prediction` hides a fifth of the edges, but keeps a random spanning tree. The vectors of the remaining graph
+# then predict which pairs are hidden edges. An AUC of 0.5 is chance. Each repeat hides other edges; the interval is
+# over these.
 
 
 # %%

@@ -97,3 +97,17 @@ def test_a_row_is_drawn_alone_and_the_others_stay(tmp_path, monkeypatch):
     assert {path.name for path in (tmp_path / "images").iterdir()} == {"pca.webp", "another.webp"}
     with pytest.raises(SystemExit, match="no such row: UMAP"):
         gallery.main(["UMAP"])
+
+
+def test_the_first_page_shows_what_its_code_draws():
+    shown = gallery.examples()
+    pictures = {path.name: path for path in gallery.FRONT_IMAGES.iterdir()}
+    assert {"", *pictures} == set(shown)
+    for name, path in pictures.items():
+        assert 1 <= len(shown[name].splitlines()) <= 5, name
+        drawn = name.replace(".png", ".html") if name == "page.png" else name
+        assert f'"{drawn}"' in shown[name].splitlines()[-1]
+        assert path.stat().st_size < 150_000
+        with Image.open(path) as picture:
+            assert picture.format == "PNG"
+            assert len(picture.convert("RGB").getcolors(10**6)) > 20  # something is drawn

@@ -960,7 +960,7 @@ def test_the_guide_on_the_size_of_a_cluster_says_what_the_model_says() -> None:
 
     records = json.loads((ROOT / "benchmarks" / "results" / "cluster.json").read_text())["records"]
     constants = fitted([r for r in records if r.get("what") == "model"])
-    lines = (ROOT / "docs" / "guide" / "cluster-size.md").read_text().splitlines()
+    lines = (ROOT / "docs" / "guide" / "clusters.md").read_text().splitlines()
     for within in (0.0, 0.9):
         for k in (10, 100, 1000):
             run = far_run(1e9, 2e11, 128, 1, k, within)
