@@ -15,14 +15,16 @@ import copy
 from collections.abc import Callable
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.parts import RowsInParts
 from nearfar.contracts import Floats
 from nearfar.embedding.search import Rows, best_rows, row_norms
 from nearfar.engines.dask.rows import (
+    Client,
     Owners,
     Parts,
     bounds_of,
@@ -37,13 +39,13 @@ from nearfar.relations.neighbors import NeighborIndex, Neighbors, VectorIndex
 Best = tuple[Rows, NDArray[np.float64]]
 
 
-def nearest_on_workers(owner: str, queries: Floats, Y: Any, k: int, metric: str) -> Best:
+def nearest_on_workers(owner: str, queries: Floats, Y: RowsInParts | Floats, k: int, metric: str) -> Best:
     """Return the k best rows of Y for each query, and their scores; best first, ties in the order of the rows."""
     with client_of(owner) as client:
         return _nearest(client, owner, queries, Y, k, metric)
 
 
-def _nearest(client: Any, owner: str, queries: Floats, Y: Any, k: int, metric: str) -> Best:
+def _nearest(client: Client, owner: str, queries: Floats, Y: RowsInParts | Floats, k: int, metric: str) -> Best:
     owners, bounds = Owners(client), bounds_of(len(Y))
     n, parts = len(bounds) - 1, sent(owners, Y, bounds)
     asked = owners.submit(0, n, kept, queries)
@@ -56,6 +58,9 @@ def _nearest(client: Any, owner: str, queries: Floats, Y: Any, k: int, metric: s
         owner, client, [owners.joined(best, n, merged, k)], lambda q: f"rows {ends[q][0]} to {ends[q][1]}"
     )[0]
     return found
+
+
+T = TypeVar("T")
 
 
 class NeighborParts:
@@ -75,7 +80,7 @@ class NeighborParts:
         The calibrated probabilities, each part a ``Rows``.
     """
 
-    def __init__(self, client: Any, owner: str, index: NeighborIndex) -> None:
+    def __init__(self, client: Client, owner: str, index: NeighborIndex) -> None:
         self._client, self._owner, self._index, self._owners = client, owner, index, Owners(client)
         self._ends = list(pairwise(bounds_of(index.n_rows)))
         self._found, self.rows = Parts(), Parts()
@@ -84,7 +89,7 @@ class NeighborParts:
         """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
         if getattr(self._index, "in_parts", False):
             n = self._index.n_rows
-            self._search(self._index, k)
+            self._search(cast(VectorIndex, self._index), k)
             out = out or Neighbors(np.empty((n, k), np.int32), np.empty((n, k), np.float32))
             for part, (a, b) in zip(self._found, self._ends, strict=True):
                 out.indices[a:b], out.distances[a:b] = self._gather([part])[0]
@@ -94,7 +99,7 @@ class NeighborParts:
         self._found = self._each(kept, cut)
         return found
 
-    def _search(self, index: Any, k: int) -> None:
+    def _search(self, index: VectorIndex, k: int) -> None:
         """Let each worker have all rows, in lists, and search them for those of its parts."""
         owners, n = self._owners, len(self._ends)
         parts = sent(owners, index.X, bounds_of(index.n_rows))
@@ -114,13 +119,13 @@ class NeighborParts:
         own = [indexes[home] for home in homes]
         self._found = self._each(neighbors_of, own, k, index.n_probes[k], self._ends, what="neighbors")
 
-    def calibrated(self, calibrate: Callable[[Neighbors], tuple[Any, NDArray[np.float32]]]) -> list[Any]:
+    def calibrated(self, calibrate: Callable[[Neighbors], tuple[T, NDArray[np.float32]]]) -> list[T]:
         """Calibrate each part where it is; return what that says beside the probabilities, which stay there."""
         made = self._each(calibrated_part, self._found, calibrate, what="calibration")
         self.rows = self._each(itemgetter(1), made)
         return self._gather(self._each(itemgetter(0), made))
 
-    def _each(self, function: Any, *columns: Any, what: str = "task") -> Parts:
+    def _each(self, function: Callable[..., object], *columns: object, what: str = "task") -> Parts:
         """Submit a task for each part, of what is in its place in each column; others than lists are for all."""
         n, submit = len(self._ends), self._owners.submit
         return [
@@ -158,7 +163,9 @@ def neighbors_of(index: VectorIndex, k: int, n_probes: int, rows: tuple[int, int
     return one.neighbors(k, rows=rows)
 
 
-def calibrated_part(found: Neighbors, calibrate: Any) -> tuple[Any, SparseRows]:
+def calibrated_part(
+    found: Neighbors, calibrate: Callable[[Neighbors], tuple[T, NDArray[np.float32]]]
+) -> tuple[T, SparseRows]:
     """Return what the client must know of some rows, and their probabilities."""
     known, p = calibrate(found)
     indptr = np.arange(len(p) + 1) * p.shape[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -77,7 +77,7 @@ class GaussianMixture:
         self.means = torch.stack(means).to(Y.dtype)
         self.covariances = torch.stack(covariances).to(Y.dtype)
 
-    def _clusters(self, Y: Tensor) -> list[tuple[int, list[Any]]]:
+    def _clusters(self, Y: Tensor) -> list[tuple[int, list[Tensor | slice]]]:
         """Return the size of each cluster and its rows, in blocks."""
         size = block_rows(Y.shape[1])
         if self.order is None:  # absent ones are zero, and add nothing
@@ -124,7 +124,7 @@ class GaussianMixture:
 class Exact:
     """All scores, one tile at a time."""
 
-    def __init__(self, owner: str, argument: str, far: Any, device: torch.device) -> None:  # noqa: ARG002 - as its peers
+    def __init__(self, owner: str, argument: str, far: object, device: torch.device) -> None:  # noqa: ARG002 - as its peers
         self.rows: Tensor | None = None
 
     def prepare(self, Y: Tensor, n_active: int) -> None:
@@ -145,8 +145,9 @@ class Exact:
             log_z[rows], force[rows] = self._tile(X[rows])
         return log_z, force
 
-    def _tile(self, x: Tensor) -> tuple[Tensor, Any]:
-        return softmax(x, self.others.split(max(1, _TILE // len(x))))  # type: ignore[no-untyped-call]
+    def _tile(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        tiles = self.others.split(max(1, _TILE // len(x)))  # type: ignore[no-untyped-call]
+        return cast("tuple[Tensor, Tensor]", softmax(x, tiles))
 
     def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
         """Return the gradient of ``sum_i r_i log Z_i`` in each y_a: ``sum_i r_i S_ia x_i``, in two passes."""
