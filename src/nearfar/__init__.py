@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from nearfar._core.lazy import lazy
+from nearfar._core.names import lazy_names
 from nearfar._version import __version__
 
 if TYPE_CHECKING:
@@ -157,4 +157,4 @@ if find_spec("torch") is None:  # `from nearfar import *` has all names of this 
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES, also=("__version__",))
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES, also=("__version__",))

@@ -21,7 +21,7 @@ from nearfar.engines.threads import Threads
 from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
 from nearfar.maps.neighbor import Problem
-from nearfar.maps.objective import NeighborObjective, QuadraticObjective, value_and_gradient
+from nearfar.maps.objective import NeighborObjective, QuadraticObjective, RowBlocks, value_and_gradient
 from nearfar.maps.solver import SPREAD, extent
 from nearfar.maps.transform import place
 
@@ -246,12 +246,12 @@ def test_what_a_subclass_changes_is_not_passed_over(rng, data):
     P = sparse_p(rng)
     for parts in ({"kernel": Steeper()}, {"divergence": Squared()}):
         est = nf.NeighborEmbedding(**parts, **SHORT)
-        objective = est._objective(Problem(P, *est._checked(), dtype=float), Threads(1), rng)
+        objective = est._objective(Problem(RowBlocks(P), *est._checked(), dtype=float), Threads(1), rng)
         assert isinstance(objective, QuadraticObjective)
     Y = rng.normal(size=(N, 2))
     cost = value_and_gradient(Y, (P + P.T) / 2, Steeper(), nf.divergences.KL(), "pair")[0]
     est = nf.NeighborEmbedding(kernel=Steeper())
-    objective = est._objective(Problem(P, *est._checked(), dtype=float), Threads(1), rng)
+    objective = est._objective(Problem(RowBlocks(P), *est._checked(), dtype=float), Threads(1), rng)
     found = objective.evaluate(Y, cost=True)[1]
     assert found == pytest.approx(cost, rel=1e-12)
 

@@ -15,7 +15,7 @@ from nearfar.far import ExactField, MeshField, Term
 from nearfar.far.per_point import FAMILIES, FEW, ExactPerPoint, nodes_between, nodes_for
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT
 from nearfar.maps.neighbor import Problem
-from nearfar.maps.objective import NeighborObjective, QuadraticObjective, value_and_gradient
+from nearfar.maps.objective import NeighborObjective, QuadraticObjective, RowBlocks, value_and_gradient
 from nearfar.maps.per_point import (
     Between,
     Exactly,
@@ -312,7 +312,7 @@ def test_which_maps_take_it():
 )
 def test_the_estimator_takes_it(rng, kernel, normalization, kind):
     est = nf.NeighborEmbedding(kernel=kernel, normalization=normalization)
-    problem = Problem(sparse_p(rng, normalization), *est._checked(), dtype=float)
+    problem = Problem(RowBlocks(sparse_p(rng, normalization)), *est._checked(), dtype=float)
     made = est._objective(problem, on_threads(1), rng)
     assert type(made) is kind
     if kind is PerPointObjective:

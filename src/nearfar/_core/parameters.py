@@ -21,6 +21,8 @@ _SHOWN = np.ndarray, np.generic, list, tuple, int, float
 """What a notebook shows of a fit: numbers, and shapes; a relation, or affinities, have a table of their own."""
 
 
+Check = Callable[[str, str, object], object]
+"""A check of a parameter: it is called with owner, name and value."""
 _Arguments = ParamSpec("_Arguments")
 
 
@@ -89,7 +91,7 @@ class Part:
 class Parameters:
     """Base of whatever is configured by keyword arguments of ``__init__``, each kept under its name."""
 
-    _checks: ClassVar[dict[str, Callable[[str, str, object], object]]] = {}
+    _checks: ClassVar[dict[str, Check]] = {}
     """Checks that need no data, for each parameter that has one: they are called with owner, name and value."""
 
     def _check_parameters(self) -> None:

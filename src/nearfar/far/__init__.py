@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nearfar._core.lazy import lazy
+from nearfar._core.names import lazy_names
 
 if TYPE_CHECKING:
     from nearfar.far.barnes_hut import BarnesHutField
@@ -72,4 +72,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -161,6 +161,10 @@ class InhomogeneousTSNE(Recipe):
             raise InputError(type(self).__name__, "degrees_of_freedom", what, got) from None
         return Parts(KL(), kernel, "row")
 
+    @property
+    def _learns(self) -> bool:
+        return self.learn is not False
+
     def _checked(self) -> Parts:
         if self.learn is not False and self.learn not in _LEARN:
             raise InputError(type(self).__name__, "learn", "'point', 'global' or False", repr(self.learn))

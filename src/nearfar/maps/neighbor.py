@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from nearfar._core import checks
@@ -31,12 +31,14 @@ from nearfar._core.checks import (
     require,
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
-from nearfar._core.lazy import lazy
-from nearfar._core.types import Numbers
+from nearfar._core.names import lazy_names
+from nearfar._core.parameters import Check
+from nearfar._core.types import Numbers, SparseMatrix
 from nearfar.base import FrameOutput, RelationLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
-from nearfar.divergences.probability import KL, as_divergence, linear_formulas, strength_of
+from nearfar.divergences.probability import KL, Accuracy, as_divergence, linear_formulas
+from nearfar.divergences.probability import Divergence as DivergenceOfMap
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import (
     VERBS,
@@ -64,25 +66,31 @@ from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
-from nearfar.kernels import HeavyTailed, as_kernel, compiled_kernel, family_of
+from nearfar.kernels import as_kernel, compiled_kernel, family_of
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import (
     NORMALIZATIONS,
     NeighborObjective,
     Normalization,
     QuadraticObjective,
+    RowBlocks,
+    Where,
     is_linear_time,
     memory_of_pattern,
     probabilities,
     value_and_gradient,
 )
 from nearfar.maps.per_point import is_per_point, per_point_objective
+from nearfar.maps.schedule import Pace, phases_of
 from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 _OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
 EXACT_UP_TO = 4000
@@ -91,15 +99,10 @@ TREE_FROM = 6000
 """Points from which on, with three components, far="auto" is the tree."""
 _FELL = 1e-4
 """Share of itself by which the cost of a fit falls at least, once the exaggeration has ended."""
-EARLY_MOMENTUM = 0.8
-LATE_MOMENTUM = (0.9, 0.95)
-"""Momentum after the first phase for kernels with long tails; the second where reverse KL has a part. Near its minimum
-large forces cancel, and a mesh's errors turn the signs of what is left: the longer memory averages over them."""
-_FAR_OFF, _SHORT = 100.0, 1e-6
-"""A kernel below _SHORT at this squared distance, in units of its reach, has short tails."""
 FEW_POINTS, PER_POINT_TOLERANCE = 20_000, 0.002
 """Tolerance of the mesh for kernels with a parameter per point, up to so many points: one may have no other within the
 reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
+_ON_THREADS = "Take engine='threads'."
 _OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
@@ -125,24 +128,24 @@ class Shown(NamedTuple):
 
     relation: Relation
     affinities: Affinities | None
-    data: Any
+    data: Floats | SparseMatrix | None
     given: bool = False
 
 
 class Problem(NamedTuple):
     """What is minimised: the probabilities of the data, the parts of the map, where, and the importance of points."""
 
-    P: Any
-    divergence: Any
-    kernel: Any
-    normalization: str
-    engine: Any = THREADS
-    dtype: Any = np.float32
-    weights: Any = None
+    P: RowBlocks
+    divergence: Divergence
+    kernel: Kernel
+    normalization: Normalization
+    engine: str | Place = THREADS
+    dtype: DTypeLike = np.float32
+    weights: NDArray[np.float64] | None = None
 
-    def counted(self) -> Any:
+    def counted(self) -> csr_array:
         """Return P as it counts, all rows of it."""
-        P: Any = self.P if issparse(self.P) else self.P.to_csr()
+        P = self.P.to_csr()
         return csr_array((P + P.T) / 2) if self.normalization == "pair" else P
 
 
@@ -296,7 +299,7 @@ class NeighborEmbedding(FrameOutput):
         {"relation-input", "deterministic", "any-n-jobs", "init", "transform"}
     )
 
-    _checks: ClassVar[dict[str, Any]] = {
+    _checks: ClassVar[dict[str, Check]] = {
         "normalization": partial(check_choice, choices=NORMALIZATIONS),
         "learning_rate": or_auto(partial(check_real, low=0, open_low=True)),
         "max_iter": partial(check_integer, low=1),
@@ -448,10 +451,9 @@ class NeighborEmbedding(FrameOutput):
         self._check_fitted("transform")
         owner = type(self).__name__
         divergence, kernel, _ = self._checked()
-        where: dict[str, Any] = {"n_jobs": check_n_jobs(owner, self.n_jobs), "owner": f"{owner}.transform"}
+        elsewhere = None
         if self._device is not None:
-            device = self._torch_device()
-            where["elsewhere"] = partial(on_device("places of new points"), device)
+            elsewhere = partial(on_device("places of new points"), self._torch_device())
         if isinstance(X, Relation):
             P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
             ids: Ids | None = X.row_ids
@@ -463,7 +465,15 @@ class NeighborEmbedding(FrameOutput):
                 fitted = getattr(self.affinities_, "feature_names_in_", None)
                 check_columns(f"{owner}.transform", X, getattr(self, "feature_names_in_", fitted))
                 P_new = self.affinities_.transform(P_new)
-        placed = place(P_new, self.embedding_, self._kernel_of_new(kernel), divergence, **where)
+        placed = place(
+            P_new,
+            self.embedding_,
+            self._kernel_of_new(kernel),
+            divergence,
+            n_jobs=check_n_jobs(owner, self.n_jobs),
+            owner=f"{owner}.transform",
+            elsewhere=elsewhere,
+        )
         return self._output(placed, X, lambda: ids)
 
     def cost_and_gradient(self, positions: Numbers, X: Data | None = None) -> tuple[float, NDArray[np.float64]]:
@@ -539,17 +549,17 @@ class NeighborEmbedding(FrameOutput):
 
     # The steps of a fit.
 
-    def _asked(self, of_fit: Any) -> Any:
+    def _asked(self, of_fit: str | None) -> str | Place | None:
         """Return the engine that is asked for; refuse what it does not do, before any work."""
         owner = type(self).__name__
-        asked = asked_engine(owner, self.engine, self.device, of_fit)
+        asked: str | Place | None = asked_engine(owner, self.engine, self.device, of_fit)
         if asked is not None and not isinstance(asked, str):
             check_verbs(owner, asked, (*VERBS, "pairs"))
         self._is_plain(asked, 0)
         return asked
 
     @contextmanager
-    def _workers(self, asked: Any, parts: Parts) -> Iterator[None]:
+    def _workers(self, asked: str | Place | None, parts: Parts) -> Iterator[None]:
         """Keep a client for the search and the iterations, if workers do them and there is none."""
         if current_client() is not None or not self._on_workers(asked, parts):
             yield
@@ -557,7 +567,7 @@ class NeighborEmbedding(FrameOutput):
         with on_cluster("client")(f"{type(self).__name__}.fit"):
             yield
 
-    def _problem(self, parts: Parts, asked: Any, shown: Shown) -> Problem:
+    def _problem(self, parts: Parts, asked: str | Place | None, shown: Shown) -> Problem:
         """Return what is minimised, and where."""
         owner, n = type(self).__name__, len(shown.relation.row_ids)
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
@@ -568,7 +578,7 @@ class NeighborEmbedding(FrameOutput):
             P.storage = folder_with_room(owner, "storage", self.storage, needed)
         return Problem(P, parts.divergence, self._kernel_for(parts.kernel, n), parts.normalization, engine)
 
-    def _engine(self, asked: Any, parts: Parts, n: int) -> Any:
+    def _engine(self, asked: str | Place | None, parts: Parts, n: int) -> str | Place:
         """Return where n points are drawn: as is asked for, on workers that are there, or as their number says."""
         if self._on_workers(asked, parts, n):
             return DASK
@@ -599,8 +609,8 @@ class NeighborEmbedding(FrameOutput):
             yield place
 
     def _trainer(self) -> Trainer:
-        given: Any = {"callbacks": self.callbacks, "verbose": self.verbose, "unit": "iteration"}
-        return Trainer(type(self).__name__, self.max_iter, **given)
+        owner = type(self).__name__
+        return Trainer(owner, self.max_iter, callbacks=self.callbacks, verbose=self.verbose, unit="iteration")
 
     def _watch(self, Y: Floats, problem: Problem, trainer: Trainer) -> Watch:
         scale = 1.0 if problem.normalization == "pair" else 1 / len(Y)
@@ -620,7 +630,7 @@ class NeighborEmbedding(FrameOutput):
 
     def _related(
         self,
-        X: Any,
+        X: Data,
         rng: np.random.Generator,
         *,
         fits: bool = False,
@@ -644,7 +654,9 @@ class NeighborEmbedding(FrameOutput):
         self._warn_of_unused(shown.affinities)
         return shown
 
-    def _searched(self, X: Any, rng: np.random.Generator, fits: bool, on_workers: Any) -> Shown:
+    def _searched(
+        self, X: Data, rng: np.random.Generator, fits: bool, on_workers: Callable[[int], bool] | None
+    ) -> Shown:
         """Return the relation of rows to their neighbours, which are searched and calibrated."""
         owner = type(self).__name__
         rows, ids = rows_and_ids(owner, X)
@@ -662,16 +674,25 @@ class NeighborEmbedding(FrameOutput):
         affinities = made._fit(data, ids, owner, client)
         return Shown(affinities.relation_, affinities, None if self.metric == "precomputed" else data)
 
-    def _affinities(self, rows: Any, seed: Any) -> Affinities:
+    def _affinities(self, rows: ArrayLike, seed: int | None) -> Affinities:
         """Return the affinities that a fit to these rows makes, not fitted."""
         k = self.n_neighbors
         if k is None and self._usual_neighbors is not None and not are_neighbors(rows, self.metric):
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
-        search: Any = {name: getattr(self, name) for name in ("metric", "metric_params", "n_jobs")}
+        engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
-            engine = engine_of(type(self).__name__, self.engine, self.device)
-            search["engine"] = engine if is_device(engine) else None
-        return Affinities(self.perplexity, n_neighbors=k, **search, random_state=seed, storage=self.storage)
+            asked = engine_of(type(self).__name__, self.engine, self.device)
+            engine = asked if is_device(asked) else None
+        return Affinities(
+            self.perplexity,
+            n_neighbors=k,
+            metric=self.metric,
+            metric_params=None if self.metric_params is None else dict(self.metric_params),
+            n_jobs=self.n_jobs,
+            random_state=seed,
+            storage=self.storage,
+            engine=engine,
+        )
 
     def expected_memory(self, X: Data) -> int:
         """Return the bytes that a fit takes at its peak, beside X.
@@ -755,9 +776,10 @@ class NeighborEmbedding(FrameOutput):
         """Warn of parameters of the neighbours that were set, where the neighbours are given."""
         published = inspect.signature(type(self)).parameters
         for name in _OF_NEIGHBORS:
-            value: Any = getattr(self, name)
-            used: Any = getattr(affinities, name, None)
-            if not (np.array_equal(value, published[name].default) or np.array_equal(value, used)):
+            value = getattr(self, name)
+            usual = published[name].default
+            used = usual if affinities is None else getattr(affinities, name)
+            if not (np.array_equal(value, usual) or np.array_equal(value, used)):
                 instead = "a Relation needs none" if affinities is None else f"the Affinities have {used!r}"
                 warnings.warn(
                     f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.", NearfarWarning, stacklevel=4
@@ -793,7 +815,7 @@ class NeighborEmbedding(FrameOutput):
         """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
         P, divergence, kernel, normalization, *_ = problem
         owner, n = type(self).__name__, P.shape[0]
-        where: Any = {"dtype": problem.dtype, "n_jobs": check_n_jobs(owner, self.n_jobs), "place": place}
+        where = Where(dtype=problem.dtype, n_jobs=check_n_jobs(owner, self.n_jobs), place=place)
         if problem.engine == PLAIN:
             return QuadraticObjective(problem.counted(), kernel, divergence, normalization, problem.weights)
         if (noise := self._noise()) is not None:
@@ -836,39 +858,37 @@ class NeighborEmbedding(FrameOutput):
         if n > MANY:
             _warn_of_pairs(owner, "This divergence, kernel and normalization", n)
 
-    def _on_workers(self, asked: Any, parts: Parts, n: int = EXACT_UP_TO + 1) -> bool:
+    def _on_workers(self, asked: str | Place | None, parts: Parts, n: int = EXACT_UP_TO + 1) -> bool:
         """Return whether the iterations run on a cluster: by name, or in the context of a client if workers can.
 
-        Workers sum charges on a mesh. What they cannot do is refused where they were asked for by name.
+        What they cannot do is refused where they were asked for by name.
         """
-        owner, (divergence, kernel, normalization) = type(self).__name__, parts
-        engine = asked if asked in ENGINES else None
-        if asked != engine or not on_a_cluster(f"{owner}.fit", engine):
+        owner = type(self).__name__
+        if asked is not None and not (isinstance(asked, str) and asked in ENGINES):
+            return False
+        if not on_a_cluster(f"{owner}.fit", asked):
             return False
         require(f"{owner}.fit", "distributed", "cluster")
-        with_formulas = is_linear_time(kernel, divergence, normalization)
-        together = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
+        beyond = next(self._beyond_workers(parts, n), None)
+        if beyond is not None and asked is not None:
+            raise refused_on_cluster(owner, *beyond)
+        return beyond is None
+
+    def _beyond_workers(self, parts: Parts, n: int) -> Iterator[tuple[str, str, str]]:
+        """Yield what workers, who sum charges on a mesh, cannot do: an argument, what it may be there, what it is."""
+        if self.n_components not in (1, 2):
+            yield "n_components", "1 or 2 on a cluster, as for the mesh", repr(self.n_components)
         field = self._far()
-        in_parts = field == "fft" or vars(type(field)).get("in_parts", False)
-        on_mesh = in_parts or (field == "auto" and n > EXACT_UP_TO)
-        far = repr(self.far) if n > EXACT_UP_TO else f"{self.far!r}, which sums pair by pair up to {EXACT_UP_TO} points"
-        one_kernel = family_of(kernel) is None and getattr(self, "learn", False) is False
-        for argument, fine, expected, got in (
-            (
-                "n_components",
-                self.n_components in (1, 2),
-                "1 or 2 on a cluster, as for the mesh",
-                repr(self.n_components),
-            ),
-            ("far", self._noise() is None and on_mesh, "'fft', or 'auto' where that is the mesh, on a cluster", far),
-            ("kernel", one_kernel, "the same for all points on a cluster", repr(kernel)),
-            ("divergence", with_formulas, "with a kernel and a normalization of linear time on a cluster", together),
-        ):
-            if not fine and engine is None:
-                return False
-            if not fine:
-                raise refused_on_cluster(owner, argument, expected, got)
-        return True
+        on_mesh = field == "fft" or vars(type(field)).get("in_parts", False) or (field == "auto" and n > EXACT_UP_TO)
+        if self._noise() is not None or not on_mesh:
+            few = "" if n > EXACT_UP_TO else f", which sums pair by pair up to {EXACT_UP_TO} points"
+            yield "far", "'fft', or 'auto' where that is the mesh, on a cluster", f"{self.far!r}{few}"
+        divergence, kernel, normalization = parts
+        if family_of(kernel) is not None or self._learns:
+            yield "kernel", "the same for all points on a cluster", repr(kernel)
+        if not is_linear_time(kernel, divergence, normalization):
+            together = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
+            yield "divergence", "with a kernel and a normalization of linear time on a cluster", together
 
     def _noise(self) -> NoisePairs | None:
         """Return what ``far`` says about sampled pairs, None if it says another thing."""
@@ -879,7 +899,7 @@ class NeighborEmbedding(FrameOutput):
         """Return what sums over all pairs: a field, pairs of noise, or the name of a built-in field."""
         return field_of_map(self.far, owner=type(self).__name__)
 
-    def _field(self, n: int, divergence: Any, *, per_point: bool = False) -> Field:
+    def _field(self, n: int, divergence: Divergence, *, per_point: bool = False) -> Field:
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
         owner, far, d = type(self).__name__, self._far(), self.n_components
         if not isinstance(far, str):
@@ -889,23 +909,32 @@ class NeighborEmbedding(FrameOutput):
             raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
         if far == "barnes-hut" and d > 3:
             raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
-        accuracy = divergence.accuracy
-        if far == "fft" or (far == "auto" and d <= 2 and n > EXACT_UP_TO):
-            tolerance = accuracy.few if n < accuracy.many_from else accuracy.many
-            return MeshField(min(tolerance, PER_POINT_TOLERANCE) if per_point and n < FEW_POINTS else tolerance)
-        if far == "barnes-hut" or (far == "auto" and d == 3 and n > TREE_FROM and self._device is None):
+        chosen = self._quickest(n) if far == "auto" else far
+        if chosen == "exact":
+            if far == "auto" and n > MANY:
+                _warn_of_pairs(owner, f"{d} components", n)
+            return ExactField()
+        accuracy: Accuracy = getattr(divergence, "accuracy", DivergenceOfMap.accuracy)
+        if chosen == "barnes-hut":
             return BarnesHutField(accuracy.angle)
-        if far == "auto" and n > MANY:
-            _warn_of_pairs(owner, f"{d} components", n)
-        return ExactField()
+        tolerance = accuracy.few if n < accuracy.many_from else accuracy.many
+        return MeshField(min(tolerance, PER_POINT_TOLERANCE) if per_point and n < FEW_POINTS else tolerance)
 
-    def _torch_device(self) -> Any:
+    def _quickest(self, n: int) -> str:
+        """Return the field that is the quickest for n points."""
+        if self.n_components <= 2 and n > EXACT_UP_TO:
+            return "fft"
+        if self.n_components == 3 and n > TREE_FROM and self._device is None:
+            return "barnes-hut"
+        return "exact"
+
+    def _torch_device(self) -> object:
         """Return the device that was asked for."""
         owner, name = type(self).__name__, "device" if self.device is not None else "engine"
         require(f"{owner}({name}=)", "torch", "torch")
         return on_device("device")(owner, self._device, name)
 
-    def _is_plain(self, asked: str | None, n: int) -> bool:
+    def _is_plain(self, asked: str | Place | None, n: int) -> bool:
         """Return whether n points are drawn in plain NumPy: by name, or so few that nothing need be compiled for them.
 
         Raises
@@ -913,62 +942,35 @@ class NeighborEmbedding(FrameOutput):
         InputError
             By name, what is not done there.
         """
-        for argument, fine, expected in (
-            ("far", self._far() in ("auto", "exact"), "'auto' or 'exact'"),
-            ("storage", self.storage is None, "None"),
-            ("learn", not getattr(self, "learn", False), "False"),
-        ):
-            if not fine and asked == PLAIN:
-                value = getattr(self, argument)
-                hint = "Take engine='threads'."
-                raise InputError(type(self).__name__, argument, f"{expected} with engine={PLAIN!r}", repr(value), hint)
-            if not fine:
-                return False
+        beyond = next(self._beyond_plain(), None)
+        if beyond is not None and asked == PLAIN:
+            argument, expected = beyond
+            got = repr(getattr(self, argument))
+            raise InputError(type(self).__name__, argument, f"{expected} with engine={PLAIN!r}", got, _ON_THREADS)
+        if beyond is not None:
+            return False
         return asked == PLAIN or (asked is None and n <= FEW and self.far == "auto")
 
+    def _beyond_plain(self) -> Iterator[tuple[str, str]]:
+        """Yield what is not done in plain NumPy: an argument, and what it may be there."""
+        if self._far() not in ("auto", "exact"):
+            yield "far", "'auto' or 'exact'"
+        if self.storage is not None:
+            yield "storage", "None"
+        if self._learns:
+            yield "learn", "False"
+
+    @property
+    def _learns(self) -> bool:
+        """Whether the kernel is learned beside the positions."""
+        return False
+
     def _phases(self, problem: Problem) -> list[Phase]:
-        """Return what is minimised when: exaggerated KL first, then the divergence itself.
-
-        Where the kernel has short tails and the divergence is another than KL, the first phases are those of t-SNE,
-        exaggerated and then not: its long tails bring groups together that short ones leave apart.
-
-        The learning rate is n / (4 exaggeration) (Belkina et al. 2019; 4 as in the gradient) for a kernel that falls
-        over a length 1. Where its tails are short, a point that leaps too far finds no way back: there the steps are
-        shorter, and so the more the harder the divergence pulls.
-        """
-        P, divergence, kernel, normalization, *_ = problem
-        n = P.shape[0]
-        reach, _ = extent(kernel, n)
-        early_rate = late_rate = n / 4 * reach**2
-        formulas = linear_formulas(divergence, 1 / ((n - 1) * (1 if normalization == "row" else n)))
-        has_tails = kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT
-        if has_tails:
-            longest, momentum = reach, LATE_MOMENTUM[bool(formulas is not None and formulas.far_log > 0)]
-        else:
-            longest, momentum = 0.3 * reach, EARLY_MOMENTUM
-            if formulas is not None:  # how strongly a typical pair is drawn together, in units of p, that of KL
-                typical = np.array([P.typical()])
-                late_rate /= float((strength_of(formulas, typical, typical) / typical)[0])
-        early, late = float(self.early_exaggeration), float(self.exaggeration)
-        rates = early_rate / early, late_rate / late
-        if self.learning_rate != "auto":
-            rates = (float(self.learning_rate),) * 2
-        early_iter = 0 if normalization == "none" else min(self.early_exaggeration_iter, self.max_iter)
+        """Return what is minimised when."""
+        early = self.early_exaggeration, self.early_exaggeration_iter
+        pace = Pace(self.learning_rate, self.max_iter, *early, self.exaggeration)
         decays = self._noise() is not None  # or the noise would keep the points moving
-        as_tsne = not has_tails and divergence != KL() and family_of(kernel) is None
-        more = min(early_iter, (self.max_iter - early_iter) // 2) if as_tsne else 0
-        phases = []
-        if as_tsne and early_iter:
-            student, given = HeavyTailed(1.0, 1 / reach**2), self.learning_rate != "auto"
-            options: Any = {"longest": reach, "may_stop": False, "early": True, "kernel": student}
-            phases.append(Phase(early_iter, early, rates[0], EARLY_MOMENTUM, **options))
-            phases.append(Phase(more, 1.0, rates[1] if given else early_rate, LATE_MOMENTUM[0], **options))
-        elif early_iter:
-            options = {"longest": longest, "may_stop": False, "early": divergence != KL()}
-            phases.append(Phase(early_iter, early, rates[0], EARLY_MOMENTUM, **options))
-        n_iter = self.max_iter - early_iter - more
-        phases.append(Phase(n_iter, late, rates[1], momentum, longest, may_stop=True, decays=decays))
-        return phases
+        return phases_of(problem.P, problem.kernel, problem.divergence, problem.normalization, pace, decays=decays)
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         """Keep what was learned beside the map."""
@@ -985,7 +987,7 @@ class NeighborEmbedding(FrameOutput):
         """Return the kernel of new points, or a function of their probabilities that returns one for each."""
         return self._kernel_for(kernel, len(self.embedding_))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = True
         tags.transformer_tags.preserves_dtype = []
@@ -1003,7 +1005,7 @@ def _warn_of_pairs(owner: str, what: str, n: int) -> None:
 
 if not TYPE_CHECKING:  # maps that were pickled when the recipes were here
     _RECIPES = ("ASNE", "HSSNE", "JSE", "NeRV", "SSNE", "TASNE", "TSNE", "UMAP")
-    __getattr__, _ = lazy(
+    __getattr__, _ = lazy_names(
         __name__,
         dict.fromkeys(_RECIPES, "nearfar.maps.recipes")
         | {"InhomogeneousTSNE": "nearfar.maps.inhomogeneous", "WSSNE": "nearfar.maps.weighted"},

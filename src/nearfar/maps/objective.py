@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array, diags_array, issparse
 from scipy.special import xlogy
 
@@ -47,6 +47,14 @@ def is_linear_time(kernel: Any, divergence: Any, normalization: str) -> bool:
     """Return whether :class:`NeighborObjective` knows this combination."""
     known = normalization != "none" and linear_formulas(divergence, 0.5) is not None
     return known and compiled_kernel(kernel) is not None
+
+
+class Where(TypedDict):
+    """Where an objective is computed, and in which type: arguments of all of them."""
+
+    dtype: DTypeLike
+    n_jobs: int
+    place: Place | None
 
 
 class NeighborObjective:

@@ -16,7 +16,7 @@ from nearfar.far.fields import Summed
 from nearfar.far.per_point import ExactPerPoint, NodeFields
 from nearfar.kernels import InhomogeneousStudentT, family_of
 from nearfar.maps.objective import NeighborObjective, is_linear_time, row_sums, strengths_of
-from nearfar.methods.linear_maps import OF_ERROR, Near
+from nearfar.methods.linear_maps import OF_ERROR, Near, asked_at
 from nearfar.methods.per_point_maps import CostOfEach, Node, evaluate, rise_of_each
 
 LEARN_FROM = 50
@@ -122,8 +122,7 @@ class PerPointObjective(NeighborObjective):
     @property
     def parameters(self) -> NDArray[np.float64]:
         """The parameters of the kernel, in the order of the rows."""
-        kernel = self.cost.kernel
-        return np.asarray(getattr(kernel, kernel.family.parameter), np.float64)
+        return np.asarray(getattr(self.cost.kernel, self.cost.family.parameter), np.float64)
 
     def near(self) -> Near:
         """Return what the data say of the map; strengths of either direction are kept apart."""
@@ -147,7 +146,7 @@ class PerPointObjective(NeighborObjective):
 
     def reorder(self, order: NDArray[np.integer[Any]]) -> bool:
         """Let row r be what row ``order[r]`` was."""
-        self._take(self.cost.kernel.family.kernel_of(self.parameters[order]))
+        self._take(self.cost.family.kernel_of(self.parameters[order]))
         if self._learner is not None:
             self._learner.reorder(order)
         return super().reorder(order)
@@ -162,7 +161,7 @@ class PerPointObjective(NeighborObjective):
         """Return dC/dtheta_i under KL at the positions where ``evaluate`` was called last, shape (n,)."""
         near, theta = self.near(), self.parameters.astype(self.cost.dtype)
         (rises,) = self.place.pairs(rise_of_each, near.pattern, (Y, theta), (Y, theta), near.p, cost=self.cost)
-        return np.asarray(row_sums(near.pattern[0], near.p) * self._fields.slope_of_log_s(self._S) - rises)
+        return np.asarray(row_sums(self.pattern()[0], near.p) * self._fields.slope_of_log_s(self._S) - rises)
 
     def _take(self, kernel: Any) -> None:
         self.cost = replace(self.cost, kernel=kernel)
@@ -183,7 +182,7 @@ class Exactly:
 
     def nodes_at(self, place: Place, Y: Floats) -> list[Node]:
         """Return the one node there is, at some positions."""
-        return [Node(place.far(Summed(self._field), Y, self._kernel), 1.0)]
+        return [Node(asked_at(place, Summed(self._field), Y, self._kernel), 1.0)]
 
     def slope_of_log_s(self, S: list[Floats]) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
@@ -206,7 +205,7 @@ class Between:
         """Return the nodes, at some positions."""
         nodes, found = self._fields.nodes, []
         for value, field, share in zip(nodes.values, self._fields.fields, self._fields.coefficients, strict=True):
-            found.append(Node(place.far(Summed(field), Y, nodes.family.kernel_of(float(value))), share))
+            found.append(Node(asked_at(place, Summed(field), Y, nodes.family.kernel_of(float(value))), share))
         return found
 
     def slope_of_log_s(self, S: list[Floats]) -> NDArray[np.float64]:

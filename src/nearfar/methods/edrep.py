@@ -20,11 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.namespace import namespace_of
+from nearfar._core.namespace import Array, namespace_of
 from nearfar.contracts import FarField, Place
-
-Array = Any
-"""An array of any kind."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +173,7 @@ def mixture(
 ) -> tuple[Array, Array]:
     """Return log Z of some rows and its gradient, were the others of each cluster Gaussian; linear time."""
     xp = namespace_of(x)
-    log_z, force = None, None
+    found: tuple[Array, Array] | None = None
     for log_count, mean, covariance in zip(log_counts, means, covariances, strict=True):
         pull = x @ covariance
         terms = pull / 2
@@ -184,15 +181,17 @@ def mixture(
         terms *= x
         energy = log_count + xp.asarray(terms.sum(1), dtype=xp.float64)  # eq. (2): Z = sum of π exp(x.μ + x.Ωx / 2)
         pull += mean
-        if log_z is None:
-            log_z, force = energy, pull
+        if found is None:
+            found = energy, pull
             continue
+        log_z, force = found
         total = xp.logaddexp(log_z, energy)
         force *= xp.asarray(xp.exp(log_z - total), dtype=x.dtype)[:, None]
         pull *= xp.asarray(xp.exp(energy - total), dtype=x.dtype)[:, None]
         force += pull
-        log_z = total
-    return log_z, force
+        found = total, force
+    assert found is not None  # there is a cluster
+    return found
 
 
 def moments(y: Array) -> tuple[Array, Array]:

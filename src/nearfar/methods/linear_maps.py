@@ -25,28 +25,32 @@ KL's s_ij = p_ij, which knows nothing of them, and -w'/w, in which they cancel.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, TypedDict, cast
 
 import numpy as np
 
-from nearfar._core.namespace import namespace_of
-from nearfar.contracts import Place, Rows
+from nearfar._core.namespace import Array, namespace_of
+from nearfar.contracts import AskOfMap, Divergence, Kernel, Place, Rows
 from nearfar.divergences.probability import Formulas, linear_formulas
 from nearfar.far.fields import Term
 from nearfar.kernels import CompiledKernel, compiled_kernel
+from nearfar.kernels import Formulas as KernelFormulas
+from nearfar.kernels import Kernel as WithFormulas
 
 OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
 LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
 
-Array = Any
-"""An array of any kind."""
+
+Side = Sequence[Array]
+"""Rows of the first, or the second, of each pair."""
 
 
-def plain(function: Any) -> Any:
-    """Return a formula as plain Python, which takes arrays of any kind too; None where there is none."""
-    return getattr(function, "py_func", function)
+def plain(function: Callable[..., object] | None) -> Callable[..., Array]:
+    """Return a formula as plain Python, which takes arrays of any kind too."""
+    return cast("Callable[..., Array]", getattr(function, "py_func", function))
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,11 @@ class Cost:
     in means of S, for each error of the field.
     """
 
-    kernel: Any
-    divergence: Any
+    kernel: Kernel
+    divergence: Divergence
     by_row: bool
     n: int
-    dtype: Any
+    dtype: np.dtype[np.floating]
     of_error: float = OF_ERROR
 
     @cached_property
@@ -72,9 +76,11 @@ class Cost:
         return found
 
     @cached_property
-    def similarity(self) -> Any:
+    def similarity(self) -> KernelFormulas:
         """The formulas of the kernel."""
-        return self.kernel.formulas()
+        found = cast("WithFormulas", self.kernel).formulas()
+        assert found is not None
+        return found
 
     @cached_property
     def formulas(self) -> Formulas:
@@ -123,7 +129,7 @@ class Cost:
         p, q = xp.clip(p, self.smallest, None), xp.clip(xp.exp(log_q), self.smallest, None)
         return plain(self.formulas.entry_cost)(p, q, log_q, *self.formulas.parameters)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), tuple(getattr(self, one.name) for one in fields(self))
 
 
@@ -134,13 +140,21 @@ class Near(NamedTuple):
     the points, ``of_weights`` sum_ij p_ij ln(s_i s_j).
     """
 
-    pattern: Any
-    p: Any
-    strengths: tuple[Any, ...]
-    mass: Any
+    pattern: object
+    p: Rows
+    strengths: tuple[Rows | None, ...]
+    mass: Rows
     total_mass: float
-    weights: Any = None
+    weights: Rows | None = None
     of_weights: float = 0.0
+
+
+class Shared(TypedDict):
+    """What formulas take beside rows: the sums of the potentials among it, and how well a field knows them."""
+
+    cost: Cost
+    totals: Sequence[Array]
+    error: float
 
 
 class Far(NamedTuple):
@@ -150,23 +164,33 @@ class Far(NamedTuple):
     formulas take beside, the sums of the potentials among it. ``asked`` answers about other charges.
     """
 
-    asked: Any
-    names: Any
+    asked: AskOfMap
+    names: tuple[Literal["weight", "entropy"], ...]
     values: list[Rows]
     slopes: list[Rows]
     row: tuple[Rows, ...]
-    shared: dict[str, Any]
+    shared: Shared
 
 
-def far_at(place: Place, cost: Cost, near: Near, field: Any, Y: Rows) -> Far:
+def names_of(cost: Cost) -> tuple[Literal["weight", "entropy"], ...]:
+    """Return which potentials are asked for."""
+    return ("weight", "entropy") if cost.far_log else ("weight",)
+
+
+def asked_at(place: Place, field: object, Y: Rows, kernel: Kernel) -> AskOfMap:
+    """Return what answers about all points at some positions; ``field`` is a :class:`nearfar.far.fields.Summed`."""
+    return cast("AskOfMap", place.far(field, Y, kernel))
+
+
+def far_at(place: Place, cost: Cost, near: Near, field: object, Y: Rows) -> Far:
     """Return the sums over all points; ``field`` makes them: a :class:`nearfar.far.fields.Summed`."""
-    names: Any = ("weight", "entropy") if cost.far_log else ("weight",)
-    asked: Any = place.far(field, Y, cost.kernel)
+    names = names_of(cost)
+    asked = asked_at(place, field, Y, cost.kernel)
     potentials = asked.potentials([Term(name, near.weights) for name in names])
     values, slopes = [one.value for one in potentials], [one.gradient for one in potentials]
     if near.weights is not None:
         values[0], slopes[0] = place.each(times, (values[0], slopes[0]), near.weights)[0]
-    shared = {"cost": cost, "totals": place.each(sums, values[0], *values[1:])[1:], "error": asked.error}
+    shared = Shared(cost=cost, totals=place.each(sums, values[0], *values[1:])[1:], error=asked.error)
     return Far(asked, names, values, slopes, (Y, values[0]) if cost.by_row else (Y,), shared)
 
 
@@ -189,7 +213,7 @@ def value(place: Place, cost: Cost, near: Near, far: Far) -> float:
     found = float(place.each(row_costs, entries, *far.values, **far.shared)[1]) - near.of_weights
     if cost.by_row:
         return found
-    totals = [np.float64(float(one)) for one in far.shared["totals"]]
+    totals = [np.array(float(one)) for one in far.shared["totals"]]
     return found + float(far_cost(*totals, cost=cost, totals=totals))
 
 
@@ -214,7 +238,7 @@ def add(pull: Array, more: Array) -> tuple[()]:
     return ()
 
 
-def normalizer(w: Array, *, cost: Cost, totals: Any, error: float) -> Array:
+def normalizer(w: Array, *, cost: Cost, totals: Sequence[Array], error: float) -> Array:
     """Return S_i of rows, from the potential of w, or S, one number.
 
     1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
@@ -236,15 +260,14 @@ def entropy(S: Array, w: Array, w_ln_w: Array, cost: Cost) -> Array:
 
 
 def attraction(
-    mine: tuple[Array, ...], theirs: tuple[Array, ...], fixed: Array | None, u_ij: Array | None, u_ji: Array | None, *,
-    cost: Cost, totals: Any, error: float, exaggeration: float,
+    mine: Side, theirs: Side, fixed: Array | None, u_ij: Array | None, u_ji: Array | None, *,
+    cost: Cost, totals: Sequence[Array], error: float, exaggeration: float,
 ) -> tuple[Array, Array | None]:  # fmt: skip
     """Return what draws i to j, and s_ij as far as it moves with q; ``fixed`` is the rest of s_ij, by row + s_ji."""
     (y, *w_i), (y_j, *w_j) = mine, theirs
     ways = y - y_j
     f = (ways * ways).sum(1)
-    s: Array | None = None
-    both: Any = fixed
+    s, both = None, 0.0 if fixed is None else fixed
     if u_ij is not None:
         w = cost.weight(f)
         s = more = cost.strength(u_ij, w * _inverse(w, w_i, cost, totals, error))
@@ -256,13 +279,13 @@ def attraction(
     return k[:, None] * ways, s
 
 
-def _inverse(w: Array, of_row: list[Array], cost: Cost, totals: Any, error: float) -> Array:
+def _inverse(w: Array, of_row: list[Array], cost: Cost, totals: Sequence[Array], error: float) -> Array:
     xp = namespace_of(w)
     return xp.asarray(1 / normalizer(*(of_row or [w]), cost=cost, totals=totals, error=error), dtype=w.dtype)
 
 
 def charge(
-    moving: tuple[Array, ...], fixed: Array, w: Array, *slopes: Array, cost: Cost, totals: Any, error: float
+    moving: tuple[Array, ...], fixed: Array, w: Array, *slopes: Array, cost: Cost, totals: Sequence[Array], error: float
 ) -> tuple[()]:
     """Put the charges c0 and c1 of rows in place of their mass and entropy, and add what they do to their own row."""
     xp = namespace_of(w)
@@ -278,7 +301,9 @@ def charge(
     return ()
 
 
-def push(pull: Array, *slopes: Array, mass: tuple[Any, Any], cost: Cost, totals: Any, error: float) -> tuple[()]:
+def push(
+    pull: Array, *slopes: Array, mass: tuple[float, Array | float], cost: Cost, totals: Sequence[Array], error: float
+) -> tuple[()]:
     """Add the far part of the gradient by pair."""
     xp, b = namespace_of(pull), cost.far_log
     S = normalizer(pull, cost=cost, totals=totals, error=error)
@@ -291,7 +316,7 @@ def push(pull: Array, *slopes: Array, mass: tuple[Any, Any], cost: Cost, totals:
 
 
 def entry_cost(
-    mine: tuple[Array, ...], theirs: tuple[Array, ...], p: Array, *, cost: Cost, totals: Any, error: float
+    mine: Side, theirs: Side, p: Array, *, cost: Cost, totals: Sequence[Array], error: float
 ) -> tuple[Array]:
     """Return what a pair adds to the cost of one with p = 0."""
     xp = namespace_of(p)
@@ -302,7 +327,7 @@ def entry_cost(
     return (xp.where(p > 0, xp.asarray(cost.entry(p, log_q), dtype=xp.float64), 0.0),)
 
 
-def row_costs(entries: Array, *values: Array, cost: Cost, totals: Any, error: float) -> tuple[Array]:
+def row_costs(entries: Array, *values: Array, cost: Cost, totals: Sequence[Array], error: float) -> tuple[Array]:
     """Return the cost of rows; by pair without that of all pairs."""
     found = entries.sum()
     if cost.by_row:
@@ -310,7 +335,7 @@ def row_costs(entries: Array, *values: Array, cost: Cost, totals: Any, error: fl
     return (found,)
 
 
-def far_cost(w: Array, *w_ln_w: Array, cost: Cost, totals: Any, error: float = 0.0) -> Array:
+def far_cost(w: Array, *w_ln_w: Array, cost: Cost, totals: Sequence[Array], error: float = 0.0) -> Array:
     """Return the cost of rows, or of all pairs, as if p were 0."""
     S = normalizer(w, cost=cost, totals=totals, error=error)
     H = entropy(S, w, w_ln_w[0], cost) if w_ln_w else 0 * S

@@ -17,13 +17,13 @@ Source: Damrich, Böhm, Hamprecht & Kobak (2023), "From t-SNE to UMAP with contr
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from nearfar._core.namespace import namespace_of
+from nearfar._core.namespace import Array, Whole, namespace_of
 from nearfar.contracts import Place, Rows
-from nearfar.methods.linear_maps import Array, Cost, Near, add, sums
+from nearfar.methods.linear_maps import Cost, Near, Side, add, sums
 
 LEAST_A = 1e-20  # of a map torn so far apart that all of w vanishes
 _AT_ONCE = 2**20  # pairs of noise that are worked on together
@@ -43,12 +43,19 @@ class Circle:
     steps : ndarray of shape (k,), int64
     """
 
-    def __init__(self, order: Any, steps: Any) -> None:
+    def __init__(self, order: Whole, steps: Whole) -> None:
         self.order, self.steps = order, steps
-        self.laid: Any = None
+        self.laid: object = None
         """What a place keeps of the positions along the circle, while they stay."""
 
-    def sums(self, formula: Any, mine: Any, theirs: Any, entries: Any, shared: Any) -> tuple[Rows, ...]:
+    def sums(
+        self,
+        formula: Callable[..., tuple[Array, ...]],
+        mine: Sequence[Array],
+        theirs: Sequence[Array],
+        entries: object,
+        shared: Mapping[str, object],
+    ) -> tuple[Array, ...]:
         """Return the sums of a formula over the pairs of which each point is the first.
 
         ``entries`` are nothing, or True: then a pair does the opposite to its second, which counts, too.
@@ -68,14 +75,16 @@ class Circle:
         return tuple(sum(parts)[place_of] for parts in zip(*found, strict=True))
 
 
-def _of_points(part: Array, n: int, back: Array | None) -> Array:
+def _of_points(part: Array, n: int, back: Whole | None) -> Array:
     """Return the sums over steps; with ``back``, where the pairs are of which a point is the second, less those."""
-    total = part.reshape(-1, n, *part.shape[1:]).sum(0)
-    return total if back is None else total - part[back].reshape(-1, n, *part.shape[1:]).sum(0)
+    total: Array = part.reshape(-1, n, *part.shape[1:]).sum(0)
+    if back is not None:
+        total = total - part[back].reshape(-1, n, *part.shape[1:]).sum(0)
+    return total
 
 
 def local_gradient(
-    place: Place, cost: Cost, near: Near, circle: Circle, Y: Rows, a: Any, m: int, exaggeration: float
+    place: Place, cost: Cost, near: Near, circle: Circle, Y: Rows, a: Array | float, m: int, exaggeration: float
 ) -> Rows:
     """Return the gradient of "local" for some noise, a held fixed."""
     pull = place.pairs(told, near.pattern, (Y,), (Y,), near.p, cost=cost, a=a, exaggeration=exaggeration)[0]
@@ -92,7 +101,7 @@ def global_gradient(place: Place, cost: Cost, near: Near, circle: Circle, Y: Row
     return place.each(add, pull, pushed)[0]
 
 
-def mean_level(place: Place, cost: Cost, circle: Circle, Y: Rows, m: int) -> Any:
+def mean_level(place: Place, cost: Cost, circle: Circle, Y: Rows, m: int) -> Array:
     """Return a where Zbar is S: m times the mean of w, estimated by the noise."""
     (W,) = place.pairs(weight, circle, (Y,), (Y,), cost=cost)
     _, total = place.each(sums, W)
@@ -100,7 +109,7 @@ def mean_level(place: Place, cost: Cost, circle: Circle, Y: Rows, m: int) -> Any
     return namespace_of(total).clip(total * (m / (cost.n * len(circle.steps))), LEAST_A, None)
 
 
-def local_cost(place: Place, cost: Cost, near: Near, circle: Circle, Y: Rows, a: Any, m: int) -> float:
+def local_cost(place: Place, cost: Cost, near: Near, circle: Circle, Y: Rows, a: Array | float, m: int) -> float:
     """Return the cost of "local" for some noise."""
     (entries,) = place.pairs(told_cost, near.pattern, (Y,), (Y,), near.p, cost=cost, a=a)
     (of_noise,) = place.pairs(noise_cost, circle, (Y,), (Y,), cost=cost, a=a)
@@ -118,21 +127,21 @@ def global_cost(place: Place, cost: Cost, near: Near, circle: Circle, Y: Rows) -
 # The formulas, for pairs.
 
 
-def told(mine: Any, theirs: Any, p: Array, *, cost: Cost, a: Any, exaggeration: float) -> tuple[Array]:
+def told(mine: Side, theirs: Side, p: Array, *, cost: Cost, a: Array | float, exaggeration: float) -> tuple[Array]:
     """Return what draws i to j, where each pair is told from noise by itself."""
     ways, f = _apart(mine, theirs)
     k = 4 * exaggeration * _level(a, f) * p / (cost.weight(f) + _level(a, f)) * cost.neg_log_slope(f)
     return (k[:, None] * ways,)
 
 
-def told_noise(mine: Any, theirs: Any, *, cost: Cost, a: Any, share: float) -> tuple[Array]:
+def told_noise(mine: Side, theirs: Side, *, cost: Cost, a: Array | float, share: float) -> tuple[Array]:
     """Return what drives a pair of noise apart."""
     ways, f = _apart(mine, theirs)
     w = cost.weight(f)
     return ((-share * w / (w + _level(a, f)) * cost.neg_log_slope(f))[:, None] * ways,)
 
 
-def ranked(mine: Any, theirs: Any, p: Array, *, cost: Cost, exaggeration: float) -> tuple[Array, Array]:
+def ranked(mine: Side, theirs: Side, p: Array, *, cost: Cost, exaggeration: float) -> tuple[Array, Array]:
     """Return what draws i to j, where the neighbour is told from all noise of i together; and the part of c."""
     ways, f = _apart(mine, theirs)
     w = cost.weight(f)
@@ -141,42 +150,42 @@ def ranked(mine: Any, theirs: Any, p: Array, *, cost: Cost, exaggeration: float)
     return k[:, None] * ways, share
 
 
-def ranked_noise(mine: Any, theirs: Any, *, cost: Cost) -> tuple[Array]:
+def ranked_noise(mine: Side, theirs: Side, *, cost: Cost) -> tuple[Array]:
     """Return what drives a pair of noise apart, by the charge of its first."""
     ways, f = _apart(mine, theirs)
     return ((-2 * mine[1] * cost.weight(f) * cost.neg_log_slope(f))[:, None] * ways,)
 
 
-def weight(mine: Any, theirs: Any, *, cost: Cost) -> tuple[Array]:
+def weight(mine: Side, theirs: Side, *, cost: Cost) -> tuple[Array]:
     """Return w of a pair of noise."""
     return (cost.weight(_apart(mine, theirs)[1]),)
 
 
-def told_cost(mine: Any, theirs: Any, p: Array, *, cost: Cost, a: Any) -> tuple[Array]:
+def told_cost(mine: Side, theirs: Side, p: Array, *, cost: Cost, a: Array | float) -> tuple[Array]:
     """Return p ln((w + a) / w)."""
     f = _apart(mine, theirs)[1]
     return (_wide(p * (namespace_of(f).log(cost.weight(f) + _level(a, f)) - cost.log_weight(f))),)
 
 
-def ranked_cost(mine: Any, theirs: Any, p: Array, *, cost: Cost) -> tuple[Array]:
+def ranked_cost(mine: Side, theirs: Side, p: Array, *, cost: Cost) -> tuple[Array]:
     """Return p ln((w + W) / w)."""
     f = _apart(mine, theirs)[1]
     return (_wide(p * (namespace_of(f).log(cost.weight(f) + mine[1]) - cost.log_weight(f))),)
 
 
-def noise_cost(mine: Any, theirs: Any, *, cost: Cost, a: Any) -> tuple[Array]:
+def noise_cost(mine: Side, theirs: Side, *, cost: Cost, a: Array | float) -> tuple[Array]:
     """Return ln(1 + w / a) of a pair of noise."""
     f = _apart(mine, theirs)[1]
     return (_wide(namespace_of(f).log1p(cost.weight(f) / _level(a, f))),)
 
 
-def _apart(mine: Any, theirs: Any) -> tuple[Array, Array]:
+def _apart(mine: Side, theirs: Side) -> tuple[Array, Array]:
     """Return y_i - y_j and its square."""
     ways = mine[0] - theirs[0]
     return ways, (ways * ways).sum(1)
 
 
-def _level(a: Any, like: Array) -> Any:
+def _level(a: Array | float, like: Array) -> Array:
     """Return a in the type of the positions."""
     return namespace_of(like).asarray(a, dtype=like.dtype)
 

@@ -22,56 +22,57 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nearfar._core.namespace import namespace_of
-from nearfar.contracts import Floats, Place
-from nearfar.far.fields import Term
-from nearfar.methods.linear_maps import Array, Cost, Near, entropy, normalizer, plain
+from nearfar._core.namespace import Array, namespace_of
+from nearfar.contracts import AskOfMap, Floats, Place
+from nearfar.far.fields import Potential, Term
+from nearfar.kernels import Family
+from nearfar.kernels import Kernel as WithFamily
+from nearfar.methods.linear_maps import Cost, Near, Side, entropy, names_of, normalizer, plain
 
 
 class Node(NamedTuple):
     """A far field at the positions, under the kernel of a node, and how much each row has of it."""
 
-    asked: Any
-    share: Any
+    asked: AskOfMap
+    share: NDArray[np.float64] | float
 
 
 @dataclass(frozen=True)
 class CostOfEach(Cost):
     """A cost by row whose kernel has a parameter for each point."""
 
+    @property
+    def family(self) -> Family:
+        """Kernels with one parameter, of which each point has one."""
+        family: Family = cast("WithFamily", self.kernel).family
+        return family
+
     def log_weight_of(self, f: Array, theta: Array) -> Array:
         """Return ln w(f; theta)."""
-        family = self.kernel.family
-        return plain(family.log_weight)(f, theta, *family.numbers)
+        return plain(self.family.log_weight)(f, theta, *self.family.numbers)
 
     def neg_log_slope_of(self, f: Array, theta: Array) -> Array:
         """Return -w'/w."""
-        family = self.kernel.family
-        return plain(family.neg_log_slope)(f, theta, *family.numbers)
+        return plain(self.family.neg_log_slope)(f, theta, *self.family.numbers)
 
     def rise_of(self, f: Array, theta: Array) -> Array:
         """Return d ln w / d theta."""
-        family = self.kernel.family
-        return plain(family.rise)(f, theta, *family.numbers)
+        return plain(self.family.rise)(f, theta, *self.family.numbers)
 
 
 class Sums(NamedTuple):
     """What nodes say at some positions: potentials, S_i and H_i, each by each node; and ln S_i and H_i between them."""
 
-    potentials: list[Any]
+    potentials: list[list[Potential]]
     S: list[Floats]
     H: list[Floats]
     log_between: Floats
     between: Floats
-
-
-def names_of(cost: Cost) -> Any:
-    """Return which potentials are asked for."""
-    return ("weight", "entropy") if cost.far_log else ("weight",)
 
 
 def sums_of(cost: CostOfEach, nodes: Sequence[Node]) -> Sums:
@@ -111,26 +112,33 @@ def evaluate(
 
 
 def attraction_of_each(
-    mine: Any, theirs: Any, fixed: Any, fixed_back: Any, u_ij: Any, u_ji: Any, *, cost: CostOfEach, alpha: float
+    mine: Side,
+    theirs: Side,
+    fixed: Array | None,
+    fixed_back: Array | None,
+    u_ij: Array | None,
+    u_ji: Array | None,
+    *,
+    cost: CostOfEach,
+    alpha: float,
 ) -> tuple[Array, Array | None]:
     """Return what draws i to j, and s_ij as far as it moves with q."""
     ways = mine[0] - theirs[0]
     f = (ways * ways).sum(1)
-    k: Any = 0.0
-    moves = []
+    xp = namespace_of(f)
+    k, moves = xp.zeros_like(f), []
     for (_, S, theta), stays, u in ((mine, fixed, u_ij), (theirs, fixed_back, u_ji)):
-        s = None
+        s, both = None, 0.0 if stays is None else stays
         if u is not None:
-            xp = namespace_of(f)
             q = xp.exp(cost.log_weight_of(f, theta)) * xp.asarray(1 / S, dtype=f.dtype)
             s = cost.strength(u, q)
-        both = s if stays is None else stays if s is None else s + stays
+            both = s if stays is None else s + stays
         k = k + both * cost.neg_log_slope_of(f, theta)
         moves.append(s)
     return (2 * alpha * k)[:, None] * ways, moves[0]
 
 
-def entry_cost_of_each(mine: Any, theirs: Any, p: Array, *, cost: CostOfEach) -> tuple[Array]:
+def entry_cost_of_each(mine: Side, theirs: Side, p: Array, *, cost: CostOfEach) -> tuple[Array]:
     """Return what a pair adds to the cost of one with p = 0."""
     xp, (y, S, theta) = namespace_of(p), mine
     f = ((y - theirs[0]) ** 2).sum(1)
@@ -138,7 +146,7 @@ def entry_cost_of_each(mine: Any, theirs: Any, p: Array, *, cost: CostOfEach) ->
     return (xp.where(p > 0, xp.asarray(cost.entry(p, log_q), dtype=xp.float64), 0.0),)
 
 
-def rise_of_each(mine: Any, theirs: Any, p: Array, *, cost: CostOfEach) -> tuple[Array]:
+def rise_of_each(mine: Side, theirs: Side, p: Array, *, cost: CostOfEach) -> tuple[Array]:
     """Return p_ij d ln w_ij / d theta_i."""
     f = ((mine[0] - theirs[0]) ** 2).sum(1)
     return (p * cost.rise_of(f, mine[1]),)  # symbol theta_i: dC/dtheta_i = m_i d ln S_i - sum_j p_ij d ln w_ij

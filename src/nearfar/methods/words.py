@@ -22,13 +22,9 @@ says how much of their sum is too much. Formulas may have windows in front, (W, 
 
 from __future__ import annotations
 
-from typing import Any
+from nearfar._core.namespace import Array, namespace_of
 
-from nearfar._core.namespace import namespace_of
-
-Array = Any
-"""An array of any kind."""
-Moved = tuple[Array, Array]
+Moved = tuple[Array, Array | None]
 """Changes of rows, in their shape, and the steepness of each row."""
 
 
@@ -147,7 +143,8 @@ def _turned(rows: Array) -> Array:
 
 
 def _squares(rows: Array) -> Array:
-    return (rows * rows).sum(-1)
+    squares: Array = (rows * rows).sum(-1)
+    return squares
 
 
 def _lengths(rows: Array) -> Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nearfar._core.namespace import of_tensors
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.errors import InputError
 from nearfar.methods.edrep import gaussian, mixture, moments, softmax
@@ -68,10 +69,10 @@ class GaussianMixture:
             total = Y.new_zeros(Y.shape[1], dtype=torch.float64)
             outer = Y.new_zeros((Y.shape[1], Y.shape[1]), dtype=torch.float64)
             for rows in blocks:
-                sums, products = moments(Y[rows])
+                sums, products = of_tensors(moments)(Y[rows])
                 total += sums
                 outer += products
-            mean, covariance = gaussian(count, total, outer)
+            mean, covariance = of_tensors(gaussian)(count, total, outer)
             means.append(mean)
             covariances.append(covariance)
         self.means = torch.stack(means).to(Y.dtype)
@@ -89,7 +90,9 @@ class GaussianMixture:
 
     def evaluate(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Return log Z, float64, and its gradient for a block of rows."""
-        return mixture(X, [math.log(count) for count in self.counts], self.means, self.covariances)  # type: ignore[arg-type]
+        log_counts = [math.log(count) for count in self.counts]
+        found: tuple[Tensor, Tensor] = of_tensors(mixture)(X, log_counts, self.means, self.covariances)
+        return found
 
     def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
         """Return the gradient of ``sum_i r_i log Z_i`` in each y_a, as :class:`nearfar.far.GaussianMixture`."""
@@ -146,8 +149,9 @@ class Exact:
         return log_z, force
 
     def _tile(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        tiles = self.others.split(max(1, _TILE // len(x)))  # type: ignore[no-untyped-call]
-        return cast("tuple[Tensor, Tensor]", softmax(x, tiles))
+        others = self.others.split(max(1, _TILE // len(x)))  # type: ignore[no-untyped-call]
+        found: tuple[Tensor, Tensor] = of_tensors(softmax)(x, others)
+        return found
 
     def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
         """Return the gradient of ``sum_i r_i log Z_i`` in each y_a: ``sum_i r_i S_ia x_i``, in two passes."""

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
+from nearfar._core.namespace import of_tensors
 from nearfar.engines import device_of_engine
 from nearfar.engines.torch import device_of, form_of, room, to_device
-from nearfar.methods.words import Moved, sgns, word2dm
+from nearfar.methods.words import sgns, word2dm
 from nearfar.words.adam import BETAS, CORRECTIONS, EPS
 from nearfar.words.training import LONGEST, Blocks, Training, how_often
 from nearfar.words.windows import WindowSource
@@ -39,6 +40,8 @@ LEAST, MOST = 16, 8192
 
 Batch = tuple[Tensor, Tensor, Tensor]
 """Inputs (W, m), which of them there are, and outs (W, 1 + K): the centre, and noise."""
+Moved = tuple[Tensor, Tensor]
+"""Changes of rows, and the steepness of each."""
 Change = Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Moved, Moved]]
 """The loss, and what becomes of inputs and of outs, given their rows, which pairs count, and the rate."""
 
@@ -140,7 +143,8 @@ class SkipGram:
 
     def __call__(self, x: Tensor, y: Tensor, pairs: Tensor, rate: float) -> tuple[Tensor, Moved, Moved]:
         """Return the loss and both changes."""
-        return sgns(x, y, pairs, rate)
+        found: tuple[Tensor, Moved, Moved] = of_tensors(sgns)(x, y, pairs, rate)
+        return found
 
 
 class Word2DM:
@@ -154,12 +158,12 @@ class Word2DM:
     def __call__(self, x: Tensor, y: Tensor, pairs: Tensor, rate: float) -> tuple[Tensor, Moved, Moved]:
         """Return the loss without the ridge, and both changes by SGD."""
         B, C = self._factors(x), self._factors(y)
-        loss, (dx, of_x), (dy, of_y) = word2dm(B, C, pairs, rate, longest=LONGEST, **self._options)
+        loss, (dx, of_x), (dy, of_y) = of_tensors(word2dm)(B, C, pairs, rate, longest=LONGEST, **self._options)
         return loss, (_flat(dx, x.shape[2]), of_x), (_flat(dy, x.shape[2]), of_y)
 
     def gradients(self, x: Tensor, y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the loss without the ridge, and minus the gradients of the sum over the pairs."""
-        loss, (dx, _), (dy, _) = word2dm(self._factors(x), self._factors(y), pairs, 1.0, **self._options)
+        loss, (dx, _), (dy, _) = of_tensors(word2dm)(self._factors(x), self._factors(y), pairs, 1.0, **self._options)
         return loss, _flat(dx, x.shape[2]), _flat(dy, x.shape[2])
 
     def _factors(self, rows: Tensor) -> Tensor:

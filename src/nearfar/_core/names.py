@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 
-def lazy(
+def lazy_names(
     package: str, homes: Mapping[str, str], *, also: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package.

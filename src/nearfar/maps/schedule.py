@@ -1,0 +1,91 @@
+"""What a map minimises when, and in which steps: the phases of its descent."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from nearfar.contracts import Divergence, Kernel
+from nearfar.divergences.probability import KL, Formulas, linear_formulas, strength_of
+from nearfar.kernels import HeavyTailed, family_of
+from nearfar.maps.objective import Normalization, RowBlocks
+from nearfar.maps.solver import extent
+from nearfar.methods.maps import Phase
+
+EARLY_MOMENTUM = 0.8
+LATE_MOMENTUM = (0.9, 0.95)
+"""Momentum after the first phase for kernels with long tails; the second where reverse KL has a part. Near its minimum
+large forces cancel, and a mesh's errors turn the signs of what is left: the longer memory averages over them."""
+_FAR_OFF, _SHORT = 100.0, 1e-6
+"""A kernel below _SHORT at this squared distance, in units of its reach, has short tails."""
+
+
+class Pace(NamedTuple):
+    """The parameters of a map that say how long phases are, and how long steps."""
+
+    learning_rate: float | Literal["auto"]
+    max_iter: int
+    early_exaggeration: float
+    early_exaggeration_iter: int
+    exaggeration: float
+
+    def rate(self, usual: float) -> float:
+        """Return the learning rate of a phase: the one given, or what is usual."""
+        return usual if self.learning_rate == "auto" else float(self.learning_rate)
+
+
+def phases_of(
+    P: RowBlocks, kernel: Kernel, divergence: Divergence, normalization: Normalization, pace: Pace, *, decays: bool
+) -> list[Phase]:
+    """Return what is minimised when: exaggerated KL first, then the divergence itself.
+
+    Where the kernel has short tails and the divergence is another than KL, the first phases are those of t-SNE,
+    exaggerated and then not: its long tails bring groups together that short ones leave apart.
+
+    The learning rate is n / (4 exaggeration) (Belkina et al. 2019; 4 as in the gradient) for a kernel that falls
+    over a length 1. Where its tails are short, a point that leaps too far finds no way back: there the steps are
+    shorter, and so the more the harder the divergence pulls. A last phase that ``decays`` has steps that fall to 0.
+    """
+    n = P.shape[0]
+    reach, _ = extent(kernel, n)
+    rate = n / 4 * reach**2
+    formulas = linear_formulas(divergence, 1 / ((n - 1) * (1 if normalization == "row" else n)))
+    has_tails = kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT
+    if has_tails:
+        longest, late_rate = reach, rate
+        momentum = LATE_MOMENTUM[bool(formulas is not None and formulas.far_log > 0)]
+    else:
+        longest, late_rate, momentum = 0.3 * reach, rate / _pull(formulas, P), EARLY_MOMENTUM
+
+    early_iter = 0 if normalization == "none" else min(pace.early_exaggeration_iter, pace.max_iter)
+    if not early_iter:
+        first = []
+    elif has_tails or divergence == KL() or family_of(kernel) is not None:
+        early, early_rate = float(pace.early_exaggeration), pace.rate(rate / pace.early_exaggeration)
+        is_another = divergence != KL()
+        first = [Phase(early_iter, early, early_rate, EARLY_MOMENTUM, longest, may_stop=False, early=is_another)]
+    else:
+        first = _phases_of_tsne(early_iter, reach, rate, pace)
+
+    n_iter, late = pace.max_iter - sum(phase.n_iter for phase in first), float(pace.exaggeration)
+    last = Phase(n_iter, late, pace.rate(late_rate / late), momentum, longest, may_stop=True, decays=decays)
+    return [*first, last]
+
+
+def _phases_of_tsne(early_iter: int, reach: float, rate: float, pace: Pace) -> list[Phase]:
+    """Return phases of t-SNE, exaggerated and then not, under a kernel of the same reach."""
+    student, early = HeavyTailed(1.0, 1 / reach**2), float(pace.early_exaggeration)
+    more = min(early_iter, (pace.max_iter - early_iter) // 2)
+    return [
+        Phase(n_iter, factor, pace.rate(rate / factor), momentum, reach, may_stop=False, early=True, kernel=student)
+        for n_iter, factor, momentum in ((early_iter, early, EARLY_MOMENTUM), (more, 1.0, LATE_MOMENTUM[0]))
+    ]
+
+
+def _pull(formulas: Formulas | None, P: RowBlocks) -> float:
+    """Return how strongly a divergence draws a typical pair together, in units of p, that of KL."""
+    if formulas is None:
+        return 1.0
+    typical = np.array([P.typical()])
+    return float((strength_of(formulas, typical, typical) / typical)[0])
