@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -36,8 +36,14 @@ from nearfar.errors import InputError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+    from os import PathLike
 
     from nearfar.contracts import FarField, Learner, Place
+    from nearfar.relations.operators import LinearOperator
+    from nearfar.words.training import Training
+
+    Opens = Callable[["Setting"], AbstractContextManager[Place]]
+    """What an engine is: it opens a place for a fit."""
 
 VERBS = ("bring", "fetch", "near", "far", "each")
 """What a place of one's own has at least; one for maps has ``pairs``, too."""
@@ -76,7 +82,7 @@ class Setting:
     owner: str
     n_jobs: int
     P: Any
-    storage: Any = None
+    storage: str | PathLike[str] | None = None
     far: FarField | None = None
     gradient: str = "forward"
     two_sided: bool = False
@@ -99,7 +105,7 @@ def place_of(engine: str | Place, setting: Setting) -> Iterator[Place]:
         yield place
 
 
-def default_engine(P: Any, storage: Any) -> str:
+def default_engine(P: LinearOperator, storage: object) -> str:
     """Return where a fit runs that names no engine: on the cluster in use, or as the size of the data says.
 
     On a new machine small data are ten times quicker on the plain place, later a fifth of a second slower at most. What
@@ -110,7 +116,7 @@ def default_engine(P: Any, storage: Any) -> str:
     return "plain" if P.is_small and storage is None else "threads"
 
 
-def learner_of(training: Any) -> Learner:
+def learner_of(training: Training) -> Learner:
     """Return what trains a word model: batches on a device, copies with fixed bits, or threads that share tables.
 
     Parameters
@@ -128,7 +134,12 @@ def learner_of(training: Any) -> Learner:
 
 
 def asked_engine(
-    owner: str, engine: Any, device: Any = None, of_fit: Any = None, *, not_on: Mapping[str, str] = _RUNS_ON_ALL
+    owner: str,
+    engine: object,
+    device: object = None,
+    of_fit: object = None,
+    *,
+    not_on: Mapping[str, str] = _RUNS_ON_ALL,
 ) -> Any:
     """Return the engine that was asked for: by the constructor's argument, or by the two that it replaces.
 
@@ -171,7 +182,12 @@ def asked_engine(
 
 
 def engine_of(
-    owner: str, engine: Any, device: Any = None, of_fit: Any = None, *, not_on: Mapping[str, str] = _RUNS_ON_ALL
+    owner: str,
+    engine: object,
+    device: object = None,
+    of_fit: object = None,
+    *,
+    not_on: Mapping[str, str] = _RUNS_ON_ALL,
 ) -> Any:
     """Return the same without a warning, and without a look at what is installed.
 
@@ -185,7 +201,7 @@ def engine_of(
     return chosen
 
 
-def _agreed(owner: str, engine: Any, device: Any, of_fit: Any) -> Any:
+def _agreed(owner: str, engine: object, device: object, of_fit: object) -> Any:
     """Return what all of them mean that are given."""
     of_device = None if device is None else engine_of_device(owner, device)
     meant = {"engine": engine, "device": of_device, "engine of fit": of_fit}
@@ -197,7 +213,7 @@ def _agreed(owner: str, engine: Any, device: Any, of_fit: Any) -> Any:
     return meant[given[0]] if given else None
 
 
-def engine_of_device(owner: str, device: Any) -> str:
+def engine_of_device(owner: str, device: object) -> str:
     """Return the engine that a device stands for.
 
     Raises
@@ -219,7 +235,7 @@ def _going_away(old: str, new: str) -> None:
     warnings.warn(text, FutureWarning, stacklevel=level)
 
 
-def check_engine(owner: str, engine: Any, not_on: Mapping[str, str] = _RUNS_ON_ALL) -> None:
+def check_engine(owner: str, engine: object, not_on: Mapping[str, str] = _RUNS_ON_ALL) -> None:
     """Refuse what is neither the name of an engine, None, nor a place; nothing is imported for a known name.
 
     Raises
@@ -239,7 +255,7 @@ def check_engine(owner: str, engine: Any, not_on: Mapping[str, str] = _RUNS_ON_A
         check_verbs(owner, engine, VERBS)
 
 
-def check_verbs(owner: str, place: Any, verbs: Sequence[str]) -> None:
+def check_verbs(owner: str, place: object, verbs: Sequence[str]) -> None:
     """Refuse a place that lacks a verb.
 
     Raises
@@ -252,7 +268,7 @@ def check_verbs(owner: str, place: Any, verbs: Sequence[str]) -> None:
         raise _unknown(owner, f"{place!r} without {', '.join(missing)}", hint)
 
 
-def _kind(engine: Any) -> str | None:
+def _kind(engine: object) -> str | None:
     """Return the name in ``PLACES`` of an engine; ``OWN`` of one that is elsewhere; None of a name that nobody has."""
     if not isinstance(engine, str):
         return OWN
@@ -267,7 +283,7 @@ def names() -> list[str]:
     return [*PLACES, *(point.name for point in _points() if point.name not in PLACES)]
 
 
-def check_ready(owner: str, engine: Any, not_on: Mapping[str, str] = _RUNS_ON_ALL) -> None:
+def check_ready(owner: str, engine: object, not_on: Mapping[str, str] = _RUNS_ON_ALL) -> None:
     """Refuse an engine on which ``owner`` does not run, or whose package or device is not there: before any work.
 
     Raises
@@ -286,24 +302,24 @@ def check_ready(owner: str, engine: Any, not_on: Mapping[str, str] = _RUNS_ON_AL
         device_of(owner, device_of_engine(engine), "engine")
 
 
-def is_device(engine: Any) -> bool:
+def is_device(engine: object) -> bool:
     """Return whether an engine computes on a device, by torch."""
     return isinstance(engine, str) and engine.partition(":")[0] in DEVICES
 
 
-def device_of_engine(engine: Any) -> str | None:
+def device_of_engine(engine: object) -> str | None:
     """Return the device of torch that an engine computes on, or None."""
     if not is_device(engine):
         return None
     return "cpu" if engine == "torch" else str(engine)
 
 
-def is_cluster(engine: Any) -> bool:
+def is_cluster(engine: object) -> bool:
     """Return whether the workers of a cluster are meant: by name, or by default in the context of a client."""
     return engine == DASK if engine is not None else current_client() is not None
 
 
-def _opener(owner: str, engine: str) -> Callable[[], Any]:
+def _opener(owner: str, engine: str) -> Callable[[], Opens]:
     """Return what loads the function that opens a place, by the name before a colon: ``"cuda:1"`` is one of cuda's."""
     name = engine.partition(":")[0]
     if engine in PLACES or name == "cuda":
@@ -320,10 +336,11 @@ def _points() -> list[EntryPoint]:
     return list(entry_points(group=GROUP))
 
 
-def _own(owner: str, engine: str, name: str) -> Any:
+def _own(owner: str, engine: str, name: str) -> Opens:
     if name in NEEDS:
         _require(owner, engine, name)
-    return found(PLACES[name])
+    opens: Opens = found(PLACES[name])
+    return opens
 
 
 def _require(owner: str, engine: str, name: str) -> None:
@@ -332,12 +349,13 @@ def _require(owner: str, engine: str, name: str) -> None:
     require(f"{owner} --engine {engine}" if " " in owner else f"{owner}(engine={engine!r})", *NEEDS[name])
 
 
-def _loaded(owner: str, point: EntryPoint) -> Any:
+def _loaded(owner: str, point: EntryPoint) -> Opens:
     try:
-        return point.load()
+        opens: Opens = point.load()
     except (ImportError, AttributeError) as error:
         got = f"{point.name!r} of {point.value}, which cannot be loaded ({error})"
         raise InputError(owner, "engine", "an engine that is installed", got) from error
+    return opens
 
 
 def _unknown(owner: str, got: str, hint: str = "", not_on: Mapping[str, str] = _RUNS_ON_ALL) -> InputError:
@@ -355,8 +373,9 @@ def on_threads(n_jobs: int) -> Place:
     return made
 
 
-def compiled_gradient() -> Any:
+def compiled_gradient() -> Callable[..., object]:
     """Return eq. (6) as threads run it."""
     from nearfar.engines.threads.edrep import gradient
 
-    return gradient
+    form: Callable[..., object] = gradient
+    return form

@@ -6,48 +6,96 @@ take longer than the whole fit. Products of larger relations are compiled ones h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.contracts import Floats
 from nearfar.engines import Setting
 from nearfar.errors import InputError
 
+if TYPE_CHECKING:
+    from nearfar.far.fields import Potential, Term
+    from nearfar.relations.operators import LinearOperator
+
+
+OfPairs = Callable[..., tuple[Floats | None, ...]]
+"""A formula for ``pairs``."""
+Pattern = tuple[NDArray[np.integer], NDArray[np.integer]]
+"""The pairs of each row: indptr, columns."""
+
+
+@runtime_checkable
+class Drawn(Protocol):
+    """Pairs that are not stored."""
+
+    def sums(
+        self, formula: Callable[..., Any], mine: Any, theirs: Any, entries: Any, shared: Mapping[str, object]
+    ) -> tuple[Any, ...]:
+        """Return the sums of a formula over the pairs of each row."""
+
+
+@runtime_checkable
+class Numbers(Protocol):
+    """An array, of NumPy or of torch."""
+
+    @property
+    def dtype(self) -> object:
+        """The type of its numbers."""
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """Its lengths."""
+
+
+class Prepared(Protocol):
+    """A far field of the softmax or of a map, which take other things beside the others."""
+
+    @property
+    def prepare(self) -> Callable[..., None]:
+        """Take in the others."""
+
 
 class Plain:
     """Rows are arrays."""
 
-    def bring(self, X: Any) -> Floats:
+    def bring(self, X: Floats) -> Floats:
         """Return a copy."""
         return np.array(X[:])
 
-    def fetch(self, rows: Floats, X: Any) -> Floats:  # noqa: ARG002 - they are here
+    def fetch(self, rows: Floats, X: object) -> Floats:  # noqa: ARG002 - they are here
         """Return the rows."""
         return rows
 
-    def near(self, P: Any, X: Floats, way: str) -> Floats:
+    def near(self, P: LinearOperator, X: Floats, way: str) -> Floats:
         """Return the pull, by the products of the relation."""
         pull: Floats = P.rmatmat(X, n_jobs=1) if way == "columns" else P.matmat(X, n_jobs=1)
         return pull + P.rmatmat(X, n_jobs=1) if way == "both" else pull
 
     def pairs(
-        self, formula: Any, pattern: Any, mine: Sequence[Floats], theirs: Sequence[Floats], *entries: Any, **shared: Any
+        self,
+        formula: OfPairs,
+        pattern: Pattern | Drawn,
+        mine: Sequence[Floats],
+        theirs: Sequence[Floats],
+        *entries: Floats | None,
+        **shared: object,
     ) -> tuple[Floats, ...]:
         """Return the sums over the pairs of each row."""
         with np.errstate(all="ignore"):
-            if hasattr(pattern, "sums"):  # of pairs that are not stored
-                return pattern.sums(formula, mine, theirs, entries, shared)  # type: ignore[no-any-return]
+            if isinstance(pattern, Drawn):
+                return pattern.sums(formula, mine, theirs, entries, shared)
             return pair_sums(formula, pattern, (0, len(pattern[0]) - 1), (mine, theirs), entries, shared)
 
-    def far(self, far: Any, others: Floats, *given: Any) -> Asked:
+    def far(self, far: Prepared, others: Floats, *given: object) -> Asked:
         """Return the far field over the others, of whom none moves before all rows have asked."""
         far.prepare(others, *given, 1)
         return Asked(far, others)
 
-    def each(self, formula: Any, X: Any, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+    def each(self, formula: Callable[..., object], X: Any, *rows: Floats | None, **shared: object) -> tuple[Any, ...]:
         """Let the formula change the one block that all rows are."""
         with np.errstate(all="ignore"):  # what is not finite shows in the sums
             found = formula(X, *rows, **shared)
@@ -57,7 +105,12 @@ class Plain:
 
 
 def pair_sums(
-    formula: Any, pattern: Any, span: tuple[int, int], sides: tuple[Any, Any], entries: Any, shared: Any
+    formula: OfPairs,
+    pattern: Pattern,
+    span: tuple[int, int],
+    sides: tuple[Sequence[Floats], Sequence[Floats]],
+    entries: Sequence[Floats | None],
+    shared: Mapping[str, object],
 ) -> tuple[Floats, ...]:
     """Return for some rows the sums of a formula over their stored pairs; zeros for a row without any."""
     indptr, columns = pattern[:2]
@@ -78,7 +131,7 @@ def pair_sums(
     return tuple(sums)
 
 
-def check_pairs(formula: Any, found: Any, count: int) -> None:
+def check_pairs(formula: object, found: object, count: int) -> None:
     """Refuse what a formula returned for some pairs, unless it is arrays with a row for each, or None in their place.
 
     The sums of another number of rows would be those of other pairs.
@@ -96,10 +149,10 @@ def check_pairs(formula: Any, found: Any, count: int) -> None:
             raise InputError("pairs", "formula", what, of_formula(formula, part))
 
 
-def of_formula(formula: Any, found: Any) -> str:
+def of_formula(formula: object, found: object) -> str:
     """Return what a formula returned, as errors name it: the kind, the type of its numbers and the shape."""
     name = getattr(formula, "__name__", repr(formula))
-    if not hasattr(found, "shape"):
+    if not isinstance(found, Numbers):
         return f"a {type(found).__name__} from {name}"
     return f"{found.dtype} of shape {tuple(found.shape)} from {name}"
 
@@ -114,36 +167,39 @@ class Asked:
     n_jobs : int, default=1
     """
 
-    def __init__(self, far: Any, others: Floats, n_jobs: int = 1) -> None:
-        self.far, self._others, self._n_jobs = far, others, n_jobs
+    def __init__(self, far: Prepared, others: Floats, n_jobs: int = 1) -> None:
+        self.far: Any = far  # what is asked of it depends on its kind
+        self._others, self._n_jobs = others, n_jobs
 
-    def __call__(self, x: Floats) -> tuple[Any, Floats]:
+    def __call__(self, x: Floats) -> tuple[NDArray[np.float64], Floats]:
         """Return log Z and its gradient, by the formula of the far field where it has one."""
         if not hasattr(self.far, "formula"):
             return self.evaluated(x)
         formula, numbers = self.far.formula(x.dtype)
         return formula(x, *numbers)  # type: ignore[no-any-return]
 
-    def evaluated(self, x: Floats) -> tuple[Any, Floats]:
+    def evaluated(self, x: Floats) -> tuple[NDArray[np.float64], Floats]:
         """Return what the far field itself writes."""
         log_z, force = np.empty(len(x)), np.empty_like(x)
         self.far.evaluate(x, log_z, force)
         return log_z, force
 
-    def potentials(self, terms: Any) -> Any:
+    def potentials(self, terms: Sequence[Term]) -> list[Potential]:
         """Return the potentials of a map's terms."""
-        return self.far.potentials(terms)
+        found: list[Potential] = self.far.potentials(terms)
+        return found
 
-    def total(self, terms: Any) -> Any:
+    def total(self, terms: Sequence[Term]) -> Potential:
         """Return their sum."""
-        return self.far.total(terms)
+        found: Potential = self.far.total(terms)
+        return found
 
     @property
     def error(self) -> float:
         """How well a map's sums are known."""
         return self.far.error  # type: ignore[no-any-return]
 
-    def other_side(self, X: Floats, r: Any, temperature: float) -> Floats:
+    def other_side(self, X: Floats, r: Floats, temperature: float) -> Floats:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature."""
         out = np.zeros_like(self._others)
         self.far.other_side(X if temperature == 1 else X / temperature, r, self._others, out, self._n_jobs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,7 +258,7 @@ def _meet(opening, tree, points, leaf, walk, met):
     starts, ends, skip, middles, halves, sides, bodies = tree
     Y, _, charges, _ = points
     (cell, point), (buffer, charge) = walk, met
-    m: Any = np.int64(0)  # no literal: _copy_bodies would be compiled for its type, too
+    m = np.int64(0)  # no literal: _copy_bodies would be compiled for its type, too
     own = BUFFER
     while cell < starts.size:
         seen = NEAR
@@ -479,8 +478,7 @@ class BarnesHutField(FieldPart):
 def _tree(points: Floats, cells: tuple[NDArray[np.int32], ...]) -> tuple[NDArray[np.generic], ...]:
     """Return the cells with the middle and the half sides of the box around each, and its longest side."""
     low, high = np.empty((2, len(points), len(cells[0])), points.dtype)
-    boxes: Any = boxes_of
-    boxes(points, *cells, low, high)
+    boxes_of(points, *cells, low, high)
     half = points.dtype.type(0.5)
     return (*cells, half * low + half * high, half * high - half * low, (high - low).max(axis=0))
 
@@ -492,6 +490,5 @@ def _bodies(points: Floats, charges: Floats, tree: tuple[NDArray[np.generic], ..
     bodies = [np.empty((len(tree[0]), d + 1, d + 1), points.dtype) for _ in signs]
     low = points.min(axis=1).astype(np.float64)
     for sign, own in zip(signs, bodies, strict=True):
-        fill: Any = bodies_of
-        fill(points, (charges, sign), low, tree[:3], _SIMPLEX[d], own)
+        bodies_of(points, (charges, sign), low, tree[:3], _SIMPLEX[d], own)
     return bodies[0] if len(bodies) == 1 else np.concatenate(bodies, axis=1)

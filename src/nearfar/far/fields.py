@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
+from nearfar import contracts
 from nearfar._core.checks import check_choice, check_integer, check_real
 from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
@@ -101,7 +102,7 @@ class FieldPart(Part):
             value, gradient = value + other.value, gradient + other.gradient
         return Potential(value, gradient)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return self.get_params()
 
     def _placed_state(self) -> Any:
@@ -125,7 +126,7 @@ class Summed:
     def __init__(self, field: Field) -> None:
         self.field = field
 
-    def prepare(self, Y: Floats, kernel: Any, n_jobs: int) -> None:
+    def prepare(self, Y: Floats, kernel: contracts.Kernel, n_jobs: int) -> None:
         """Take in positions and kernel."""
         self.field.place(Y, kernel, n_jobs)
 
@@ -284,7 +285,8 @@ def pair_sums(functions, points, parameters, charges, outs, start, stop):
     sums = np.empty(8)
     for i in range(start, stop):
         sums[:] = 0.0
-        first: Any = np.int64(0)  # a literal has a type of its own, for which add_chunk would be compiled once more
+        # No literal: it has a type of its own, for which add_chunk would be compiled once more.
+        first: int | np.int64 = np.int64(0)
         while first < n:  # the point itself is stepped over
             if first == i:
                 first += 1
@@ -356,7 +358,7 @@ def pair_sums_any(functions, points, parameters, charges, outs, start, stop):
     sums, buffers = np.empty((2, 1 + d)), np.empty((3, CHUNK), Y.dtype)
     for i in range(start, stop):
         sums[:] = 0.0
-        first: Any = np.int64(0)
+        first: int | np.int64 = np.int64(0)
         while first < n:
             if first == i:
                 first += 1

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -104,7 +105,7 @@ class GaussianMixture(FarPart):
         """
         return self if self.labels is None else self.with_params(labels=np.asarray(self.labels)[columns])
 
-    def formula(self, dtype: DTypeLike) -> tuple[Any, tuple[Any, ...]]:
+    def formula(self, dtype: DTypeLike) -> tuple[Callable[..., tuple[Floats, Floats]], tuple[Floats, ...]]:
         """Return the formula of log Z and its gradient, and the numbers that it takes after a block of rows.
 
         Parameters
@@ -315,7 +316,7 @@ class Components(NamedTuple):
     means: NDArray[np.float64]
     covariances: NDArray[np.float64]
     labels: Labels | None
-    cast: dict[Any, tuple[Floats, Floats]]
+    cast: dict[object, tuple[Floats, Floats]]
 
     def numbers(self, dtype: DTypeLike) -> tuple[Floats, Floats]:
         """Return means and covariances in another dtype."""
@@ -346,7 +347,7 @@ def _add_moments(Y: Floats, labels: Labels | None, k: int, start: int, stop: int
 
 
 @jit(fastmath=FAST)
-def _energy(x: Floats, mean: Floats, pull: Floats) -> Any:
+def _energy(x: Floats, mean: Floats, pull: Floats) -> np.floating:
     """Turn ``pull = Omega x`` into ``mu + Omega x`` and return ``x . mu + x . Omega x / 2``."""
     half = x.dtype.type(0.5)
     energy = x.dtype.type(0)
@@ -404,7 +405,7 @@ def mixture_force(
                     force[i, j] *= scale
 
 
-def _clusters(labels: Labels) -> list[tuple[int, Any]]:
+def _clusters(labels: Labels) -> list[tuple[int, slice | NDArray[np.int64]]]:
     """Return (label, positions) of each label >= 0 that occurs, in order."""
     return [(int(a), np.flatnonzero(labels == a)) for a in np.unique(labels) if a >= 0]
 

@@ -13,10 +13,10 @@ In linear time there are fields of the kernels of a few nodes, between which eac
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -26,7 +26,7 @@ from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
-from nearfar.contracts import Field, Floats
+from nearfar.contracts import Field, Floats, Kernel
 from nearfar.far.fields import CHUNK, Potential, Term, check_positions, term_charges
 from nearfar.kernels import Exponential, Family, InhomogeneousStudentT, exp, family_of
 
@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 class ExactPerPoint:
     """All pairs of points, any number of components; O(n²) time, O(n) memory."""
 
-    def place(self, Y: Floats, kernel: Any, n_jobs: int) -> None:
+    def place(self, Y: Floats, kernel: Kernel, n_jobs: int) -> None:
         """Take in positions, shape (n, d), and a kernel with n parameters."""
         check_positions("ExactField", Y)
         self._Y, self._n_jobs = np.ascontiguousarray(Y.T), n_jobs
@@ -76,12 +76,14 @@ class PerPointFunctions(NamedTuple):
     """Compiled functions of (f, theta, 1, another number); ``name`` as in :class:`nearfar.kernels.KernelFunctions`."""
 
     name: None
-    log_weight: Any
-    neg_log_slope: Any
-    rise: Any
+    log_weight: Callable[..., Floats]
+    neg_log_slope: Callable[..., Floats]
+    rise: Callable[..., Floats]
 
 
-def per_point_kernel(kernel: Any, dtype: DTypeLike) -> tuple[PerPointFunctions, tuple[Any, ...]]:
+def per_point_kernel(
+    kernel: Kernel, dtype: DTypeLike
+) -> tuple[PerPointFunctions, tuple[Floats, tuple[np.floating, np.floating]]]:
     """Return the compiled functions of a kernel, and (theta of all points, its numbers) in a type."""
     family, theta = _parts_of(kernel)
     one, other = map(np.dtype(dtype).type, family.numbers)
@@ -89,7 +91,7 @@ def per_point_kernel(kernel: Any, dtype: DTypeLike) -> tuple[PerPointFunctions, 
     return functions, (np.ascontiguousarray(theta, dtype=dtype), (one, other))
 
 
-def _parts_of(kernel: Any) -> tuple[Family, Array]:
+def _parts_of(kernel: Kernel) -> tuple[Family, Array]:
     family = family_of(kernel)
     assert family is not None
     return family, np.asarray(getattr(kernel, family.parameter), np.float64)
@@ -106,7 +108,8 @@ def pair_sums(kernel, Y, parameters, term, out, start, stop):
     sums, buffers = np.empty(1 + d), np.empty((2, CHUNK), Y.dtype)
     for i in range(start, stop):
         sums[:] = 0.0
-        first: Any = np.int64(0)  # a literal has a type of its own, for which _add_chunk would be compiled once more
+        # No literal: it has a type of its own, for which _add_chunk would be compiled once more.
+        first: int | np.int64 = np.int64(0)
         while first < n:  # the point itself is stepped over
             if first == i:
                 first += 1
@@ -178,7 +181,7 @@ _COUNTS = 5.0  # errors of 1 and ln S, which have one entry each, by as much mor
 _THINNED = 8  # steps of the table between two parameters that may become nodes
 
 
-FAMILIES: tuple[Any, ...] = Exponential.family, InhomogeneousStudentT.family
+FAMILIES: tuple[Family, ...] = Exponential.family, InhomogeneousStudentT.family
 
 
 @dataclass(frozen=True)
@@ -313,7 +316,7 @@ class NodeFields:
         self._base, self._error, self._limits = base, error, limits
         self.fields: list[Field] = []
 
-    def take(self, kernel: Any) -> None:
+    def take(self, kernel: Kernel) -> None:
         """Take in a kernel with a parameter for each point; choose nodes unless those that there are serve."""
         family, parameters = _parts_of(kernel)
         if not self.fields or self.nodes.family != family or not self.nodes.cover(parameters):

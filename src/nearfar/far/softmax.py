@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,7 +91,9 @@ def log_normalizers(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from typing import cast
+
+    import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(2000, 4)) / 2
     >>> exact = log_normalizers(X, method="exact")
     >>> mixture = log_normalizers(X)
@@ -140,8 +142,8 @@ def evaluate_rows(far: FarField, X: Floats, n_jobs: int) -> NDArray[np.float64]:
 
     def task(_: int, start: int, stop: int) -> None:
         block = X[start:stop]
-        force: Any = None if without_force else np.empty_like(block)
-        far.evaluate(block, log_z[start:stop], force)
+        force = None if without_force else np.empty_like(block)
+        far.evaluate(block, log_z[start:stop], cast(Floats, force))
 
     with single_threaded_blas():
         run_blocks(task, even_bounds(len(X), min(2048, max(32, len(X) // 64))), n_jobs)
@@ -295,7 +297,9 @@ def estimate_error(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from typing import cast
+
+    import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(2000, 8)) / 3
     >>> estimate = estimate_error(X, random_state=0)
     >>> low, high = estimate.median_interval

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, vstack
 from nearfar._core.checks import require
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
-from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, gathered, kept
+from nearfar.engines.dask.rows import Client, Owners, Parts, Products, Rows, bounds_of, gathered, kept
 from nearfar.errors import DataError, InputError
 from nearfar.relations.edges import Edges, read_edges
 from nearfar.relations.inputs import Taken
@@ -35,7 +35,14 @@ from nearfar.relations.operators import (
 from nearfar.relations.products import Products as AnyProducts
 from nearfar.relations.products import V
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 OWNER = "Relation.from_edges"
+
+
+Piece = tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.float32] | None]
+"""Some edges: rows, columns, and weights unless all are 1."""
 
 
 class ClusterSparse(LinearOperator):
@@ -50,13 +57,13 @@ class ClusterSparse(LinearOperator):
     nnz : int
     """
 
-    def __init__(self, client: Any, shape: tuple[int, int], rows: Parts, columns: Parts, nnz: int) -> None:
+    def __init__(self, client: Client, shape: tuple[int, int], rows: Parts, columns: Parts, nnz: int) -> None:
         self.client, self.shape, self.nnz = client, shape, nnz
         self._rows, self._columns, self._products = rows, columns, Products(Owners(client), 1)
-        self._last: tuple[int, Any] = (-1, None)
+        self._last: tuple[int, Rows] | None = None
         self.symmetric = self.is_undirected = rows is columns
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         hint = "nf.Relation.from_matrix(rel.to_scipy(), rel.row_ids, rel.column_ids) brings them to this machine."
         got = "one whose entries are on a cluster"
         raise InputError("Relation", "the relation", "on this machine, to be copied or pickled", got, hint)
@@ -93,9 +100,9 @@ class ClusterSparse(LinearOperator):
         for number, (a, b) in enumerate(pairwise(bounds_of(self.shape[0]))):
             low, high = max(a, start), min(b, stop)
             if low < high:
-                if self._last[0] != number:
-                    self._last = (number, self._rows[number].result())
-                part: Rows = self._last[1]
+                if self._last is None or self._last[0] != number:
+                    self._last = (number, cast(Rows, self._rows[number].result()))
+                part = self._last[1]
                 data = np.ones(part.indices.size, np.float32) if part.data is None else part.data
                 whole = csr_array((data, part.indices, part.indptr), shape=(b - a, self.shape[1]))
                 parts.append(whole[low - a : high - a])
@@ -103,7 +110,13 @@ class ClusterSparse(LinearOperator):
 
 
 def operator_of_frame(
-    frame: Any, asked: dict[str, Any], taken: dict[str, Any], *, mirror: bool, bipartite: bool | None, self_loops: bool
+    frame: Any,
+    asked: dict[str, Any],
+    taken: dict[str, object],
+    *,
+    mirror: bool,
+    bipartite: bool | None,
+    self_loops: bool,
 ) -> tuple[LinearOperator, Ids, Ids]:
     """Return the matrix of the edges in a Dask frame, on the workers of the client in use, and the ids.
 
@@ -174,7 +187,7 @@ def operator_of_frame(
     return ClusterSparse(client, (n, m), rows, columns, nnz), ids[0], ids[-1]
 
 
-def numbered(parts: list[list[Any] | NDArray[np.int64] | None]) -> tuple[Ids, list[NDArray[np.int32] | None]]:
+def numbered(parts: list[list[object] | NDArray[np.int64] | None]) -> tuple[Ids, list[NDArray[np.int32] | None]]:
     """Return all ids in order of first appearance, and for each partition the number of each of its ids.
 
     Raises
@@ -189,13 +202,13 @@ def numbered(parts: list[list[Any] | NDArray[np.int64] | None]) -> tuple[Ids, li
         raise InputError(
             OWNER, "edges", f"ids of one type: {kinds[0]} in the first partition", f"{kinds[1]} in partition {odd}"
         )
-    number: dict[Any, int] = {}
+    number: dict[object, int] = {}
     maps: list[NDArray[np.int32] | None] = []
     for part in parts:
         if part is None:
             maps.append(None)
             continue
-        keys: Iterable[Any] = part.tolist() if isinstance(part, np.ndarray) else part
+        keys: Iterable[object] = part.tolist() if isinstance(part, np.ndarray) else part
         maps.append(np.fromiter((number.setdefault(key, len(number)) for key in keys), np.int32, len(part)))
     return Ids.of_distinct(number), maps
 
@@ -204,8 +217,8 @@ def numbered(parts: list[list[Any] | NDArray[np.int64] | None]) -> tuple[Ids, li
 
 
 def edges_of(
-    frame: Any, number: int, asked: dict[str, Any], bipartite: bool, self_loops: bool
-) -> tuple[Edges | None, dict[str, Any] | None]:
+    frame: DataFrame, number: int, asked: dict[str, Any], bipartite: bool, self_loops: bool
+) -> tuple[Edges | None, dict[str, object] | None]:
     """Return the edges of a partition, and what the client must know of it; None for an empty one."""
     if not len(frame):
         return None, None
@@ -216,7 +229,7 @@ def edges_of(
         where = f"{error.got} of partition {number}"
         raise type(error)(error.owner, error.argument, error.expected, where, error.hint) from error
     ids = [edges.row_ids, edges.column_ids][: 1 + bipartite]
-    facts = {
+    facts: dict[str, object] = {
         "columns": [str(name) for name in frame.columns],
         "taken": taken,
         "ids": [side.to_numpy() if side.is_integer else side.to_list() for side in ids],
@@ -228,14 +241,14 @@ def edges_of(
     return edges, facts
 
 
-def first_rows(frame: Any) -> Any:
+def first_rows(frame: DataFrame) -> DataFrame:
     """Return a few rows."""
     return frame.head(20)
 
 
 def dealt(
-    read: tuple[Edges, Any], maps: list[NDArray[np.int32]], bounds: tuple[list[int], list[int]], mirror: bool
-) -> list[list[tuple[Any, Any, Any]]]:
+    read: tuple[Edges, object], maps: list[NDArray[np.int32]], bounds: tuple[list[int], list[int]], mirror: bool
+) -> list[list[Piece]]:
     """Return the edges of a partition by part of their rows, and, unless mirrored, by part of their columns."""
     edges = read[0]
     rows, columns, weights = maps[0][edges.rows], maps[-1][edges.columns], edges.weights
@@ -245,7 +258,7 @@ def dealt(
         ends = np.stack([rows, columns], axis=1)
         rows, columns = ends.ravel()[both], ends[:, ::-1].ravel()[both]
     sides = [(rows, columns, bounds[0])] if mirror else [(rows, columns, bounds[0]), (columns, rows, bounds[1])]
-    found = []
+    found: list[list[Piece]] = []
     for own, other, limits in sides:
         part = np.searchsorted(np.asarray(limits[1:]), own, side="right")
         order = np.argsort(part, kind="stable")
@@ -255,12 +268,12 @@ def dealt(
     return found
 
 
-def piece_of(pieces: list[list[Any]], side: int, part: int) -> Any:
+def piece_of(pieces: list[list[Piece]], side: int, part: int) -> Piece:
     """Return what a partition has for one part."""
     return pieces[side][part]
 
 
-def rows_of_edges(pieces: list[tuple[Any, Any, Any]], where: tuple[int, int]) -> Rows:
+def rows_of_edges(pieces: list[Piece], where: tuple[int, int]) -> Rows:
     """Return the rows of a part from the pieces of all partitions."""
     start, stop = where
     rows = np.concatenate([piece[0] for piece in pieces]) - np.int32(start)

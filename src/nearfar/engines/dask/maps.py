@@ -19,23 +19,26 @@ iterations since then.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from nearfar.contracts import Floats
-from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, gathered, kept, taken
+from nearfar.contracts import Floats, Kernel
+from nearfar.engines.dask.rows import Client, Future, Owners, Parts, Rows, aligned, bounds_of, gathered, kept, taken
 from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
-from nearfar.far.fields import Potential, Term, linear_kernel
+from nearfar.far.fields import Potential, Summed, Term, linear_kernel
 from nearfar.far.mesh import (
     Buffers,
+    Influence,
     Mesh,
+    MeshField,
     bounding_box,
     choose_mesh,
     convolve,
@@ -46,15 +49,33 @@ from nearfar.far.mesh import (
     wanted_mesh,
     warn_of_width,
 )
-from nearfar.maps.objective import row_sums, strengths_of_pairs
+from nearfar.maps.objective import RowBlocks, row_sums, strengths_of_pairs
 from nearfar.methods.linear_maps import Cost, Near, sums
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 AHEAD = 3  # iterations whose tasks are handed out before the first of them is waited for
 
-Result = tuple[tuple[Any, ...], list[Any]]
+Result = tuple[tuple[NDArray[Any], ...], list[Floats]]
 """What a task makes: blocks of rows, and sums."""
-Asked = list[list[tuple[int, Any]]]
+Asked = list[list[tuple[int, str]]]
 """For each sum of potentials: which charges, and the name of the potential."""
+Node = tuple[object, ...]
+"""What stands for a value in a task: its kind, and which of the inputs, or the value itself."""
+
+
+Tree = tuple[Callable[..., object], bool, Sequence[Node], Sequence[Node], Mapping[str, Node]]
+"""A formula that will run: whether its rows change together, what stands for them, for other rows, and for the rest."""
+Pattern = tuple[NDArray[np.integer], NDArray[np.uint32], Floats, Floats]
+"""Of the rows of a part: indptr, columns, p_ij, p_ji."""
+Parcels = Mapping[tuple[str, int], Future]
+"""The rows of a part that a worker needs, by its address and the part."""
+Told = tuple[tuple[Floats, Floats], list[Floats]]
+"""The bounding box of a part, and sums."""
+OnMesh = tuple[Floats, list[tuple[int, Influence]]]
+"""Potentials on the mesh, and which charges made them under which influence."""
+S = TypeVar("S", bound=np.generic)
 
 
 class Plan(NamedTuple):
@@ -75,10 +96,10 @@ class Plan(NamedTuple):
 # What a task is made of: a tree whose leaves are numbers, or count the futures that the task is given.
 
 
-class Inputs(list[Any]):
+class Inputs(list[Future]):
     """The futures that a task is given."""
 
-    def number(self, future: Any) -> int:
+    def number(self, future: Future) -> int:
         """Return which one a future is."""
         self.append(future)
         return len(self) - 1
@@ -94,7 +115,7 @@ class Kept:
         """Return the futures."""
         return self.parts
 
-    def node(self, q: int, inputs: Inputs, at: int) -> Any:
+    def node(self, q: int, inputs: Inputs, at: int) -> Node:
         """Return what stands for a block of a part in a task."""
         return "block", inputs.number(self.parts[q]), at
 
@@ -102,22 +123,23 @@ class Kept:
         """There are no sums."""
 
 
-class Together(NamedTuple):
+@dataclass(frozen=True)
+class Together:
     """Rows that are made together; how many they are is not known before."""
 
     of: Kept
 
-    def __getitem__(self, at: Any) -> Any:
+    def __getitem__(self, at: int) -> Picked:
         return Picked(self.of, at)
 
 
 class Picked(NamedTuple):
     """Rows on the workers: one of those that are made together."""
 
-    of: Any
+    of: Kept | Later
     at: int
 
-    def node(self, q: int, inputs: Inputs) -> Any:
+    def node(self, q: int, inputs: Inputs) -> Node:
         """Return what stands for a part in a task."""
         return self.of.node(q, inputs, self.at)
 
@@ -125,12 +147,19 @@ class Picked(NamedTuple):
 class Later:
     """Rows that a formula will change, when somebody asks for them, and the sums of what it returns."""
 
-    def __init__(self, place: MapWorkers, formula: Any, moving: Any, rows: Any, shared: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        place: MapWorkers,
+        formula: Callable[..., object],
+        moving: Picked | tuple[Picked, ...],
+        rows: Sequence[object],
+        shared: Mapping[str, object],
+    ) -> None:
         self._place, self._formula, self._together = place, formula, type(moving) is tuple
-        self._moving = moving if self._together else (moving,)
+        self._moving = cast("tuple[Picked, ...]", moving if self._together else (moving,))
         self._rows, self._shared, self._count = rows, shared, len(self._moving)
         self.parts: Parts = []
-        self._total: Any = None
+        self._total: Future | None = None
 
     def __getitem__(self, at: Any) -> Any:
         if at == 0:
@@ -145,7 +174,7 @@ class Later:
             self._moving, self._rows, self._shared = (), (), {}  # or what was before would stay on the workers, too
         return self.parts
 
-    def total(self) -> Any:
+    def total(self) -> Future:
         """Return the future of the sums."""
         if self._total is None:
             each = self._place.submit_each(itemgetter(1), self.parts) if self.parts else self._tasks(sums_of)
@@ -156,19 +185,19 @@ class Later:
         """Take the sums from what the parts have told, which saves a task of each."""
         self._total = self._place.submit(0, summed_of_told, told)
 
-    def node(self, q: int, inputs: Inputs, at: int) -> Any:
+    def node(self, q: int, inputs: Inputs, at: int) -> Node:
         """Return what stands for a block of a part in a task: the formula itself where it has not run."""
         if self.parts:
             return "block", inputs.number(self.parts[q]), at
         return "run", self._tree(q, inputs), at
 
-    def _tree(self, q: int, inputs: Inputs) -> Any:
+    def _tree(self, q: int, inputs: Inputs) -> Node:
         moving = [one.node(q, inputs) for one in self._moving]
         rows = [self._place.node(one, q, inputs) for one in self._rows]
         shared = {name: self._place.node(one, q, inputs) for name, one in self._shared.items()}
         return self._formula, self._together, moving, rows, shared
 
-    def _tasks(self, function: Any) -> Parts:
+    def _tasks(self, function: Callable[..., object]) -> Parts:
         tasks = []
         for q in range(self._place.n_parts):
             inputs = Inputs()
@@ -183,11 +212,11 @@ class Sums:
     def __init__(self, of: Later) -> None:
         self._of = of
 
-    def node(self, _q: int, inputs: Inputs) -> Any:
+    def node(self, _q: int, inputs: Inputs) -> Node:
         """Return what stands for them in a task."""
         return "is", inputs.number(self._of.total())
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Floats]:
         return iter(self._of._place.gather([self._of.total()])[0])
 
 
@@ -197,7 +226,7 @@ class Sum(NamedTuple):
     of: Later
     at: int
 
-    def node(self, _q: int, inputs: Inputs) -> Any:
+    def node(self, _q: int, inputs: Inputs) -> Node:
         """Return what stands for it in a task."""
         return "item", inputs.number(self.of.total()), self.at
 
@@ -208,9 +237,9 @@ class Sum(NamedTuple):
 class Error(NamedTuple):
     """The error of a mesh, which its plan knows."""
 
-    plan: Any
+    plan: Future
 
-    def node(self, _q: int, inputs: Inputs) -> Any:
+    def node(self, _q: int, inputs: Inputs) -> Node:
         """Return what stands for it in a task."""
         return "error", inputs.number(self.plan)
 
@@ -236,33 +265,33 @@ class MapWorkers:
 
     sorts = True
 
-    def __init__(self, owner: str, client: Any, n: int) -> None:
+    def __init__(self, owner: str, client: Client, n: int) -> None:
         self.owner, self.client, self.owners = owner, client, Owners(client)
         self.bounds = np.unique(bounds_of(n)).tolist()  # no part is empty
         self.n, self.n_parts, self.rows_moved = n, len(self.bounds) - 1, 0
         self.homes = [self.owners.of(q, self.n_parts) for q in range(self.n_parts)]
         self._threads = client.ncores().get(self.homes[0], 1)  # of the worker that convolves
-        self._held: dict[int, tuple[Any, Any]] = {}  # with the object whose id is the key
-        self._ahead: deque[Any] = deque()
+        self._held: dict[int, tuple[object, object]] = {}  # with the object whose id is the key
+        self._ahead: deque[Future] = deque()
         self._warned = False
 
-    def submit(self, part: int, function: Any, *arguments: Any, what: str = "task") -> Any:
+    def submit(self, part: int, function: Callable[..., object], *arguments: object, what: str = "task") -> Future:
         """Submit a task of a part."""
         return self.owners.submit(part, self.n_parts, function, *arguments, what=what)
 
-    def submit_each(self, function: Any, *columns: Any, what: str = "task") -> Parts:
+    def submit_each(self, function: Callable[..., object], *columns: object, what: str = "task") -> Parts:
         """Submit a task for each part, of what is in its place in each column; others than lists are for all."""
         return [
             self.submit(q, function, *(one[q] if isinstance(one, list) else one for one in columns), what=what)
             for q in range(self.n_parts)
         ]
 
-    def bring(self, X: Any) -> Picked:
+    def bring(self, X: Floats) -> Picked:
         """Send rows."""
         cut: list[Result] = [((X[a:b].copy(),), []) for a, b in pairwise(self.bounds)]
         return Picked(Kept(self.submit_each(kept, cut)), 0)
 
-    def fetch(self, rows: Picked, X: Any) -> Any:
+    def fetch(self, rows: Picked, X: Floats) -> Floats:
         """Bring the rows, and send what was made with them again: what made them is forgotten."""
         found = [self.gather([part])[0] for part in rows.of.made()]
         while self._ahead:
@@ -272,18 +301,20 @@ class MapWorkers:
         rows.of.parts = self.submit_each(kept, found)
         return X
 
-    def each(self, formula: Any, X: Any, *rows: Any, **shared: Any) -> Any:
+    def each(
+        self, formula: Callable[..., object], X: Picked | tuple[Picked, ...], *rows: object, **shared: object
+    ) -> Any:
         """Let the formula change the rows, when somebody asks for them."""
         return Later(self, formula, X, rows, shared)
 
     def pairs(
         self,
-        formula: Any,
-        pattern: Any,
-        _mine: Any,  # which are theirs, too
-        theirs: Any,
-        *entries: Any,
-        **shared: Any,
+        formula: Callable[..., object],
+        pattern: PatternOnWorkers,
+        _mine: Sequence[Picked],  # which are theirs, too
+        theirs: Sequence[Picked],
+        *entries: object,
+        **shared: object,
     ) -> Together:
         """Return the sums over the pairs of each row, which takes the rows that it needs from other parts."""
         pieces, parts = [pattern.pieces(one) for one in theirs], []
@@ -298,10 +329,10 @@ class MapWorkers:
             parts.append(self.submit(q, paired, tree, *inputs, what="pull"))
         return Together(Kept(parts))
 
-    def far(self, far: Any, others: Picked, kernel: Any, *_: Any) -> MeshAsked:
+    def far(self, far: Summed, others: Picked, kernel: Kernel, *_: object) -> MeshAsked:
         """Return the mesh for the positions, and what it answers."""
         others.of.made()
-        tolerance = far.field.tolerance
+        tolerance = cast(MeshField, far.field).tolerance
         wanted = *wanted_mesh(linear_kernel(self.owner, kernel), tolerance), tolerance
         boxes = self._tasks(told, [others], self.owner)
         others.of.total_of(boxes)
@@ -311,42 +342,43 @@ class MapWorkers:
             self._wait(self._ahead.popleft())
         return MeshAsked(self, others, plan, kernel)
 
-    def pattern_of(self, P: Any, cost: Cost, order: Any, n_jobs: int) -> PatternOnWorkers:  # noqa: ARG002 - one each
+    def pattern_of(self, P: RowBlocks, cost: Cost, order: NDArray[np.integer] | None, n_jobs: int) -> PatternOnWorkers:  # noqa: ARG002 - one each
         """Return the pattern of P and Pᵀ, made by the workers."""
         return PatternOnWorkers.of(self, P, cost, order)
 
-    def node(self, value: Any, q: int, inputs: Inputs) -> Any:
+    def node(self, value: object, q: int, inputs: Inputs) -> Node:
         """Return what stands in a task for rows, numbers of one per row, numbers for all, or an object."""
-        if hasattr(value, "node"):
+        if isinstance(value, (Picked, Sums, Sum, Error)):
             return value.node(q, inputs)
         if isinstance(value, tuple):
             return "tuple", [self.node(one, q, inputs) for one in value]
         if value is None or isinstance(value, (int, float, str)):
             return "given", value
-        if np.shape(value)[:1] == (self.n,):  # of one number per row
-            return self.held(value, self.bring).node(q, inputs)
+        if np.shape(cast(ArrayLike, value))[:1] == (self.n,):  # of one number per row
+            return cast(Picked, self.held(value, self.bring)).node(q, inputs)
         return "is", inputs.number(self.held(value))
 
-    def held(self, value: Any, make: Any = None) -> Any:
+    def held(self, value: object, make: Callable[[Any], object] | None = None) -> Any:
         """Return the future of an object that workers keep: it is sent once, and what it makes for itself stays."""
         if id(value) not in self._held:
             self._held[id(value)] = value, self.submit(0, kept, value) if make is None else make(value)
         return self._held[id(value)][1]
 
-    def gather(self, futures: list[Any]) -> list[Any]:
+    def gather(self, futures: Parts) -> list[Any]:
         """Return the results; rows that no worker could hold are named."""
         rows = self.bounds
         return gathered(f"{self.owner}.fit", self.client, futures, lambda q: f"rows {rows[q]} to {rows[q + 1]}")
 
-    def sum_of(self, rows: Picked) -> Any:
+    def sum_of(self, rows: Picked) -> Future:
         """Return the future of the sum of numbers of the rows, which stay as they are."""
-        return self.held(rows.of, lambda _: Later(self, sums, rows, (), {}).total())
+        total: Future = self.held(rows.of, lambda _: Later(self, sums, rows, (), {}).total())
+        return total
 
-    def entries(self, P: Any) -> Parts:
+    def entries(self, P: RowBlocks) -> Parts:
         """Return P in parts of its rows: sent, or taken where they are on the workers."""
         return self.held(P, self._entries)  # type: ignore[no-any-return]
 
-    def _entries(self, P: Any) -> Parts:
+    def _entries(self, P: RowBlocks) -> Parts:
         there, parts = getattr(P.source, "row_parts", None), []
         if there is None or there[0].client is not self.client:
             for p, (a, b) in enumerate(pairwise(self.bounds)):
@@ -359,7 +391,9 @@ class MapWorkers:
             parts = self.submit_each(entries_of_rows, some, cut, what="entries")
         return parts
 
-    def _tasks(self, function: Any, rows: Sequence[Any], *first: Any, what: str = "task") -> Parts:
+    def _tasks(
+        self, function: Callable[..., object], rows: Sequence[object], *first: object, what: str = "task"
+    ) -> Parts:
         """Submit a task for each part, of rows."""
         tasks = []
         for q in range(self.n_parts):
@@ -369,7 +403,7 @@ class MapWorkers:
             tasks.append(self.submit(q, function, *given, nodes if len(rows) > 1 else nodes[0], *inputs, what=what))
         return tasks
 
-    def _wait(self, plan: Any) -> None:
+    def _wait(self, plan: Future) -> None:
         found: Plan = self.gather([plan])[0]
         if found.mesh.coarser > 1 and not self._warned:
             self._warned = True
@@ -388,22 +422,22 @@ class MeshAsked:
     kernel : Kernel
     """
 
-    def __init__(self, place: MapWorkers, Y: Picked, plan: Any, kernel: Any) -> None:
+    def __init__(self, place: MapWorkers, Y: Picked, plan: Future, kernel: Kernel) -> None:
         self._place, self._Y, self._plan, self._kernel = place, Y, plan, kernel
         self.error = Error(plan)
 
     def potentials(self, terms: Sequence[Term]) -> list[Potential]:
         """Return the potentials of terms with the same charges."""
-        charges: Any = terms[0].charges
+        charges = cast("Picked | None", terms[0].charges)
         total = self._place.n if charges is None else self._place.sum_of(charges)
         return self._answers([charges], [[(0, term.potential)] for term in terms], total)
 
     def total(self, terms: Sequence[Term]) -> Potential:
         """Return the sum of the potentials of terms, each with its charges; the gradient alone means something."""
-        asked = [list(enumerate(term.potential for term in terms))]
-        return self._answers([term.charges for term in terms], asked, 0.0)[0]
+        asked: Asked = [[(k, term.potential) for k, term in enumerate(terms)]]
+        return self._answers([cast("Picked | None", term.charges) for term in terms], asked, 0.0)[0]
 
-    def _answers(self, charges: list[Any], asked: Asked, total: Any) -> list[Potential]:
+    def _answers(self, charges: Sequence[Picked | None], asked: Asked, total: object) -> list[Potential]:
         place, plan = self._place, self._plan
         for one in charges:
             if one is not None:
@@ -432,11 +466,13 @@ class PatternOnWorkers:
         Where the rows are that a part needs: in what comes of each other part.
     """
 
-    def __init__(self, place: MapWorkers, local: Kept, index: Parts, sources: Any, parcels: Any) -> None:
+    def __init__(
+        self, place: MapWorkers, local: Kept, index: Parts, sources: list[list[int]], parcels: Parcels
+    ) -> None:
         self._place, self.local, self.index, self._sources, self._parcels = place, local, index, sources, parcels
 
     @classmethod
-    def of(cls, place: MapWorkers, P: Any, cost: Cost, order: NDArray[np.integer] | None) -> PatternOnWorkers:
+    def of(cls, place: MapWorkers, P: RowBlocks, cost: Cost, order: NDArray[np.integer] | None) -> PatternOnWorkers:
         """Let the workers make the pattern, row r being ``order[r]``."""
         submit, each, bounds, homes = place.submit, place.submit_each, place.bounds, place.homes
         cuts, every = list(pairwise(bounds)), [bounds] * place.n_parts
@@ -462,7 +498,7 @@ class PatternOnWorkers:
         local = Kept(each(itemgetter(0), split, what="rows"))
         return cls(place, local, index, sources, {at: one for at, one in parcels.items() if sizes[at]})
 
-    def pieces(self, rows: Picked) -> list[list[Any]]:
+    def pieces(self, rows: Picked) -> list[list[Callable[[Inputs], Node]]]:
         """Return for each part what it needs other parts for: these, or rows of them that its worker gets."""
         parts, submit, homes = rows.of.made(), self._place.submit, self._place.homes
         sent = {at: submit(at[1], taken_of, parts[at[1]], rows.at, some) for at, some in self._parcels.items()}
@@ -496,7 +532,7 @@ class PatternOnWorkers:
         return PatternOnWorkers(place, local, self.index, self._sources, self._parcels)
 
 
-def _piece(parcel: Any, part: Any, at: int) -> Any:
+def _piece(parcel: Future | None, part: Future, at: int) -> Callable[[Inputs], Node]:
     """Return what puts a piece among the inputs of a task."""
     if parcel is None:
         return lambda inputs: ("block", inputs.number(part), at)
@@ -506,17 +542,17 @@ def _piece(parcel: Any, part: Any, at: int) -> Any:
 # What the workers do.
 
 
-def value_of(node: Any, inputs: Sequence[Any]) -> Any:
+def value_of(node: Node, inputs: Sequence[object]) -> Any:
     """Return what a node of a task stands for."""
     kind, *rest = node
     return _VALUES[kind](inputs, *rest)
 
 
-def _run(inputs: Sequence[Any], tree: Any, at: int) -> Any:
+def _run(inputs: Sequence[object], tree: Tree, at: int) -> Floats:
     return ran(tree, *inputs)[0][at]
 
 
-_VALUES: dict[str, Any] = {
+_VALUES: dict[object, Callable[..., object]] = {
     "given": lambda _, value: value,
     "is": lambda inputs, at: inputs[at],
     "item": lambda inputs, at, which: inputs[at][which],
@@ -527,7 +563,7 @@ _VALUES: dict[str, Any] = {
 }
 
 
-def ran(tree: Any, *inputs: Any) -> Result:
+def ran(tree: Tree, *inputs: object) -> Result:
     """Return copies of rows after a formula, and the sums of what that returned."""
     formula, together, *nodes, shared = tree
     moving, rows = ([value_of(node, inputs) for node in some] for some in nodes)
@@ -537,12 +573,12 @@ def ran(tree: Any, *inputs: Any) -> Result:
     return X if together else (X,), sums
 
 
-def sums_of(tree: Any, *inputs: Any) -> list[Any]:
+def sums_of(tree: Tree, *inputs: object) -> list[Floats]:
     """Return the sums of what a formula returns."""
     return ran(tree, *inputs)[1]
 
 
-def paired(tree: Any, *inputs: Any) -> Result:
+def paired(tree: tuple[Any, ...], *inputs: Any) -> Result:
     """Return the sums over the pairs of the rows of a part, by their own rows and those of other parts."""
     formula, local, own, others, index, entries, shared = tree
     (indptr, columns, *_), rows = inputs[local[1]][0], inputs[index]
@@ -594,7 +630,7 @@ Entries = tuple[NDArray[np.generic], NDArray[np.generic], NDArray[np.generic]]
 """Some rows of P: indptr, columns, probabilities."""
 
 
-def entries_of(rows: Any) -> Entries:
+def entries_of(rows: csr_array) -> Entries:
     """Return the arrays of some rows."""
     return rows.indptr, rows.indices, rows.data
 
@@ -605,7 +641,7 @@ def entries_of_rows(rows: Rows, factors: NDArray[np.float64]) -> Entries:
     return rows.indptr, rows.indices, data * np.repeat(factors.astype(data.dtype), np.diff(rows.indptr))
 
 
-def dealt(entries: Entries, place: NDArray[np.uint32], bounds: list[int], start: int) -> list[list[Any]]:
+def dealt(entries: Entries, place: NDArray[np.uint32], bounds: list[int], start: int) -> list[list[Entries]]:
     """Return for each part what some rows of P have for its rows of the pattern: of P, and of Pᵀ.
 
     Each is (rows, columns before they were placed, probabilities).
@@ -624,7 +660,7 @@ def dealt(entries: Entries, place: NDArray[np.uint32], bounds: list[int], start:
     return [list(both) for both in zip(*found, strict=True)]
 
 
-def pattern_of(pieces: list[list[Any]], place: NDArray[np.uint32], where: tuple[int, int], cost: Cost) -> Any:
+def pattern_of(pieces: list[list[Entries]], place: NDArray[np.uint32], where: tuple[int, int], cost: Cost) -> Pattern:
     """Return (indptr, columns, p_ij, p_ji) of a part of the pattern, as ``union_pattern`` does."""
     keys, values = [], []
     for side in range(2):
@@ -641,7 +677,7 @@ def pattern_of(pieces: list[list[Any]], place: NDArray[np.uint32], where: tuple[
     return np.append(0, np.cumsum(lengths)), place[both % cost.n], p[0], p[1] if cost.by_row else p[0]
 
 
-def localized(pattern: Any, where: tuple[int, int], bounds: list[int]) -> tuple[Result, list[NDArray[np.int32]]]:
+def localized(pattern: Pattern, where: tuple[int, int], bounds: list[int]) -> tuple[Result, list[NDArray[np.int32]]]:
     """Return the pattern of a part with columns numbered as its positions are, and which rows of each part it needs."""
     indptr, columns, *p = pattern
     a, b = where
@@ -676,17 +712,17 @@ def indexed(needed: list[NDArray[np.int32]], parcels: list[NDArray[np.int32] | N
     ]
 
 
-def usable(array: Any) -> Any:
+def usable(array: NDArray[S]) -> NDArray[S]:
     """Return an array as the compiled loops know it: what comes from another process may be read-only."""
     return np.require(array, requirements=["C", "A", "W"])
 
 
-def told(owner: str, node: Any, made: Result) -> Any:
+def told(owner: str, node: Node, made: Result) -> Told:
     """Return the bounding box of the positions of a part, and the sums that were made with them."""
     return bounding_box(owner, usable(value_of(node, [made])), 1), made[1]
 
 
-def planned(owner: str, boxes: list[Any], wanted: tuple[int, float, float, float], n: int) -> Plan:
+def planned(owner: str, boxes: list[Told], wanted: tuple[int, float, float, float], n: int) -> Plan:
     """Return the mesh for all positions."""
     order, step, reach, tolerance = wanted
     ends = np.array([box for box, _ in boxes])
@@ -698,7 +734,7 @@ def planned(owner: str, boxes: list[Any], wanted: tuple[int, float, float, float
     return Plan(low, choose_mesh(extent, order, step, reach, n), float(extent.max()), tolerance, n)
 
 
-def spread_charges(plan: Plan, nodes: Any, *inputs: Any) -> list[Floats]:
+def spread_charges(plan: Plan, nodes: Sequence[Node], *inputs: object) -> list[Floats]:
     """Return the meshes of a part, one for each kind of charges; None: all are 1."""
     (Y, charges), mesh = on_mesh(nodes, inputs), plan.mesh
     points = sort_points(Y, plan.low, mesh, 1, Buffers())
@@ -709,7 +745,7 @@ def spread_charges(plan: Plan, nodes: Any, *inputs: Any) -> list[Floats]:
     return meshes
 
 
-def on_mesh(nodes: Any, inputs: Any) -> tuple[Floats, list[Floats]]:
+def on_mesh(nodes: Sequence[Node], inputs: Sequence[object]) -> tuple[Floats, list[Floats]]:
     """Return positions and charges as the loops take them."""
     Y, *charges = (value_of(node, inputs) for node in nodes)
     Y = usable(Y)
@@ -721,7 +757,7 @@ def added(pair: list[list[Floats]]) -> list[Floats]:
     return [one + other for one, other in zip(*pair, strict=True)]
 
 
-def convolved(meshes: list[Floats], plan: Plan, asked: Asked, kernel: Any, n_jobs: int) -> list[Any]:
+def convolved(meshes: list[Floats], plan: Plan, asked: Asked, kernel: Kernel, n_jobs: int) -> list[OnMesh]:
     """Return the potentials on the mesh, and of their influences what the points need to leave themselves out."""
     mesh, compiled, dtype = plan.mesh, linear_kernel("MeshField", kernel), meshes[0].dtype
     padded = [np.zeros((mesh.rows, mesh.shape.columns), dtype) for _ in meshes]
@@ -739,7 +775,7 @@ def convolved(meshes: list[Floats], plan: Plan, asked: Asked, kernel: Any, n_job
     ]
 
 
-def potentials_of(plan: Plan, fields: Any, total: Any, nodes: Any, *inputs: Any) -> Result:
+def potentials_of(plan: Plan, fields: list[OnMesh], total: ArrayLike, nodes: Sequence[Node], *inputs: object) -> Result:
     """Return values and gradients of the potentials of a part; ``total`` is the sum of the charges of all points."""
     (Y, charges), mesh = on_mesh(nodes, inputs), plan.mesh
     points, blocks = sort_points(Y, plan.low, mesh, 1, Buffers()), []
@@ -751,11 +787,11 @@ def potentials_of(plan: Plan, fields: Any, total: Any, nodes: Any, *inputs: Any)
     return tuple(blocks), []
 
 
-def summed_of_told(told: list[Any]) -> list[Any]:
+def summed_of_told(told: list[Told]) -> list[Floats]:
     """Return the sums of what all parts have told."""
     return summed([sums for _, sums in told])
 
 
-def summed(parts: list[list[Any]]) -> list[Any]:
+def summed(parts: list[list[Floats]]) -> list[Floats]:
     """Return the sums of numbers of all parts, in order."""
     return [np.sum(some, axis=0, dtype=np.float64) for some in zip(*parts, strict=True)]

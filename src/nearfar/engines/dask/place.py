@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from operator import getitem, itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -31,10 +31,27 @@ from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats
 from nearfar.embedding.files.native import FOLDER
 from nearfar.engines import Setting
-from nearfar.engines.dask.rows import Owners, Parts, Products, aligned, bounds_of, client_of, gathered, kept, sent
+from nearfar.engines.dask.rows import (
+    Client,
+    Future,
+    Owners,
+    Parts,
+    Products,
+    aligned,
+    bounds_of,
+    client_of,
+    gathered,
+    kept,
+    sent,
+)
 from nearfar.engines.threads import Compiled, Threads
 from nearfar.errors import InputError
 from nearfar.relations.operators import LinearOperator, Sparse
+
+if TYPE_CHECKING:
+    from nearfar.edrep.transform import FittedColumns
+    from nearfar.engines.dask.maps import MapWorkers
+    from nearfar.far.gaussian_mixture import GaussianMixture
 
 
 class Pieces(NamedTuple):
@@ -42,7 +59,7 @@ class Pieces(NamedTuple):
 
     parts: Parts
     shape: tuple[int, int]
-    dtype: DTypeLike
+    dtype: np.dtype[np.floating]
 
 
 class RowsOnWorkers(RowsInParts):
@@ -58,7 +75,7 @@ class RowsOnWorkers(RowsInParts):
         super().__init__(Path(), "", bounds_of(rows.shape[0]), rows.shape[1], rows.dtype, {})
         self.rows, self._place = rows, place
 
-    def pieces(self, wanted: list[tuple[int, Any]]) -> list[NDArray[np.generic]]:
+    def pieces(self, wanted: list[tuple[int, slice | NDArray[np.integer]]]) -> list[NDArray[np.generic]]:
         """Fetch rows of some parts."""
         parts, submit = self.rows.parts, self._place.owners.submit
         return self._place.gather([submit(q, len(parts), getitem, parts[q], rows) for q, rows in wanted], self.shape[0])
@@ -84,12 +101,12 @@ class Workers:
         Whether vectors stay on the workers: :meth:`fetch` then gives what reads the rows that are asked for.
     """
 
-    def __init__(self, owner: str, client: Any, *, in_parts: bool = False) -> None:
+    def __init__(self, owner: str, client: Client, *, in_parts: bool = False) -> None:
         self.owner, self.client, self.owners, self._in_parts = owner, client, Owners(client), in_parts
         self._products: dict[int, Products] = {}  # by width
-        self._cut: dict[int, tuple[Any, Parts]] = {}  # numbers of one per row, with the array whose id is the key
+        self._cut: dict[int, tuple[Floats, Parts]] = {}  # numbers of one per row, with the array whose id is the key
 
-    def bring(self, X: Any) -> Pieces:
+    def bring(self, X: Floats | RowsOnWorkers) -> Pieces:
         """Send rows, in tasks that know them: they can be run again; workers make and read themselves what they can."""
         bounds = bounds_of(X.shape[0])
         if isinstance(X, RowsOnWorkers):
@@ -100,7 +117,7 @@ class Workers:
             return Pieces(made, X.shape, X.dtype)
         return Pieces(sent(self.owners, X, bounds), X.shape, X.dtype)
 
-    def fetch(self, rows: Pieces, X: Any) -> Any:
+    def fetch(self, rows: Pieces, X: Floats) -> Floats | RowsOnWorkers:
         """Bring the rows to the client, a part at a time; or say where they are."""
         if self._in_parts:
             return RowsOnWorkers(self, rows)
@@ -112,13 +129,13 @@ class Workers:
     def near(self, P: LinearOperator, X: Pieces, way: str) -> Pieces:
         """Return the pull, by products that take the rows they need from other parts."""
         d = X.shape[1]
-        products: Any = self._products.setdefault(d, Products(self.owners, d))
+        products = self._products.setdefault(d, Products(self.owners, d))
         pull = P.through(products, X.parts, transposed=way == "columns")
         if way == "both":
             pull = P.through(products, X.parts, pull, transposed=True)
         return Pieces(pull, (P.shape[way == "columns"], d), X.dtype)
 
-    def far(self, far: FarField, others: Pieces, n_active: int, rng: Any) -> Any:
+    def far(self, far: FarField, others: Pieces, n_active: int, rng: np.random.Generator) -> Future:
         """Return the far field over all others, as a future: from sums of the parts, or on one worker from all rows."""
         submit, n, (m, _) = self.owners.submit, len(others.parts), others.shape
         if getattr(far, "takes_moments", False):
@@ -130,7 +147,9 @@ class Workers:
         rng.bit_generator.state = self.gather([submit(0, n, itemgetter(1), prepared)], m)[0]
         return submit(0, n, itemgetter(0), prepared)
 
-    def each(self, formula: Any, X: Pieces, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+    def each(
+        self, formula: Callable[..., object], X: Pieces, *rows: Pieces | Floats | None, **shared: object
+    ) -> tuple[Any, ...]:
         """Let the formula change a copy of each part; return the new parts, and the sums of what it returned."""
         submit, n = self.owners.submit, len(X.parts)
         far = shared.pop("far", None)  # a future is found among the arguments of a task alone
@@ -140,7 +159,7 @@ class Workers:
         new = [submit(q, n, itemgetter(0), part) for q, part in enumerate(done)]
         return X._replace(parts=new), *(np.sum(parts, axis=0) for parts in zip(*found, strict=True))
 
-    def _parts(self, rows: Any, n: int) -> Parts:
+    def _parts(self, rows: Pieces | Floats | None, n: int) -> Sequence[Future | None]:
         """Return the parts of rows that are here, of numbers, which are cut and sent once, or of nothing."""
         if rows is None:
             return [None] * n
@@ -151,7 +170,7 @@ class Workers:
             self._cut[id(rows)] = rows, [self.owners.submit(q, n, kept, part) for q, part in enumerate(cut)]
         return self._cut[id(rows)][1]
 
-    def gather(self, futures: list[Any], n: int) -> list[Any]:
+    def gather(self, futures: Sequence[Future], n: int) -> list[Any]:
         """Return the results; rows that no worker could hold, of n, are named."""
         bounds = bounds_of(n)
 
@@ -162,7 +181,7 @@ class Workers:
 
 
 @contextmanager
-def opened(setting: Setting) -> Iterator[Any]:
+def opened(setting: Setting) -> Iterator[Workers | MapWorkers]:
     """Give the workers of the client in use, or of one that ends with the fit.
 
     Raises
@@ -195,7 +214,12 @@ def opened(setting: Setting) -> Iterator[Any]:
 
 
 def placed_on_workers(
-    client: Any, fitted: Any, P: LinearOperator, columns: Any, weights: NDArray[np.float64], others: Any
+    client: Client,
+    fitted: FittedColumns,
+    P: LinearOperator,
+    columns: NDArray[np.integer] | None,
+    weights: NDArray[np.float64],
+    others: Floats,
 ) -> tuple[Floats, int]:
     """Return the vectors of new rows, and how many still moved; see :class:`nearfar.edrep.transform.FittedColumns`."""
     owners, bounds = Owners(client), bounds_of(P.shape[0])
@@ -219,20 +243,20 @@ def placed_on_workers(
 # What the tasks do.
 
 
-def placed(fitted: Any, pull: Floats, weights: NDArray[np.float64]) -> tuple[Floats, int]:
+def placed(fitted: FittedColumns, pull: Floats, weights: NDArray[np.float64]) -> tuple[Floats, int]:
     """Return the vectors of some new rows, and how many still moved."""
-    return fitted.placed(pull, weights, 1)  # type: ignore[no-any-return]
+    return fitted.placed(pull, weights, 1)
 
 
-def read(rows: Any) -> Floats:
+def read(rows: Floats) -> Floats:
     """Return rows that are made when they are read."""
-    return rows[:]  # type: ignore[no-any-return]
+    return rows[:]
 
 
-def moments(far: Any, Y: Floats, start: int) -> NDArray[np.float64]:
+def moments(far: GaussianMixture, Y: Floats, start: int) -> NDArray[np.float64]:
     """Return the sums of a part."""
     with single_threaded_blas():
-        return far.moments(aligned(Y), start)  # type: ignore[no-any-return]
+        return far.moments(aligned(Y), start)
 
 
 def added(totals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -240,14 +264,18 @@ def added(totals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     return np.sum(totals, axis=0)  # type: ignore[no-any-return]
 
 
-def far_of_moments(far: Any, total: Any, shape: tuple[int, int], dtype: DTypeLike, n_active: int) -> Compiled:
+def far_of_moments(
+    far: GaussianMixture, total: NDArray[np.float64], shape: tuple[int, int], dtype: DTypeLike, n_active: int
+) -> Compiled:
     """Return the far field of a total: none of the others is read, so none is there."""
     made, nothing = copy.copy(far), np.broadcast_to(np.zeros((), dtype), shape)
     made.prepare(nothing, n_active, np.random.default_rng(0), 1, total)
     return Compiled(made, nothing)
 
 
-def far_of_all(far: Any, others: list[Floats], n_active: int, rng: np.random.Generator) -> tuple[Any, Any]:
+def far_of_all(
+    far: FarField, others: list[Floats], n_active: int, rng: np.random.Generator
+) -> tuple[Compiled, Mapping[str, object]]:
     """Return a far field that was given all others, and where its draws ended."""
     made, rng, rows = copy.copy(far), copy.deepcopy(rng), np.concatenate(others)
     with single_threaded_blas():
@@ -255,7 +283,9 @@ def far_of_all(far: Any, others: list[Floats], n_active: int, rng: np.random.Gen
     return Compiled(made, rows[:0]), rng.bit_generator.state
 
 
-def moved(formula: Any, shared: dict[str, Any], far: Any, X: Floats, *rows: Any) -> tuple[Floats, Any]:
+def moved(
+    formula: Callable[..., object], shared: dict[str, object], far: Compiled | None, X: Floats, *rows: Floats | None
+) -> tuple[Floats, list[NDArray[np.float64]]]:
     """Return a part after a formula, and the sums of what that returned."""
     shared = shared if far is None else {**shared, "far": far}
     own = [aligned(part) if part is not None and part.ndim > 1 else part for part in rows]

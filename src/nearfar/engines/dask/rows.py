@@ -13,10 +13,10 @@ Columns keep their order within a row, so a product sums in the order of the com
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,50 @@ from nearfar.contracts import Floats
 from nearfar.engines.registry import current_client
 from nearfar.errors import NearfarWarning, NumericalError
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
+from nearfar.relations.operators import LinearOperator
 from nearfar.relations.products import SparseMatrix
 
-Parts = list[Any]  # futures of arrays, one for each part
+T = TypeVar("T")
+
+
+class Future(Protocol):
+    """What a worker has, or will have made."""
+
+    def result(self) -> object:
+        """Wait for it, and bring it here."""
+
+
+class Client(Protocol):
+    """A client of Dask, as far as it is used; Dask itself says little of types."""
+
+    def ncores(self) -> Mapping[str, int]:
+        """Return the threads of each worker."""
+
+    def processing(self) -> Mapping[str, Sequence[object]]:
+        """Return the tasks that each worker has."""
+
+    def submit(self, function: Callable[..., object], *arguments: object, **options: object) -> Future:
+        """Submit a task."""
+
+    def run(self, function: Callable[..., object], *arguments: object) -> Mapping[str, Any]:
+        """Run it on every worker now."""
+
+    def compute(self, collections: object) -> list[Future]:
+        """Submit what Dask's collections are made of."""
+
+    def gather(self, futures: Sequence[Future]) -> list[Any]:
+        """Return results: whoever asks knows what they are."""
+
+    def as_current(self) -> AbstractContextManager[object]:
+        """Let what waits use this client."""
+
+
+Parts = list[Future]
+"""A future for each part."""
 
 
 @contextmanager
-def client_of(owner: str) -> Iterator[Any]:
+def client_of(owner: str) -> Iterator[Client]:
     """Give the client in use, or that of a cluster of this machine's processors, which ends with the context.
 
     Raises
@@ -70,7 +107,7 @@ def bounds_of(n: int) -> list[int]:
     return (np.arange(n_parts + 1) * n // n_parts).tolist()
 
 
-def kept(value: Any) -> Any:
+def kept(value: T) -> T:
     """Return what is given: the task from which a worker gets it, also a second time."""
     return value
 
@@ -84,7 +121,7 @@ class Owners:
     So only rows move that one part needs of another. Another worker may take a task where the owner is lost or busy.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Client) -> None:
         self.client = client
         self.workers = sorted(client.ncores())
 
@@ -92,7 +129,9 @@ class Owners:
         """Return the address of the owner of a part; nothing where there is no worker yet."""
         return str(self.workers[part * len(self.workers) // n_parts]) if self.workers else ""
 
-    def submit(self, part: int, n_parts: int, function: Any, *arguments: Any, what: str = "task") -> Any:
+    def submit(
+        self, part: int, n_parts: int, function: Callable[..., object], *arguments: object, what: str = "task"
+    ) -> Future:
         """Submit a task of a part. It may hold its data, so that they can be made again where a worker is lost.
 
         Dask warns of large ones: scattered data would spare the scheduler their memory, and be lost with their worker.
@@ -102,7 +141,9 @@ class Owners:
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             return self.client.submit(function, *arguments, pure=False, key=named(what, part), **where)
 
-    def joined(self, items: Parts, n_parts: int, function: Any, *arguments: Any, what: str = "task") -> Any:
+    def joined(
+        self, items: Parts, n_parts: int, function: Callable[..., object], *arguments: object, what: str = "task"
+    ) -> Future:
         """Join what the parts have, at least one item, in a tree of ``function(items, *arguments)``."""
         while len(items) > 1:
             groups = [items[i : i + FAN_IN] for i in range(0, len(items), FAN_IN)]
@@ -110,7 +151,7 @@ class Owners:
         return items[0]
 
 
-def sent(owners: Owners, V: Any, bounds: Sequence[int]) -> Parts:
+def sent(owners: Owners, V: RowsInParts | Floats, bounds: Sequence[int]) -> Parts:
     """Return the parts of a matrix on the workers, which read themselves what is in files."""
     n, ends = len(bounds) - 1, list(enumerate(pairwise(bounds)))
     if isinstance(V, RowsInParts):
@@ -123,7 +164,9 @@ def rows_between(V: RowsInParts, start: int, stop: int) -> Floats:
     return np.array(V[start:stop])
 
 
-def gathered(owner: str, client: Any, futures: list[Any], where: Callable[[int], str] = "part {}".format) -> list[Any]:
+def gathered(
+    owner: str, client: Client, futures: Sequence[Future], where: Callable[[int], str] = "part {}".format
+) -> list[Any]:
     """Return results; where no worker could hold a part, it is named by ``where``.
 
     Tasks that prefer a worker wait for it for ever if all workers end at once: Dask looks for another only where one is
@@ -148,7 +191,7 @@ def gathered(owner: str, client: Any, futures: list[Any], where: Callable[[int],
             " Start again, from a checkpoint where there is one."
         )
     try:
-        return client.gather(futures)  # type: ignore[no-any-return]
+        return client.gather(futures)
     except distributed.KilledWorker as error:
         part = str(error.task).partition("-of-part-")[2].partition("-")[0]
         place = f" at {where(int(part))}" if part.isdigit() else ""
@@ -252,6 +295,10 @@ def scaled(scale: NDArray[np.float32], X: Floats, base: Floats | None, factor: f
     return out if base is None else out + base
 
 
+Stored = tuple[Parts, list[list[int]], dict[tuple[int, int], Future]]
+"""Blocks of a matrix, how many rows each needs of each part, and which these are."""
+
+
 class Products:
     """Products of operators with vectors in parts; what :meth:`LinearOperator.through` asks for.
 
@@ -264,9 +311,9 @@ class Products:
 
     def __init__(self, owners: Owners, width: int) -> None:
         self.owners, self.width = owners, width
-        self._blocks: dict[tuple[int, bool], tuple[Parts, list[list[int]], dict[Any, Any]]] = {}
-        self._kept: list[Any] = []  # so that no id is given twice
-        self._scales: dict[int, tuple[Any, Parts]] = {}
+        self._blocks: dict[tuple[int, bool], Stored] = {}
+        self._kept: list[LinearOperator] = []  # so that no id is given twice
+        self._scales: dict[int, tuple[NDArray[np.float32], Parts]] = {}
 
     def sparse(self, A: SparseMatrix, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
         """Return ``base + factor * A X``, of A or its transpose; its rows are sent to the workers the first time."""
@@ -287,13 +334,15 @@ class Products:
     def give(self, made: Parts) -> None:
         """Leave it: workers forget what nobody refers to."""
 
-    def stored(self, A: Any, rows: Parts, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
+    def stored(
+        self, A: LinearOperator, rows: Parts, X: Parts, base: Parts | None, factor: float, *, transposed: bool
+    ) -> Parts:
         """Return the same for a matrix whose rows (those of the transpose) are on the workers already."""
         if (id(A), transposed) not in self._blocks:
             self._keep(A, rows, transposed)
         return self._times(self._blocks[id(A), transposed], X, base, factor)
 
-    def _keep(self, A: Any, rows: list[Any], transposed: bool) -> None:
+    def _keep(self, A: LinearOperator, rows: Sequence[object], transposed: bool) -> None:
         """Keep blocks whose columns are numbered by the rows that they need, and which rows these are."""
         submit, n = self.owners.submit, len(rows)
         bounds = bounds_of(A.shape[not transposed])
@@ -308,7 +357,7 @@ class Products:
         self._blocks[id(A), transposed] = (blocks, counts, needed)
         self._kept.append(A)
 
-    def _times(self, stored: tuple[Parts, Any, dict[Any, Any]], X: Parts, base: Parts | None, factor: float) -> Parts:
+    def _times(self, stored: Stored, X: Parts, base: Parts | None, factor: float) -> Parts:
         blocks, _, needed = stored
         submit, out = self.owners.submit, []
         for p, block in enumerate(blocks):

@@ -15,7 +15,7 @@ import copy
 from collections.abc import Callable
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from nearfar._core.lazy import Matrix, RowNumbers
 from nearfar.contracts import Floats
 from nearfar.engines.dask.rows import (
+    Client,
     Owners,
     Parts,
     bounds_of,
@@ -36,9 +37,6 @@ from nearfar.search.lists import VectorIndex
 from nearfar.search.nearest import NeighborIndex, Neighbors, best_first
 from nearfar.search.products import best_rows, row_norms
 
-if TYPE_CHECKING:
-    import distributed
-
 Known = TypeVar("Known")
 Best = tuple[RowNumbers, NDArray[np.float64]]
 
@@ -49,7 +47,7 @@ def nearest_on_workers(owner: str, queries: Floats, Y: Matrix, k: int, metric: s
         return _nearest(client, owner, queries, Y, k, metric)
 
 
-def _nearest(client: distributed.Client, owner: str, queries: Floats, Y: Matrix, k: int, metric: str) -> Best:
+def _nearest(client: Client, owner: str, queries: Floats, Y: Matrix, k: int, metric: str) -> Best:
     owners, bounds = Owners(client), bounds_of(len(Y))
     n, parts = len(bounds) - 1, sent(owners, Y, bounds)
     asked = owners.submit(0, n, kept, queries)
@@ -62,6 +60,9 @@ def _nearest(client: distributed.Client, owner: str, queries: Floats, Y: Matrix,
         owner, client, [owners.joined(best, n, merged, k)], lambda q: f"rows {ends[q][0]} to {ends[q][1]}"
     )[0]
     return found
+
+
+T = TypeVar("T")
 
 
 class NeighborParts:
@@ -81,7 +82,7 @@ class NeighborParts:
         The calibrated probabilities, each part a ``Rows``.
     """
 
-    def __init__(self, client: distributed.Client, owner: str, index: NeighborIndex) -> None:
+    def __init__(self, client: Client, owner: str, index: NeighborIndex) -> None:
         self._client, self._owner, self._index, self._owners = client, owner, index, Owners(client)
         self._ends = list(pairwise(bounds_of(index.n_rows)))
         self._found, self.rows = Parts(), Parts()

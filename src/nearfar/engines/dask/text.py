@@ -23,6 +23,8 @@ from nearfar._core.ids import Ids
 from nearfar._core.vector import read_only
 from nearfar.engines.dask.edges import ClusterSparse, n_entries
 from nearfar.engines.dask.rows import (
+    Client,
+    Future,
     Owners,
     Parts,
     Rows,
@@ -44,10 +46,10 @@ Integers = NDArray[np.int64]
 class Counted(NamedTuple):
     """A text on the workers: the numbers of each partition, its words, and all words added up, as futures."""
 
-    client: Any
+    client: Client
     numbers: Parts
     words: Parts
-    all_words: Any
+    all_words: Future | None
     n_words: int
 
 
@@ -65,7 +67,7 @@ def cooccurrence_on_workers(
     decay: str,
     weighting: str,
     shift: float,
-    storage: Any,
+    storage: object,
 ) -> tuple[ClusterSparse, Ids]:
     """Return the symmetric operator on the workers, and the words.
 
@@ -120,7 +122,7 @@ def cooccurrence_on_workers(
     return ClusterSparse(client, (size, size), rows, rows, int(nnz)), vocabulary.words
 
 
-def counted_text(owner: str, corpus: Any, client: Any) -> Counted:
+def counted_text(owner: str, corpus: Any, client: Client) -> Counted:
     """Return a text as numbers on the workers; it is read once, as long as they are there."""
     before = corpus.elsewhere
     if before is not None and before.client is client and client.status == "running":
@@ -148,7 +150,7 @@ def counted_text(owner: str, corpus: Any, client: Any) -> Counted:
     return corpus.elsewhere  # type: ignore[no-any-return]
 
 
-def kept_words(owner: str, text: Counted, min_count: int, max_size: int | None) -> tuple[Any, Vocabulary]:
+def kept_words(owner: str, text: Counted, min_count: int, max_size: int | None) -> tuple[Future, Vocabulary]:
     """Return the most frequent words, as a future of how workers look them up and as the vocabulary.
 
     Raises

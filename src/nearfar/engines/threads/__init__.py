@@ -9,21 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_path
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.engines import Setting
-from nearfar.engines.plain import Asked, pair_sums
+from nearfar.engines.plain import Asked, OfPairs, Pattern, Prepared, pair_sums
 from nearfar.engines.threads import edrep, maps, noise, per_point
-from nearfar.engines.threads.loops import equal_work
+from nearfar.engines.threads.loops import Formula, equal_work
 from nearfar.errors import InputError
 from nearfar.relations.near import NearField, NearProduct, NearSlices, near_field
+from nearfar.relations.operators import LinearOperator, Sparse
 from nearfar.steps import drawn_bounds
 
 FORMS = {**edrep.FORMS, **maps.FORMS}
@@ -50,15 +51,17 @@ class Threads:
 
     def __init__(self, n_jobs: int) -> None:
         self.n_jobs = n_jobs
-        self._near: dict[tuple[int, str], tuple[Any, NearField]] = {}  # with the relation whose id is the key
+        self._near: dict[
+            tuple[int, str], tuple[LinearOperator, NearField]
+        ] = {}  # with the relation whose id is the key
         self._kept: dict[str, Floats] = {}
-        self._blocks: tuple[Any, Any] = (None, None)  # of the pattern in use
+        self._blocks: tuple[object, NDArray[np.int64]] = (None, np.empty(0, np.int64))  # of the pattern in use
 
-    def bring(self, X: Any) -> Floats:
+    def bring(self, X: Floats) -> Floats:
         """Return an array as it is, what is read by slices as a new one."""
         return X if type(X) is np.ndarray else self._copied(X, empty_aligned(X.shape, X.dtype))
 
-    def _copied(self, X: Any, out: Floats) -> Floats:
+    def _copied(self, X: Floats, out: Floats) -> Floats:
         def read(_block: int, start: int, stop: int) -> None:
             if hasattr(X, "read"):  # which saves an array of the block
                 X.read(start, stop, out[start:stop])
@@ -68,11 +71,11 @@ class Threads:
         run_blocks(read, drawn_bounds(*X.shape), self.n_jobs)
         return out
 
-    def fetch(self, rows: Floats, X: Any) -> Floats:  # noqa: ARG002 - they are here
+    def fetch(self, rows: Floats, X: object) -> Floats:  # noqa: ARG002 - they are here
         """Return the rows."""
         return rows
 
-    def near(self, P: Any, X: Floats, way: str) -> NearField:
+    def near(self, P: LinearOperator, X: Floats, way: str) -> NearField:
         """Return the pull, which is read by slices."""
         key = id(P), way
         if key not in self._near:
@@ -81,26 +84,32 @@ class Threads:
         near.prepare(X)
         return near
 
-    def _near_field(self, P: Any, way: str) -> NearField:
+    def _near_field(self, P: LinearOperator, way: str) -> NearField:
         if way == "columns" or P.shape[0] != P.shape[1]:
             return NearProduct(P, transposed=way == "columns", n_jobs=self.n_jobs)
         return near_field(P, both=way == "both", n_jobs=self.n_jobs)
 
     def pairs(
-        self, formula: Any, pattern: Any, mine: Sequence[Floats], theirs: Sequence[Floats], *entries: Any, **shared: Any
+        self,
+        formula: OfPairs,
+        pattern: Pattern,
+        mine: Sequence[Floats],
+        theirs: Sequence[Floats],
+        *entries: Floats | None,
+        **shared: object,
     ) -> tuple[Floats, ...]:
         """Return the sums over the pairs of each row, by the compiled form of the formula if it has one."""
         form = FORMS_OF_PAIRS.get(formula)
         if form is not None:
-            return form(self, pattern, mine, theirs, *entries, **shared)  # type: ignore[no-any-return]
+            return cast("tuple[Floats, ...]", form(self, pattern, mine, theirs, *entries, **shared))
 
-        def task(_block: int, start: int, stop: int) -> Any:
+        def task(_block: int, start: int, stop: int) -> tuple[Floats, ...]:
             with np.errstate(all="ignore"):
                 return pair_sums(formula, pattern, (start, stop), (mine, theirs), entries, shared)
 
         return tuple(map(np.concatenate, zip(*run_blocks(task, self.blocks(pattern[0]), self.n_jobs), strict=True)))
 
-    def blocks(self, indptr: Any) -> Any:
+    def blocks(self, indptr: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return bounds of blocks of rows with equally many pairs."""
         if self._blocks[0] is not indptr:
             self._blocks = indptr, equal_work(indptr)
@@ -112,20 +121,22 @@ class Threads:
             self._kept[name] = np.empty(shape, dtype)
         return self._kept[name]
 
-    def far(self, far: Any, others: Floats, *given: Any) -> Compiled:
+    def far(self, far: Prepared, others: Floats, *given: object) -> Compiled:
         """Return the far field over the others, over a copy where it reads them again."""
         others = others.copy() if getattr(far, "keeps_others", True) else others
         far.prepare(others, *given, self.n_jobs)
         return Compiled(far, others, self.n_jobs)
 
-    def each(self, formula: Any, X: Any, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+    def each(self, formula: Formula, X: Any, *rows: Floats | None, **shared: object) -> tuple[Any, ...]:
         """Let the formula, or the compiled form that it has, change blocks of rows."""
         form = FORMS.get(formula) or quiet(formula)
-        shared = {name: FORMS.get(value, value) if callable(value) else value for name, value in shared.items()}
+        shared = {
+            name: FORMS.get(cast(Formula, value), value) if callable(value) else value for name, value in shared.items()
+        }
         together = type(X) is tuple
         like = X[0] if together else X
 
-        def task(_block: int, start: int, stop: int) -> Any:
+        def task(_block: int, start: int, stop: int) -> object:
             some = slice(start, stop)
             x = tuple(part[some] for part in X) if together else X[some]
             return form(x, *(None if part is None else part[some] for part in rows), **shared)
@@ -138,10 +149,10 @@ class Threads:
         return X, *(np.sum(parts, axis=0, dtype=np.float64) for parts in zip(*found, strict=True))
 
 
-def quiet(formula: Any) -> Any:
+def quiet(formula: Formula) -> Formula:
     """Return a formula that says nothing of numbers that are not finite: they show in its sums."""
 
-    def run(*given: Any, **shared: Any) -> Any:
+    def run(*given: object, **shared: object) -> object:
         with np.errstate(all="ignore"):
             return formula(*given, **shared)
 
@@ -151,7 +162,7 @@ def quiet(formula: Any) -> Any:
 class Compiled(Asked):
     """The same asked from several threads: a far field of the library has compiled code behind ``evaluate``."""
 
-    def __call__(self, x: Floats) -> tuple[Any, Floats]:
+    def __call__(self, x: Floats) -> tuple[NDArray[np.float64], Floats]:
         """Return log Z and its gradient."""
         return self.evaluated(x)
 
@@ -170,12 +181,12 @@ class Files(Threads):
         super().__init__(n_jobs)
         self._folder = folder
 
-    def bring(self, X: Any) -> Floats:
+    def bring(self, X: Floats) -> Floats:
         """Return an array in a file."""
         return self._copied(X, self._room("vectors.partial", X.shape, X.dtype))
 
-    def _near_field(self, P: Any, way: str) -> NearField:  # noqa: ARG002 - of the one way that is let in
-        base, steps = P.as_walk()
+    def _near_field(self, P: LinearOperator, way: str) -> NearField:  # noqa: ARG002 - of the one way that is let in
+        base, steps = cast("tuple[Sparse, int]", P.as_walk())
         return NearSlices(base, steps, self._room, n_jobs=self.n_jobs)
 
     def _room(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> Floats:

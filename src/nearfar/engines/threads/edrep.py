@@ -3,22 +3,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
+from nearfar.contracts import Ask, Floats
+from nearfar.engines.threads.loops import Formula
 from nearfar.far.gaussian_mixture import mixture_force
 from nearfar.methods.edrep import mixture, move_others, move_rows, sphere_step
 from nearfar.steps import ball_step
 
+Step = Callable[[Floats, Floats, float], None]
+"""A step of a block of rows against their gradient."""
+
 
 def _move_rows(
-    x: Floats, pull: Floats, r: Any, p0: Any, dropped: Any, *, far: Any, sums: Any,
-    temperature: float, both: bool, rate: float, step: Any,
-) -> tuple[Any, Any]:  # fmt: skip
+    x: Floats, pull: Floats, r: Floats, p0: Floats | None, dropped: Floats | None, *, far: Ask, sums: Floats,
+    temperature: float, both: bool, rate: float, step: Step,
+) -> tuple[Floats, Floats]:  # fmt: skip
     log_z, force = far(x if temperature == 1 else x / temperature)
     # A pair of vectors: of rows of one array the loop takes five times as long.
     loss = gradient(x, pull, force, log_z, (r, p0 if both else np.zeros(len(x))), (sums[0], sums[1]))
@@ -34,7 +39,9 @@ def _move_rows(
     return loss, weights @ x
 
 
-def _move_others(y: Floats, pull: Floats, p0: Any, dropped: Any, *, sums: Any, rate: float, step: Any) -> tuple[Any]:
+def _move_others(
+    y: Floats, pull: Floats, p0: Floats, dropped: Floats | None, *, sums: Floats, rate: float, step: Step
+) -> tuple[Floats]:
     nothing = np.zeros(len(y))
     gradient(y, pull, pull, nothing, (nothing, p0), (sums[0], sums[1]))
     if dropped is not None:
@@ -43,7 +50,7 @@ def _move_others(y: Floats, pull: Floats, p0: Any, dropped: Any, *, sums: Any, r
     return (p0[None].astype(y.dtype) @ y,)
 
 
-def _mixture(x: Floats, log_counts: Any, means: Any, covariances: Any) -> tuple[Any, Floats]:
+def _mixture(x: Floats, log_counts: Floats, means: Floats, covariances: Floats) -> tuple[NDArray[np.float64], Floats]:
     log_z, force = np.empty(len(x)), np.empty_like(x)
     mixture_force(x, log_counts, means, covariances, log_z, force)
     return log_z, force
@@ -125,7 +132,7 @@ def _ball_step(X, G, learning_rate):
                 x[c] *= scale
 
 
-FORMS: dict[Any, Any] = {
+FORMS: dict[Formula, Formula] = {
     move_rows: _move_rows,
     move_others: _move_others,
     mixture: _mixture,

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
 
+Formula = Callable[..., object]
+"""A formula of a method, or the compiled form of one."""
 _BLOCKS, _PAIRS = 128, 2**12
 """Blocks of rows with equally many pairs: so many that the slowest worker is not waited for, and none with too few."""
 

@@ -6,15 +6,13 @@ A form for pairs takes the place, the pattern, the rows of both sides and their 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import run_blocks
 from nearfar._core.vector import FAST
 from nearfar.divergences.probability import no_strength
-from nearfar.engines.threads.loops import buffers, first_of, second_of, write_offsets
+from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of, write_offsets
 from nearfar.kernels import exp
 from nearfar.methods.linear_maps import attraction, entry_cost, normalizer
 from nearfar.methods.maps import DOWN, LEAST, UP, momentum_step
@@ -205,6 +203,6 @@ def move(state, constants, mean, sums):
             sums[d] += np.float64(G[i, c]) * np.float64(G[i, c])
 
 
-FORMS: dict[Any, Any] = {momentum_step: _momentum_step}
-FORMS_OF_PAIRS: dict[Any, Any] = {attraction: _attraction, entry_cost: _entry_cost}
+FORMS: dict[Formula, Formula] = {momentum_step: _momentum_step}
+FORMS_OF_PAIRS: dict[Formula, Formula] = {attraction: _attraction, entry_cost: _entry_cost}
 """The quicker form of a formula for pairs; a formula without one runs as it is."""

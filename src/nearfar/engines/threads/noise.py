@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nearfar._core.jit import bind, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
-from nearfar.engines.threads.loops import buffers, first_of, second_of, write_offsets
+from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of, write_offsets
 from nearfar.kernels import ln, ln1p
 from nearfar.methods import noise_maps as methods
 
@@ -325,7 +323,7 @@ def near_cost(functions, near, numbers, Y, out, start, stop):
         out[i] = cost
 
 
-FORMS_OF_PAIRS: dict[Any, Any] = {
+FORMS_OF_PAIRS: dict[Formula, Formula] = {
     methods.told: _told,
     methods.ranked: _ranked,
     methods.told_noise: _told_noise,

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import run_blocks
 from nearfar._core.vector import FAST
 from nearfar.divergences.probability import no_strength
-from nearfar.engines.threads.loops import buffers, write_offsets
+from nearfar.engines.threads.loops import Formula, buffers, write_offsets
 from nearfar.far.per_point import per_point_kernel
 from nearfar.kernels import exp
 from nearfar.methods.per_point_maps import attraction_of_each, entry_cost_of_each, rise_of_each
@@ -139,7 +137,7 @@ def near_rises(kernel, pattern, parameters, Y, out, start, stop):
         out[i] = total
 
 
-FORMS_OF_PAIRS: dict[Any, Any] = {
+FORMS_OF_PAIRS: dict[Formula, Formula] = {
     attraction_of_each: _attraction,
     entry_cost_of_each: _entry_cost,
     rise_of_each: _rise,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from nearfar.engines.threads.loops import Formula
 from nearfar.methods.words import clusters, columns, nearest_sense, sgns, word2dm
 from nearfar.words import multisense
 from nearfar.words.skipgram import train_windows
 from nearfar.words.word2dm import train_by_sgd
 
-FORMS: dict[Any, Any] = {
+FORMS: dict[Formula, Formula] = {
     sgns: train_windows,
     word2dm: train_by_sgd,
     columns: multisense.train_columns,

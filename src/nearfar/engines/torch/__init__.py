@@ -5,9 +5,9 @@ Which part of a method has a form in torch is in :mod:`nearfar.engines.registry`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from nearfar.errors import InputError
 _ROOM = "which needs memory of this machine alone, or take fewer components, neighbours or words."
 
 
-def device_of(owner: str, device: Any, argument: str = "device") -> torch.device:
+def device_of(owner: str, device: object, argument: str = "device") -> torch.device:
     """Return the device of this name: "cpu", "cuda" or "cuda:1".
 
     Raises
@@ -29,7 +29,7 @@ def device_of(owner: str, device: Any, argument: str = "device") -> torch.device
     """
     expected = "'cpu', 'cuda', the number of a CUDA device such as 'cuda:1', or None"
     try:
-        found: torch.device = torch.device(device)
+        found = torch.device(cast(str, device))
     except (RuntimeError, TypeError, ValueError) as error:
         raise InputError(owner, argument, expected, repr(device)) from error
     if isinstance(device, int) or found.type not in ("cpu", "cuda"):
@@ -42,7 +42,7 @@ def device_of(owner: str, device: Any, argument: str = "device") -> torch.device
     return found
 
 
-def form_of(owner: str, argument: str, part: Any, asked: str = "device") -> Any:
+def form_of(owner: str, argument: str, part: object, asked: str = "device") -> Any:
     """Return the class or function that does in torch what a part does.
 
     Raises
@@ -57,7 +57,7 @@ def form_of(owner: str, argument: str, part: Any, asked: str = "device") -> Any:
     return form
 
 
-def plain(function: Any) -> Any:
+def plain(function: Callable[..., object] | None) -> Any:
     """Return a formula as plain Python, which takes tensors too; None where there is none."""
     return getattr(function, "py_func", function)
 

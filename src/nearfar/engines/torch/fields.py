@@ -11,8 +11,10 @@ from torch import Tensor
 
 from nearfar.engines.torch import form_of, plain, to_device
 from nearfar.errors import NumericalError
+from nearfar.far import fields as numpy_fields
 from nearfar.far import mesh as threads
 from nearfar.far.fields import FieldPart, Potential, Term, linear_kernel
+from nearfar.kernels import CompiledKernel, Kernel
 
 _TILE = 1 << 24  # pairs that are held together
 _KEPT = 4  # influences: of two potentials, before and after a change of the mesh
@@ -21,10 +23,10 @@ _KEPT = 4  # influences: of two potentials, before and after a change of the mes
 class Summed:
     """The far field of a map, as :class:`nearfar.far.fields.Summed`."""
 
-    def __init__(self, owner: str, argument: str, far: Any, device: torch.device) -> None:
+    def __init__(self, owner: str, argument: str, far: numpy_fields.Summed, device: torch.device) -> None:
         self.field = form_of(owner, argument, far.field, "engine")(owner, far.field, device)
 
-    def prepare(self, Y: Tensor, kernel: Any) -> None:
+    def prepare(self, Y: Tensor, kernel: Kernel) -> None:
         """Take in positions and kernel."""
         self.field.place(Y, kernel, 1)
 
@@ -32,14 +34,14 @@ class Summed:
 class ExactField(FieldPart):
     """All pairs of points, as :class:`nearfar.far.ExactField`: a tile of rows at a time, sums in float64."""
 
-    def __init__(self, owner: str, far: Any, device: torch.device) -> None:  # noqa: ARG002 - as its peers
+    def __init__(self, owner: str, far: object, device: torch.device) -> None:  # noqa: ARG002 - as its peers
         self._owner = owner
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - as its base
+    def get_params(self, deep: bool = True) -> dict[str, object]:  # noqa: ARG002 - as its base
         """Return no parameters: there are none."""
         return {}
 
-    def place(self, Y: Any, kernel: Any, n_jobs: int) -> None:  # noqa: ARG002 - torch has its own threads
+    def place(self, Y: Tensor, kernel: Any, n_jobs: int) -> None:  # noqa: ARG002 - torch has its own threads
         """Take in positions, a tensor, and a kernel with formulas, which are evaluated on tensors."""
         linear_kernel(self._owner, kernel)
         self._formulas, self.work["placed"] = kernel.formulas(), Y
@@ -83,13 +85,13 @@ class MeshField(FieldPart):
     Of each map its corners come back, by which the mesh is chosen; an influence is brought where the mesh has changed.
     """
 
-    def __init__(self, owner: str, far: Any, device: torch.device) -> None:
+    def __init__(self, owner: str, far: threads.MeshField, device: torch.device) -> None:
         self._owner, self._far, self._device, self._warned = owner, far, device, False
-        self._held: dict[Any, _Influence] = {}
+        self._held: dict[tuple[object, ...], _Influence] = {}
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the parameters of the field that it stands for."""
-        params: dict[str, Any] = self._far.get_params(deep)
+        params: dict[str, object] = self._far.get_params(deep)
         return params
 
     @property
@@ -98,7 +100,7 @@ class MeshField(FieldPart):
         mesh: threads.Mesh = self._placed_state().mesh
         return mesh.error(float(self._far.tolerance))
 
-    def place(self, Y: Any, kernel: Any, n_jobs: int) -> None:  # noqa: ARG002 - torch has its own threads
+    def place(self, Y: Tensor, kernel: Any, n_jobs: int) -> None:  # noqa: ARG002 - torch has its own threads
         """Take in positions, a tensor, and a kernel with formulas: choose the mesh, find the cell of each point."""
         if Y.shape[1] > 2:
             raise threads.too_many_components(Y.shape[1])
@@ -136,7 +138,7 @@ class MeshField(FieldPart):
         placed: _Placed = self._placed_state()
         mesh, shape = placed.mesh, placed.mesh.shape
         passage = [_passage(placed, *side) for side in ((mesh.rows, mesh.wide_rows), (mesh.columns, mesh.wide_columns))]
-        charges = {id(term.charges): term.charges for terms in sums for term in terms}
+        charges: dict[int, Any] = {id(term.charges): term.charges for terms in sums for term in terms}
         waves = {key: _waves(placed, one, passage) for key, one in charges.items()}
         answers = []
         for terms in sums:
@@ -146,7 +148,7 @@ class MeshField(FieldPart):
             for term, part in zip(terms, parts, strict=True):
                 factor, (fine_wave, wide_wave) = part.scale / parts[0].scale, waves[id(term.charges)]
                 fine = fine + fine_wave * (factor * part.transform)
-                if part.wide is not None:
+                if part.wide is not None and wide_wave is not None:
                     added = wide_wave * (factor * part.wide)
                     wide = added if wide is None else wide + added
             phi = torch.fft.irfft2(fine, s=(shape.rows, shape.columns))[: mesh.rows]
@@ -170,7 +172,7 @@ class _Placed(NamedTuple):
     """Points on their mesh, which has n columns of ``order`` numbers for each."""
 
     mesh: threads.Mesh
-    kernel: Any
+    kernel: CompiledKernel
     components: int
     u: Tensor
     """Offsets from the middle of the cell, along the row of the mesh and across it; shape (n, 2)."""
@@ -216,7 +218,7 @@ def _passage(placed: _Placed, size: int, wide: int) -> Tensor:
     return torch.where((k >= 0) & (k < len(refinement)), refinement[k.clamp(0, len(refinement) - 1)], 0)
 
 
-def _waves(placed: _Placed, charges: Any, passage: list[Tensor]) -> tuple[Tensor, Any]:
+def _waves(placed: _Placed, charges: Tensor | None, passage: list[Tensor]) -> tuple[Tensor, Tensor | None]:
     """Spread charges, ones if there are none; return their transforms on the fine mesh and on the wide one."""
     mesh, shape, along = placed.mesh, placed.mesh.shape, placed.along[0]
     rho, weights = along.new_zeros(mesh.rows * shape.columns), along if charges is None else along * charges
@@ -230,7 +232,7 @@ def _waves(placed: _Placed, charges: Any, passage: list[Tensor]) -> tuple[Tensor
     return fine, torch.fft.rfft2(wide, s=(shape.wide_rows, shape.wide_columns))
 
 
-def _read(placed: _Placed, phi: Tensor, charges: list[Any], parts: list[_Influence]) -> Potential:
+def _read(placed: _Placed, phi: Tensor, charges: Sequence[Any], parts: list[_Influence]) -> Potential:
     """Return value and gradient at the points, what each finds of itself left out."""
     (along, along_slope), (across, across_slope) = placed.along, placed.across
     shape, flat, scale = placed.mesh.shape, phi.reshape(-1), parts[0].scale

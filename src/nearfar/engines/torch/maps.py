@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearfar.divergences.probability import no_strength
+from nearfar.divergences.probability import Formulas, no_strength
 from nearfar.engines.torch import plain, room, to_device
+from nearfar.kernels import Formulas as KernelFormulas
+from nearfar.kernels import Kernel
 from nearfar.maps.transform import ARMIJO, MEDIAN_STEPS, SHRINK, SMALLEST
 
 _TILE = 1 << 24  # pairs of neighbours that are worked on together
@@ -19,15 +21,18 @@ _TILE = 1 << 24  # pairs of neighbours that are worked on together
 
 # New points, see nearfar.maps.transform: the same looks at the same costs, of many points at once, in float64.
 
+Limits = tuple[NDArray[np.float64], float, float, int]
+"""The box of the map, the longest step, the tolerance, and how many looks there are."""
+
 
 def place_rows(
     device: torch.device,
     owner: str,
     rows: Sequence[NDArray[np.generic]],
     points: NDArray[np.float64],
-    kernel: Any,
-    formulas: Any,
-    limits: tuple[NDArray[np.float64], float, float, int],
+    kernel: Kernel,
+    formulas: Formulas,
+    limits: Limits,
     out: NDArray[np.float64],
 ) -> NDArray[np.int64]:
     """Write the place of each row, as :func:`nearfar.maps.transform.place_rows`; return how many did not come to rest.
@@ -55,11 +60,11 @@ def place_rows(
 class _RowCost:
     """The cost of rows at some places, half its curvature, and its gradient."""
 
-    def __init__(self, points: Tensor, kernel: Any, formulas: Any) -> None:
+    def __init__(self, points: Tensor, kernel: Kernel, formulas: Formulas) -> None:
         self.points, self._formulas = points, formulas
-        made = kernel.formulas()
+        made = cast("KernelFormulas", kernel.formulas())
         self._log_weight, self._slope = plain(made.log_weight), plain(made.neg_log_slope)
-        self._numbers = tuple(map(float, made.parameters))
+        self._numbers = tuple(map(float, cast("tuple[float, ...]", made.parameters)))
         self._parameters = tuple(map(float, formulas.parameters))
 
     def __call__(self, x: Tensor, row: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -101,7 +106,7 @@ class _RowCost:
         return x * charges.sum(1, keepdim=True) - charges @ self.points.T
 
 
-def _placed(cost: _RowCost, row: list[Tensor], limits: Any) -> tuple[Tensor, int]:
+def _placed(cost: _RowCost, row: list[Tensor], limits: Limits) -> tuple[Tensor, int]:
     """Return where rows come to rest, and how many still move after so many looks."""
     box, longest, tolerance, most = limits
     low, high = to_device(box, cost.points.device)

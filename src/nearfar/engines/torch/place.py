@@ -6,7 +6,7 @@ Per epoch a few numbers come back: the parts of the loss, and the sums that the 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
@@ -14,15 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from nearfar.contracts import Floats
 from nearfar.engines import Setting, device_of_engine
-from nearfar.engines.plain import check_pairs
+from nearfar.engines.plain import Drawn, Pattern, Prepared, check_pairs
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.engines.torch.operators import Products
 from nearfar.engines.torch.softmax import block_rows
 from nearfar.errors import InputError
+from nearfar.far.fields import Potential, Term
+from nearfar.relations.operators import LinearOperator
 
+Formula = Callable[..., tuple[Any, ...]]
 _TILE = 1 << 24  # pairs that are worked on together
 
 
@@ -44,16 +49,16 @@ class Device:
     def __init__(self, owner: str, device: torch.device, *, sums_stay: bool = False) -> None:
         self.owner, self.device, self._sums_stay = owner, device, sums_stay
         self._patterns: dict[int, Stored] = {}
-        self._products: dict[Any, Products] = {}
-        self._columns: dict[int, tuple[Any, Tensor]] = {}  # while the array lives whose id is the key
-        self._far: tuple[Any, Any] = (None, None)  # the far field, and its form here
+        self._products: dict[torch.dtype, Products] = {}
+        self._columns: dict[int, tuple[object, Tensor]] = {}  # while the array lives whose id is the key
+        self._far: tuple[object, Any] = (None, None)  # the far field, and its form here
 
-    def bring(self, X: Any) -> Tensor:
+    def bring(self, X: Floats) -> Tensor:
         """Return a tensor; on the processor of the same memory, where X is an array."""
         with self._work():
             return torch.from_numpy(X if type(X) is np.ndarray else X[:]).to(self.device)
 
-    def fetch(self, rows: Tensor, X: Any) -> Any:
+    def fetch(self, rows: Tensor, X: Floats) -> Floats:
         """Return an array; on the processor of the same memory."""
         if self.device.type == "cpu":
             return rows.numpy()
@@ -62,22 +67,28 @@ class Device:
         torch.from_numpy(X).copy_(rows)
         return X
 
-    def near(self, P: Any, X: Tensor, way: str) -> Tensor:
+    def near(self, P: LinearOperator, X: Tensor, way: str) -> Tensor:
         """Return the pull."""
         with self._work():
             if X.dtype not in self._products:
                 self._products[X.dtype] = Products(self.owner, self.device, X.dtype)
-            products: Any = self._products[X.dtype]
+            products = self._products[X.dtype]
             pull = P.through(products, X, transposed=way == "columns")
             return P.through(products, X, pull, transposed=True) if way == "both" else pull  # type: ignore[no-any-return]
 
     def pairs(
-        self, formula: Any, pattern: Any, mine: Sequence[Tensor], theirs: Sequence[Tensor], *entries: Any, **shared: Any
+        self,
+        formula: Formula,
+        pattern: Pattern | Drawn,
+        mine: Sequence[Tensor],
+        theirs: Sequence[Tensor],
+        *entries: Tensor | Floats | None,
+        **shared: object,
     ) -> tuple[Tensor, ...]:
         """Return the sums over the pairs of each row, some rows at a time."""
         with self._work():
-            if hasattr(pattern, "sums"):  # of pairs that are not stored
-                return pattern.sums(formula, mine, theirs, entries, shared)  # type: ignore[no-any-return]
+            if isinstance(pattern, Drawn):
+                return pattern.sums(formula, mine, theirs, entries, shared)
             stored, values = self._stored(pattern), [None if part is None else self.there(part) for part in entries]
             tiles = []
             for (start, stop), (begin, end) in zip(pairwise(stored.rows), pairwise(stored.ends), strict=True):
@@ -90,7 +101,7 @@ class Device:
                 tiles.append([mine[0].new_zeros(stop - start) if p is None else row_sums(p, begins) for p in found])
             return tuple(parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*tiles, strict=True))
 
-    def _stored(self, pattern: tuple[Any, Any]) -> Stored:
+    def _stored(self, pattern: Pattern) -> Stored:
         """Return a pattern on the device, which is brought once, with the first of each pair written out."""
         indptr, columns = pattern
         if id(columns) not in self._patterns:
@@ -106,7 +117,7 @@ class Device:
             self._patterns[id(columns)] = Stored(columns, first, second, whole, rows.tolist(), indptr[rows].tolist())
         return self._patterns[id(columns)]
 
-    def far(self, far: Any, others: Tensor, *given: Any) -> Asked:
+    def far(self, far: Prepared, others: Tensor, *given: object) -> Asked:
         """Return the form of the far field here, over the others; nothing is drawn."""
         with self._work():
             if self._far[0] is not far:
@@ -115,7 +126,7 @@ class Device:
             self._far[1].prepare(others, *given[:1])
             return Asked(self, self._far[1], others)
 
-    def each(self, formula: Any, X: Any, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+    def each(self, formula: Formula, X: Any, *rows: Tensor | Floats | None, **shared: object) -> tuple[Any, ...]:
         """Let the formula change blocks of rows; all sums come back in one copy, unless they stay."""
         shared = {name: self.there(value) for name, value in shared.items()}
         with self._work():
@@ -130,7 +141,7 @@ class Device:
             sums = [sum(blocks) for blocks in zip(*totals, strict=True)]
             return X, *(sums if self._sums_stay else brought(sums))
 
-    def there(self, value: Any) -> Any:
+    def there(self, value: object) -> Any:
         """Return numbers as a tensor of the device; those of one per row are brought once, and go with their array."""
         if not isinstance(value, np.ndarray):
             return value
@@ -149,7 +160,7 @@ class Device:
             yield
 
 
-def _forget(place: weakref.ref[Device], key: int, _: Any) -> None:
+def _forget(place: weakref.ref[Device], key: int, _: object) -> None:
     """Let the copy go of an array that is gone: a phase of a map has its own, as large as the pattern."""
     there = place()
     if there is not None:
@@ -166,22 +177,24 @@ class Asked:
         """Return log Z and its gradient."""
         return self._form.evaluate(x)  # type: ignore[no-any-return]
 
-    def potentials(self, terms: Any) -> Any:
+    def potentials(self, terms: Sequence[Term]) -> list[Potential]:
         """Return the potentials of a map's terms."""
         with self._place._work():
-            return self._form.field.evaluate(terms)
+            found: list[Potential] = self._form.field.evaluate(terms)
+            return found
 
-    def total(self, terms: Any) -> Any:
+    def total(self, terms: Sequence[Term]) -> Potential:
         """Return their sum."""
         with self._place._work():
-            return self._form.field.total(terms)
+            found: Potential = self._form.field.total(terms)
+            return found
 
     @property
     def error(self) -> float:
         """How well a map's sums are known."""
         return float(getattr(self._form.field, "expected_error", 0.0))
 
-    def other_side(self, X: Tensor, r: Any, temperature: float) -> Tensor:
+    def other_side(self, X: Tensor, r: Floats, temperature: float) -> Tensor:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature."""
         with torch.no_grad():
             rows = X if temperature == 1 else X / temperature
@@ -192,7 +205,7 @@ class Asked:
 class Stored(NamedTuple):
     """A pattern on a device: first and second point of each pair, where rows begin, and tiles of rows and of pairs."""
 
-    columns: Any  # the array whose id is the key
+    columns: NDArray[np.integer]  # the array whose id is the key
     first: Tensor
     second: Tensor
     indptr: Tensor
@@ -205,7 +218,7 @@ def row_sums(values: Tensor, begins: Tensor) -> Tensor:
     return torch.segment_reduce(values, "sum", offsets=begins, axis=0, unsafe=True)
 
 
-def brought(sums: list[Any]) -> list[Any]:
+def brought(sums: list[Tensor]) -> list[NDArray[np.float64]]:
     """Return numbers in one copy."""
     if not sums:
         return []

@@ -78,7 +78,7 @@ class GaussianMixture:
         self.means = torch.stack(means).to(Y.dtype)
         self.covariances = torch.stack(covariances).to(Y.dtype)
 
-    def _clusters(self, Y: Tensor) -> list[tuple[int, list[Any]]]:
+    def _clusters(self, Y: Tensor) -> list[tuple[int, list[Tensor | slice]]]:
         """Return the size of each cluster and its rows, in blocks."""
         size = block_rows(Y.shape[1])
         if self.order is None:  # absent ones are zero, and add nothing
@@ -127,7 +127,7 @@ class GaussianMixture:
 class Exact:
     """All scores, one tile at a time."""
 
-    def __init__(self, owner: str, argument: str, far: Any, device: torch.device) -> None:  # noqa: ARG002 - as its peers
+    def __init__(self, owner: str, argument: str, far: object, device: torch.device) -> None:  # noqa: ARG002 - as its peers
         self.rows: Tensor | None = None
 
     def prepare(self, Y: Tensor, n_active: int) -> None:
@@ -148,9 +148,9 @@ class Exact:
             log_z[rows], force[rows] = self._tile(X[rows])
         return log_z, force
 
-    def _tile(self, x: Tensor) -> tuple[Tensor, Any]:
+    def _tile(self, x: Tensor) -> tuple[Tensor, Tensor]:
         others = self.others.split(max(1, _TILE // len(x)))  # type: ignore[no-untyped-call]
-        found: tuple[Tensor, Tensor | None] = of_tensors(softmax)(x, others)
+        found: tuple[Tensor, Tensor] = of_tensors(softmax)(x, others)
         return found
 
     def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
