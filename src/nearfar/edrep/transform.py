@@ -31,11 +31,11 @@ from nearfar._core.vector import FAST
 from nearfar.contracts import FarField, Floats
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 from nearfar.relations.matrix import Relation
+from nearfar.relations.operators import LinearOperator
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.base import RelationLike
-    from nearfar.relations.operators import LinearOperator
 
 # A row is at rest when a step moves it by less than TOLERANCE; steps shrink geometrically.
 TOLERANCE, MAX_STEPS = 1e-9, 2000
@@ -181,7 +181,6 @@ def _relation_of(P_new: RelationLike, fitted_ids: Ids) -> Relation | None:
 
     The columns of a frame are named by their labels, unless these are the default.
     """
-
     if hasattr(P_new, "vectors"):
         return Relation.from_matrix(P_new)  # which refuses it
     array = check_csr("EDRep.transform", "P_new", P_new) if issparse(P_new) else np.asarray(P_new)
