@@ -65,7 +65,7 @@ class Place(Protocol):
         or None in place of zeros. What is returned is read until the next call with this formula. Columns have 32 bits.
         """
 
-    def far(self, far: Any, others: Rows, *given: Any) -> Ask:
+    def far(self, far: object, others: Rows, *given: object) -> Ask:
         """Return what answers about all others, who may move as soon as rows do.
 
         ``given`` is what the far field takes beside them: of the softmax how many have a relation, and a generator; of
@@ -224,7 +224,7 @@ class Objective(Protocol):
     def value(self, Y: Rows) -> float:
         """Return the true cost."""
 
-    def early(self, kernel: Any = None) -> Objective:
+    def early(self, kernel: Kernel | None = None) -> Objective:
         """Return the same with KL for the divergence; with a kernel, which then stands for its own, by pair."""
 
     def reorder(self, order: NDArray[np.integer]) -> bool:

@@ -31,11 +31,11 @@ from nearfar._core.vector import FAST
 from nearfar.contracts import FarField, Floats
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 from nearfar.relations.matrix import Relation
+from nearfar.relations.operators import LinearOperator
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.base import RelationLike
-    from nearfar.relations.operators import LinearOperator
 
 # A row is at rest when a step moves it by less than TOLERANCE; steps shrink geometrically.
 TOLERANCE, MAX_STEPS = 1e-9, 2000

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, require
+from nearfar._core.parameters import Parameters
+from nearfar._core.types import Table
 from nearfar._version import __version__
 from nearfar.errors import InputError
 from nearfar.estimators.edrep import EDRep
 from nearfar.maps.recipes import TSNE, UMAP
 from nearfar.relations.matrix import Relation
+
+if TYPE_CHECKING:
+    from anndata import AnnData
 
 __all__ = ["edrep", "tsne", "umap"]
 
@@ -20,15 +26,15 @@ _FEW = 50  # columns of X that scanpy takes as they are
 
 
 def tsne(
-    adata: Any,
+    adata: AnnData,
     n_pcs: int | None = None,
     *,
     use_rep: str | None = None,
-    random_state: Any = 0,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     key_added: str | None = None,
     copy: bool = False,
     **parameters: Any,
-) -> Any:
+) -> AnnData | None:
     """Draw a t-SNE map of cells, as ``scanpy.tl.tsne`` does.
 
     Parameters
@@ -76,16 +82,16 @@ def tsne(
 
 
 def umap(
-    adata: Any,
+    adata: AnnData,
     *,
     min_dist: float = 0.5,
     spread: float = 1.0,
     neighbors_key: str | None = None,
-    random_state: Any = 0,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     key_added: str | None = None,
     copy: bool = False,
     **parameters: Any,
-) -> Any:
+) -> AnnData | None:
     """Draw a UMAP map of the neighbours that ``scanpy.pp.neighbors`` found, as ``scanpy.tl.umap`` does.
 
     Parameters
@@ -136,15 +142,15 @@ def umap(
 
 
 def edrep(
-    adata: Any,
+    adata: AnnData,
     n_components: int = 32,
     *,
     neighbors_key: str | None = None,
-    random_state: Any = 0,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     key_added: str | None = None,
     copy: bool = False,
     **parameters: Any,
-) -> Any:
+) -> AnnData | None:
     """Learn vectors of cells from the neighbours that ``scanpy.pp.neighbors`` found.
 
     Parameters
@@ -193,7 +199,7 @@ def edrep(
     return adata if copy else None
 
 
-def _checked(owner: str, adata: Any, copy: bool) -> Any:
+def _checked(owner: str, adata: AnnData, copy: bool) -> AnnData:
     if not isinstance(adata, require(owner, "anndata", "scanpy").AnnData):
         raise InputError(
             owner, "adata", "an AnnData", type(adata).__name__, "For others there are nf.TSNE, nf.UMAP, ..."
@@ -201,25 +207,26 @@ def _checked(owner: str, adata: Any, copy: bool) -> Any:
     return adata.copy() if copy else adata
 
 
-def _representation(owner: str, adata: Any, use_rep: str | None, n_pcs: int | None) -> Any:
+def _representation(owner: str, adata: AnnData, use_rep: str | None, n_pcs: int | None) -> Table:
     """Return the rows that scanpy would take."""
     if n_pcs is not None:
         check_integer(owner, "n_pcs", n_pcs, low=0)
     if use_rep == "X" or (use_rep is None and (n_pcs == 0 or adata.n_vars <= _FEW)):
-        return adata.X
+        whole: Table = adata.X
+        return whole
     key = "X_pca" if use_rep is None else use_rep
     if key not in adata.obsm:
         hint = "Run scanpy.pp.pca, or take use_rep='X'." if use_rep is None else ""
         got = f"{key!r}, where there are {', '.join(map(repr, adata.obsm)) or 'none'}"
         raise InputError(owner, "use_rep", "'X' or a key of adata.obsm", got, hint)
-    rows = adata.obsm[key]
+    rows: NDArray[np.floating] = adata.obsm[key]
     if n_pcs is None:
         return rows
     check_integer(owner, "n_pcs", n_pcs, low=1, high=rows.shape[1])
     return np.asarray(rows)[:, :n_pcs]
 
 
-def _neighbors(owner: str, adata: Any, neighbors_key: str | None) -> Relation:
+def _neighbors(owner: str, adata: AnnData, neighbors_key: str | None) -> Relation:
     """Return the weighted neighbours that scanpy found."""
     key = "neighbors" if neighbors_key is None else neighbors_key
     default = "connectivities" if neighbors_key is None else f"{key}_connectivities"
@@ -232,12 +239,14 @@ def _neighbors(owner: str, adata: Any, neighbors_key: str | None) -> Relation:
     return Relation.from_matrix(adata.obsp[key])
 
 
-def _plain(model: Any) -> dict[str, Any]:
+def _plain(model: Parameters) -> dict[str, object]:
     """Return the parameters of an estimator that a file can hold."""
     return {name: value for name, value in model.get_params().items() if isinstance(value, (str, int, float))}
 
 
-def _write(adata: Any, name: str, key: str | None, rows: Any, parameters: dict[str, Any]) -> None:
+def _write(
+    adata: AnnData, name: str, key: str | None, rows: NDArray[np.floating], parameters: dict[str, object]
+) -> None:
     adata.obsm[key or f"X_{name}"] = np.asarray(rows)
     told = {name: value for name, value in parameters.items() if value is not None}
     adata.uns[key or name] = {"params": told | {"nearfar": __version__}}
