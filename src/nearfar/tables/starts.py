@@ -13,7 +13,6 @@ from nearfar._core.checks import check_choice, check_integer, check_matrix, chec
 from nearfar._core.tensors import check_counts, check_vector
 from nearfar.errors import InputError
 
-METHODS = ("random", "frequency", "tf-idf", "k-means++", "frequency and k-means++", "coreset")
 NEEDS = {
     "random": (),
     "frequency": ("counts",),
@@ -82,7 +81,7 @@ def choose_anchors(
     tensor([2, 1])
     """
     owner = "choose_anchors"
-    method = check_choice(owner, "method", method, METHODS)
+    method = check_choice(owner, "method", method, tuple(NEEDS))
     inputs = {"counts": counts, "document_counts": document_counts, "vectors": vectors}
     for name in NEEDS[method]:
         if inputs[name] is None:
