@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_real, if_given
-from nearfar._core.jit import jit
+from nearfar._core.jit import bind, jit
 from nearfar._core.vector import (
     FAST,
     LANES,
@@ -344,9 +344,9 @@ class Word2DM(WordModel):
         options = n, m, np.float32(self._offset), r, self.batch_size, _MOST_ROWS
         B, C = arrays["B"], arrays["C"]
         if self.optimizer == "sgd":
-            return lambda windows, rate, sums: train_by_sgd(tuple(windows), np.float32(rate), options, B, C, sums)
-        sides = (B, moments_of(arrays, "B")), (C, moments_of(arrays, "C"))
-        return lambda windows, rate, sums: train_by_adam(tuple(windows), np.float32(rate), options, *sides, sums)
+            return lambda windows, rate, sums: train_by_sgd(tuple(windows), np.float32(rate), options, B, C, (), sums)
+        moments = moments_of(arrays, "B"), moments_of(arrays, "C")
+        return lambda windows, rate, sums: train_by_adam(tuple(windows), np.float32(rate), options, B, C, moments, sums)
 
     def _own_callbacks(self, source: WindowSource, state: TrainingState) -> list[Callable[[Progress], None]]:
         """Watch the gradients of a sample of true pairs."""
@@ -543,7 +543,7 @@ def measure(B: Floats, C: Floats, offset: float) -> NDArray[np.float64]:
 
 
 class Room(NamedTuple):
-    """What a window is worked out in: matrices around and of the outs, errors both ways, a sum, gradients."""
+    """What a window is worked out in: matrices around and of the outs, errors both ways, a sum, gradients and steps."""
 
     around: Floats
     outs: Floats
@@ -551,6 +551,7 @@ class Room(NamedTuple):
     turned: Floats  # (outs, inputs)
     mixed: Floats
     gradients: Floats
+    steps: Floats
 
 
 class Batch(NamedTuple):
@@ -562,77 +563,70 @@ class Batch(NamedTuple):
     count: NDArray[np.int64]  # how many words
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def train_by_sgd(windows, rate, options, B, C, sums):
-    """Train on windows, a plain tuple of ``Windows``, each at once; add to ``sums`` the loss and the number of pairs.
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def train_windows(by_adam, windows, rate, options, B, C, moments, sums):
+    """Train on windows, a plain tuple of ``Windows``; add to ``sums`` the loss and the number of pairs.
+
+    A window is a plain step; or ``by_adam``, which is known when this is compiled, a batch of sentences is a step of
+    each word that comes in it, along its mean gradient. ``moments`` are (``Moments`` of B, those of C) then, else ().
+    A batch ends early where it has come to ``most_rows`` words. Rate 0 changes nothing.
 
     ``options`` are (n, m, offset, ridge, sentences of a batch, words of a batch); rate, offset and ridge are of the
     type of the tables. The loss is without what the ridge adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
     """
-    (inputs, starts, outputs, _), (_, _, _, r, _, _), width = windows, options, B.shape[1]
-    room = _room(windows, options, B)
-    steps = np.empty(room.gradients.size // width, B.dtype)
-    for w in range(outputs.shape[0]):
-        _prefetch_next(windows, w, B, C)
-        words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
-        _score(words, outs, options, B, C, room, sums)
-        if rate == 0:
-            continue
-        for a in range(words.size):
-            _gradient(room.errors[a, : outs.size], room.outs, r, room.around, a, room.mixed)
-            steps[a] = _step(rate + rate, room.mixed)
-            multiply(B, words[a] * width, room.mixed, options, room.gradients, a * width)
-        for a in range(words.size):  # a word may come twice: all move from where they were
-            _add(steps[a], room.gradients, a * width, B, words[a] * width, width)
-        ridge = r * B.dtype.type(words.size)
-        for o in range(outs.size):
-            _gradient(room.turned[o, : words.size], room.around, ridge, room.outs, o, room.mixed)
-            steps[o] = _step(rate + rate, room.mixed)
-            multiply(C, outs[o] * width, room.mixed, options, room.gradients, o * width)
-        for o in range(outs.size):
-            if o == 0 or outs[o] != outs[0]:
-                _add(steps[o], room.gradients, o * width, C, outs[o] * width, width)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def train_by_adam(windows, rate, options, inputs_side, outs_side, sums):
-    """Do the same with steps of Adam: one for each word that comes in a batch of sentences, along its mean gradient.
-
-    A side is (table, ``Moments`` of it). A batch ends early where it has come to ``most_rows`` words.
-    """
-    B, C = inputs_side[0], outs_side[0]
     (inputs, starts, outputs, sentences), (_, _, _, r, batch_size, most_rows) = windows, options
-    width, n_outs = B.shape[1], outputs.shape[1]
     room = _room(windows, options, B)
-    capacity = max(most_rows, room.gradients.size // width)
-    b_batch, c_batch = _batch(B, capacity), _batch(C, capacity)
+    capacity = max(most_rows, room.gradients.size // B.shape[1])
+    b_batch, c_batch = (_batch(B, capacity), _batch(C, capacity)) if by_adam else ((), ())
     n_pairs = begin = room.mixed.size - room.mixed.size  # a literal 0 would be compiled apart
     for s in range(sentences.size - 1):
         for w in range(sentences[s], sentences[s + 1]):
             _prefetch_next(windows, w, B, C)
             words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
-            if b_batch.count[0] + words.size > capacity or c_batch.count[0] + n_outs > capacity:
-                _steps(inputs_side, b_batch, n_pairs, rate)
-                _steps(outs_side, c_batch, n_pairs, rate)
+            if by_adam and (b_batch.count[0] + words.size > capacity or c_batch.count[0] + outs.size > capacity):
+                _steps(B, moments[0], b_batch, n_pairs, rate)
+                _steps(C, moments[1], c_batch, n_pairs, rate)
                 n_pairs = begin
             _score(words, outs, options, B, C, room, sums)
             if rate == 0:
                 continue
             n_pairs += words.size
-            for a in range(words.size):
-                _gradient(room.errors[a, : outs.size], room.outs, r, room.around, a, room.mixed)
-                multiply(B, words[a] * width, room.mixed, options, room.gradients, begin)
-                _collect(room.gradients[:width], words[a], b_batch)
+            _pull(by_adam, rate, words, room.errors, outs.size, room.outs, r, room.around, B, options, room)
+            for a in range(words.size):  # a word may come twice: all move from where they were
+                _move(by_adam, B, words[a], a, b_batch, room)
             ridge = r * B.dtype.type(words.size)
-            for o in range(n_outs):
+            _pull(by_adam, rate, outs, room.turned, words.size, room.around, ridge, room.outs, C, options, room)
+            for o in range(outs.size):
                 if o == 0 or outs[o] != outs[0]:
-                    _gradient(room.turned[o, : words.size], room.around, ridge, room.outs, o, room.mixed)
-                    multiply(C, outs[o] * width, room.mixed, options, room.gradients, begin)
-                    _collect(room.gradients[:width], outs[o], c_batch)
-        if (s + 1) % batch_size == 0 or s + 2 == sentences.size:
-            _steps(inputs_side, b_batch, n_pairs, rate)
-            _steps(outs_side, c_batch, n_pairs, rate)
+                    _move(by_adam, C, outs[o], o, c_batch, room)
+        if by_adam and ((s + 1) % batch_size == 0 or s + 2 == sentences.size):
+            _steps(B, moments[0], b_batch, n_pairs, rate)
+            _steps(C, moments[1], c_batch, n_pairs, rate)
             n_pairs = begin
+
+
+train_by_sgd, train_by_adam = bind(train_windows, False), bind(train_windows, True)
+
+
+@jit(inline="always")
+def _pull(by_adam, rate, rows, errors, n_others, others, ridge, own, table, options, room):
+    """Write half of minus the gradients of the rows of a side, from the matrices of the others and their own."""
+    width = table.shape[1]
+    for i in range(rows.size):
+        _gradient(errors[i, :n_others], others, ridge, own, i, room.mixed)
+        if not by_adam:
+            room.steps[i] = _step(rate + rate, room.mixed)
+        multiply(table, rows[i] * width, room.mixed, options, room.gradients, i * width)
+
+
+@jit(inline="always")
+def _move(by_adam, table, row, i, batch, room):
+    """Move a row along the i-th gradient, or add this to what a batch will move it by."""
+    width = table.shape[1]
+    if by_adam:
+        _collect(room.gradients[i * width : (i + 1) * width], row, batch)
+    else:
+        _add(room.steps[i], room.gradients, i * width, table, row * width, width)
 
 
 @jit(inline="always")
@@ -646,7 +640,8 @@ def _room(windows, options, like):
     around, outs = np.zeros(most * square, like.dtype), np.zeros(n_outs * square, like.dtype)
     errors, turned = np.zeros((most, n_outs), like.dtype), np.zeros((n_outs, most), like.dtype)
     gradients = np.zeros(max(most, n_outs) * like.shape[1], like.dtype)
-    return Room(around, outs, errors, turned, np.zeros(square, like.dtype), gradients)
+    steps = np.empty(max(most, n_outs), like.dtype)
+    return Room(around, outs, errors, turned, np.zeros(square, like.dtype), gradients, steps)
 
 
 @jit(inline="always")
@@ -791,9 +786,8 @@ def _collect(gradient, word, batch):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _steps(side, batch, n_pairs, rate):
+def _steps(table, moments, batch, n_pairs, rate):
     """Make the steps of a batch: twice the sum of g A B over the pairs is minus the gradient of the mean loss."""
-    table, moments = side
     width, kind = table.shape[1], table.dtype.type
     scale = kind(2) / kind(max(n_pairs, 1))
     for i in range(batch.count[0]):
