@@ -6,10 +6,10 @@ it is first used.
 
 from __future__ import annotations
 
-import importlib
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from nearfar._core.lazy import lazy
 from nearfar._version import __version__
 
 if TYPE_CHECKING:
@@ -37,20 +37,11 @@ if TYPE_CHECKING:
     from nearfar.estimators.edrep import EDRep
     from nearfar.evaluate.alignment import align
     from nearfar.far.softmax import log_normalizers
+    from nearfar.maps.inhomogeneous import InhomogeneousTSNE
     from nearfar.maps.mds.estimator import MDS, classical_mds
-    from nearfar.maps.neighbor import (
-        ASNE,
-        HSSNE,
-        JSE,
-        SSNE,
-        TASNE,
-        TSNE,
-        UMAP,
-        WSSNE,
-        InhomogeneousTSNE,
-        NeighborEmbedding,
-        NeRV,
-    )
+    from nearfar.maps.neighbor import NeighborEmbedding
+    from nearfar.maps.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, UMAP, NeRV
+    from nearfar.maps.weighted import WSSNE
     from nearfar.precompile import warmup
     from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
@@ -62,7 +53,7 @@ if TYPE_CHECKING:
 
 # Public name -> module that defines it; a module itself stands for its own name.
 _HOMES = {
-    "ASNE": "nearfar.maps.neighbor",
+    "ASNE": "nearfar.maps.recipes",
     "Affinities": "nearfar.relations.affinities",
     "AnchoredEmbedding": "nearfar.embedding.vectors",
     "Corpus": "nearfar.text",
@@ -70,22 +61,22 @@ _HOMES = {
     "EDRep": "nearfar.estimators.edrep",
     "Embedding": "nearfar.embedding.vectors",
     "EncodedCorpus": "nearfar.text",
-    "HSSNE": "nearfar.maps.neighbor",
-    "InhomogeneousTSNE": "nearfar.maps.neighbor",
-    "JSE": "nearfar.maps.neighbor",
+    "HSSNE": "nearfar.maps.recipes",
+    "InhomogeneousTSNE": "nearfar.maps.inhomogeneous",
+    "JSE": "nearfar.maps.recipes",
     "MDS": "nearfar.maps.mds.estimator",
     "MultiSenseWord2DM": "nearfar.words.multisense",
-    "NeRV": "nearfar.maps.neighbor",
+    "NeRV": "nearfar.maps.recipes",
     "NeighborEmbedding": "nearfar.maps.neighbor",
     "Relation": "nearfar.relations.matrix",
-    "SSNE": "nearfar.maps.neighbor",
+    "SSNE": "nearfar.maps.recipes",
     "SenseEmbedding": "nearfar.embedding.vectors",
     "SkipGram": "nearfar.words.skipgram",
-    "TASNE": "nearfar.maps.neighbor",
-    "TSNE": "nearfar.maps.neighbor",
+    "TASNE": "nearfar.maps.recipes",
+    "TSNE": "nearfar.maps.recipes",
     "Vocabulary": "nearfar.text",
-    "UMAP": "nearfar.maps.neighbor",
-    "WSSNE": "nearfar.maps.neighbor",
+    "UMAP": "nearfar.maps.recipes",
+    "WSSNE": "nearfar.maps.weighted",
     "Word2DM": "nearfar.words.word2dm",
     "align": "nearfar.evaluate.alignment",
     "callbacks": "nearfar.callbacks",
@@ -165,15 +156,5 @@ if find_spec("torch") is None:  # `from nearfar import *` has all names of this 
     __all__.remove("nn")
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'nearfar' has no attribute {name!r}")
-    module = importlib.import_module(home)
-    value = getattr(module, name, module)  # `warmup` is a function of the module of that name
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_HOMES))
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES, also=("__version__",))

@@ -46,7 +46,11 @@ class Progress:
     learning_rate: float
     state: Any
     seconds: float = 0.0
-    identity: Callable[[], dict[str, Any]] = dict
+    identity: Callable[[], dict[str, object]] = dict
+
+
+Callback = Callable[[Progress], bool | None]
+"""What is called with a :class:`Progress`; True ends the fit."""
 
 
 class Trainer:

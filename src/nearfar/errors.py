@@ -18,7 +18,8 @@ The form is always ``owner: argument must be <expected>; got <got>. <what to do>
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 __all__ = [
     "DataError",
@@ -58,7 +59,7 @@ class InputError(NearfarError, ValueError):
         self.owner, self.argument, self.expected, self.got, self.hint = owner, argument, expected, got, hint
         super().__init__(f"{owner}: {argument} must be {expected}; got {_one_line(got)}.{hint and ' ' + hint}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.owner, self.argument, self.expected, self.got, self.hint)
 
 
@@ -85,7 +86,7 @@ class UnknownIdError(NearfarError, KeyError):
         What to do about it.
     """
 
-    def __init__(self, owner: str, ids: list[Any], hint: str = "") -> None:
+    def __init__(self, owner: str, ids: Sequence[object], hint: str = "") -> None:
         self.owner, self.ids, self.hint = owner, ids, hint
         shown = ", ".join(repr(i) for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
         self.message = f"{owner}: id must be one that it holds; got {shown}.{hint and ' ' + hint}"
@@ -94,7 +95,7 @@ class UnknownIdError(NearfarError, KeyError):
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return self.message
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.owner, self.ids, self.hint)
 
 
@@ -119,7 +120,7 @@ class MissingDependencyError(NearfarError, ImportError):
         self.owner, self.package, self.extra = owner, package, extra
         super().__init__(f"{owner} needs {package}, which is not installed. Run: pip install 'nearfar[{extra}]'")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.owner, self.package, self.extra)
 
 
@@ -136,16 +137,17 @@ if TYPE_CHECKING:
     class NotFittedError(NearfarError, ValueError, AttributeError):
         """A result was asked for before ``fit``; scikit-learn's error of the same name is a base."""
 
+else:  # a type checker would take every name for one of this module
 
-def __getattr__(name: str) -> Any:
-    if name != "NotFittedError":
-        raise AttributeError(f"module 'nearfar.errors' has no attribute {name!r}")
-    # Made when it is first asked for: its base, scikit-learn's error of the same name, takes long to import.
-    from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+    def __getattr__(name: str) -> type[NearfarError]:
+        if name != "NotFittedError":
+            raise AttributeError(f"module 'nearfar.errors' has no attribute {name!r}")
+        # Made when it is first asked for: its base, scikit-learn's error of the same name, takes long to import.
+        from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
-    doc = "A result was asked for before ``fit``; scikit-learn's error of the same name is a base."
-    error = type(name, (NearfarError, SklearnNotFittedError), {"__doc__": doc, "__module__": __name__})
-    return globals().setdefault(name, error)
+        doc = "A result was asked for before ``fit``; scikit-learn's error of the same name is a base."
+        error = type(name, (NearfarError, SklearnNotFittedError), {"__doc__": doc, "__module__": __name__})
+        return globals().setdefault(name, error)
 
 
 def _one_line(got: object) -> str:

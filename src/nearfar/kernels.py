@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from nearfar._core.checks import check_real
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.parameters import Part
+from nearfar._core.types import Numbers
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
@@ -596,7 +597,7 @@ class InhomogeneousStudentT(Kernel):
            [0.25, 1.  ]])
     """
 
-    nu: float | Sequence[float] = 10.0
+    nu: float | Numbers = 10.0
 
     def __post_init__(self) -> None:
         _check_per_point("InhomogeneousStudentT", "nu", self.nu)

@@ -26,7 +26,7 @@ def warmup() -> float:
     import numpy as np
 
     from nearfar.estimators.edrep import EDRep
-    from nearfar.maps.neighbor import TSNE
+    from nearfar.maps.recipes import TSNE
     from nearfar.relations.kernels import FEW
     from nearfar.relations.matrix import Relation
 

@@ -321,7 +321,7 @@ class Quadratic:
 
 @pytest.fixture
 def registered_quadratic(monkeypatch):
-    monkeypatch.setattr("nearfar.far.softmax._FACTORIES", nf.far.registered())
+    monkeypatch.setattr("nearfar.far.registry.FAR_FIELDS.own", {})
     nf.far.register("quadratic", Quadratic)
 
 

@@ -1,8 +1,9 @@
-"""The recipes of maps: UMAP, degrees of freedom of t-SNE, floors, starts from given affinities."""
+"""The recipes of maps: their parameters, UMAP, degrees of freedom of t-SNE, floors, starts from given affinities."""
 
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -57,6 +58,61 @@ def test_a_smaller_min_dist_packs_closer(X):
         for m in (0.0, 0.9)
     ]
     assert closeness[0] < closeness[1]
+
+
+MAPS = [nf.TSNE, nf.SSNE, nf.ASNE, nf.TASNE, nf.HSSNE, nf.NeRV, nf.JSE, nf.UMAP, nf.WSSNE, nf.InhomogeneousTSNE]
+
+
+def described(cls):
+    """The parameters of a docstring: name, type, and default as it is written there."""
+    section = inspect.getdoc(cls).split("Parameters\n----------\n")[1].split("\n\n")[0]
+    lines = [line.split(" : ", 1) for line in section.splitlines() if not line.startswith(" ")]
+    return {name: kind for names, kind in lines for name in names.split(", ")}
+
+
+@pytest.mark.parametrize("cls", MAPS, ids=lambda cls: cls.__name__)
+def test_recipes_have_the_parameters_of_the_family(cls):
+    family, own = inspect.signature(nf.NeighborEmbedding).parameters, inspect.signature(cls).parameters
+    shared = [name for name in own if name in family]
+    left_out = {"divergence", "kernel", "normalization"} | ({"far"} if cls is nf.UMAP else set())
+    assert set(family) - set(shared) == left_out
+    assert [name for name in shared if name != "perplexity"] == [n for n in family if n in own and n != "perplexity"]
+    for name in shared:
+        assert own[name].annotation == family[name].annotation, name
+        assert own[name].kind == family[name].kind, name
+        if (cls, name) != (nf.UMAP, "perplexity"):
+            assert own[name].default == family[name].default, name
+    assert inspect.getfullargspec(cls.__init__.__wrapped__).kwonlydefaults.keys() == set(own) - {"n_components"}
+
+
+@pytest.mark.parametrize("cls", [nf.NeighborEmbedding, *MAPS], ids=lambda cls: cls.__name__)
+def test_docstrings_of_maps_describe_every_parameter_with_its_default(cls):
+    texts, own = described(cls), inspect.signature(cls).parameters
+    assert set(texts) == set(own)
+    for name, parameter in own.items():
+        default = parameter.default if not isinstance(parameter.default, str) else f'"{parameter.default}"'
+        wanted = ("default=None", "optional") if default is None else (f"default={default}".replace("1e-07", "1e-7"),)
+        assert texts[name].endswith(wanted), f"{name} : {texts[name]}"
+
+
+def test_parts_of_recipes_follow_their_parameters_and_are_not_set():
+    est = nf.HSSNE()
+    assert est.set_params(alpha=2.0).kernel == nf.kernels.HeavyTailed(2.0)
+    assert (est.divergence, est.normalization) == (nf.divergences.KL(), "pair")
+    with pytest.raises(AttributeError):
+        est.kernel = nf.kernels.StudentT()
+
+
+def test_maps_that_were_pickled_where_recipes_once_stood_can_be_read():
+    from nearfar.maps import neighbor
+
+    for cls in MAPS:
+        old = f"cnearfar.maps.neighbor\n{cls.__name__}\n."  # protocol 0: the class of that name
+        assert pickle.loads(old.encode()) is cls
+    with pytest.raises(AttributeError, match=r"nearfar\.maps\.neighbor.*'TSME'"):
+        neighbor.TSME  # noqa: B018
+    est = pickle.loads(pickle.dumps(nf.TSNE(dof=2.0, max_iter=9)))
+    assert est.get_params() == nf.TSNE(dof=2.0, max_iter=9).get_params()
 
 
 def test_umap_has_defaults_of_its_own():

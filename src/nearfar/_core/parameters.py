@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from functools import wraps
+from typing import Any, ClassVar, ParamSpec, Self
 
 import numpy as np
 
@@ -18,6 +19,30 @@ from nearfar.errors import InputError
 
 _SHOWN = np.ndarray, np.generic, list, tuple, int, float
 """What a notebook shows of a fit: numbers, and shapes; a relation, or affinities, have a table of their own."""
+
+
+_Arguments = ParamSpec("_Arguments")
+
+
+def keeps_arguments(init: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
+    """Give an ``__init__`` its body: each argument is kept under its name.
+
+    A name that it does not have is told with those that it has.
+    """
+    signature = inspect.signature(init)
+
+    @wraps(init)
+    def keep(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            _, *known = signature.parameters
+            raise TypeError(f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}") from None
+        given.apply_defaults()
+        owner = given.arguments.pop("self")
+        vars(owner).update(given.arguments)
+
+    return keep
 
 
 class Part:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from nearfar.steps import Ball, Sphere
 
 __all__ = ["Ball", "Sphere"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "gradient":  # compiled, of arrays
-        from nearfar.engines import compiled_gradient
+if not TYPE_CHECKING:  # a type checker would take every name for one of this package
 
-        new = "nearfar.methods.edrep.move_rows has its formula"
-        warnings.warn(f"nearfar.edrep.gradient is going away in version 0.4; {new}.", FutureWarning, stacklevel=2)
-        return compiled_gradient()
-    raise AttributeError(f"module 'nearfar.edrep' has no attribute {name!r}")
+    def __getattr__(name: str) -> Callable[..., object]:
+        if name == "gradient":  # compiled, of arrays
+            from nearfar.engines import compiled_gradient
+
+            new = "nearfar.methods.edrep.move_rows has its formula"
+            warnings.warn(f"nearfar.edrep.gradient is going away in version 0.4; {new}.", FutureWarning, stacklevel=2)
+            return compiled_gradient()
+        raise AttributeError(f"module 'nearfar.edrep' has no attribute {name!r}")

@@ -41,7 +41,7 @@ from nearfar.errors import InputError, NearfarWarning
 from nearfar.estimators.state import FitState
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
-from nearfar.far.softmax import far_field
+from nearfar.far.registry import far_field
 from nearfar.methods.edrep import Problem, descend
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.near import SLICE, near_field

@@ -1,16 +1,18 @@
 """All the others: the far field of the softmax, ``Z_i = sum_a exp(x_i . y_a)``, and that of maps.
 
 The two are asked in their own ways: far fields of the softmax about blocks of rows, fields of maps (``ExactField``,
-``MeshField``, ``BarnesHutField``) for potentials of all points, see :mod:`nearfar.far.fields`.
-``NoisePairs`` samples the pairs of a map.
+``MeshField``, ``BarnesHutField``) for potentials of all points, see :mod:`nearfar.far.fields`. Each kind has its own
+register of names: ``register`` adds to that of the softmax, ``register_field`` to that of maps. ``NoisePairs`` samples
+the pairs of a map.
 
 Loaded lazily, name by name, so that nothing is compiled or imported before it is used.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nearfar._core.lazy import lazy
 
 if TYPE_CHECKING:
     from nearfar.far.barnes_hut import BarnesHutField
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
     from nearfar.far.mesh import MeshField
     from nearfar.far.random_features import RFA, Performer
-    from nearfar.far.softmax import ErrorEstimate, estimate_error, far_field, log_normalizers, register, registered
+    from nearfar.far.registry import far_field, register, register_field, registered, registered_fields
+    from nearfar.far.softmax import ErrorEstimate, estimate_error, log_normalizers
 
 _HOMES = {
     "BarnesHutField": "nearfar.far.barnes_hut",
@@ -35,10 +38,12 @@ _HOMES = {
     "RFA": "nearfar.far.random_features",
     "Term": "nearfar.far.fields",
     "estimate_error": "nearfar.far.softmax",
-    "far_field": "nearfar.far.softmax",
+    "far_field": "nearfar.far.registry",
     "log_normalizers": "nearfar.far.softmax",
-    "register": "nearfar.far.softmax",
-    "registered": "nearfar.far.softmax",
+    "register": "nearfar.far.registry",
+    "register_field": "nearfar.far.registry",
+    "registered": "nearfar.far.registry",
+    "registered_fields": "nearfar.far.registry",
     "spherical_kmeans": "nearfar.far.gaussian_mixture",
 }
 
@@ -59,19 +64,12 @@ __all__ = [
     "far_field",
     "log_normalizers",
     "register",
+    "register_field",
     "registered",
+    "registered_fields",
     "spherical_kmeans",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'nearfar.far' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import (
-    check_choice,
     check_integer,
     check_matrix,
     check_n_jobs,
@@ -18,14 +16,12 @@ from nearfar._core.checks import (
     check_real,
     require,
 )
-from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import FarField, Floats
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
-from nearfar.far.exact import Exact, Noise
-from nearfar.far.gaussian_mixture import GaussianMixture
-from nearfar.far.random_features import RFA, Performer
+from nearfar.far.exact import Exact
+from nearfar.far.registry import FAR_FIELDS, far_field
 
 
 def log_normalizers(
@@ -114,17 +110,16 @@ def log_normalizers(
         raise InputError(owner, "temperature", "not 0", temperature)
     X, Y = check_pair(owner, X, Y)
     chosen = _check_rows(owner, rows, len(X))
-    if isinstance(method, str):
-        parameters: dict[str, dict[str, Any]] = {
-            "gaussian-mixture": {"n_clusters": n_clusters, "labels": _check_labels(owner, labels, len(Y))},
-            "performer": {"n_features": n_features},
-            "rfa": {"n_features": n_features},
-            "noise": {"n_samples": n_samples},
-        }
-        name = check_choice(owner, "method", method, _FACTORIES)
-        far = _FACTORIES[name](**parameters.get(name, {}))
-    else:
-        far = far_field(method, owner=owner, argument="method")
+    far = far_field(method, owner=owner, argument="method")
+    checked_labels = _check_labels(owner, labels, len(Y))
+    parameters: dict[object, dict[str, object]] = {
+        "gaussian-mixture": {"n_clusters": n_clusters, "labels": checked_labels},
+        "performer": {"n_features": n_features},
+        "rfa": {"n_features": n_features},
+        "noise": {"n_samples": n_samples},
+    }
+    if isinstance(method, str) and method in parameters and method not in FAR_FIELDS.own:
+        far = FAR_FIELDS.factory(method)(**parameters[method])
     workers = check_n_jobs(owner, n_jobs)
     rng = check_random_state(owner, random_state)
     asking = X if chosen is None else X[chosen]
@@ -151,88 +146,6 @@ def evaluate_rows(far: FarField, X: Floats, n_jobs: int) -> NDArray[np.float64]:
     with single_threaded_blas():
         run_blocks(task, even_bounds(len(X), min(2048, max(32, len(X) // 64))), n_jobs)
     return log_z
-
-
-_FACTORIES: dict[str, Callable[..., FarField]] = {
-    "gaussian-mixture": GaussianMixture,
-    "exact": Exact,
-    "performer": Performer,
-    "rfa": RFA,
-    "noise": Noise,
-}
-
-
-def register(name: str, factory: Callable[..., FarField]) -> None:
-    """Give a far field of one's own a name, by which EDRep, ``log_normalizers`` and ``estimate_error`` know it.
-
-    Parameters
-    ----------
-    name : str
-        One that is already there is replaced.
-    factory : callable
-        Called without arguments, returns a new :class:`nearfar.contracts.FarField`: mostly its class.
-
-    Raises
-    ------
-    InputError
-        The name is no string, or the factory cannot be called.
-
-    Examples
-    --------
-    >>> import nearfar as nf
-    >>> nf.far.register("small sample", lambda: nf.far.Noise(n_samples=10))
-    >>> nf.far.far_field("small sample")
-    Noise(n_samples=10)
-    """
-    if not isinstance(name, str):
-        raise InputError("register", "name", "a string", repr(name))
-    if not callable(factory):
-        raise InputError("register", "factory", "a class or a function without arguments", repr(factory))
-    _FACTORIES[name] = factory
-
-
-def registered() -> dict[str, Callable[..., FarField]]:
-    """Return what makes the far fields that have a name, by name.
-
-    Examples
-    --------
-    >>> "exact" in registered()
-    True
-    """
-    return dict(_FACTORIES)
-
-
-def far_field(far: object, *, owner: str = "far_field", argument: str = "far") -> FarField:
-    """Return an unprepared far field, from its name or from an object.
-
-    Parameters
-    ----------
-    far : str or FarField
-        ``"gaussian-mixture"``, ``"exact"``, ``"performer"``, ``"rfa"``, ``"noise"`` or a name given to
-        :func:`nearfar.far.register`, with their defaults; or an object with ``prepare`` and ``evaluate``. One of
-        nearfar's own is copied, so that the caller's stays as it is.
-    owner, argument : str
-        Who asks, for messages.
-
-    Returns
-    -------
-    FarField
-
-    Raises
-    ------
-    InputError
-        Another name, or an object without these methods.
-
-    Examples
-    --------
-    >>> far_field("noise")
-    Noise(n_samples=1000)
-    """
-    if isinstance(far, str):
-        return _FACTORIES[check_choice(owner, argument, far, _FACTORIES)]()
-    if isinstance(far, type) or not isinstance(far, FarField):
-        raise InputError(owner, argument, f"one of {', '.join(_FACTORIES)}, or a far field object", repr(far))
-    return far.with_params() if isinstance(far, Part) else far
 
 
 def check_pair(owner: str, X: ArrayLike, Y: ArrayLike | None) -> tuple[Floats, Floats]:

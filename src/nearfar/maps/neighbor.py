@@ -1,38 +1,23 @@
 """Maps of points or graphs in which neighbours stay neighbours: any divergence x kernel x normalisation.
 
-:class:`NeighborEmbedding` is the algorithm; the named methods of the family are recipes, which fill in three arguments.
-
-=======  ==================  ====================  =============
-recipe   divergence          kernel                normalisation
-=======  ==================  ====================  =============
-TSNE     KL                  Student's t           pair
-SSNE     KL                  exponential           pair
-ASNE     KL                  exponential           row
-TASNE    KL                  Student's t           row
-HSSNE    KL                  heavy-tailed(alpha)   pair
-NeRV     NeRV(lam)           exponential           row
-JSE      Jensen-Shannon      exponential           row
-WSSNE    KL                  Student's t, weighted pair
-=======  ==================  ====================  =============
-
-``InhomogeneousTSNE`` learns a kernel for each point.
+:class:`NeighborEmbedding` is the algorithm; the named methods of the family fill in three of its arguments, see
+:mod:`nearfar.maps.recipes`.
 """
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from nearfar import divergences, kernels
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import (
@@ -47,10 +32,11 @@ from nearfar._core.checks import (
     require,
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
-from nearfar._core.parameters import Part
+from nearfar._core.lazy import lazy
+from nearfar._core.types import Numbers
 from nearfar.base import FrameOutput
-from nearfar.callbacks import Checkpoint, Trainer
-from nearfar.contracts import Field, Floats, Objective, Place
+from nearfar.callbacks import Callback, Checkpoint, Trainer
+from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, as_divergence, linear_formulas, strength_of
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import (
@@ -78,27 +64,28 @@ from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
-from nearfar.kernels import HeavyTailed, InhomogeneousStudentT, StudentT, as_kernel, compiled_kernel, family_of
+from nearfar.far.registry import field_of_map
+from nearfar.kernels import HeavyTailed, as_kernel, compiled_kernel, family_of
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import (
     NORMALIZATIONS,
     NeighborObjective,
+    Normalization,
     QuadraticObjective,
     is_linear_time,
     memory_of_pattern,
     probabilities,
     value_and_gradient,
 )
-from nearfar.maps.per_point import Learner, is_per_point, per_point_objective
+from nearfar.maps.per_point import is_per_point, per_point_objective
 from nearfar.maps.solver import MapState, Watch, extent, start
-from nearfar.maps.transform import matched, place
+from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
 
 _OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
-FAR = ("auto", "exact", "fft", "barnes-hut", "noise")
 EXACT_UP_TO = 4000
 """Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
 TREE_FROM = 6000
@@ -122,9 +109,9 @@ MANY = 20_000
 class Parts(NamedTuple):
     """The parts of a map."""
 
-    divergence: Any
-    kernel: Any
-    normalization: str
+    divergence: Divergence
+    kernel: Kernel
+    normalization: Normalization
 
 
 class Shown(NamedTuple):
@@ -188,11 +175,12 @@ class NeighborEmbedding(FrameOutput):
         Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
     metric_params : dict, optional
         What the metric needs beside two rows, as for :class:`nearfar.Affinities`.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, Field or NoisePairs, default="auto"
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         Sums over all pairs: pair by pair, on a mesh (one or two components) or by a tree (up to three). ``"auto"`` is
         the mesh for more than 4,000 points, with three components the tree for more than 6,000; tolerance and angle:
         :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by pair
-        and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost.
+        and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost. Another name is one
+        given to :func:`nearfar.far.register_field`.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data (also of those behind given Affinities), or eigenvectors of the
         relation, which is the default where a relation or affinities are given; both scaled to a spread of 1e-4, or
@@ -329,24 +317,24 @@ class NeighborEmbedding(FrameOutput):
         self,
         n_components: int = 2,
         *,
-        divergence: Any = "kl",
-        kernel: Any = "student-t",
-        normalization: str = "pair",
-        perplexity: float | Sequence[float] | str = 30.0,
-        n_neighbors: int | str | None = None,
+        divergence: Literal["kl", "reverse-kl", "nerv", "jensen-shannon"] | Divergence = "kl",
+        kernel: Literal["student-t", "exponential", "heavy-tailed"] | Kernel = "student-t",
+        normalization: Normalization = "pair",
+        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
+        n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        far: str | Field = "auto",
-        init: Any = "auto",
-        learning_rate: float | str = "auto",
+        metric_params: Mapping[str, object] | None = None,
+        far: str | Field | NoisePairs = "auto",
+        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
         max_iter: int = 750,
         early_exaggeration: float = 12.0,
         early_exaggeration_iter: int = 250,
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
-        callbacks: Any = None,
-        random_state: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -472,8 +460,7 @@ class NeighborEmbedding(FrameOutput):
                 fitted = getattr(self.affinities_, "feature_names_in_", None)
                 check_columns(f"{owner}.transform", X, getattr(self, "feature_names_in_", fitted))
                 P_new = self.affinities_.transform(P_new)
-        kernel = self._kernel_of_new(kernel)
-        placed = place(P_new, self.embedding_, kernel, divergence, **where)
+        placed = place(P_new, self.embedding_, self._kernel_of_new(kernel), divergence, **where)
         return self._output(placed, X, lambda: ids)
 
     def cost_and_gradient(self, positions: Any, X: Any = None) -> tuple[float, NDArray[np.float64]]:
@@ -790,7 +777,7 @@ class NeighborEmbedding(FrameOutput):
             raise InputError(owner, "exaggeration", "1 for another divergence than KL", self.exaggeration, hint)
         return Parts(divergence, kernel, normalization)
 
-    def _kernel_for(self, kernel: Any, n: int) -> Any:
+    def _kernel_for(self, kernel: Kernel, n: int) -> Kernel:
         """Return the kernel for n points: one with a single parameter where that of all points is the same."""
         family = family_of(kernel)
         if family is None:
@@ -860,8 +847,9 @@ class NeighborEmbedding(FrameOutput):
         require(f"{owner}.fit", "distributed", "cluster")
         with_formulas = is_linear_time(kernel, divergence, normalization)
         together = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
-        in_parts = self.far == "fft" if isinstance(self.far, str) else vars(type(self.far)).get("in_parts", False)
-        on_mesh = in_parts or (isinstance(self.far, str) and self.far == "auto" and n > EXACT_UP_TO)
+        field = self._far()
+        in_parts = field == "fft" or vars(type(field)).get("in_parts", False)
+        on_mesh = in_parts or (field == "auto" and n > EXACT_UP_TO)
         far = repr(self.far) if n > EXACT_UP_TO else f"{self.far!r}, which sums pair by pair up to {EXACT_UP_TO} points"
         one_kernel = family_of(kernel) is None and getattr(self, "learn", False) is False
         for argument, fine, expected, got in (
@@ -883,21 +871,18 @@ class NeighborEmbedding(FrameOutput):
 
     def _noise(self) -> NoisePairs | None:
         """Return what ``far`` says about sampled pairs, None if it says another thing."""
-        if isinstance(self.far, str):
-            return NoisePairs() if self.far == "noise" else None
-        far: Any = self.far
-        return far if hasattr(far, "n_samples") else None
+        far = self._far()
+        return far if isinstance(far, NoisePairs) else None
+
+    def _far(self) -> str | Field | NoisePairs:
+        """Return what sums over all pairs: a field, pairs of noise, or the name of a built-in field."""
+        return field_of_map(self.far, owner=type(self).__name__)
 
     def _field(self, n: int, divergence: Any, *, per_point: bool = False) -> Field:
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
-        owner, far, d = type(self).__name__, self.far, self.n_components
+        owner, far, d = type(self).__name__, self._far(), self.n_components
         if not isinstance(far, str):
-            if not all(hasattr(far, name) for name in ("place", "evaluate", "total")):
-                raise InputError(
-                    owner, "far", f"one of {', '.join(map(repr, FAR))} or a field of nearfar.far", repr(far)
-                )
-            return far.with_params() if isinstance(far, Part) else far
-        check_choice(owner, "far", far, FAR)
+            return cast(Field, far)  # pairs that are sampled have no field
         if far == "fft" and d > 2:
             hint = "The mesh has one or two dimensions: for three there is far='barnes-hut', too."
             raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
@@ -928,7 +913,7 @@ class NeighborEmbedding(FrameOutput):
             By name, what is not done there.
         """
         for argument, fine, expected in (
-            ("far", isinstance(self.far, str) and self.far in ("auto", "exact"), "'auto' or 'exact'"),
+            ("far", self._far() in ("auto", "exact"), "'auto' or 'exact'"),
             ("storage", self.storage is None, "None"),
             ("learn", not getattr(self, "learn", False), "False"),
         ):
@@ -987,15 +972,15 @@ class NeighborEmbedding(FrameOutput):
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         """Keep what was learned beside the map."""
 
-    def _learned_kernel(self, kernel: Any) -> Any:
+    def _learned_kernel(self, kernel: Kernel) -> Kernel:
         """Return the kernel as a fit has left it."""
         return kernel
 
-    def _weights_of(self, P: Any) -> NDArray[np.float64] | None:  # noqa: ARG002
+    def _weights_of(self, P: csr_array) -> NDArray[np.float64] | None:  # noqa: ARG002
         """Return the importance of the points, if they have one."""
         return None
 
-    def _kernel_of_new(self, kernel: Any) -> Any:
+    def _kernel_of_new(self, kernel: Kernel) -> Kernel | KernelOfEach:
         """Return the kernel of new points, or a function of their probabilities that returns one for each."""
         return self._kernel_for(kernel, len(self.embedding_))
 
@@ -1015,532 +1000,10 @@ def _warn_of_pairs(owner: str, what: str, n: int) -> None:
     )
 
 
-_SHARED = [
-    parameter
-    for name, parameter in inspect.signature(NeighborEmbedding).parameters.items()
-    if name not in ("divergence", "kernel", "normalization")
-]
-
-
-class Recipe(NeighborEmbedding):
-    """Base of the recipes: the parameters of :class:`NeighborEmbedding` without the three that are filled in.
-
-    A recipe's own parameters are those that it annotates, with their defaults; they come after ``n_components``.
-    """
-
-    __signature__: ClassVar[inspect.Signature]
-
-    def __init_subclass__(cls) -> None:
-        own = {
-            name: inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=vars(cls)[name], annotation=annotation
-            )
-            for name, annotation in inspect.get_annotations(cls).items()
-            if name in vars(cls) and not name.startswith("_")
-        }
-        # A parameter that the class fills in is not shared, one with another default is its own.
-        shared = [parameter for parameter in _SHARED[1:] if parameter.name not in vars(cls)]
-        cls.__signature__ = inspect.Signature([_SHARED[0], *own.values(), *shared])
-
-    def __init__(self, n_components: int = 2, **parameters: Any) -> None:
-        # Bound to the published signature: a name that is not in it is a TypeError, as anywhere.
-        try:
-            given = self.__signature__.bind(n_components, **parameters)
-        except TypeError as error:
-            known = ", ".join(self.__signature__.parameters)
-            raise TypeError(f"{type(self).__name__}() {error}; its parameters are {known}") from None
-        given.apply_defaults()
-        vars(self).update(given.arguments)
-
-
-class TSNE(Recipe):
-    """t-SNE: KL divergence, Student's t kernel, pairs; the map that everybody knows.
-
-    Parameters
-    ----------
-    dof : float, default=1.0
-        Degrees of freedom of Student's t, > 0, ``w = (1 + f / dof)^(-(dof + 1) / 2)``. Below 1 the tails are heavier,
-        and clusters show finer structure; with many it is symmetric SNE.
-    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
-early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage, engine
-        As for :class:`NeighborEmbedding`, like methods and attributes.
-
-    References
-    ----------
-    van der Maaten & Hinton (2008), "Visualizing data using t-SNE". For ``dof``: Kobak, Linderman, Steinerberger, Kluger
-    & Berens (2019), "Heavy-tailed kernels reveal a finer cluster structure in t-SNE visualisations".
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.TSNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
-    (60, 2)
-    """
-
-    dof: float = 1.0
-
-    divergence, normalization = divergences.KL(), "pair"
-
-    @property
-    def kernel(self) -> Any:
-        """Student's t with ``dof`` degrees of freedom."""
-        dof = check_real(type(self).__name__, "dof", self.dof, low=0, open_low=True)
-        return StudentT() if dof == 1 else kernels.HeavyTailed(2 / (dof + 1), (dof + 1) / (2 * dof))
-
-
-class SSNE(Recipe):
-    """Symmetric SNE: KL divergence, exponential kernel, pairs.
-
-    Parameters
-    ----------
-    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
-early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage, engine
-        As for :class:`NeighborEmbedding`, like methods and attributes.
-
-    References
-    ----------
-    Cook, Sutskever, Mnih & Hinton (2007), "Visualizing similarity data with a mixture of maps".
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.SSNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
-    (60, 2)
-    """
-
-    divergence, kernel, normalization = divergences.KL(), kernels.Exponential(), "pair"
-
-
-class ASNE(Recipe):
-    """SNE, the asymmetric original: KL divergence, exponential kernel, each row by itself.
-
-    Parameters
-    ----------
-    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
-early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage, engine
-        As for :class:`NeighborEmbedding`, like methods and attributes.
-
-    References
-    ----------
-    Hinton & Roweis (2002), "Stochastic neighbor embedding".
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.ASNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
-    (60, 2)
-    """
-
-    divergence, kernel, normalization = divergences.KL(), kernels.Exponential(), "row"
-
-
-class TASNE(Recipe):
-    """t-ASNE: KL divergence, Student's t kernel, each row by itself.
-
-    Parameters
-    ----------
-    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
-early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage, engine
-        As for :class:`NeighborEmbedding`, like methods and attributes.
-
-    References
-    ----------
-    Melville, "sneer" documentation, embedding methods.
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.TASNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
-    (60, 2)
-    """
-
-    divergence, kernel, normalization = divergences.KL(), kernels.StudentT(), "row"
-
-
-class HSSNE(Recipe):
-    """Heavy-tailed symmetric SNE: KL divergence, heavy-tailed kernel, pairs; SSNE at alpha = 0, t-SNE at 1.
-
-    Parameters
-    ----------
-    alpha : float, default=0.5
-        Heaviness of the kernel's tail, >= 0, see :class:`nearfar.kernels.HeavyTailed`.
-    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
-early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage, engine
-        As for :class:`NeighborEmbedding`, like methods and attributes.
-
-    References
-    ----------
-    Yang, King, Xu & Oja (2009), "Heavy-tailed symmetric stochastic neighbor embedding".
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.HSSNE(perplexity=10, max_iter=300, random_state=0, alpha=2.0).fit_transform(X).shape
-    (60, 2)
-    """
-
-    alpha: float = 0.5
-
-    divergence, normalization = divergences.KL(), "pair"
-
-    @property
-    def kernel(self) -> Any:
-        """The heavy-tailed kernel of ``alpha``."""
-        return kernels.HeavyTailed(self.alpha)
-
-
-class NeRV(Recipe):
-    """Neighbour retrieval visualizer: KL and reverse KL mixed, exponential kernel, each row by itself.
-
-    Parameters
-    ----------
-    lam : float, default=0.5
-        From precision (0) to recall (1), see :class:`nearfar.divergences.NeRV`.
-    floor : float, default=0.01
-        What the reverse divergence takes p to be at least, as a share of the uniform distribution, in (0, 1).
-    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
-early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage, engine
-        As for :class:`NeighborEmbedding`, like methods and attributes.
-
-    References
-    ----------
-    Venna, Peltonen, Nybo, Aidos & Kaski (2010), "Information retrieval perspective to nonlinear dimensionality
-    reduction for data visualization". The precisions of the data are not carried over to the map's kernel, as in sneer.
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.NeRV(perplexity=10, max_iter=300, random_state=0, lam=0.2).fit_transform(X).shape
-    (60, 2)
-    """
-
-    lam: float = 0.5
-    floor: float = 0.01
-
-    kernel, normalization = kernels.Exponential(), "row"
-
-    @property
-    def divergence(self) -> Any:
-        """The divergence of ``lam`` and ``floor``."""
-        return divergences.NeRV(self.lam, self.floor)
-
-
-class JSE(Recipe):
-    """Jensen-Shannon embedding: mixture of KL and reverse KL, exponential kernel, each row by itself.
-
-    Parameters
-    ----------
-    kappa : float, default=0.5
-        Mixing weight, in [0, 1], see :class:`nearfar.divergences.JensenShannon`.
-    floor : float, default=0.01
-        As for :class:`NeRV`; of use at kappa = 1 only.
-    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
-early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage, engine
-        As for :class:`NeighborEmbedding`, like methods and attributes.
-
-    References
-    ----------
-    Lee, Renard, Bernard, Dupont & Verleysen (2013), "Type 1 and 2 mixtures of Kullback-Leibler divergences as cost
-    functions in dimensionality reduction based on similarity preservation".
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.JSE(perplexity=10, max_iter=300, random_state=0, kappa=0.2).fit_transform(X).shape
-    (60, 2)
-    """
-
-    kappa: float = 0.5
-    floor: float = 0.01
-
-    kernel, normalization = kernels.Exponential(), "row"
-
-    @property
-    def divergence(self) -> Any:
-        """The divergence of ``kappa`` and ``floor``."""
-        return divergences.JensenShannon(self.kappa, self.floor)
-
-
-class UMAP(Recipe):
-    """UMAP: pairs of neighbours are told from pairs drawn at random, each pair by itself; clusters stand apart.
-
-    The cost is that of :class:`nearfar.far.NoisePairs` with the normaliser of UMAP, under the heavy-tailed kernel that
-    comes nearest to::
-
-        w(distance) = 1 up to min_dist, exp(-(distance - min_dist) / spread) beyond it
-
-    Parameters
-    ----------
-    min_dist : float, default=0.1
-        Distance below which points in the map count as equally near, in [0, spread]: smaller values pack them closer.
-    spread : float, default=1.0
-        Length over which the similarity falls by a factor of e beyond it, > 0.
-    perplexity : float, default=10.0
-        As for :class:`NeighborEmbedding`.
-    n_neighbors : int or None, default=None
-        As for :class:`NeighborEmbedding`; None is 15, or all others where there are fewer; of neighbours that are given
-        all, up to 3 * perplexity.
-    n_samples : int, default=15
-        Pairs of noise for each pair of neighbours, see :class:`nearfar.far.NoisePairs`.
-    n_components, metric, metric_params, init, learning_rate, max_iter, early_exaggeration, \
-early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, random_state, n_jobs, \
-device, verbose, storage, engine
-        As for :class:`NeighborEmbedding`, like methods and attributes.
-
-    Notes
-    -----
-    umap-learn has another kernel, ``1 / (1 + a d^(2b))``, with a and b fitted to the same curve; its graph is a fuzzy
-    union of neighbourhoods, where this has calibrated probabilities; and it draws noise by degree, five pairs for each
-    pair of neighbours. ``python benchmarks/maps_umap.py`` compares the maps of both on five sets of data.
-
-    References
-    ----------
-    McInnes, Healy & Melville (2018), "UMAP: uniform manifold approximation and projection for dimension reduction".
-    Damrich, Böhm, Hamprecht & Kobak (2023), "From t-SNE to UMAP with contrastive learning".
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.UMAP(min_dist=0.3, max_iter=200, random_state=0).fit_transform(X).shape
-    (60, 2)
-    """
-
-    min_dist: float = 0.1
-    spread: float = 1.0
-    perplexity: float | Sequence[float] | str = 10.0
-    n_samples: int = 15
-
-    _usual_neighbors: ClassVar[int | None] = 15
-    divergence, normalization = divergences.KL(), "pair"
-
-    @property
-    def far(self) -> Any:  # type: ignore[override]  # filled in, not a parameter
-        """The pairs of noise."""
-        return NoisePairs(self.n_samples, normalizer="umap")
-
-    @property
-    def kernel(self) -> Any:
-        """The heavy-tailed kernel nearest to the curve of ``min_dist`` and ``spread``."""
-        owner = type(self).__name__
-        spread = check_real(owner, "spread", self.spread, low=0, open_low=True)
-        return _kernel_of_curve(check_real(owner, "min_dist", self.min_dist, low=0, high=spread), spread)
-
-
-@cache
-def _kernel_of_curve(min_dist: float, spread: float) -> kernels.HeavyTailed:
-    """Return the heavy-tailed kernel that is nearest to UMAP's curve, least squares over distances up to 3 spreads."""
-    from scipy.optimize import curve_fit
-
-    distance = np.linspace(0, 3, 300)
-    wanted = np.minimum(1, np.exp(min_dist / spread - distance))
-
-    def weight(distance: Any, log_alpha: float, log_beta: float) -> Any:
-        return (1 + np.exp(log_alpha + log_beta) * distance**2) ** -np.exp(-log_alpha)
-
-    # At alpha = e^-7 the kernel is exponential to three digits.
-    (log_alpha, log_beta), _ = curve_fit(weight, distance, wanted, p0=(0, 0), bounds=((-7, -7), (7, 7)))
-    return kernels.HeavyTailed(float(np.exp(log_alpha)), float(np.exp(log_beta)) / spread**2)
-
-
-class WSSNE(Recipe):
-    """Weighted symmetric SNE (ws-SNE): t-SNE in which points of importance take up more room.
-
-    The similarity of two points is that of t-SNE times the importance of both, ``q_ij = s_i s_j w_ij / S``. Hubs of a
-    graph, which crowd the middle of a map by t-SNE, push the others away from them. Time is O(n) per iteration, as for
-    :class:`TSNE`.
-
-    Parameters
-    ----------
-    weights : "degree" or array-like of shape (n,), default="degree"
-        Importance s of the points, > 0, whatever its scale; by default the sums of row and column of p (degree
-        centrality). With the same for all points the map is that of :class:`TSNE`.
-    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
-early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage, engine
-        As for :class:`NeighborEmbedding`, like methods and attributes; ``far="noise"`` is not for this map.
-
-    Attributes
-    ----------
-    weights_ : ndarray of shape (n,), float64
-        Importance of the points, its mean 1.
-
-    Notes
-    -----
-    Points without any relation have no degree: they are left where they start. ``transform`` places new points as for
-    :class:`TSNE`, all fitted points counting the same.
-
-    References
-    ----------
-    Yang, Peltonen & Kaski (2014), "Optimization equivalence of divergences improves neighbor embedding".
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> est = nf.WSSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
-    >>> est.embedding_.shape, bool(est.weights_.max() > 1.2)
-    ((60, 2), True)
-    """
-
-    weights: str | ArrayLike = "degree"
-
-    weights_: NDArray[np.float64]
-
-    divergence, kernel, normalization = divergences.KL(), kernels.StudentT(), "pair"
-
-    def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
-        if self._noise() is not None:
-            raise InputError(type(self).__name__, "far", "another than 'noise' for weighted points", repr(self.far))
-        self.weights_ = self._weights_of(problem.P.to_csr())
-        return super()._objective(problem._replace(weights=self.weights_), place, rng)
-
-    def _weights_of(self, P: Any) -> NDArray[np.float64]:
-        return _importance(type(self).__name__, self.weights, P)
-
-
-def _importance(owner: str, weights: Any, P: Any) -> NDArray[np.float64]:
-    """Return the importance of the points, its mean 1: as given, or the sums of row and column of P."""
-    n = P.shape[0]
-    if isinstance(weights, str):
-        if weights != "degree":
-            raise InputError(owner, "weights", "'degree' or one number > 0 per point", repr(weights))
-        # Gradients, importance weighted kernel: deg_i, of the factor deg_i deg_j of w_ij
-        found = np.asarray(P.sum(axis=0), np.float64) + np.asarray(P.sum(axis=1), np.float64)
-    else:
-        try:
-            found = np.asarray(weights, np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(owner, "weights", "'degree' or one number > 0 per point", repr(weights)) from error
-        if found.shape != (n,):
-            raise InputError(owner, "weights", f"of shape ({n},), one number per point", f"shape {found.shape}")
-        bad = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
-        if bad.size:
-            raise InputError(owner, "weights", "finite and > 0", f"{found[bad[0]]} for row {bad[0]}")
-    found = found / found.max()
-    return np.asarray(found / found.mean())
-
-
-_LEARN = ("point", "global")
-
-
-class InhomogeneousTSNE(Recipe):
-    """Inhomogeneous t-SNE: KL divergence, each row by itself, Student's t with learned degrees of freedom.
-
-    Each point looks at the others by a kernel of its own::
-
-        w_ij = (1 + ‖y_i - y_j‖² / nu_i)^(-(nu_i + 1) / 2)
-
-    A point in a dense crowd may have short tails (large nu), one that holds groups together long ones: nu = 1 is
-    :class:`TASNE`, nu -> infinity :class:`ASNE` with precision 1/2. Time is O(n) per iteration with ``far="fft"``, at
-    most some six times that of TASNE.
-
-    Parameters
-    ----------
-    degrees_of_freedom : float or array-like of shape (n,), default=10.0
-        nu at the start, or as it stays, for all points or each, > 0.
-    learn : {"point", "global", False}, default="point"
-        Whether nu is learned for each point, as one number for all, or not at all. Learned from iteration 50 on, it
-        stays between 0.5 and 100, where nothing is gained by more.
-    n_components, perplexity, n_neighbors, metric, metric_params, far, init, learning_rate, max_iter, \
-early_exaggeration, early_exaggeration_iter, exaggeration, min_grad_norm, n_iter_without_progress, callbacks, \
-random_state, n_jobs, device, verbose, storage, engine
-        As for :class:`NeighborEmbedding`, like methods and attributes.
-
-    Attributes
-    ----------
-    degrees_of_freedom_ : ndarray of shape (n,), float32
-        nu of each point, in the order of the rows.
-
-    Notes
-    -----
-    In each iteration points and degrees of freedom take a step, these in ln nu and by the sign of the derivative
-    (RPROP). The derivative is that of the cost as it is reported, whatever the exaggeration.
-
-    :meth:`transform` gives a new point the geometric mean of its neighbours' degrees of freedom, weighted like them.
-
-    On the mesh, kernels of all nu are put together from those of up to ten, with forces within 1 % of the exact ones.
-
-    References
-    ----------
-    Kitazono, Grozavu, Rogovschi, Omori & Ozawa (2016), "t-distributed stochastic neighbor embedding with inhomogeneous
-    degrees of freedom". There nu is kept positive as a square and takes steps along its derivative.
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> est = nf.InhomogeneousTSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
-    >>> est.degrees_of_freedom_.shape
-    (60,)
-    """
-
-    degrees_of_freedom: Any = 10.0
-    learn: Any = "point"
-
-    divergence, normalization = divergences.KL(), "row"
-
-    @property
-    def kernel(self) -> Any:
-        """Student's t with the degrees of freedom at the start."""
-        try:
-            return InhomogeneousStudentT(self.degrees_of_freedom)
-        except InputError:
-            what, got = "a positive number, or one per point", repr(self.degrees_of_freedom)
-            raise InputError(type(self).__name__, "degrees_of_freedom", what, got) from None
-
-    def _checked(self) -> Parts:
-        if self.learn is not False and self.learn not in _LEARN:
-            raise InputError(type(self).__name__, "learn", "'point', 'global' or False", repr(self.learn))
-        return super()._checked()
-
-    def _kernel_for(self, kernel: Any, n: int) -> Any:
-        if np.ndim(kernel.nu) and len(kernel.nu) != n:
-            owner, expected = type(self).__name__, f"one number, or one per point ({n})"
-            raise InputError(owner, "degrees_of_freedom", expected, f"{len(kernel.nu)} of them")
-        return super()._kernel_for(kernel, n)
-
-    def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
-        if self.learn is False or self._noise() is not None:  # the noise is refused there
-            return super()._objective(problem, place, rng)
-        owner, n, divergence = type(self).__name__, problem.P.shape[0], problem.divergence
-        kernel = InhomogeneousStudentT(np.broadcast_to(np.asarray(problem.kernel.nu, np.float64), n).copy())  # type: ignore[arg-type]
-        where: Any = {"dtype": problem.dtype, "n_jobs": check_n_jobs(owner, self.n_jobs), "place": place}
-        self._check_arrays(problem)
-        learner = Learner(n, together=self.learn == "global")
-        field = self._field(n, divergence, per_point=True)
-        return per_point_objective(problem.P, kernel, divergence, field, learner=learner, **where)
-
-    def _phases(self, problem: Problem) -> list[Phase]:
-        # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose steps are short.
-        return super()._phases(problem if self.learn is False else problem._replace(kernel=StudentT()))
-
-    def _keep_learned(self, objective: Objective, state: MapState) -> None:
-        n = len(state.Y)
-        if hasattr(objective, "parameters"):
-            nu = np.empty(n)
-            nu[slice(None) if state.order is None else state.order] = objective.parameters
-        else:
-            nu = np.broadcast_to(np.asarray(self.degrees_of_freedom, np.float64), n)
-        self.degrees_of_freedom_: NDArray[np.float32] = nu.astype(np.float32)
-
-    def _kernel_of_new(self, kernel: Any) -> Any:  # noqa: ARG002 - that of the start, where it is learned
-        log_nu = np.log(self.degrees_of_freedom_.astype(np.float64))
-        return lambda P: [InhomogeneousStudentT(float(nu)) for nu in np.exp(P @ log_nu)]
-
-    def _learned_kernel(self, kernel: Any) -> Any:  # noqa: ARG002
-        return InhomogeneousStudentT(self.degrees_of_freedom_)  # type: ignore[arg-type]
+if not TYPE_CHECKING:  # maps that were pickled when the recipes were here
+    _RECIPES = ("ASNE", "HSSNE", "JSE", "NeRV", "SSNE", "TASNE", "TSNE", "UMAP")
+    __getattr__, _ = lazy(
+        __name__,
+        dict.fromkeys(_RECIPES, "nearfar.maps.recipes")
+        | {"InhomogeneousTSNE": "nearfar.maps.inhomogeneous", "WSSNE": "nearfar.maps.weighted"},
+    )

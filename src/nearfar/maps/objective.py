@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,8 @@ from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import FEW
 from nearfar.relations.operators import Sparse
 
-NORMALIZATIONS = ("pair", "row", "none")
+Normalization = Literal["pair", "row", "none"]
+NORMALIZATIONS: tuple[Normalization, ...] = ("pair", "row", "none")
 _ROWS = 4096  # of a block where the pattern is made
 _AT_ONCE = 2**18  # entries of P that are read together, by each thread
 _TOGETHER = 4  # blocks whose pieces are in memory together

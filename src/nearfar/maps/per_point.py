@@ -156,7 +156,7 @@ class PerPointObjective(NeighborObjective):
         """Let the parameters take a step, if they are learned."""
         if self._learner is not None and iteration >= LEARN_FROM:
             nu = self._learner.moved(self.parameters, self.parameter_gradient(Y))
-            self._take(InhomogeneousStudentT(nu))  # type: ignore[arg-type]
+            self._take(InhomogeneousStudentT(nu))
 
     def parameter_gradient(self, Y: Floats) -> NDArray[np.float64]:
         """Return dC/dtheta_i under KL at the positions where ``evaluate`` was called last, shape (n,)."""

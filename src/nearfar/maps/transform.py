@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from nearfar._core.checks import check_csr, check_finite
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
+from nearfar.contracts import Divergence, Floats, Kernel
 from nearfar.divergences.probability import linear_formulas, no_strength
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 from nearfar.kernels import CompiledKernel, compiled_kernel, exp
@@ -51,11 +52,15 @@ LONGEST_STEP, MARGIN = 0.1, 0.05
 ROWS_PER_BLOCK = 8
 
 
+KernelOfEach = Callable[[csr_array], Sequence[Kernel]]
+"""What gives each new point a kernel, by the rows of their probabilities."""
+
+
 def place(
     P_new: Any,
     Y: Floats,
-    kernel: Any,
-    divergence: Any,
+    kernel: Kernel | KernelOfEach,
+    divergence: Divergence,
     *,
     n_jobs: int,
     owner: str = "NeighborEmbedding.transform",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,9 +111,10 @@ def _gradients(_: Setting) -> Findings:
     methods = {
         name: make for name, make in _methods().items() if name not in ("UMAP", "metric MDS", "SSTRESS", "Sammon")
     }
-    cells = product(
-        ("kl", "reverse-kl", "nerv", "jensen-shannon"), ("exponential", "student-t", "heavy-tailed"), ("row", "pair")
-    )
+    costs: list[Literal["kl", "reverse-kl", "nerv", "jensen-shannon"]] = ["kl", "reverse-kl", "nerv", "jensen-shannon"]
+    kernels: list[Literal["exponential", "student-t", "heavy-tailed"]] = ["exponential", "student-t", "heavy-tailed"]
+    sums: list[Literal["row", "pair"]] = ["row", "pair"]
+    cells = product(costs, kernels, sums)
     grid = {
         ", ".join(cell): partial(nf.NeighborEmbedding, divergence=cell[0], kernel=cell[1], normalization=cell[2])
         for cell in cells

@@ -11,7 +11,7 @@ from nearfar._core.checks import check_integer, require
 from nearfar._version import __version__
 from nearfar.errors import InputError
 from nearfar.estimators.edrep import EDRep
-from nearfar.maps.neighbor import TSNE, UMAP
+from nearfar.maps.recipes import TSNE, UMAP
 from nearfar.relations.matrix import Relation
 
 __all__ = ["edrep", "tsne", "umap"]

@@ -38,7 +38,7 @@ from nearfar.embedding.files.content import name_of
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, Sense, SenseEmbedding
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.neighborhoods import FAR, METRICS, lost_neighbors, neighborhoods
-from nearfar.maps.neighbor import TSNE
+from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.metadata import Column, columns_of

@@ -1,0 +1,270 @@
+"""Names of far fields. There are two kinds, and each has a register of its own.
+
+A *far field* of the softmax answers blocks of rows about ``log Z_i`` (:class:`nearfar.contracts.FarField`); EDRep takes
+it. A *field* of a map answers about potentials of all points (:class:`nearfar.contracts.Field`); t-SNE and its family
+take it. A name of one's own is in one of the two registers, so it never means two things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from nearfar._core.parameters import Part
+from nearfar.contracts import FarField, Field
+from nearfar.engines.registry import found
+from nearfar.errors import InputError
+
+if TYPE_CHECKING:
+    from nearfar.far.fields import NoisePairs
+
+T = TypeVar("T", FarField, Field)
+
+NOT_FIELDS = ("auto", "noise")
+"""What ``far`` of a map says beside the names of fields: chosen by the size of the data; pairs are sampled."""
+
+
+class Register(Generic[T]):
+    """What makes the far fields of one kind, by name.
+
+    Parameters
+    ----------
+    kind : type
+        The protocol that each of them keeps to.
+    what, function, takers : str
+        For messages: what one of them is, the function that gives one a name, and who takes the names.
+    built_in : dict of str to str
+        Where the classes of the built-in ones are, "module:class"; they are loaded when they are asked for.
+    words : tuple of str
+        What else is said in the place of a name.
+    """
+
+    def __init__(
+        self,
+        kind: type[object],
+        what: str,
+        function: str,
+        takers: str,
+        built_in: dict[str, str],
+        words: tuple[str, ...] = (),
+    ) -> None:
+        self.kind, self.what, self.function, self.takers = kind, what, function, takers
+        self.built_in, self.words = built_in, words
+        self.own: dict[str, Callable[[], T]] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, the built-in ones first."""
+        return tuple(dict.fromkeys((*self.built_in, *self.own)))
+
+    def factory(self, name: str) -> Callable[..., T]:
+        """Return what makes the one of this name."""
+        return self.own[name] if name in self.own else cast("Callable[..., T]", found(self.built_in[name]))
+
+    def fits(self, part: object) -> bool:
+        """Return whether a part, and not its class, is of this kind."""
+        return isinstance(part, self.kind) and not isinstance(part, type)
+
+    def add(self, name: str, factory: Callable[[], T], other: Register[FarField] | Register[Field]) -> None:
+        """Keep a name; refuse one that the other register has, and what is not of this kind."""
+        if not isinstance(name, str):
+            raise InputError(self.function, "name", "a string", repr(name))
+        if name in (*other.names, *other.words) and name not in self.names:
+            hint = f"It names {other.what}, see {other.function}."
+            raise InputError(self.function, "name", "one that means nothing else", repr(name), hint)
+        if not callable(factory):
+            raise InputError(self.function, "factory", "a class or a function without arguments", repr(factory))
+        try:
+            made: object = factory()
+        except TypeError as error:
+            hint = "A function without arguments can call it: lambda: MyField(3)."
+            expected = "a class or a function without arguments"
+            raise InputError(self.function, "factory", expected, f"{factory!r} ({error})", hint) from error
+        if not self.fits(made):
+            hint = other.hint(made) or f"{self.kind.__name__} of nearfar.contracts says what that is."
+            raise InputError(self.function, "factory", f"what makes {self.what}", repr(made), hint)
+        self.own[name] = factory
+
+    def hint(self, asked: object) -> str:
+        """Return who takes what was given in place of the other kind, nothing if it is not of this one."""
+        if (isinstance(asked, str) and asked in self.names) or self.fits(asked):
+            return f"It is {self.what}: {self.takers} take it, and {self.function} gives it a name."
+        return ""
+
+
+FAR_FIELDS: Register[FarField] = Register(
+    FarField,
+    "a far field of the softmax",
+    "register",
+    "EDRep, log_normalizers and estimate_error",
+    {
+        "gaussian-mixture": "nearfar.far.gaussian_mixture:GaussianMixture",
+        "exact": "nearfar.far.exact:Exact",
+        "performer": "nearfar.far.random_features:Performer",
+        "rfa": "nearfar.far.random_features:RFA",
+        "noise": "nearfar.far.exact:Noise",
+    },
+)
+FIELDS: Register[Field] = Register(
+    Field,
+    "a field of maps",
+    "register_field",
+    "TSNE and its family",
+    {
+        "exact": "nearfar.far.fields:ExactField",
+        "fft": "nearfar.far.mesh:MeshField",
+        "barnes-hut": "nearfar.far.barnes_hut:BarnesHutField",
+    },
+    NOT_FIELDS,
+)
+
+
+def register(name: str, factory: Callable[[], FarField]) -> None:
+    """Give a far field of the softmax a name, by which EDRep, ``log_normalizers`` and ``estimate_error`` know it.
+
+    Parameters
+    ----------
+    name : str
+        One that is already there is replaced.
+    factory : callable
+        Called without arguments, now and at each use, returns a new :class:`nearfar.contracts.FarField`: mostly its
+        class.
+
+    Raises
+    ------
+    InputError
+        The name is no string, or names a field of maps; the factory cannot be called without arguments, or does not
+        return a far field of the softmax.
+
+    See Also
+    --------
+    register_field : for the fields of maps.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> nf.far.register("small sample", lambda: nf.far.Noise(n_samples=10))
+    >>> nf.far.far_field("small sample")
+    Noise(n_samples=10)
+    """
+    FAR_FIELDS.add(name, factory, FIELDS)
+
+
+def register_field(name: str, factory: Callable[[], Field]) -> None:
+    """Give a field of maps a name, by which ``far`` of :class:`nearfar.NeighborEmbedding` and its recipes know it.
+
+    Parameters
+    ----------
+    name : str
+        One of your own is replaced; those of the library are not.
+    factory : callable
+        Called without arguments, now and at each use, returns a new :class:`nearfar.contracts.Field`: mostly its class.
+
+    Raises
+    ------
+    InputError
+        The name is no string, is built in, or names a far field of the softmax; the factory cannot be called without
+        arguments, or does not return a field of maps.
+
+    See Also
+    --------
+    register : for the far fields of the softmax.
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> nf.far.register_field("coarse mesh", lambda: nf.far.MeshField(tolerance=0.05))
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> nf.TSNE(perplexity=10, max_iter=50, far="coarse mesh", random_state=0).fit_transform(X).shape
+    (60, 2)
+    """
+    if isinstance(name, str) and name in (*FIELDS.built_in, *FIELDS.words):
+        hint = "A map takes these in their own ways, by the size of the data and the divergence."
+        raise InputError("register_field", "name", "another than those of the library", repr(name), hint)
+    FIELDS.add(name, factory, FAR_FIELDS)
+
+
+def registered() -> dict[str, Callable[..., FarField]]:
+    """Return what makes the far fields of the softmax that have a name, by name.
+
+    Examples
+    --------
+    >>> "exact" in registered()
+    True
+    """
+    return {name: FAR_FIELDS.factory(name) for name in FAR_FIELDS.names}
+
+
+def registered_fields() -> dict[str, Callable[..., Field]]:
+    """Return what makes the fields of maps that have a name, by name.
+
+    Examples
+    --------
+    >>> "barnes-hut" in registered_fields()
+    True
+    """
+    return {name: FIELDS.factory(name) for name in FIELDS.names}
+
+
+def far_field(far: object, *, owner: str = "far_field", argument: str = "far") -> FarField:
+    """Return an unprepared far field of the softmax, from its name or from an object.
+
+    Parameters
+    ----------
+    far : str or FarField
+        ``"gaussian-mixture"``, ``"exact"``, ``"performer"``, ``"rfa"``, ``"noise"`` or a name given to
+        :func:`nearfar.far.register`, with their defaults; or an object with ``prepare`` and ``evaluate``. One of
+        nearfar's own is copied, so that the caller's stays as it is.
+    owner, argument : str
+        Who asks, for messages.
+
+    Returns
+    -------
+    FarField
+
+    Raises
+    ------
+    InputError
+        Another name, or an object without these methods.
+
+    Examples
+    --------
+    >>> far_field("noise")
+    Noise(n_samples=1000)
+    """
+    if isinstance(far, str) and far in FAR_FIELDS.names:
+        return FAR_FIELDS.factory(far)()
+    if not FAR_FIELDS.fits(far):
+        expected = f"one of {', '.join(map(repr, FAR_FIELDS.names))}, or a far field object"
+        raise InputError(owner, argument, expected, repr(far), FIELDS.hint(far))
+    return cast(FarField, far.with_params() if isinstance(far, Part) else far)
+
+
+def field_of_map(far: object, *, owner: str) -> str | Field | NoisePairs:
+    """Return what ``far`` of a map says: the name of a built-in field as it is, or an object.
+
+    Parameters
+    ----------
+    far : str, Field or NoisePairs
+        ``"auto"``, ``"noise"``, ``"exact"``, ``"fft"``, ``"barnes-hut"``; a name given to
+        :func:`nearfar.far.register_field`; or an object. One of nearfar's own is copied.
+    owner : str
+        Who asks, for messages.
+
+    Raises
+    ------
+    InputError
+        Another name, or an object of another kind.
+    """
+    from nearfar.far.fields import NoisePairs
+
+    if far == "noise":
+        return NoisePairs()
+    if isinstance(far, str) and (far in FIELDS.built_in or far in FIELDS.words):
+        return far
+    if isinstance(far, str) and far in FIELDS.own:
+        return FIELDS.own[far]()
+    if not (FIELDS.fits(far) or isinstance(far, NoisePairs)):
+        names = ", ".join(map(repr, ("auto", *FIELDS.names, "noise")))
+        raise InputError(owner, "far", f"one of {names} or a field of nearfar.far", repr(far), FAR_FIELDS.hint(far))
+    return cast("Field | NoisePairs", far.with_params() if isinstance(far, Part) else far)

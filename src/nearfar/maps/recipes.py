@@ -1,0 +1,907 @@
+"""The named methods of the family: recipes, which fill in three arguments of :class:`NeighborEmbedding`.
+
+=======  ==================  ====================  =============
+recipe   divergence          kernel                normalisation
+=======  ==================  ====================  =============
+TSNE     KL                  Student's t           pair
+SSNE     KL                  exponential           pair
+ASNE     KL                  exponential           row
+TASNE    KL                  Student's t           row
+HSSNE    KL                  heavy-tailed(alpha)   pair
+NeRV     NeRV(lam)           exponential           row
+JSE      Jensen-Shannon      exponential           row
+UMAP     KL, sampled pairs   heavy-tailed          pair
+=======  ==================  ====================  =============
+
+``WSSNE`` weighs the points, ``InhomogeneousTSNE`` learns a kernel for each: they have modules of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from os import PathLike
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from nearfar import divergences
+from nearfar._core.checks import check_real
+from nearfar._core.parameters import keeps_arguments
+from nearfar._core.types import Numbers
+from nearfar.callbacks import Callback
+from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
+from nearfar.divergences.probability import KL, JensenShannon
+from nearfar.far.fields import NoisePairs
+from nearfar.kernels import Exponential, HeavyTailed, StudentT
+from nearfar.maps.neighbor import NeighborEmbedding, Parts
+from nearfar.maps.objective import Normalization
+
+
+class Recipe(NeighborEmbedding):
+    """Base of the recipes: a :class:`NeighborEmbedding` whose three parts follow from parameters of its own.
+
+    The parts can be read by their names, and not be set.
+    """
+
+    def _filled(self) -> Parts:
+        """Return the parts, by the parameters as they are now."""
+        raise NotImplementedError
+
+    @property
+    def divergence(self) -> Divergence:  # type: ignore[override]  # filled in, not a parameter
+        """The divergence of the recipe."""
+        return self._filled().divergence
+
+    @property
+    def kernel(self) -> Kernel:  # type: ignore[override]
+        """The kernel of the recipe."""
+        return self._filled().kernel
+
+    @property
+    def normalization(self) -> Normalization:  # type: ignore[override]
+        """The normalisation of the recipe."""
+        return self._filled().normalization
+
+
+class TSNE(Recipe):
+    """t-SNE: KL divergence, Student's t kernel, pairs; the map that everybody knows.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the map.
+    dof : float, default=1.0
+        Degrees of freedom of Student's t, > 0, ``w = (1 + f / dof)^(-(dof + 1) / 2)``. Below 1 the tails are heavier,
+        and clusters show finer structure; with many it is symmetric SNE.
+    perplexity : float, sequence of float, or "multiscale", default=30.0
+        How many neighbours a point has, as it were; of no use for a relation.
+    n_neighbors : int or "all", optional
+        Neighbours searched; by default 3 * perplexity.
+    metric : str or callable, default="euclidean"
+        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
+    metric_params : dict, optional
+        What the metric needs beside two rows.
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
+        How all pairs are summed: pair by pair, on a mesh, by a tree, or some of them, drawn at random.
+    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
+        Start: principal components of the data, eigenvectors of the relation, random, or positions.
+    learning_rate : float or "auto", default="auto"
+        Length of a step per gradient of the cost.
+    max_iter : int, default=750
+        Iterations, the early ones included.
+    early_exaggeration : float, default=12.0
+        Factor of the data's probabilities in the first phase.
+    early_exaggeration_iter : int, default=250
+        Iterations of the first phase.
+    exaggeration : float, default=1.0
+        Factor of them after the first phase.
+    min_grad_norm : float, default=1e-7
+        Stop when the gradient is no longer than this.
+    n_iter_without_progress : int, default=300
+        Stop when the cost has not fallen for so many iterations after the first phase.
+    callbacks : sequence of callable, optional
+        Called every 50 iterations and at the end; if one returns True, the fit ends.
+    random_state : int, Generator or None, default=None
+        Seed of start and neighbour search. The same seed gives the same bits.
+    n_jobs : int, optional
+        Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
+    verbose : int, default=0
+        1 shows progress.
+    storage : path, optional
+        Folder for neighbours and probabilities that are too large for memory.
+    engine : str or Place, optional
+        Where the map is drawn: by default as the size of the data says.
+
+    See Also
+    --------
+    NeighborEmbedding : more about the parameters that maps share; methods and attributes.
+
+    References
+    ----------
+    van der Maaten & Hinton (2008), "Visualizing data using t-SNE". For ``dof``: Kobak, Linderman, Steinerberger, Kluger
+    & Berens (2019), "Heavy-tailed kernels reveal a finer cluster structure in t-SNE visualisations".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> nf.TSNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
+    (60, 2)
+    """
+
+    dof: float
+
+    @keeps_arguments
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        dof: float = 1.0,
+        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
+        n_neighbors: int | Literal["all"] | None = None,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: Mapping[str, object] | None = None,
+        far: str | Field | NoisePairs = "auto",
+        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
+        max_iter: int = 750,
+        early_exaggeration: float = 12.0,
+        early_exaggeration_iter: int = 250,
+        exaggeration: float = 1.0,
+        min_grad_norm: float = 1e-7,
+        n_iter_without_progress: int = 300,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+        storage: str | PathLike[str] | None = None,
+        engine: str | Place | None = None,
+    ) -> None: ...
+
+    def _filled(self) -> Parts:
+        dof = check_real(type(self).__name__, "dof", self.dof, low=0, open_low=True)
+        kernel = StudentT() if dof == 1 else HeavyTailed(2 / (dof + 1), (dof + 1) / (2 * dof))
+        return Parts(KL(), kernel, "pair")
+
+
+class SSNE(Recipe):
+    """Symmetric SNE: KL divergence, exponential kernel, pairs.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the map.
+    perplexity : float, sequence of float, or "multiscale", default=30.0
+        How many neighbours a point has, as it were; of no use for a relation.
+    n_neighbors : int or "all", optional
+        Neighbours searched; by default 3 * perplexity.
+    metric : str or callable, default="euclidean"
+        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
+    metric_params : dict, optional
+        What the metric needs beside two rows.
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
+        How all pairs are summed: pair by pair, on a mesh, by a tree, or some of them, drawn at random.
+    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
+        Start: principal components of the data, eigenvectors of the relation, random, or positions.
+    learning_rate : float or "auto", default="auto"
+        Length of a step per gradient of the cost.
+    max_iter : int, default=750
+        Iterations, the early ones included.
+    early_exaggeration : float, default=12.0
+        Factor of the data's probabilities in the first phase.
+    early_exaggeration_iter : int, default=250
+        Iterations of the first phase.
+    exaggeration : float, default=1.0
+        Factor of them after the first phase.
+    min_grad_norm : float, default=1e-7
+        Stop when the gradient is no longer than this.
+    n_iter_without_progress : int, default=300
+        Stop when the cost has not fallen for so many iterations after the first phase.
+    callbacks : sequence of callable, optional
+        Called every 50 iterations and at the end; if one returns True, the fit ends.
+    random_state : int, Generator or None, default=None
+        Seed of start and neighbour search. The same seed gives the same bits.
+    n_jobs : int, optional
+        Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
+    verbose : int, default=0
+        1 shows progress.
+    storage : path, optional
+        Folder for neighbours and probabilities that are too large for memory.
+    engine : str or Place, optional
+        Where the map is drawn: by default as the size of the data says.
+
+    See Also
+    --------
+    NeighborEmbedding : more about the parameters that maps share; methods and attributes.
+
+    References
+    ----------
+    Cook, Sutskever, Mnih & Hinton (2007), "Visualizing similarity data with a mixture of maps".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> nf.SSNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
+    (60, 2)
+    """
+
+    @keeps_arguments
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
+        n_neighbors: int | Literal["all"] | None = None,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: Mapping[str, object] | None = None,
+        far: str | Field | NoisePairs = "auto",
+        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
+        max_iter: int = 750,
+        early_exaggeration: float = 12.0,
+        early_exaggeration_iter: int = 250,
+        exaggeration: float = 1.0,
+        min_grad_norm: float = 1e-7,
+        n_iter_without_progress: int = 300,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+        storage: str | PathLike[str] | None = None,
+        engine: str | Place | None = None,
+    ) -> None: ...
+
+    def _filled(self) -> Parts:
+        return Parts(KL(), Exponential(), "pair")
+
+
+class ASNE(Recipe):
+    """SNE, the asymmetric original: KL divergence, exponential kernel, each row by itself.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the map.
+    perplexity : float, sequence of float, or "multiscale", default=30.0
+        How many neighbours a point has, as it were; of no use for a relation.
+    n_neighbors : int or "all", optional
+        Neighbours searched; by default 3 * perplexity.
+    metric : str or callable, default="euclidean"
+        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
+    metric_params : dict, optional
+        What the metric needs beside two rows.
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
+        How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
+    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
+        Start: principal components of the data, eigenvectors of the relation, random, or positions.
+    learning_rate : float or "auto", default="auto"
+        Length of a step per gradient of the cost.
+    max_iter : int, default=750
+        Iterations, the early ones included.
+    early_exaggeration : float, default=12.0
+        Factor of the data's probabilities in the first phase.
+    early_exaggeration_iter : int, default=250
+        Iterations of the first phase.
+    exaggeration : float, default=1.0
+        Factor of them after the first phase.
+    min_grad_norm : float, default=1e-7
+        Stop when the gradient is no longer than this.
+    n_iter_without_progress : int, default=300
+        Stop when the cost has not fallen for so many iterations after the first phase.
+    callbacks : sequence of callable, optional
+        Called every 50 iterations and at the end; if one returns True, the fit ends.
+    random_state : int, Generator or None, default=None
+        Seed of start and neighbour search. The same seed gives the same bits.
+    n_jobs : int, optional
+        Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
+    verbose : int, default=0
+        1 shows progress.
+    storage : path, optional
+        Folder for neighbours and probabilities that are too large for memory.
+    engine : str or Place, optional
+        Where the map is drawn: by default as the size of the data says.
+
+    See Also
+    --------
+    NeighborEmbedding : more about the parameters that maps share; methods and attributes.
+
+    References
+    ----------
+    Hinton & Roweis (2002), "Stochastic neighbor embedding".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> nf.ASNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
+    (60, 2)
+    """
+
+    @keeps_arguments
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
+        n_neighbors: int | Literal["all"] | None = None,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: Mapping[str, object] | None = None,
+        far: str | Field | NoisePairs = "auto",
+        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
+        max_iter: int = 750,
+        early_exaggeration: float = 12.0,
+        early_exaggeration_iter: int = 250,
+        exaggeration: float = 1.0,
+        min_grad_norm: float = 1e-7,
+        n_iter_without_progress: int = 300,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+        storage: str | PathLike[str] | None = None,
+        engine: str | Place | None = None,
+    ) -> None: ...
+
+    def _filled(self) -> Parts:
+        return Parts(KL(), Exponential(), "row")
+
+
+class TASNE(Recipe):
+    """t-ASNE: KL divergence, Student's t kernel, each row by itself.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the map.
+    perplexity : float, sequence of float, or "multiscale", default=30.0
+        How many neighbours a point has, as it were; of no use for a relation.
+    n_neighbors : int or "all", optional
+        Neighbours searched; by default 3 * perplexity.
+    metric : str or callable, default="euclidean"
+        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
+    metric_params : dict, optional
+        What the metric needs beside two rows.
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
+        How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
+    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
+        Start: principal components of the data, eigenvectors of the relation, random, or positions.
+    learning_rate : float or "auto", default="auto"
+        Length of a step per gradient of the cost.
+    max_iter : int, default=750
+        Iterations, the early ones included.
+    early_exaggeration : float, default=12.0
+        Factor of the data's probabilities in the first phase.
+    early_exaggeration_iter : int, default=250
+        Iterations of the first phase.
+    exaggeration : float, default=1.0
+        Factor of them after the first phase.
+    min_grad_norm : float, default=1e-7
+        Stop when the gradient is no longer than this.
+    n_iter_without_progress : int, default=300
+        Stop when the cost has not fallen for so many iterations after the first phase.
+    callbacks : sequence of callable, optional
+        Called every 50 iterations and at the end; if one returns True, the fit ends.
+    random_state : int, Generator or None, default=None
+        Seed of start and neighbour search. The same seed gives the same bits.
+    n_jobs : int, optional
+        Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
+    verbose : int, default=0
+        1 shows progress.
+    storage : path, optional
+        Folder for neighbours and probabilities that are too large for memory.
+    engine : str or Place, optional
+        Where the map is drawn: by default as the size of the data says.
+
+    See Also
+    --------
+    NeighborEmbedding : more about the parameters that maps share; methods and attributes.
+
+    References
+    ----------
+    Melville, "sneer" documentation, embedding methods.
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> nf.TASNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
+    (60, 2)
+    """
+
+    @keeps_arguments
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
+        n_neighbors: int | Literal["all"] | None = None,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: Mapping[str, object] | None = None,
+        far: str | Field | NoisePairs = "auto",
+        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
+        max_iter: int = 750,
+        early_exaggeration: float = 12.0,
+        early_exaggeration_iter: int = 250,
+        exaggeration: float = 1.0,
+        min_grad_norm: float = 1e-7,
+        n_iter_without_progress: int = 300,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+        storage: str | PathLike[str] | None = None,
+        engine: str | Place | None = None,
+    ) -> None: ...
+
+    def _filled(self) -> Parts:
+        return Parts(KL(), StudentT(), "row")
+
+
+class HSSNE(Recipe):
+    """Heavy-tailed symmetric SNE: KL divergence, heavy-tailed kernel, pairs; SSNE at alpha = 0, t-SNE at 1.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the map.
+    alpha : float, default=0.5
+        Heaviness of the kernel's tail, >= 0, see :class:`nearfar.HeavyTailed`.
+    perplexity : float, sequence of float, or "multiscale", default=30.0
+        How many neighbours a point has, as it were; of no use for a relation.
+    n_neighbors : int or "all", optional
+        Neighbours searched; by default 3 * perplexity.
+    metric : str or callable, default="euclidean"
+        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
+    metric_params : dict, optional
+        What the metric needs beside two rows.
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
+        How all pairs are summed: pair by pair, on a mesh, by a tree, or some of them, drawn at random.
+    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
+        Start: principal components of the data, eigenvectors of the relation, random, or positions.
+    learning_rate : float or "auto", default="auto"
+        Length of a step per gradient of the cost.
+    max_iter : int, default=750
+        Iterations, the early ones included.
+    early_exaggeration : float, default=12.0
+        Factor of the data's probabilities in the first phase.
+    early_exaggeration_iter : int, default=250
+        Iterations of the first phase.
+    exaggeration : float, default=1.0
+        Factor of them after the first phase.
+    min_grad_norm : float, default=1e-7
+        Stop when the gradient is no longer than this.
+    n_iter_without_progress : int, default=300
+        Stop when the cost has not fallen for so many iterations after the first phase.
+    callbacks : sequence of callable, optional
+        Called every 50 iterations and at the end; if one returns True, the fit ends.
+    random_state : int, Generator or None, default=None
+        Seed of start and neighbour search. The same seed gives the same bits.
+    n_jobs : int, optional
+        Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
+    verbose : int, default=0
+        1 shows progress.
+    storage : path, optional
+        Folder for neighbours and probabilities that are too large for memory.
+    engine : str or Place, optional
+        Where the map is drawn: by default as the size of the data says.
+
+    See Also
+    --------
+    NeighborEmbedding : more about the parameters that maps share; methods and attributes.
+
+    References
+    ----------
+    Yang, King, Xu & Oja (2009), "Heavy-tailed symmetric stochastic neighbor embedding".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> nf.HSSNE(perplexity=10, max_iter=300, random_state=0, alpha=2.0).fit_transform(X).shape
+    (60, 2)
+    """
+
+    alpha: float
+
+    @keeps_arguments
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        alpha: float = 0.5,
+        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
+        n_neighbors: int | Literal["all"] | None = None,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: Mapping[str, object] | None = None,
+        far: str | Field | NoisePairs = "auto",
+        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
+        max_iter: int = 750,
+        early_exaggeration: float = 12.0,
+        early_exaggeration_iter: int = 250,
+        exaggeration: float = 1.0,
+        min_grad_norm: float = 1e-7,
+        n_iter_without_progress: int = 300,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+        storage: str | PathLike[str] | None = None,
+        engine: str | Place | None = None,
+    ) -> None: ...
+
+    def _filled(self) -> Parts:
+        return Parts(KL(), HeavyTailed(self.alpha), "pair")
+
+
+class NeRV(Recipe):
+    """Neighbour retrieval visualizer: KL and reverse KL mixed, exponential kernel, each row by itself.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the map.
+    lam : float, default=0.5
+        From precision (0) to recall (1), see :class:`nearfar.divergences.NeRV`.
+    floor : float, default=0.01
+        What the reverse divergence takes p to be at least, as a share of the uniform distribution, in (0, 1).
+    perplexity : float, sequence of float, or "multiscale", default=30.0
+        How many neighbours a point has, as it were; of no use for a relation.
+    n_neighbors : int or "all", optional
+        Neighbours searched; by default 3 * perplexity.
+    metric : str or callable, default="euclidean"
+        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
+    metric_params : dict, optional
+        What the metric needs beside two rows.
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
+        How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
+    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
+        Start: principal components of the data, eigenvectors of the relation, random, or positions.
+    learning_rate : float or "auto", default="auto"
+        Length of a step per gradient of the cost.
+    max_iter : int, default=750
+        Iterations, the early ones included.
+    early_exaggeration : float, default=12.0
+        Factor of the data's probabilities in the first phase.
+    early_exaggeration_iter : int, default=250
+        Iterations of the first phase.
+    exaggeration : float, default=1.0
+        Factor of them after the first phase, for KL alone.
+    min_grad_norm : float, default=1e-7
+        Stop when the gradient is no longer than this.
+    n_iter_without_progress : int, default=300
+        Stop when the cost has not fallen for so many iterations after the first phase.
+    callbacks : sequence of callable, optional
+        Called every 50 iterations and at the end; if one returns True, the fit ends.
+    random_state : int, Generator or None, default=None
+        Seed of start and neighbour search. The same seed gives the same bits.
+    n_jobs : int, optional
+        Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
+    verbose : int, default=0
+        1 shows progress.
+    storage : path, optional
+        Folder for neighbours and probabilities that are too large for memory.
+    engine : str or Place, optional
+        Where the map is drawn: by default as the size of the data says.
+
+    See Also
+    --------
+    NeighborEmbedding : more about the parameters that maps share; methods and attributes.
+
+    References
+    ----------
+    Venna, Peltonen, Nybo, Aidos & Kaski (2010), "Information retrieval perspective to nonlinear dimensionality
+    reduction for data visualization". The precisions of the data are not carried over to the map's kernel, as in sneer.
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> nf.NeRV(perplexity=10, max_iter=300, random_state=0, lam=0.2).fit_transform(X).shape
+    (60, 2)
+    """
+
+    lam: float
+    floor: float
+
+    @keeps_arguments
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        lam: float = 0.5,
+        floor: float = 0.01,
+        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
+        n_neighbors: int | Literal["all"] | None = None,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: Mapping[str, object] | None = None,
+        far: str | Field | NoisePairs = "auto",
+        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
+        max_iter: int = 750,
+        early_exaggeration: float = 12.0,
+        early_exaggeration_iter: int = 250,
+        exaggeration: float = 1.0,
+        min_grad_norm: float = 1e-7,
+        n_iter_without_progress: int = 300,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+        storage: str | PathLike[str] | None = None,
+        engine: str | Place | None = None,
+    ) -> None: ...
+
+    def _filled(self) -> Parts:
+        return Parts(divergences.NeRV(self.lam, self.floor), Exponential(), "row")
+
+
+class JSE(Recipe):
+    """Jensen-Shannon embedding: mixture of KL and reverse KL, exponential kernel, each row by itself.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the map.
+    kappa : float, default=0.5
+        Mixing weight, in [0, 1], see :class:`nearfar.divergences.JensenShannon`.
+    floor : float, default=0.01
+        As for :class:`NeRV`; of use at kappa = 1 only.
+    perplexity : float, sequence of float, or "multiscale", default=30.0
+        How many neighbours a point has, as it were; of no use for a relation.
+    n_neighbors : int or "all", optional
+        Neighbours searched; by default 3 * perplexity.
+    metric : str or callable, default="euclidean"
+        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
+    metric_params : dict, optional
+        What the metric needs beside two rows.
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
+        How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
+    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
+        Start: principal components of the data, eigenvectors of the relation, random, or positions.
+    learning_rate : float or "auto", default="auto"
+        Length of a step per gradient of the cost.
+    max_iter : int, default=750
+        Iterations, the early ones included.
+    early_exaggeration : float, default=12.0
+        Factor of the data's probabilities in the first phase.
+    early_exaggeration_iter : int, default=250
+        Iterations of the first phase.
+    exaggeration : float, default=1.0
+        Factor of them after the first phase, for KL alone.
+    min_grad_norm : float, default=1e-7
+        Stop when the gradient is no longer than this.
+    n_iter_without_progress : int, default=300
+        Stop when the cost has not fallen for so many iterations after the first phase.
+    callbacks : sequence of callable, optional
+        Called every 50 iterations and at the end; if one returns True, the fit ends.
+    random_state : int, Generator or None, default=None
+        Seed of start and neighbour search. The same seed gives the same bits.
+    n_jobs : int, optional
+        Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
+    verbose : int, default=0
+        1 shows progress.
+    storage : path, optional
+        Folder for neighbours and probabilities that are too large for memory.
+    engine : str or Place, optional
+        Where the map is drawn: by default as the size of the data says.
+
+    See Also
+    --------
+    NeighborEmbedding : more about the parameters that maps share; methods and attributes.
+
+    References
+    ----------
+    Lee, Renard, Bernard, Dupont & Verleysen (2013), "Type 1 and 2 mixtures of Kullback-Leibler divergences as cost
+    functions in dimensionality reduction based on similarity preservation".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> nf.JSE(perplexity=10, max_iter=300, random_state=0, kappa=0.2).fit_transform(X).shape
+    (60, 2)
+    """
+
+    kappa: float
+    floor: float
+
+    @keeps_arguments
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        kappa: float = 0.5,
+        floor: float = 0.01,
+        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
+        n_neighbors: int | Literal["all"] | None = None,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: Mapping[str, object] | None = None,
+        far: str | Field | NoisePairs = "auto",
+        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
+        max_iter: int = 750,
+        early_exaggeration: float = 12.0,
+        early_exaggeration_iter: int = 250,
+        exaggeration: float = 1.0,
+        min_grad_norm: float = 1e-7,
+        n_iter_without_progress: int = 300,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+        storage: str | PathLike[str] | None = None,
+        engine: str | Place | None = None,
+    ) -> None: ...
+
+    def _filled(self) -> Parts:
+        return Parts(JensenShannon(self.kappa, self.floor), Exponential(), "row")
+
+
+class UMAP(Recipe):
+    """UMAP: pairs of neighbours are told from pairs drawn at random, each pair by itself; clusters stand apart.
+
+    The cost is that of :class:`nearfar.far.NoisePairs` with the normaliser of UMAP, under the heavy-tailed kernel that
+    comes nearest to::
+
+        w(distance) = 1 up to min_dist, exp(-(distance - min_dist) / spread) beyond it
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the map.
+    min_dist : float, default=0.1
+        Distance below which points in the map count as equally near, in [0, spread]: smaller values pack them closer.
+    spread : float, default=1.0
+        Length over which the similarity falls by a factor of e beyond it, > 0.
+    perplexity : float, default=10.0
+        As for :class:`NeighborEmbedding`.
+    n_neighbors : int or None, default=None
+        As for :class:`NeighborEmbedding`; None is 15, or all others where there are fewer; of neighbours that are given
+        all, up to 3 * perplexity.
+    n_samples : int, default=15
+        Pairs of noise for each pair of neighbours, see :class:`nearfar.far.NoisePairs`.
+    metric : str or callable, default="euclidean"
+        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
+    metric_params : dict, optional
+        What the metric needs beside two rows.
+    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
+        Start: principal components of the data, eigenvectors of the relation, random, or positions.
+    learning_rate : float or "auto", default="auto"
+        Length of a step per gradient of the cost.
+    max_iter : int, default=750
+        Iterations, the early ones included.
+    early_exaggeration : float, default=12.0
+        Factor of the data's probabilities in the first phase.
+    early_exaggeration_iter : int, default=250
+        Iterations of the first phase.
+    exaggeration : float, default=1.0
+        Factor of them after the first phase.
+    min_grad_norm : float, default=1e-7
+        Stop when the gradient is no longer than this.
+    n_iter_without_progress : int, default=300
+        Stop when the cost has not fallen for so many iterations after the first phase.
+    callbacks : sequence of callable, optional
+        Called every 50 iterations and at the end; if one returns True, the fit ends.
+    random_state : int, Generator or None, default=None
+        Seed of start and neighbour search. The same seed gives the same bits.
+    n_jobs : int, optional
+        Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
+    verbose : int, default=0
+        1 shows progress.
+    storage : path, optional
+        Folder for neighbours and probabilities that are too large for memory.
+    engine : str or Place, optional
+        Where the map is drawn: by default as the size of the data says.
+
+    See Also
+    --------
+    NeighborEmbedding : more about the parameters that maps share; methods and attributes.
+
+    Notes
+    -----
+    umap-learn has another kernel, ``1 / (1 + a d^(2b))``, with a and b fitted to the same curve; its graph is a fuzzy
+    union of neighbourhoods, where this has calibrated probabilities; and it draws noise by degree, five pairs for each
+    pair of neighbours. ``python benchmarks/maps_umap.py`` compares the maps of both on five sets of data.
+
+    References
+    ----------
+    McInnes, Healy & Melville (2018), "UMAP: uniform manifold approximation and projection for dimension reduction".
+    Damrich, Böhm, Hamprecht & Kobak (2023), "From t-SNE to UMAP with contrastive learning".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> nf.UMAP(min_dist=0.3, max_iter=200, random_state=0).fit_transform(X).shape
+    (60, 2)
+    """
+
+    min_dist: float
+    spread: float
+    n_samples: int
+
+    @keeps_arguments
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        min_dist: float = 0.1,
+        spread: float = 1.0,
+        perplexity: float | Sequence[float] | Literal["multiscale"] = 10.0,
+        n_samples: int = 15,
+        n_neighbors: int | Literal["all"] | None = None,
+        metric: str | Callable[..., float] = "euclidean",
+        metric_params: Mapping[str, object] | None = None,
+        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
+        max_iter: int = 750,
+        early_exaggeration: float = 12.0,
+        early_exaggeration_iter: int = 250,
+        exaggeration: float = 1.0,
+        min_grad_norm: float = 1e-7,
+        n_iter_without_progress: int = 300,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+        storage: str | PathLike[str] | None = None,
+        engine: str | Place | None = None,
+    ) -> None: ...
+
+    _usual_neighbors: ClassVar[int | None] = 15
+
+    @property
+    def far(self) -> NoisePairs:  # type: ignore[override]  # filled in, not a parameter
+        """The pairs of noise."""
+        return NoisePairs(self.n_samples, normalizer="umap")
+
+    def _filled(self) -> Parts:
+        owner = type(self).__name__
+        spread = check_real(owner, "spread", self.spread, low=0, open_low=True)
+        min_dist = check_real(owner, "min_dist", self.min_dist, low=0, high=spread)
+        return Parts(KL(), _kernel_of_curve(min_dist, spread), "pair")
+
+
+@cache
+def _kernel_of_curve(min_dist: float, spread: float) -> HeavyTailed:
+    """Return the heavy-tailed kernel that is nearest to UMAP's curve, least squares over distances up to 3 spreads."""
+    from scipy.optimize import curve_fit
+
+    distance = np.linspace(0, 3, 300)
+    wanted = np.minimum(1, np.exp(min_dist / spread - distance))
+
+    def weight(distance: Floats, log_alpha: float, log_beta: float) -> Floats:
+        return np.asarray((1 + np.exp(log_alpha + log_beta) * distance**2) ** -np.exp(-log_alpha))
+
+    # At alpha = e^-7 the kernel is exponential to three digits.
+    (log_alpha, log_beta), _ = curve_fit(weight, distance, wanted, p0=(0, 0), bounds=((-7, -7), (7, 7)))
+    return HeavyTailed(float(np.exp(log_alpha)), float(np.exp(log_beta)) / spread**2)
