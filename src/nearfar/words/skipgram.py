@@ -14,14 +14,17 @@ write without locks, and now and then one update is lost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from os import PathLike
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
 from nearfar._core.jit import bind, jit
+from nearfar._core.parameters import keeps_arguments
 from nearfar._core.vector import (
     FAST,
     LANES,
@@ -34,13 +37,14 @@ from nearfar._core.vector import (
     store,
     zeros_like,
 )
+from nearfar.callbacks import Callback
 from nearfar.contracts import Floats
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Known, WordModel, memory_of_tables, of_length, padded
-from nearfar.words.training import Arrays, TrainingState, TrainWindows
+from nearfar.words.adam import Arrays, adam_row, adam_state, moments_of
+from nearfar.words.model import Checks, Known, WordModel, memory_of_tables, of_length, padded
+from nearfar.words.training import TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 
@@ -176,7 +180,7 @@ class SkipGram(WordModel):
     """
 
     _capabilities: ClassVar[frozenset[str]] = WordModel._capabilities | {"two-sided"}
-    _checks: ClassVar[dict[str, Any]] = {**WordModel._checks, "n_components": partial(check_integer, low=1)}
+    _checks: ClassVar[Checks] = {**WordModel._checks, "n_components": partial(check_integer, low=1)}
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
 
     _tables = ("X", "Y")
@@ -184,6 +188,7 @@ class SkipGram(WordModel):
     embedding_: NDArray[np.float32]
     context_embedding_: NDArray[np.float32]
 
+    @keeps_arguments
     def __init__(
         self,
         n_components: int = 100,
@@ -191,47 +196,25 @@ class SkipGram(WordModel):
         window: int = 5,
         n_negative: int = 5,
         shared_negatives: bool = True,
-        shrink_window: str | None = "word",
+        shrink_window: Literal["word", "sentence"] | None = "word",
         min_count: int = 5,
         max_size: int | None = None,
         sample: float = 1e-3,
         noise_exponent: float = 0.75,
-        init: Any = None,
-        optimizer: str = "sgd",
+        init: Embedding | str | PathLike[str] | None = None,
+        optimizer: Literal["sgd", "adam"] = "sgd",
         learning_rate: float | None = None,
         min_learning_rate: float = 1e-4,
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
-        callbacks: Any = None,
-        random_state: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         deterministic: bool = False,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
         engine: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.window = window
-        self.n_negative = n_negative
-        self.shared_negatives = shared_negatives
-        self.shrink_window = shrink_window
-        self.min_count = min_count
-        self.max_size = max_size
-        self.sample = sample
-        self.noise_exponent = noise_exponent
-        self.init = init
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.min_learning_rate = min_learning_rate
-        self.n_epochs = n_epochs
-        self.validation_fraction = validation_fraction
-        self.callbacks = callbacks
-        self.random_state = random_state
-        self.deterministic = deterministic
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.engine = engine
+    ) -> None: ...
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""
@@ -278,7 +261,7 @@ class SkipGram(WordModel):
             self._ids[0],
             context_vectors=self.context_embedding_,
             context_ids=self._ids[1],
-            parameters={"estimator": "SkipGram", **self.get_params(deep=False)},
+            parameters=self._facts(),
         )
 
 

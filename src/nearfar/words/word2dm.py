@@ -17,15 +17,17 @@ no matrix, takes 3 p (K + 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from os import PathLike
+from typing import ClassVar, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_real, if_given
 from nearfar._core.jit import bind, jit
+from nearfar._core.parameters import keeps_arguments
 from nearfar._core.vector import (
     FAST,
     LANES,
@@ -38,18 +40,29 @@ from nearfar._core.vector import (
     store,
     zeros_like,
 )
-from nearfar.callbacks import Progress
+from nearfar.callbacks import Callback, Progress
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding, smat
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Known, WordModel, memory_of_tables, padded
-from nearfar.words.training import LONGEST, Arrays, TrainingState, TrainWindows
+from nearfar.words.adam import Arrays, adam_row, adam_state, moments_of
+from nearfar.words.model import Checks, Known, WordModel, WordParameters, memory_of_tables, padded
+from nearfar.words.training import LONGEST, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 _MOST_ROWS = 2**14  # of a table in a batch: 20 MB of sums for each thread at 17 x 17
+
+
+class Word2DMParameters(WordParameters, total=False):
+    """Parameters of :class:`Word2DM` by name."""
+
+    n_components: int
+    n_factors: int
+    offset: float | None
+    ridge: float
+    start_trace: float
+    batch_size: int
 
 
 class Word2DM(WordModel):
@@ -210,7 +223,7 @@ class Word2DM(WordModel):
 
     _one_space = True  # of both tables the products with themselves, A, live in one space
     _shaped_by = (*WordModel._shaped_by, "n_factors")
-    _checks: ClassVar[dict[str, Any]] = {
+    _checks: ClassVar[Checks] = {
         **WordModel._checks,
         "n_components": partial(check_integer, low=1),
         "n_factors": partial(check_integer, low=1),
@@ -221,11 +234,18 @@ class Word2DM(WordModel):
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
 
+    n_factors: int
+    offset: float | None
+    ridge: float
+    start_trace: float
+    batch_size: int
+
     factors_: NDArray[np.float32]
     context_factors_: NDArray[np.float32]
     embedding_: NDArray[np.float32]
     pull_: Pull
 
+    @keeps_arguments
     def __init__(
         self,
         n_components: int = 17,
@@ -234,59 +254,32 @@ class Word2DM(WordModel):
         window: int = 5,
         n_negative: int = 5,
         shared_negatives: bool = True,
-        shrink_window: str | None = "word",
+        shrink_window: Literal["word", "sentence"] | None = "word",
         min_count: int = 5,
         max_size: int | None = None,
         sample: float = 1e-3,
         noise_exponent: float = 0.75,
-        init: Any = None,
+        init: Embedding | str | PathLike[str] | None = None,
         offset: float | None = None,
         ridge: float = 0.005,
         start_trace: float = 1.0,
-        optimizer: str = "sgd",
+        optimizer: Literal["sgd", "adam"] = "sgd",
         batch_size: int = 16,
         learning_rate: float | None = None,
         min_learning_rate: float = 1e-4,
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
-        callbacks: Any = None,
-        random_state: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         deterministic: bool = False,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
         engine: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_factors = n_factors
-        self.window = window
-        self.n_negative = n_negative
-        self.shared_negatives = shared_negatives
-        self.shrink_window = shrink_window
-        self.min_count = min_count
-        self.max_size = max_size
-        self.sample = sample
-        self.noise_exponent = noise_exponent
-        self.init = init
-        self.offset = offset
-        self.ridge = ridge
-        self.start_trace = start_trace
-        self.optimizer = optimizer
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.min_learning_rate = min_learning_rate
-        self.n_epochs = n_epochs
-        self.validation_fraction = validation_fraction
-        self.callbacks = callbacks
-        self.random_state = random_state
-        self.deterministic = deterministic
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.engine = engine
+    ) -> None: ...
 
     @classmethod
-    def paper(cls, **changed: Any) -> Self:
+    def paper(cls, **changed: Unpack[Word2DMParameters]) -> Self:
         """Return the model with the settings of the paper and its code, made for 2.8 billion words.
 
         Parameters
@@ -302,7 +295,7 @@ class Word2DM(WordModel):
             the start uniform in (-1/2, 1/2) / nm, no offset, no ridge.
         """
         n, m = changed.get("n_components", 17), changed.get("n_factors", 17)
-        published: dict[str, Any] = {
+        published: Word2DMParameters = {
             "window": 5,
             "n_negative": 5,
             "shared_negatives": False,
@@ -401,7 +394,7 @@ class Word2DM(WordModel):
     def vectors_(self) -> DensityEmbedding:
         """The matrices with their words, as a :class:`nearfar.DensityEmbedding`."""
         self._check_fitted("vectors_")
-        parameters = {"estimator": "Word2DM", **self.get_params(deep=False)}
+        parameters = self._facts()
         ids, context_ids = self._ids
         targets = DensityEmbedding.from_factors(self.factors_, ids, parameters=parameters)
         if ids == context_ids:
