@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar._core.jit import bind, jit
+from nearfar._core.jit import jit
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.vector import (
     FAST,
@@ -225,10 +225,8 @@ class SkipGram(WordModel):
 
     def _train(self, arrays: Arrays) -> TrainWindows:
         X, Y = arrays["X"], arrays["Y"]
-        if self.optimizer == "sgd":
-            return lambda windows, rate, sums: train_by_sgd(tuple(windows), np.float32(rate), X, Y, (), sums)
-        moments = moments_of(arrays, "X"), moments_of(arrays, "Y")
-        return lambda windows, rate, sums: train_by_adam(tuple(windows), np.float32(rate), X, Y, moments, sums)
+        moments = None if self.optimizer == "sgd" else (moments_of(arrays, "X"), moments_of(arrays, "Y"))
+        return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), X, Y, moments, sums)
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         return arrays["X"][:, : self.n_components], arrays["Y"][:, : self.n_components]
@@ -324,56 +322,54 @@ def skipgram_step(
             )
     sums = np.zeros(2)
     windows = around, np.array([0, around.size]), outs[None], np.array([0, 1])
-    train_by_sgd(windows, np.float32(learning_rate), X, Y, (), sums)
+    train_windows(windows, np.float32(learning_rate), X, Y, None, sums)
     return float(sums[0]), int(sums[1])
 
 
 _ABREAST = 6  # output vectors that are handled together: a centre and five noise words
 
 
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def train_windows(by_adam, windows, rate, X, Y, moments, sums):
+@jit(fastmath=FAST, error_model="numpy")
+def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop, in two kinds of steps
     """Train on windows, a plain tuple of ``Windows``; add to ``sums`` the loss and the number of pairs.
 
     Noise pairs count as well. In every window each of its vectors, as often as it occurs, makes one step: a plain one,
-    or ``by_adam``, which is known when this is compiled. ``moments`` are (``Moments`` of X, those of Y) then, else ().
-    Rate 0 changes nothing.
+    or one of Adam, with ``moments`` (``Moments`` of X, those of Y); None is known when it is compiled. Rate 0 changes
+    nothing.
     """
     inputs, starts, outs, _ = windows
     n_outs, width = outs.shape[1], X.shape[1]
     scores, change = _room(starts, n_outs, X)
     own = np.empty(width, X.dtype)
     for w in range(outs.shape[0]):
-        _prefetch_next(windows, w, X, Y)
+        if w + 1 < outs.shape[0]:
+            _prefetch(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y)
         around, now = inputs[starts[w] : starts[w + 1]], outs[w]
         for a in range(around.size):
             _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
-        _errors(around.size, now, X.dtype.type(1) if by_adam else rate, scores, sums)
+        _errors(around.size, now, rate if moments is None else X.dtype.type(1), scores, sums)
         if rate == 0:
             continue
         _output_changes(around, X, scores, change)
         for a in range(around.size):
             at, g = np.int64(around[a]) * width, scores[a]
             for k in range(0, width, LANES):
-                total = zeros_like(X) if by_adam else load(X, at + k, LANES)
+                total = load(X, at + k, LANES) if moments is None else zeros_like(X)
                 for o in range(n_outs):
                     total = multiply_add(g[o], load(Y, np.int64(now[o]) * width + k, LANES), total)
-                if by_adam:
-                    store(own, k, LANES, total)
-                else:
+                if moments is None:
                     store(X, at + k, LANES, total)
-            if by_adam:
+                else:
+                    store(own, k, LANES, total)
+            if moments is not None:
                 adam_row(X, around[a], own, moments[0], rate)
         for o in range(n_outs):
-            if o > 0 and now[o] == now[0]:
-                continue
-            if by_adam:
+            at = np.int64(now[o]) * width
+            if moments is None:
+                for k in range(0, width, LANES):
+                    store(Y, at + k, LANES, add(load(change, o * width + k, LANES), load(Y, at + k, LANES)))
+            elif o == 0 or now[o] != now[0]:
                 adam_row(Y, now[o], change[o * width : (o + 1) * width], moments[1], rate)
-            else:
-                _add(change, o * width, Y, np.int64(now[o]) * width)
-
-
-train_by_sgd, train_by_adam = bind(train_windows, False), bind(train_windows, True)
 
 
 @jit(inline="always")
@@ -386,15 +382,14 @@ def _room(starts, n_outs, X):
 
 
 @jit(inline="always")
-def _prefetch_next(windows, w, X, Y):
-    """Ask for the vectors of the next window; a single input is most often that of a window just before."""
-    (inputs, starts, outs, _), width = windows, X.shape[1]
-    if w + 1 < outs.shape[0]:
-        for o in range(outs.shape[1]):
-            prefetch_row(Y, np.int64(outs[w + 1, o]) * width, width, 8)
-        if starts[w + 2] - starts[w + 1] > 1:
-            for a in range(starts[w + 1], starts[w + 2]):
-                prefetch_row(X, np.int64(inputs[a]) * width, width, 8)
+def _prefetch(around, outs, X, Y):
+    """Ask for the vectors of a window; a single input is most often that of a window just before."""
+    width = X.shape[1]
+    for o in range(outs.size):
+        prefetch_row(Y, np.int64(outs[o]) * width, width, 8)
+    if around.size > 1:
+        for a in range(around.size):
+            prefetch_row(X, np.int64(around[a]) * width, width, 8)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -407,13 +402,6 @@ def _output_changes(around, X, scores, change):
             for a in range(around.size):
                 total = multiply_add(scores[a, o], load(X, np.int64(around[a]) * width + k, LANES), total)
             store(change, o * width + k, LANES, total)
-
-
-@jit(inline="always")
-def _add(change, start, Y, at):
-    """Add a change to a row of Y."""
-    for k in range(0, Y.shape[1], LANES):
-        store(Y, at + k, LANES, add(load(change, start + k, LANES), load(Y, at + k, LANES)))
 
 
 @jit(fastmath=FAST, error_model="numpy")

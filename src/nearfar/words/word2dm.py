@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_real, if_given
-from nearfar._core.jit import bind, jit
+from nearfar._core.jit import jit
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.vector import (
     FAST,
@@ -336,10 +336,8 @@ class Word2DM(WordModel):
         n, m, r = self.n_components, self.n_factors, np.float32(self.ridge)
         options = n, m, np.float32(self._offset), r, self.batch_size, _MOST_ROWS
         B, C = arrays["B"], arrays["C"]
-        if self.optimizer == "sgd":
-            return lambda windows, rate, sums: train_by_sgd(tuple(windows), np.float32(rate), options, B, C, (), sums)
-        moments = moments_of(arrays, "B"), moments_of(arrays, "C")
-        return lambda windows, rate, sums: train_by_adam(tuple(windows), np.float32(rate), options, B, C, moments, sums)
+        moments = None if self.optimizer == "sgd" else (moments_of(arrays, "B"), moments_of(arrays, "C"))
+        return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), options, B, C, moments, sums)
 
     def _own_callbacks(self, source: WindowSource, state: TrainingState) -> list[Callable[[Progress], None]]:
         """Watch the gradients of a sample of true pairs."""
@@ -556,13 +554,13 @@ class Batch(NamedTuple):
     count: NDArray[np.int64]  # how many words
 
 
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def train_windows(by_adam, windows, rate, options, B, C, moments, sums):
+@jit(fastmath=FAST, error_model="numpy")
+def train_windows(windows, rate, options, B, C, moments, sums):
     """Train on windows, a plain tuple of ``Windows``; add to ``sums`` the loss and the number of pairs.
 
-    A window is a plain step; or ``by_adam``, which is known when this is compiled, a batch of sentences is a step of
-    each word that comes in it, along its mean gradient. ``moments`` are (``Moments`` of B, those of C) then, else ().
-    A batch ends early where it has come to ``most_rows`` words. Rate 0 changes nothing.
+    A window is a plain step; or, with ``moments`` (``Moments`` of B, those of C), a batch of sentences is a step of
+    Adam for each word that comes in it, along its mean gradient. A batch ends early where it has come to ``most_rows``
+    words. That ``moments`` are None is known when it is compiled. Rate 0 changes nothing.
 
     ``options`` are (n, m, offset, ridge, sentences of a batch, words of a batch); rate, offset and ridge are of the
     type of the tables. The loss is without what the ridge adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
@@ -570,13 +568,14 @@ def train_windows(by_adam, windows, rate, options, B, C, moments, sums):
     (inputs, starts, outputs, sentences), (_, _, _, r, batch_size, most_rows) = windows, options
     room = _room(windows, options, B)
     capacity = max(most_rows, room.gradients.size // B.shape[1])
-    b_batch, c_batch = (_batch(B, capacity), _batch(C, capacity)) if by_adam else ((), ())
+    b_batch = None if moments is None else _batch(B, capacity)
+    c_batch = None if moments is None else _batch(C, capacity)
     n_pairs = begin = room.mixed.size - room.mixed.size  # a literal 0 would be compiled apart
     for s in range(sentences.size - 1):
         for w in range(sentences[s], sentences[s + 1]):
             _prefetch_next(windows, w, B, C)
             words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
-            if by_adam and (b_batch.count[0] + words.size > capacity or c_batch.count[0] + outs.size > capacity):
+            if moments is not None and max(b_batch.count[0] + words.size, c_batch.count[0] + outs.size) > capacity:
                 _steps(B, moments[0], b_batch, n_pairs, rate)
                 _steps(C, moments[1], c_batch, n_pairs, rate)
                 n_pairs = begin
@@ -584,42 +583,39 @@ def train_windows(by_adam, windows, rate, options, B, C, moments, sums):
             if rate == 0:
                 continue
             n_pairs += words.size
-            _pull(by_adam, rate, words, room.errors, outs.size, room.outs, r, room.around, B, options, room)
+            _pull(moments, rate, words, room.errors, outs.size, room.outs, r, room.around, B, options, room)
             for a in range(words.size):  # a word may come twice: all move from where they were
-                _move(by_adam, B, words[a], a, b_batch, room)
+                _move(moments, B, words[a], a, b_batch, room)
             ridge = r * B.dtype.type(words.size)
-            _pull(by_adam, rate, outs, room.turned, words.size, room.around, ridge, room.outs, C, options, room)
+            _pull(moments, rate, outs, room.turned, words.size, room.around, ridge, room.outs, C, options, room)
             for o in range(outs.size):
                 if o == 0 or outs[o] != outs[0]:
-                    _move(by_adam, C, outs[o], o, c_batch, room)
-        if by_adam and ((s + 1) % batch_size == 0 or s + 2 == sentences.size):
+                    _move(moments, C, outs[o], o, c_batch, room)
+        if moments is not None and ((s + 1) % batch_size == 0 or s + 2 == sentences.size):
             _steps(B, moments[0], b_batch, n_pairs, rate)
             _steps(C, moments[1], c_batch, n_pairs, rate)
             n_pairs = begin
 
 
-train_by_sgd, train_by_adam = bind(train_windows, False), bind(train_windows, True)
-
-
 @jit(inline="always")
-def _pull(by_adam, rate, rows, errors, n_others, others, ridge, own, table, options, room):
+def _pull(moments, rate, rows, errors, n_others, others, ridge, own, table, options, room):
     """Write half of minus the gradients of the rows of a side, from the matrices of the others and their own."""
     width = table.shape[1]
     for i in range(rows.size):
         _gradient(errors[i, :n_others], others, ridge, own, i, room.mixed)
-        if not by_adam:
+        if moments is None:
             room.steps[i] = _step(rate + rate, room.mixed)
         multiply(table, rows[i] * width, room.mixed, options, room.gradients, i * width)
 
 
 @jit(inline="always")
-def _move(by_adam, table, row, i, batch, room):
+def _move(moments, table, row, i, batch, room):
     """Move a row along the i-th gradient, or add this to what a batch will move it by."""
     width = table.shape[1]
-    if by_adam:
-        _collect(room.gradients[i * width : (i + 1) * width], row, batch)
-    else:
+    if moments is None:
         _add(room.steps[i], room.gradients, i * width, table, row * width, width)
+    else:
+        _collect(room.gradients[i * width : (i + 1) * width], row, batch)
 
 
 @jit(inline="always")
