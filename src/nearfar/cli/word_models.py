@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -26,6 +26,7 @@ from nearfar.cli.shared import (
 )
 
 if TYPE_CHECKING:
+    from nearfar.composition import Method
     from nearfar.embedding.vectors import Embedding
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -359,8 +360,8 @@ def compose(
     verb: str | None,
     subject: str | None,
     object_: str | None,
-    method: str | None,
-    operator: str,
+    method: Method | None,
+    operator: Literal["verb", "noun"],
     topn: int,
     as_json: bool,
 ) -> None:

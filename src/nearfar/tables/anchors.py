@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -60,6 +60,26 @@ from nearfar.tables.slots import (
 from nearfar.tables.starts import column_dtype, nonnegative_rows, random_columns
 
 _NOT_BEGUN, _UNMET = -1, -2  # in the extra state: all rows are as they were drawn; bits of those that are follow
+
+
+Device = torch.device | str | int | None
+
+
+class Options(TypedDict, total=False):
+    """Arguments of :class:`AnchorEmbedding` that any start may have."""
+
+    penalty: float
+    padding_idx: int | None
+    sparse: bool
+    anchors: Tensor | None
+    device: Device
+    dtype: torch.dtype | None
+
+
+class FurtherOptions(Options, total=False):
+    """Those of a start with more than one slot in a row."""
+
+    nnz_per_row: int
 
 
 class AnchorEmbedding(TrainedMixtures):
@@ -168,7 +188,7 @@ class AnchorEmbedding(TrainedMixtures):
         sparse: bool = True,
         anchor_ids: Tensor | None = None,
         anchors: Tensor | None = None,
-        device: Any = None,
+        device: Device = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
@@ -390,7 +410,13 @@ class AnchorEmbedding(TrainedMixtures):
 
     @classmethod
     def from_pretrained(
-        cls, vectors: Tensor, n_anchors: int, freeze: bool = True, *, anchor_ids: Tensor | None = None, **options: Any
+        cls,
+        vectors: Tensor,
+        n_anchors: int,
+        freeze: bool = True,
+        *,
+        anchor_ids: Tensor | None = None,
+        **options: Unpack[FurtherOptions],
     ) -> AnchorEmbedding:
         """Return a table near to vectors that exist already: anchors and T are fitted to them.
 
@@ -425,8 +451,9 @@ class AnchorEmbedding(TrainedMixtures):
         owner = "AnchorEmbedding.from_pretrained"
         table = check_floats(owner, "vectors", vectors, (None, None)).detach()
         check_flag(owner, "freeze", freeze)
-        device, dtype = options.pop("device", table.device), options.pop("dtype", table.dtype)
-        layer = cls(table.shape[0], table.shape[1], n_anchors, device=device, dtype=dtype, **options)
+        options.setdefault("device", table.device)
+        options.setdefault("dtype", table.dtype)
+        layer = cls(table.shape[0], table.shape[1], n_anchors, **options)
         layer._starts_at_random = False
         with torch.no_grad():
             for block, values, columns in layer._fitted_rows(owner, table, anchor_ids):
@@ -463,7 +490,9 @@ class AnchorEmbedding(TrainedMixtures):
             self.values[self.padding_idx] = 0
 
     @classmethod
-    def selection(cls, num_embeddings: int, embedding_dim: int, anchor_ids: Tensor, **options: Any) -> AnchorEmbedding:
+    def selection(
+        cls, num_embeddings: int, embedding_dim: int, anchor_ids: Tensor, **options: Unpack[Options]
+    ) -> AnchorEmbedding:
         """Return a table in which some objects have vectors of their own, and the vector of all others is 0.
 
         The special case T_aa = 1, and 0 elsewhere, in which T is not trained: selection by frequency, where
@@ -751,7 +780,7 @@ class AnchorEmbedding(TrainedMixtures):
         rest = rest[1:] if mark < 0 else rest
         self._unpenalized = rest.to(self.values.device) if len(rest) else None
 
-    def _load_from_state_dict(self, state: Any, prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
         anchors, values, columns = (state.get(prefix + name) for name in ("anchors", "slots.values", "slots.columns"))
 
         def refuse(name: str, expected: str, got: str, hint: str = "") -> None:
@@ -775,21 +804,21 @@ class AnchorEmbedding(TrainedMixtures):
         self._requests.clear()
         self._accept_values()
 
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         self.settle()
-        moved = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name in ("_unpenalized", "_unmet"):
             kept = getattr(self, name)
             setattr(self, name, None if kept is None else kept.to(self.values.device))
         self._start_training_state()  # the next step starts shrinkage in the type and on the device that are new
-        return moved
+        return self
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         self.settle()
         kept_out = ("_shrinkage", "_requests", "_seen_version", "_last_read")
         return {name: value for name, value in self.__dict__.items() if name not in kept_out}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._start_training_state()
 
@@ -959,7 +988,9 @@ def _mixtures(
     return mixtures
 
 
-def _positive_entries(owner: str, values: Tensor, columns: Tensor) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _positive_entries(
+    owner: str, values: Tensor, columns: Tensor
+) -> tuple[NDArray[np.float32], NDArray[np.integer], NDArray[np.intp]]:
     """Return the positive entries of rows, their columns, ascending within a row, and how many each row has."""
     entries, places = _float32(values), columns.cpu().numpy()
     if not (entries >= 0).all() or np.isinf(entries).any():

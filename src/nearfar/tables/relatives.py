@@ -19,7 +19,7 @@ import math
 import os
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from torch.nn.functional import softplus
 
 from nearfar._core.checks import check_choice, check_integer, check_real
 from nearfar._core.ids import check_names
-from nearfar._core.tensors import check_floats, check_ids, check_integers, check_padding_idx, check_within
+from nearfar._core.tensors import Context, check_floats, check_ids, check_integers, check_padding_idx, check_within
 from nearfar.embedding.files.content import Content
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.quantized import MOST_BITS, CodedRows
@@ -539,12 +539,12 @@ class _Rounded(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, half: float) -> Tensor:
+    def forward(ctx: Context, x: Tensor, half: float) -> Tensor:
         ctx.save_for_backward(x)
         return torch.floor(x * half).clamp_(-half, half - 1).add_(0.5).div_(half)
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Context, slope: Tensor) -> tuple[Tensor, None]:
         (x,) = ctx.saved_tensors
         return slope.masked_fill((x.abs() > 1) & (slope * x < 0), 0), None
 
@@ -900,7 +900,7 @@ class SelectionEmbedding(SelectionTable):
         num_embeddings: int,
         embedding_dim: int,
         *,
-        unit: str = "entries",
+        unit: Literal["entries", "rows"] = "entries",
         std: float = 1.0,
         padding_idx: int | None = None,
     ) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from nearfar.methods.words import clusters, columns, nearest_sense, sgns, word2dm
 from nearfar.words import multisense, skipgram
 from nearfar.words import word2dm as density
 
-FORMS: dict[Any, Any] = {
+FORMS: dict[Callable[..., object], Callable[..., object]] = {
     sgns: skipgram.train_windows,
     word2dm: density.train_windows,
     columns: multisense.train_columns,
