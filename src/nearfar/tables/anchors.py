@@ -17,7 +17,7 @@ import os
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -616,7 +616,7 @@ class AnchorEmbedding(TrainedMixtures):
         *,
         anchor_names: Iterable[Hashable] | None = None,
         int8: bool = False,
-        quantize: str | None = None,
+        quantize: Literal["int8", "int4"] | None = None,
     ) -> AnchoredEmbedding:
         """Return anchors and positive entries as an embedding that needs no torch, and write it to a file.
 
