@@ -32,7 +32,7 @@ from nearfar.words.multisense import train_columns
 from nearfar.words.relation_pairs import RelationWindows
 from nearfar.words.skipgram import train_windows
 from nearfar.words.windows import SamplingOptions
-from nearfar.words.word2dm import train_by_sgd
+from nearfar.words.word2dm import train_windows as train_density_windows
 
 CLUB = nx.Graph(nx.karate_club_graph().edges())
 GRAPH = nf.Relation.from_edges(CLUB).random_walk(3)
@@ -100,7 +100,7 @@ def sgns():
     X = padded((rng.random((N, D), np.float32) - np.float32(0.5)) / np.float32(D))
     Y = np.zeros_like(X)
     for window, rate in windows(rng, 0.025):
-        train_windows(window, rate, X, Y, np.zeros(2))
+        train_windows(window, rate, X, Y, None, np.zeros(2))
     return X[:, :D]
 
 
@@ -111,7 +111,7 @@ def word2dm(n=4, m=4):
     B, C = (padded((rng.random((N, n * m), np.float32) - np.float32(0.5)) * reach) for _ in range(2))
     offset, ridge = np.float32(np.log(5)), np.float32(0.005)
     for window, rate in windows(rng, 0.05):
-        train_by_sgd(window, rate, (n, m, offset, ridge, 16, 2**14), B, C, np.zeros(2))
+        train_density_windows(window, rate, (n, m, offset, ridge, 16, 2**14), B, C, None, np.zeros(2))
     return B[:, : n * m].reshape(N, m, n)
 
 

@@ -27,14 +27,15 @@ Sources: Coecke & Meichanetzidis 2020, "Meaning updating of density matrices" (p
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_matrix
+from nearfar.contracts import Floats
 from nearfar.embedding import matrices as algebra
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
@@ -43,11 +44,15 @@ from nearfar.search.products import unit_rows
 
 __all__ = ["METHODS", "VECTOR_METHODS", "compose", "phrase_similarities"]
 
-METHODS = ("phaser", "fuzz", "mult", "spider", "diag", "traced_add", "add", "kronecker", "verb")
+Method = Literal["phaser", "fuzz", "mult", "spider", "diag", "traced_add", "add", "kronecker", "verb"]
+METHODS: tuple[Method, ...] = get_args(Method)
 VECTOR_METHODS = ("mult", "add", "kronecker", "verb")
 
 _NOTHING = 1e-7  # a trace product of two density matrices that rounding in float32 does not tell from 0
 _ROLES = ("verb", "subject", "object")
+
+Word = Hashable | NDArray[np.floating]
+"""An id, or something composed before; of a noun, a tuple of them, too."""
 
 Stack = NDArray[np.float64]  # (k, n, n) of matrices, or (k, d) of vectors
 Pairing = Callable[[Stack, Stack], Stack]
@@ -56,11 +61,11 @@ Pairing = Callable[[Stack, Stack], Stack]
 def compose(
     embedding: Embedding,
     *,
-    verb: Any = None,
-    subject: Any = None,
-    object: Any = None,  # noqa: A002 - the grammar's word
-    method: str = "phaser",
-    operator: str = "verb",
+    verb: Word = None,
+    subject: Word = None,
+    object: Word = None,  # noqa: A002 - the grammar's word
+    method: Method = "phaser",
+    operator: Literal["verb", "noun"] = "verb",
     basis: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
     """Return the meaning of a phrase: ``subject verb object``, or any part of it.
@@ -130,11 +135,11 @@ def compose(
 
 def phrase_similarities(
     embedding: Embedding,
-    left: Sequence[Mapping[str, Any]],
-    right: Sequence[Mapping[str, Any]],
+    left: Sequence[Mapping[str, Word]],
+    right: Sequence[Mapping[str, Word]],
     *,
-    method: str = "phaser",
-    operator: str = "verb",
+    method: Method = "phaser",
+    operator: Literal["verb", "noun"] = "verb",
     basis: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
     """Return the similarity of each phrase on the left with the one beside it on the right.
@@ -178,7 +183,7 @@ def phrase_similarities(
     task = _Task(owner, embedding, method, operator, basis)
     if len(left) != len(right):
         raise InputError(owner, "right", f"as many phrases as left, {len(left)}", str(len(right)))
-    kinds: dict[tuple[Any, ...], list[int]] = {}
+    kinds: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for k, pair in enumerate(zip(left, right, strict=True)):
         kinds.setdefault(tuple(task.shape_of(phrase) for phrase in pair), []).append(k)
     found = np.empty(len(left))
@@ -199,7 +204,7 @@ class _Task:
     embedding: Embedding
     method: str
     operator: str
-    basis: Any
+    basis: ArrayLike | None
 
     def __post_init__(self) -> None:
         if not isinstance(self.embedding, Embedding):
@@ -215,11 +220,11 @@ class _Task:
             raise InputError(self.owner, "basis", "given with the method 'spider', and only then", repr(self.basis))
         if self.basis is not None:
             n = self.embedding.order  # type: ignore[attr-defined]
-            self.basis = check_matrix(self.owner, "basis", self.basis, rows=n, columns=n).astype(np.float64)
-            if np.abs(self.basis.T @ self.basis - np.eye(n)).max() > algebra.TOLERANCE:
+            self.axes = check_matrix(self.owner, "basis", self.basis, rows=n, columns=n).astype(np.float64)
+            if np.abs(self.axes.T @ self.axes - np.eye(n)).max() > algebra.TOLERANCE:
                 raise InputError(self.owner, "basis", "orthonormal columns", "others")
 
-    def shape_of(self, phrase: Mapping[str, Any]) -> tuple[int, ...]:
+    def shape_of(self, phrase: Mapping[str, Word]) -> tuple[int, ...]:
         """Return how many words a phrase has for the verb, the subject and the object."""
         if unknown := set(phrase) - set(_ROLES):
             raise InputError(self.owner, "phrase", f"of {', '.join(_ROLES)}", repr(sorted(unknown)[0]))
@@ -232,7 +237,7 @@ class _Task:
             raise InputError(self.owner, "verb", "one word", repr(phrase["verb"]))
         return counts
 
-    def compose(self, phrases: Sequence[Mapping[str, Any]]) -> tuple[Stack, ...]:
+    def compose(self, phrases: Sequence[Mapping[str, Word]]) -> tuple[Stack, ...]:
         """Return phrases of one kind as a stack, or as two stacks whose Kronecker products they are."""
         counts = self.shape_of(phrases[0])
         verbs, subjects, objects = (
@@ -258,7 +263,7 @@ class _Task:
         # The object first.
         return (functools.reduce(pair if self.operator == "verb" else pair_back, reversed(nouns), verbs[0]),)
 
-    def _words(self, item: Any) -> tuple[Any, ...]:
+    def _words(self, item: Word) -> tuple[Word, ...]:
         if item is None:
             return ()
         if isinstance(item, tuple) and item not in self.embedding:
@@ -267,10 +272,10 @@ class _Task:
             return item
         return (item,)
 
-    def _stack(self, role: str, items: list[Any]) -> Stack:
+    def _stack(self, role: str, items: list[Word]) -> Stack:
         embedding = self.embedding
         if not any(isinstance(item, np.ndarray) for item in items):
-            rows: Any = embedding._vectors[embedding._rows(self.owner, items)]
+            rows: Floats = embedding._vectors[embedding._rows(self.owner, items)]
         elif isinstance(embedding, DensityEmbedding):
             rows = algebra.svec(np.stack([embedding._state(self.owner, role, item) for item in items]))
         else:
@@ -288,11 +293,12 @@ class _Task:
         known: dict[str, Pairing] = {
             "phaser": algebra.phaser,
             "fuzz": algebra.fuzz,
-            "spider": functools.partial(algebra.spider, basis=self.basis),
             "diag": algebra.diagonal_product,
             "traced_add": algebra.traced_sum,
         }
         made = known.get(self.method, np.multiply)
+        if self.method == "spider":
+            made = functools.partial(algebra.spider, basis=self.axes)
         return lambda op, arg: self._normalised(made(op, arg))
 
 

@@ -22,7 +22,7 @@ and k_BA; Balkır, Sadrzadeh & Coecke 2016, "Distributional sentence entailment 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,11 +39,14 @@ __all__ = ["MEASURES", "k_BA", "k_E", "k_hyp", "loewner", "of_words", "scaled"]
 MEASURES = ("k_E", "k_hyp", "k_BA", "loewner")
 
 Doubles = NDArray[np.float64]
+Grades = Doubles | np.float64
+"""Of stacks of matrices, and of one pair."""
+Answers = NDArray[np.bool_] | np.bool_
 
 _BLOCK = 4096  # pairs at a time
 
 
-def loewner(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Any:
+def loewner(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Answers:
     """Return whether ``A ⊑ B``: B - A is positive semi-definite.
 
     Parameters
@@ -79,7 +82,7 @@ def loewner(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Any
     return _below(*_pair("loewner", A, B, tolerance))
 
 
-def k_hyp(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Any:
+def k_hyp(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Grades:
     """Return the largest k in [0, 1] for which ``kA ⊑ B``.
 
     Parameters
@@ -122,7 +125,7 @@ def k_hyp(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Any:
     return _largest_part(*_pair("k_hyp", A, B, tolerance))
 
 
-def k_E(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Any:  # noqa: N802 - the name of the paper
+def k_E(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Grades:  # noqa: N802 - the name of the paper
     """Return ``1 - |E| / |A|``, E being the least that makes ``A ⊑ B + E``, by the norm of Frobenius.
 
     Parameters
@@ -160,7 +163,7 @@ def k_E(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Any:  #
     return _covered(*_pair("k_E", A, B, tolerance))
 
 
-def k_BA(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Any:  # noqa: N802 - the name of the paper
+def k_BA(A: ArrayLike, B: ArrayLike, *, tolerance: float = DEGENERATE) -> Grades:  # noqa: N802 - the name of the paper
     """Return how far B - A is positive: the sum of its eigenvalues over that of their sizes.
 
     Parameters
@@ -235,11 +238,11 @@ def scaled(A: ArrayLike) -> Doubles:
 
 def of_words(
     embedding: DensityEmbedding,
-    narrower: Iterable[Hashable] | NDArray[Any],
-    broader: Iterable[Hashable] | NDArray[Any],
+    narrower: Iterable[Hashable] | NDArray[np.floating],
+    broader: Iterable[Hashable] | NDArray[np.floating],
     *,
-    measure: str = "k_E",
-) -> Any:
+    measure: Literal["k_E", "k_hyp", "k_BA", "loewner"] = "k_E",
+) -> Doubles | NDArray[np.bool_]:
     """Return how far words are part of others, pair by pair.
 
     Parameters
@@ -303,31 +306,34 @@ def of_words(
 # Of matrices and their largest eigenvalues.
 
 
-def _below(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Any:
+def _below(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Answers:
     return (_differences(a, top_a, b, top_b, tolerance) >= 0).all(axis=-1)
 
 
-def _largest_part(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Any:
+def _largest_part(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Grades:
     values, vectors = np.linalg.eigh(b)
     there = values > tolerance * top_b[..., None]
     turned = np.swapaxes(vectors, -1, -2) @ a @ vectors
     beyond = np.where(there, 0.0, np.einsum("...ii->...i", turned)).sum(axis=-1) > tolerance * top_a
     roots = np.sqrt(1.0 / np.where(there, values, np.inf))  # of the eigenvalues of B⁺
     largest = np.linalg.eigvalsh(roots[..., :, None] * turned * roots[..., None, :])[..., -1]
-    return np.where(beyond, 0.0, 1.0 / np.maximum(largest, 1.0))[()]
+    parts: Doubles = np.where(beyond, 0.0, 1.0 / np.maximum(largest, 1.0))
+    return parts[()]
 
 
-def _covered(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Any:
+def _covered(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Grades:
     missing = np.linalg.norm(np.minimum(_differences(a, top_a, b, top_b, tolerance), 0.0), axis=-1)
     size = np.linalg.norm(a, axis=(-2, -1))
     share = np.divide(missing, size, out=np.zeros(missing.shape), where=size > 0)
-    return np.maximum(1.0 - share, 0.0)[()]
+    covered: Doubles = np.maximum(1.0 - share, 0.0)
+    return covered[()]
 
 
-def _balance(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Any:
+def _balance(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Grades:
     values = _differences(a, top_a, b, top_b, tolerance)
     sizes = np.abs(values).sum(axis=-1)
-    return np.divide(values.sum(axis=-1), sizes, out=np.ones(sizes.shape), where=sizes > 0)[()]
+    balance: Doubles = np.divide(values.sum(axis=-1), sizes, out=np.ones(sizes.shape), where=sizes > 0)
+    return balance[()]
 
 
 def _differences(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Doubles:
@@ -337,13 +343,16 @@ def _differences(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, toleran
     return kept
 
 
-_GRADES: dict[str, Callable[..., Any]] = {"k_E": _covered, "k_hyp": _largest_part, "k_BA": _balance, "loewner": _below}
+Graded = Callable[[Doubles, Doubles, Doubles, Doubles, float], Grades | Answers]
+_GRADES: dict[str, Graded] = {"k_E": _covered, "k_hyp": _largest_part, "k_BA": _balance, "loewner": _below}
 
 
 # What comes in.
 
 
-def _rows(owner: str, name: str, embedding: DensityEmbedding, items: Any) -> Floats:
+def _rows(
+    owner: str, name: str, embedding: DensityEmbedding, items: Iterable[Hashable] | NDArray[np.floating]
+) -> Floats:
     """Return ids or matrices as rows, which take half the room."""
     if not (isinstance(items, np.ndarray) and items.dtype.kind == "f"):
         if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):

@@ -364,7 +364,7 @@ def test_the_loss_of_skip_gram_windows_is_local_nce():
     inputs, outs = np.array([4, 0, 4, 7, 2], np.int32), np.array([3, 1, 8, 3, 5, 1], np.int32)
     sums = np.zeros(2)
     starts = np.array([0, len(inputs)])
-    kernels.train_windows((inputs, starts, outs[None], np.array([0, 1])), np.float32(0), X, Y, sums)
+    kernels.train_windows((inputs, starts, outs[None], np.array([0, 1])), np.float32(0), X, Y, None, sums)
     scores = torch.tensor(X[inputs] @ Y[outs].T)
     scores[:, 1:] = scores[:, 1:].masked_fill(torch.tensor(outs[1:] == outs[0]), -INF)
     losses = nn.local_nce(scores, torch.zeros(len(inputs), dtype=torch.int64), reduction="sum")
@@ -380,7 +380,8 @@ def test_the_step_of_skip_gram_is_that_of_local_nce():
     scores = tables[0][inputs] @ tables[1][outs].T
     nn.local_nce(scores, torch.zeros(3, dtype=torch.int64), reduction="sum").backward()
     expected = [(table - 0.1 * table.grad).detach() for table in tables]
-    kernels.train_windows((inputs, np.array([0, 3]), outs[None], np.array([0, 1])), np.float32(0.1), X, Y, np.zeros(2))
+    window = inputs, np.array([0, 3]), outs[None], np.array([0, 1])
+    kernels.train_windows(window, np.float32(0.1), X, Y, None, np.zeros(2))
     np.testing.assert_allclose(X, expected[0], atol=1e-5)
     np.testing.assert_allclose(Y, expected[1], atol=1e-5)
 

@@ -64,7 +64,7 @@ def tables(n_words, seed=1):
 def run(windows, rate, X, Y):
     """Train; return (loss, pairs)."""
     sums = np.zeros(2)
-    kernels.train_windows(tuple(windows), np.float32(rate), X, Y, sums)
+    kernels.train_windows(tuple(windows), np.float32(rate), X, Y, None, sums)
     return sums
 
 
@@ -179,7 +179,7 @@ def run_adam(windows, rate, X, Y):
     arrays = {"X": X, "Y": Y, **adam_state({"X": X, "Y": Y})}
     sums = np.zeros(2)
     moments = moments_of(arrays, "X"), moments_of(arrays, "Y")
-    kernels.train_windows_by_adam(tuple(windows), np.float32(rate), X, Y, moments, sums)
+    kernels.train_windows(tuple(windows), np.float32(rate), X, Y, moments, sums)
     return arrays, sums
 
 

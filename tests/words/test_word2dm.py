@@ -122,7 +122,7 @@ def by_sgd(windows, rate, B, C):
     """Train; return factors and sums."""
     (n, m), sums = B.shape[1:], np.zeros(2)
     sides = tables(B, C)
-    kernels.train_by_sgd(tuple(windows), np.float32(rate), options(n, m), *sides, sums)
+    kernels.train_windows(tuple(windows), np.float32(rate), options(n, m), *sides, None, sums)
     assert not any(table[:, n * m :].any() for table in sides)
     return *(unpacked(table, n, m, len(B)) for table in sides), sums
 
@@ -216,8 +216,7 @@ def test_adam_is_a_sparse_adam_of_the_mean_loss_of_a_batch(batch, n, m):
     moments, sums = zero_moments(flat), np.zeros(2)
 
     def run(rate):
-        both = zip(flat, moments, strict=True)
-        kernels.train_by_adam(tuple(windows), np.float32(rate), options(n, m, batch), *both, sums)
+        kernels.train_windows(tuple(windows), np.float32(rate), options(n, m, batch), *flat, tuple(moments), sums)
 
     before = [table.copy() for table in flat]
     run(0.0)
@@ -257,8 +256,8 @@ def test_a_batch_of_too_many_words_ends_early():
     for most in (5, 100):
         flat = tables(B, C)
         moments = zero_moments(flat)
-        both = zip(flat, moments, strict=True)
-        kernels.train_by_adam(tuple(windows), np.float32(0.01), options(5, 3, 16, most), *both, np.zeros(2))
+        how = np.float32(0.01), options(5, 3, 16, most)
+        kernels.train_windows(tuple(windows), *how, *flat, tuple(moments), np.zeros(2))
         found.append(moments[0][2].sum())
     assert found[0] > found[1] == 9
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from nearfar._core.checks import check_choice, check_integer
 from nearfar.errors import InputError
 
+Reduction = Literal["mean", "sum", "none"]
 REDUCTIONS = ("mean", "sum", "none")
 READ_ON = ("cpu",)
 """Devices on which checks look at values at no cost. Elsewhere a look is a copy to the host, for which each step of a
@@ -35,6 +36,16 @@ def reads_values(tensor: Tensor) -> bool:
 def working_dtype(tensor: Tensor) -> torch.dtype:
     """Return float64 for float64 and float32 for everything else: half precision is computed in float32."""
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+class Context(Protocol):
+    """What a function of torch with a gradient of its own keeps for it; a subclass names what is no tensor."""
+
+    saved_tensors: tuple[Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors."""
 
 
 class TargetRows(NamedTuple):

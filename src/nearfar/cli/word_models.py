@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
@@ -28,6 +28,7 @@ from nearfar.cli.shared import (
 )
 
 if TYPE_CHECKING:
+    from nearfar.composition import Method
     from nearfar.embedding.density import DensityEmbedding
     from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding
 
@@ -350,8 +351,8 @@ def compose(
     verb: str | None,
     subject: str | None,
     object_: str | None,
-    method: str | None,
-    operator: str,
+    method: Method | None,
+    operator: Literal["verb", "noun"],
     topn: int,
     as_json: bool,
 ) -> None:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -595,7 +594,11 @@ class BilinearCritic(nn.Module):
         return scores
 
 
-CRITICS: dict[str, Any] = {"separable": SeparableCritic, "joint": JointCritic, "bilinear": BilinearCritic}
+CRITICS: dict[str, type[SeparableCritic | JointCritic | BilinearCritic]] = {
+    "separable": SeparableCritic,
+    "joint": JointCritic,
+    "bilinear": BilinearCritic,
+}
 
 
 class Columns(nn.Module):
@@ -654,7 +657,7 @@ def _perceptron(n_in: int, widths: Sequence[int], n_out: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Linear(n_in, n_out))
 
 
-def _check_widths(owner: str, hidden: Any) -> tuple[int, ...]:
+def _check_widths(owner: str, hidden: object) -> tuple[int, ...]:
     if not isinstance(hidden, Sequence) or isinstance(hidden, str):
         raise InputError(owner, "hidden", "a sequence of integers", hidden)
     return tuple(check_integer(owner, "hidden", width, low=1) for width in hidden)

@@ -8,7 +8,7 @@ takes, is the gradient of one process that holds the joined batch.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from torch.autograd.function import once_differentiable
 from nearfar._core.checks import check_flag, check_real
 from nearfar._core.processes import check_alike, join_rows, n_processes, rank
 from nearfar._core.tensors import (
+    Context,
+    Reduction,
     check_device,
     check_finite,
     check_floats,
@@ -145,7 +147,7 @@ def in_batch_nce(
     ids: Tensor | None = None,
     temperature: float = 1.0,
     gather: bool = True,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     """Ranking NCE with the keys of the batch as candidates: InfoNCE, or its log-q corrected form.
 
@@ -232,7 +234,13 @@ class _Batch(NamedTuple):
 
 
 def _check_batch(
-    owner: str, queries: Tensor, keys: Tensor, log_q: Any, ids: Any, temperature: float, gather: bool
+    owner: str,
+    queries: Tensor,
+    keys: Tensor,
+    log_q: Tensor | None,
+    ids: Tensor | None,
+    temperature: float,
+    gather: bool,
 ) -> tuple[float, _Batch]:
     """Return the factor of scalar products, and the keys of all processes."""
     check_floats(owner, "queries", queries, (None, None))
@@ -280,11 +288,15 @@ def _without_autocast(like: Tensor) -> torch.autocast:
     return torch.autocast(like.device.type, enabled=False)
 
 
+class _OfInBatch(Context):
+    scale: float
+
+
 class _InBatch(torch.autograd.Function):
     """The ranking loss per query; logits are computed in blocks of rows, and once more for the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, scale: float, *parts: Tensor | None) -> Tensor:
+    def forward(ctx: _OfInBatch, queries: Tensor, scale: float, *parts: Tensor | None) -> Tensor:
         batch = _Batch(*parts)  # type: ignore[arg-type]
         losses = torch.empty(len(queries), dtype=working_dtype(queries), device=queries.device)
         log_z = torch.empty_like(losses)
@@ -299,7 +311,7 @@ class _InBatch(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _OfInBatch, weight: Tensor) -> tuple[Tensor | None, ...]:
         queries, log_z, *parts = ctx.saved_tensors
         batch = _Batch(*parts)
         queries_slope = torch.empty_like(queries)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,6 +33,8 @@ from torch.nn.functional import softplus
 
 from nearfar._core.checks import check_choice, check_real
 from nearfar._core.tensors import (
+    Context,
+    Reduction,
     TargetRows,
     check_candidates,
     check_device,
@@ -49,7 +51,7 @@ from nearfar.errors import InputError
 
 
 def global_nce(
-    scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: str = "mean", ignore_index: int = -100
+    scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: Reduction = "mean", ignore_index: int = -100
 ) -> Tensor:
     """Rank the true candidate among all: cross-entropy over the N candidates of an example.
 
@@ -107,7 +109,7 @@ def global_nce(
 
 
 def local_nce(
-    scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: str = "mean", ignore_index: int = -100
+    scores: Tensor, target: Tensor, log_q: Tensor | None = None, reduction: Reduction = "mean", ignore_index: int = -100
 ) -> Tensor:
     """Tell each candidate apart by itself: the true one, or noise.
 
@@ -184,7 +186,7 @@ def _n_left(scores: Tensor) -> Tensor | None:
     return torch.cat(counts).to(working_dtype(scores))
 
 
-def full_softmax(scores: Tensor, target: Tensor, reduction: str = "mean", ignore_index: int = -100) -> Tensor:
+def full_softmax(scores: Tensor, target: Tensor, reduction: Reduction = "mean", ignore_index: int = -100) -> Tensor:
     """Cross-entropy of the true class among all classes: what the sampled losses stand in for.
 
     ``-scores[target] + ln sum_y exp(scores[y])`` in nats; ``exp(scores)`` is p(y | x) up to a factor per example.
@@ -232,7 +234,7 @@ def sampled_softmax(
     noise_log_q: Tensor,
     true_ids: Tensor | None = None,
     noise_ids: Tensor | None = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     """Estimate the full softmax from m sampled classes, each weighed by one over how often it is expected.
 
@@ -328,7 +330,7 @@ def hinge(
     target: Tensor,
     margin: float = 1.0,
     negatives: str = "hardest",
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
     ignore_index: int = -100,
 ) -> Tensor:
     """Ask the true candidate to score higher than noise by a margin: ``max(0, margin - s+ + s-)``.
@@ -403,7 +405,7 @@ def debiased_nce(
     temperature: float = 0.5,
     class_prior: float = 0.1,
     concentration: float = 0.0,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
     ignore_index: int = -100,
 ) -> Tensor:
     """InfoNCE that allows for noise which is true after all, and that can look harder at hard noise.
@@ -498,7 +500,10 @@ def _split(scores: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def recover_conditional(
-    scores: Tensor, log_q: Tensor | None = None, loss: str = "global", n_candidates: float | None = None
+    scores: Tensor,
+    log_q: Tensor | None = None,
+    loss: Literal["global", "local"] = "global",
+    n_candidates: float | None = None,
 ) -> Tensor:
     """Return ``log p(y | x)`` of all y from the scores that a contrastive loss has learned.
 
@@ -717,9 +722,16 @@ def row_loss(loss: RowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None
     return result
 
 
+class _OfRowLoss(Context):
+    loss: RowLoss
+    shift: Shift
+
+
 class _RowLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, target: Tensor, log_q: Tensor | None, loss: RowLoss, shift: Shift) -> Tensor:
+    def forward(
+        ctx: _OfRowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None, loss: RowLoss, shift: Shift
+    ) -> Tensor:
         values = torch.empty(len(scores), dtype=working_dtype(scores), device=scores.device)
         state = torch.empty_like(values)
         for rows in row_blocks(len(scores), scores.shape[1], scores.device):
@@ -731,7 +743,7 @@ class _RowLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _OfRowLoss, weight: Tensor) -> tuple[Tensor | None, ...]:
         scores, target, log_q, state = ctx.saved_tensors
         slope = torch.empty_like(scores, memory_format=torch.contiguous_format)
         slope_q = torch.zeros_like(log_q) if ctx.needs_input_grad[2] else None

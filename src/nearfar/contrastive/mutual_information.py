@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from nearfar._core.checks import check_choice, check_integer, check_random_state, check_real
@@ -31,6 +31,8 @@ _OWNER = "estimate_mutual_information"
 _N_CHECKS = 20  # of the critic on the second part, in the course of the training
 _NEAR_CEILING = 0.9  # of the ceiling: above it the value says as much of the batch as of the data
 
+BoundName = Literal["infonce", "nwj", "tuba", "dv", "js", "interpolated", "smile"]
+Critic = Literal["separable", "joint", "bilinear"] | Callable[[Tensor, Tensor], Tensor]
 Measure = Callable[..., Tensor]  # of the scores (N, N) of a batch
 
 
@@ -74,18 +76,18 @@ class MutualInformation:
 
 
 def estimate_mutual_information(
-    x: Any,
-    y: Any,
+    x: Tensor | ArrayLike,
+    y: Tensor | ArrayLike,
     *,
-    critic: str | Callable[[Tensor, Tensor], Tensor] = "separable",
-    bound: str = "infonce",
+    critic: Critic = "separable",
+    bound: BoundName = "infonce",
     alpha: float | None = None,
     tau: float | None = None,
     batch_size: int = 128,
     n_steps: int = 3000,
     learning_rate: float = 5e-4,
     held_out: float = 0.3,
-    random_state: Any = None,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> MutualInformation:
     """Return a lower bound on the mutual information of paired samples, by a critic that is trained for it.
 
@@ -223,12 +225,12 @@ def estimate_mutual_information(
 class _CriticModel(nn.Module):
     """A critic of batches, and a baseline log a(x) where the bound has one."""
 
-    def __init__(self, critic: Any, bound: Bound, batch_size: int, x: Tensor, y: Tensor) -> None:
+    def __init__(self, critic: Critic, bound: Bound, batch_size: int, x: Tensor, y: Tensor) -> None:
         super().__init__()
         dtype = x.dtype if x.is_floating_point() else torch.float32
         if isinstance(critic, str):
-            columns = Columns(x, dtype), Columns(y, dtype)
-            critic = OnColumns(CRITICS[critic](*(c.mean.numel() for c in columns)), *columns).to(dtype)
+            of_x, of_y = Columns(x, dtype), Columns(y, dtype)
+            critic = OnColumns(CRITICS[critic](of_x.mean.numel(), of_y.mean.numel()), of_x, of_y).to(dtype)
         self.critic = critic
         self.baseline = Baseline(Columns(x, dtype)).to(dtype) if bound.has_baseline else None
         self.objective, self.batch_size = bound.objective, batch_size
@@ -369,7 +371,7 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def _check_pairs(x: Any, y: Any, critic: Any) -> tuple[Tensor, Tensor]:
+def _check_pairs(x: object, y: object, critic: object) -> tuple[Tensor, Tensor]:
     """Return both as tensors on one device, floating point in the type that the critic computes in."""
     xs, ys = _tensor("x", x), _tensor("y", y)
     if len(xs) != len(ys):
@@ -386,12 +388,12 @@ def _check_pairs(x: Any, y: Any, critic: Any) -> tuple[Tensor, Tensor]:
     return _converted(xs, dtype, critic), _converted(ys, dtype, critic)
 
 
-def _converted(rows: Tensor, dtype: torch.dtype, critic: Any) -> Tensor:
+def _converted(rows: Tensor, dtype: torch.dtype, critic: object) -> Tensor:
     # A critic of the user's own may want integers: ids, to look vectors up by.
     return rows if critic is not None and not rows.is_floating_point() else rows.to(dtype)
 
 
-def _tensor(name: str, value: Any) -> Tensor:
+def _tensor(name: str, value: object) -> Tensor:
     """Return rows of real numbers."""
     rows = value.detach() if isinstance(value, Tensor) else _from_numpy(name, value)
     if rows.is_complex():
@@ -408,7 +410,7 @@ def _check_finite_rows(name: str, rows: Tensor) -> None:
         raise InputError(_OWNER, name, "finite", got, "Remove or impute these rows, in x and y.")
 
 
-def _from_numpy(name: str, value: Any) -> Tensor:
+def _from_numpy(name: str, value: object) -> Tensor:
     try:
         array = np.asarray(value)
     except ValueError as error:  # rows of unequal length

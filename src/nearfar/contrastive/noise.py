@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_integer, check_real
@@ -30,7 +30,7 @@ class Noise(torch.nn.Module):
     ``.to(device)`` moves it, ``state_dict`` holds it. A subclass knows ``n``, ``_draw`` and ``_log_prob``.
     """
 
-    n: Any  # number of ids
+    n: Any  # number of ids: here an attribute, there a property
 
     def _draw(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         raise NotImplementedError
@@ -76,12 +76,13 @@ class Noise(torch.nn.Module):
         """Return what torch shows of the module."""
         return f"n={self.n}"
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         def keep_type(table: Tensor) -> Tensor:  # .half() is about weights: probabilities would lose their digits
             moved = fn(table)
             return moved if moved.dtype == table.dtype else table.to(moved.device)
 
-        return super()._apply(keep_type, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(keep_type, recurse)  # type: ignore[no-untyped-call]
+        return self
 
 
 class UniformNoise(Noise):
@@ -165,7 +166,7 @@ class CategoricalNoise(Noise):
     _alias: Tensor
     _log_q: Tensor
 
-    def __init__(self, probabilities: Any) -> None:
+    def __init__(self, probabilities: Tensor | ArrayLike) -> None:
         super().__init__()
         vector = check_vector("CategoricalNoise", "probabilities", probabilities)
         self._set_weights(check_probabilities("CategoricalNoise", "probabilities", torch.from_numpy(vector)).numpy())
@@ -223,7 +224,7 @@ class UnigramNoise(CategoricalNoise):
     tensor([27.0000,  8.0000,  0.0000,  1.0000])
     """
 
-    def __init__(self, counts: Any, power: float = 0.75) -> None:
+    def __init__(self, counts: Tensor | ArrayLike, power: float = 0.75) -> None:
         torch.nn.Module.__init__(self)
         weights = check_counts("UnigramNoise", counts)
         self.power = check_real("UnigramNoise", "power", power, low=0)
@@ -290,7 +291,7 @@ class InBatchNoise(Noise):
     _drawn: Tensor
     _batch: Tensor
 
-    def __init__(self, n: int, counts: Any = None, rate: float = 0.01) -> None:
+    def __init__(self, n: int, counts: Tensor | ArrayLike | None = None, rate: float = 0.01) -> None:
         super().__init__()
         self.n = check_integer("InBatchNoise", "n", n, low=1)
         self.rate = check_real("InBatchNoise", "rate", rate, low=0, high=1, open_low=True, open_high=True)
@@ -398,7 +399,7 @@ class AdaptiveNoise:
         self._log_q: Tensor | None = None
 
     @torch.no_grad()
-    def sample(self, shape: Shape, *context: Any, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, shape: Shape, *context: object, generator: torch.Generator | None = None) -> Tensor:
         """Ask for scores and draw ids by them, with replacement.
 
         Parameters

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from nearfar.errors import DataError, InputError
 from nearfar.evaluate.words import agreement, check_embedding, given_items, lines_of, row_of
 
 if TYPE_CHECKING:
+    from nearfar.composition import Method
     from nearfar.embedding.vectors import Embedding
 
 _OWNER = "phrases"
@@ -192,10 +193,11 @@ def _similarities(
     from nearfar.composition import phrase_similarities
     from nearfar.embedding.density import DensityEmbedding
 
-    chosen = method or ("phaser" if isinstance(embedding, DensityEmbedding) else "mult")
+    chosen = cast("Method", method or ("phaser" if isinstance(embedding, DensityEmbedding) else "mult"))
+    operates = cast(Literal["verb", "noun"], operator)
     pairs = [pair for left, right, _ in items for pair in zip(left, right, strict=True)]
     sides = ([dict(pair[side]) for pair in pairs] for side in (0, 1))
-    found = phrase_similarities(embedding, *sides, method=chosen, operator=operator, basis=basis)
+    found = phrase_similarities(embedding, *sides, method=chosen, operator=operates, basis=basis)
     parts = np.split(found, np.cumsum([len(left) for left, _, _ in items])[:-1]) if items else []
     return np.array([part.mean() for part in parts]).round(12)  # equal ones stay ties
 

@@ -17,6 +17,8 @@ from nearfar.reproduce.experiment import Experiment, Findings, Line, Panel, Sett
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from nearfar.contrastive.mutual_information import BoundName
+
 _NOTES = "K. Stratos, notes on noise contrastive estimation"
 _EXACT = 1e-9  # what sums in float64 leave
 
@@ -339,7 +341,8 @@ def _mutual_information(setting: Setting) -> Findings:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            for bound, offset in (("infonce", 0.0), ("nwj", 1.0), ("dv", 0.0)):
+            exact_bounds: tuple[tuple[BoundName, float], ...] = (("infonce", 0.0), ("nwj", 1.0), ("dv", 0.0))
+            for bound, offset in exact_bounds:
                 means = []
                 for level in levels:
                     n = setting.pick(2**17, 2**15)

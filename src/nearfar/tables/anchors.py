@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import Any, Self, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
@@ -27,14 +27,13 @@ from torch.nn.functional import embedding, embedding_bag, pad
 
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.ids import Ids, check_names
-from nearfar._core.processes import joins_sparse, n_processes
+from nearfar._core.processes import joins_sparse
 from nearfar._core.tensors import (
     check_floats,
     check_ids,
     check_integers,
     check_padding_idx,
     check_within,
-    reads_values,
 )
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.labelled import Bits
@@ -42,26 +41,19 @@ from nearfar.embedding.mixtures import Mixtures, heaviest, unsigned_dtype
 from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.tables.graphs import anchor_logits, anchor_vectors, is_exporting, number_layer
-from nearfar.tables.knowledge import RelatedPairs, check_pairs, related_slots, row_penalties
-from nearfar.tables.proximal import layer_of, register_layer, wrong_optimizer
+from nearfar.tables.mixtures import TrainedMixtures, layer_of
+from nearfar.tables.proximal import wrong_optimizer
 from nearfar.tables.slots import (
     AllLogits,
     Formed,
     LazyShrinkage,
-    Metric,
-    Rows,
-    SlotRequests,
     Slots,
     TakeRows,
     all_logits,
-    assign,
     dense_gradient,
     dense_rows,
-    join_requests,
     logit_gradients,
     mix,
-    put,
-    request_slots,
     row_slices,
     take,
     uncompiled,
@@ -71,7 +63,27 @@ from nearfar.tables.starts import column_dtype, nonnegative_rows, random_columns
 _NOT_BEGUN, _UNMET = -1, -2  # in the extra state: all rows are as they were drawn; bits of those that are follow
 
 
-class AnchorEmbedding(torch.nn.Module):
+Device = torch.device | str | int | None
+
+
+class Options(TypedDict, total=False):
+    """Arguments of :class:`AnchorEmbedding` that any start may have."""
+
+    penalty: float
+    padding_idx: int | None
+    sparse: bool
+    anchors: Tensor | None
+    device: Device
+    dtype: torch.dtype | None
+
+
+class FurtherOptions(Options, total=False):
+    """Those of a start with more than one slot in a row."""
+
+    nnz_per_row: int
+
+
+class AnchorEmbedding(TrainedMixtures):
     """An embedding table whose rows are sparse mixtures of anchors, E = T A with T >= 0: one line for ``nn.Embedding``.
 
     Trained are the ``anchors`` A (K, d) and, for each object, at most ``nnz_per_row`` entries of its row of T. The
@@ -177,7 +189,7 @@ class AnchorEmbedding(torch.nn.Module):
         sparse: bool = True,
         anchor_ids: Tensor | None = None,
         anchors: Tensor | None = None,
-        device: Any = None,
+        device: Device = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
@@ -200,20 +212,11 @@ class AnchorEmbedding(torch.nn.Module):
         sparse = check_flag(owner, "sparse", sparse)
         self.slots = Slots(torch.empty(slots, device=device, dtype=dtype), columns, sparse)
         self._n_active = self.n_anchors
-        self._zeros_fixed = False
-        self._starts_at_random = True  # and has made no step yet
-        self._unmet: Tensor | None = None  # rows (V,) that have had no gradient since their random start
-        self._unpenalized: Tensor | None = None  # sorted numbers u K + a of the entries that cost nothing
         self._start_training_state()
         self.reset_parameters(ids, start)
 
     def _start_training_state(self) -> None:
-        """Start what is kept between calls and steps, and is never stored."""
-        self._shrinkage = LazyShrinkage()
-        self._requests: list[SlotRequests] = []
-        self._seen_version: int | None = None  # of the values, at the first gradient since the last step
-        self._last_read: tuple[Tensor, Tensor, tuple[int, int, float, int]] | None = None  # rows, entries, when
-        register_layer(self)
+        super()._start_training_state()
         self._number = number_layer(self)
 
     # -- E = T A -------------------------------------------------------------------------------------------------------
@@ -359,26 +362,6 @@ class AnchorEmbedding(torch.nn.Module):
             return mixtures[:, : self._n_active], entries, columns.clamp(max=self._n_active - 1)
         return mixtures, entries, columns
 
-    def _read(self, rows: Rows, final: bool = False) -> Tensor:
-        """Return entries (n, r) as they are now: after all shrinkage, and 0 where their anchor is switched off.
-
-        Rows that no batch has met are 0 but in training.
-        """
-        entries, frozen = self._shrunk(rows), self._frozen(rows)
-        if self._unmet is not None and (final or not self.training):
-            entries.masked_fill_(take(self._unmet, rows)[:, None], 0)
-        return entries if frozen is None else entries.masked_fill_(frozen, 0)
-
-    def _shrunk(self, rows: Rows) -> Tensor:
-        """Return entries (n, r) after all shrinkage, whichever anchors are switched on."""
-        entries, unpenalized = self._shrinkage.read(self.values, rows), self._unpenalized_slots(rows)
-        return entries if unpenalized is None else torch.where(unpenalized, take(self.values.detach(), rows), entries)
-
-    def _blocks(self, width: int, final: bool = False) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield blocks of rows of T: which they are, entries and columns (n, r)."""
-        for block in row_slices(self.num_embeddings, width):
-            yield block, self._read(block, final), self.columns[block].long()
-
     def _before_call(self) -> None:
         if self.anchors.shape != (self.n_anchors, self.embedding_dim) or len(self.values) != self.num_embeddings:
             expected = f"of {self.n_anchors} anchors of {self.embedding_dim} numbers and {self.num_embeddings} objects"
@@ -395,215 +378,6 @@ class AnchorEmbedding(torch.nn.Module):
         if self._seen_version is not None and self.values._version != self._seen_version:
             self._accept_values()
             raise wrong_optimizer("another one")
-
-    # -- which entries of T are trained, and what they cost ------------------------------------------------------------
-
-    @property
-    def n_active(self) -> int:
-        """How many anchors take part: the first ones. May be set anew at any time, to 1 .. n_anchors.
-
-        The others keep their vectors, and rows keep their entries for them, with the optimiser's state: nothing of it
-        is read, trained or shrunk until they are switched on again. No parameter changes its shape.
-        """
-        return self._n_active
-
-    @n_active.setter
-    def n_active(self, n: int) -> None:
-        n = check_integer("AnchorEmbedding", "n_active", n, low=1, high=self.n_anchors)
-        if n != self._n_active:
-            self._close_past_steps()
-            self._n_active = n
-
-    @property
-    def zeros_fixed(self) -> bool:
-        """Whether entries that are 0 now stay 0, and the others cost nothing; False at first. May be set at any time.
-
-        For the last epochs: the penalty that chose the entries has made them too small, and no longer does (Meinshausen
-        2007, "Relaxed lasso"). An entry that becomes 0 later may return.
-        """
-        return self._zeros_fixed
-
-    @zeros_fixed.setter
-    def zeros_fixed(self, fixed: bool) -> None:
-        fixed = check_flag("AnchorEmbedding", "zeros_fixed", fixed)
-        if fixed != self._zeros_fixed:
-            self._close_past_steps()
-            self._zeros_fixed = fixed
-            with torch.no_grad():  # a zero that is fixed has a minus sign
-                self.values.masked_fill_(self.values == 0, -0.0 if fixed else 0.0)
-            self._accept_values()
-
-    def set_related(self, pairs: RelatedPairs | None) -> None:
-        """Take the price off entries of T between an object and an anchor that is an object related to it.
-
-        The penalty is then that on T * S, S being 0 at such entries and 1 elsewhere: the step does not lower them, and
-        they ask for a slot as soon as the loss falls in their direction. They are counted in ``nnz`` all the same.
-        ``state_dict`` keeps them; ``reset_parameters`` forgets them.
-
-        Parameters
-        ----------
-        pairs : RelatedPairs or None
-            What is related to what, in the place of what was set before; None: every entry has its price again.
-
-        Raises
-        ------
-        InputError
-            If no objects are anchors, as the layer was made without ``anchor_ids``; or ``pairs`` has more objects.
-
-        References
-        ----------
-        Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", section 3.2,
-        positive pairs.
-
-        Examples
-        --------
-        >>> import torch, nearfar as nf
-        >>> rel = nf.Relation.from_edges([("sea", "ship"), ("sea", "wave"), ("tree", "leaf")])
-        >>> words = ["sea", "tree", "ship", "wave", "leaf", "stone"]
-        >>> table = nf.nn.AnchorEmbedding(6, 4, n_anchors=2, anchor_ids=torch.tensor([0, 1]))
-        >>> table.set_related(nf.nn.RelatedPairs(rel, words))  # ship and wave use "sea" freely, leaf uses "tree"
-        """
-        owner = "AnchorEmbedding.set_related"
-        places = None
-        if pairs is not None:
-            check_pairs(owner, pairs, self.num_embeddings)
-            if self.anchor_ids is None:
-                hint = "Make the layer with anchor_ids=choose_anchors(...). A random anchor is related to nothing."
-                raise InputError(
-                    owner, "pairs", "given for a layer whose anchors are objects", "anchors that are none", hint
-                )
-            places = pairs.with_anchors(self.anchor_ids.to(self.values.device))
-        self._close_past_steps()
-        self._unpenalized = places if places is not None and len(places) else None
-
-    def _close_past_steps(self) -> None:
-        """Apply the shrinkage so far, under the rules so far, and drop requests."""
-        self.settle()
-        self._requests.clear()
-
-    def _frozen(self, rows: Rows) -> Tensor | None:
-        """Return which slots (n, r) are not trained: fixed zeros, anchors that are switched off; None if all are."""
-        off = take(self.columns, rows) >= self._n_active if self._n_active < self.n_anchors else None
-        if not self._zeros_fixed:
-            return off
-        zero = take(self.values.detach(), rows).signbit()
-        return zero if off is None else zero | off
-
-    def _unpenalized_slots(self, rows: Rows) -> Tensor | None:
-        """Return which slots (n, r) cost nothing, None if all do."""
-        if self._unpenalized is None:
-            return None
-        if isinstance(rows, slice):
-            rows = torch.arange(self.num_embeddings, device=self.values.device)[rows]
-        return related_slots(self._unpenalized, rows, take(self.columns, rows), self.n_anchors)
-
-    @property
-    def _padding_row(self) -> int:
-        return -1 if self.padding_idx is None else self.padding_idx
-
-    # -- the proximal step: what the optimisers call, in this order ----------------------------------------------------
-
-    def _begin_step(self, metric: Metric) -> None:
-        shrinkage = self._shrinkage
-        if shrinkage.applied is None or shrinkage.metric.v is not metric.v:
-            self.settle()  # in the metric of another optimiser
-            shrinkage.begin(self.num_embeddings, self.values.device, metric)
-        shrinkage.metric = metric
-        if self._starts_at_random:
-            self._starts_at_random = False
-            self._unmet = torch.ones(self.num_embeddings, dtype=torch.bool, device=self.values.device)
-            for rows in (self.anchor_ids, self.padding_idx):
-                if rows is not None:
-                    self._unmet[rows] = False
-
-    def _rows_before_step(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
-        """Return entries (n, r) and which are not trained; entries from the last call, where nothing has changed."""
-        frozen = self._frozen(rows)
-        if self._last_read is not None and not isinstance(rows, slice):
-            last_rows, entries, then = self._last_read
-            # Elsewhere to compare would wait for the device, which reading again does not.
-            if then == self._state_of_values() and reads_values(rows) and torch.equal(last_rows, rows):
-                return entries, frozen
-        return self._read(rows), frozen
-
-    def _state_of_values(self) -> tuple[int, int, float, int]:
-        return self.values.data_ptr(), self.values._version, self._shrinkage.total, self._n_active
-
-    def _proximal_step(self, rows: Rows, moved: Tensor, frozen: Tensor | None, size: float, metric: Tensor) -> Tensor:
-        """Write ``max(moved - size * penalty / metric, 0)`` to some rows, but not to slots that are not trained."""
-        threshold = size * (0.0 if self._zeros_fixed else self.penalty)
-        shrinkage, unpenalized = threshold / metric, self._unpenalized_slots(rows)
-        moved.sub_(shrinkage if unpenalized is None else shrinkage * ~unpenalized).clamp_(min=0)
-        self._shrinkage.add(threshold, rows)
-        if isinstance(rows, slice):
-            self._unmet = None
-        elif self._unmet is not None:
-            self._unmet.index_fill_(0, rows, False)
-        new = moved.to(self.values.dtype)
-        if frozen is not None:
-            put(self.values, rows, torch.where(frozen, take(self.values, rows), new.masked_fill_(frozen, 0)))
-        else:
-            put(self.values, rows, new)
-        return new
-
-    def _assign_slots(self) -> list[tuple[Tensor, Tensor]]:
-        """Assign slots to columns that requested them, in all processes; return rows and slots that changed."""
-        if n_processes() > 1 and self.nnz_per_row < self.n_anchors:
-            self._requests = join_requests(self._requests, self.values.device)
-        changed = [assign(requests, self.values, self.columns, self._n_active) for requests in self._requests]
-        self._requests.clear()
-        self._accept_values()
-        return changed
-
-    def _request_slots(self, slope: Tensor, entries: Tensor, columns: Tensor, rows: Tensor) -> None:
-        """Keep the requests of rows (n,), given the derivatives (n, K) of the loss."""
-        if self._seen_version is None:
-            self._seen_version = self.values._version
-        if self._zeros_fixed:
-            return
-        if self.padding_idx is not None:  # asks for nothing
-            slope = slope.masked_fill((rows == self._padding_row)[:, None], 0)
-        penalty = self.penalty * n_processes()  # gradients will be averaged; this is the slope of one process
-        if self._unpenalized is not None:
-            slope = slope + row_penalties(self._unpenalized, rows, slope, penalty)
-            penalty = 0.0
-        requests = request_slots(slope, entries, columns, rows, penalty, self._n_active)
-        if requests is not None:
-            self._requests.append(requests)
-
-    def _accept_values(self) -> None:
-        """Take the values as they are now: it was not another optimiser that changed them."""
-        self._seen_version = self._last_read = None
-
-    def settle(self) -> None:
-        """Apply to ``values`` the shrinkage that is still to come. Calls, sizes and ``state_dict`` do not need it."""
-        if self._shrinkage.applied is None:
-            self._take_absolute()
-        else:
-            self._settled(self.values)
-            self._shrinkage.all_applied()
-            self._accept_values()
-
-    @torch.no_grad()
-    def _take_absolute(self) -> None:
-        """Write the absolute values of entries that a function has made negative which starts all parameters anew."""
-        if self.values.is_meta or not bool((self.values < 0).any()):
-            return
-        negative = self.values < 0
-        self.values[negative] *= -1  # zeros that are fixed keep their sign
-        text = (
-            f"AnchorEmbedding: {int(negative.sum())} entries of T were negative before its first step, as a function "
-            "makes them that initialises all parameters of a model. Their absolute values are taken."
-        )
-        warnings.warn(text, NearfarWarning, stacklevel=4)
-
-    @torch.no_grad()
-    def _settled(self, out: Tensor) -> Tensor:
-        """Write all values (V, r) after all shrinkage; those that are not trained stay as they are."""
-        for block in row_slices(self.num_embeddings, self.nnz_per_row):
-            frozen, now = self._frozen(block), self._shrunk(block)
-            out[block] = now if frozen is None else torch.where(frozen, self.values[block], now)
-        return out
 
     # -- starts --------------------------------------------------------------------------------------------------------
 
@@ -633,12 +407,17 @@ class AnchorEmbedding(torch.nn.Module):
                 steps = torch.arange(self.nnz_per_row, device=ids.device)
                 self.columns[ids] = ((first + steps) % self.n_anchors).to(self.columns.dtype)
                 self.values[ids] = (steps == 0).to(self.values.dtype)
-            if self.padding_idx is not None:
-                self.values[self.padding_idx] = 0
+            self._clear_padding()
 
     @classmethod
     def from_pretrained(
-        cls, vectors: Tensor, n_anchors: int, freeze: bool = True, *, anchor_ids: Tensor | None = None, **options: Any
+        cls,
+        vectors: Tensor,
+        n_anchors: int,
+        freeze: bool = True,
+        *,
+        anchor_ids: Tensor | None = None,
+        **options: Unpack[FurtherOptions],
     ) -> AnchorEmbedding:
         """Return a table near to vectors that exist already: anchors and T are fitted to them.
 
@@ -673,26 +452,26 @@ class AnchorEmbedding(torch.nn.Module):
         owner = "AnchorEmbedding.from_pretrained"
         table = check_floats(owner, "vectors", vectors, (None, None)).detach()
         check_flag(owner, "freeze", freeze)
-        device, dtype = options.pop("device", table.device), options.pop("dtype", table.dtype)
-        layer = cls(table.shape[0], table.shape[1], n_anchors, device=device, dtype=dtype, **options)
+        options.setdefault("device", table.device)
+        options.setdefault("dtype", table.dtype)
+        layer = cls(table.shape[0], table.shape[1], n_anchors, **options)
         layer._starts_at_random = False
-        if anchor_ids is None:
-            layer._copy_compressed(owner, table)
-            return layer.requires_grad_(not freeze)
-        ids = layer.anchor_ids = layer._check_anchor_ids(owner, anchor_ids).to(table.device)
         with torch.no_grad():
-            layer.anchors.copy_(table[ids])
-            for block in row_slices(layer.num_embeddings, 4 * layer.n_anchors):
-                part = table[block].to(layer.anchors)
-                values, columns = nonnegative_rows(part, layer.anchors.detach(), layer.nnz_per_row)
+            for block, values, columns in layer._fitted_rows(owner, table, anchor_ids):
                 layer.values[block], layer.columns[block] = values, columns.to(layer.columns.dtype)
-            if layer.padding_idx is not None:
-                layer.values[layer.padding_idx] = 0
+            layer._clear_padding()
         return layer.requires_grad_(not freeze)
 
-    @torch.no_grad()
-    def _copy_compressed(self, owner: str, table: Tensor) -> None:
-        """Take anchors and T that are fitted to vectors."""
+    def _fitted_rows(
+        self, owner: str, table: Tensor, anchor_ids: Tensor | None
+    ) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Set anchors, and yield blocks of rows of T that are near to vectors: which they are, values and columns."""
+        if anchor_ids is not None:
+            ids = self.anchor_ids = self._check_anchor_ids(owner, anchor_ids).to(table.device)
+            self.anchors.copy_(table[ids])
+            for block in row_slices(self.num_embeddings, 4 * self.n_anchors):
+                yield block, *nonnegative_rows(table[block].to(self.anchors), self.anchors.detach(), self.nnz_per_row)
+            return
         from nearfar.tables.compress import compress  # compiles
 
         vectors = table.to("cpu", torch.float32).numpy()
@@ -703,16 +482,18 @@ class AnchorEmbedding(torch.nn.Module):
         self.anchors.copy_(torch.from_numpy(fitted.anchors.copy()))
         weights = fitted.weights
         for block in row_slices(self.num_embeddings, self.n_anchors):
-            rows = torch.from_numpy(weights[block].toarray())
             # What is left of the slots holds anchors of weight 0.
-            values, columns = rows.sort(dim=1, descending=True, stable=True)
-            self.values[block] = values[:, : self.nnz_per_row].to(self.values)
-            self.columns[block] = columns[:, : self.nnz_per_row].to(self.columns)
+            rows = torch.from_numpy(weights[block].toarray()).sort(dim=1, descending=True, stable=True)
+            yield block, rows.values[:, : self.nnz_per_row], rows.indices[:, : self.nnz_per_row]
+
+    def _clear_padding(self) -> None:
         if self.padding_idx is not None:
             self.values[self.padding_idx] = 0
 
     @classmethod
-    def selection(cls, num_embeddings: int, embedding_dim: int, anchor_ids: Tensor, **options: Any) -> AnchorEmbedding:
+    def selection(
+        cls, num_embeddings: int, embedding_dim: int, anchor_ids: Tensor, **options: Unpack[Options]
+    ) -> AnchorEmbedding:
         """Return a table in which some objects have vectors of their own, and the vector of all others is 0.
 
         The special case T_aa = 1, and 0 elsewhere, in which T is not trained: selection by frequency, where
@@ -807,36 +588,6 @@ class AnchorEmbedding(torch.nn.Module):
         return self
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
-
-    @property
-    def values(self) -> torch.nn.Parameter:
-        """Stored entries of T, (V, r), before the shrinkage that is still to be applied."""
-        return self.slots.values
-
-    @property
-    def sparse(self) -> bool:
-        """Whether gradients of T are sparse."""
-        return self.slots.sparse
-
-    @property
-    def columns(self) -> Tensor:
-        """The anchors that they belong to, (V, r)."""
-        return self.slots.columns
-
-    @property
-    def unmet(self) -> Tensor:
-        """Which objects (V,) have had no gradient since training began from a random start.
-
-        Such a row is as it was drawn. It is not counted, its vector is 0 in ``weight``, in ``export``, and, after
-        ``eval()``, in calls; it is where it started when a batch meets it.
-        """
-        none = torch.zeros(self.num_embeddings, dtype=torch.bool, device=self.values.device)
-        return none if self._unmet is None else self._unmet.clone()
-
-    @property
-    def nnz(self) -> int:
-        """Number of positive entries of T, of the active anchors and of the rows that training has met."""
-        return sum(int(torch.count_nonzero(entries)) for _, entries, _ in self._blocks(self.nnz_per_row, final=True))
 
     @property
     def n_parameters(self) -> int:
@@ -1031,7 +782,7 @@ class AnchorEmbedding(torch.nn.Module):
         rest = rest[1:] if mark < 0 else rest
         self._unpenalized = rest.to(self.values.device) if len(rest) else None
 
-    def _load_from_state_dict(self, state: Any, prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
         anchors, values, columns = (state.get(prefix + name) for name in ("anchors", "slots.values", "slots.columns"))
 
         def refuse(name: str, expected: str, got: str, hint: str = "") -> None:
@@ -1055,21 +806,21 @@ class AnchorEmbedding(torch.nn.Module):
         self._requests.clear()
         self._accept_values()
 
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         self.settle()
-        moved = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name in ("_unpenalized", "_unmet"):
             kept = getattr(self, name)
             setattr(self, name, None if kept is None else kept.to(self.values.device))
         self._start_training_state()  # the next step starts shrinkage in the type and on the device that are new
-        return moved
+        return self
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         self.settle()
         kept_out = ("_shrinkage", "_requests", "_seen_version", "_last_read")
         return {name: value for name, value in self.__dict__.items() if name not in kept_out}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._start_training_state()
 
@@ -1239,7 +990,9 @@ def _mixtures(
     return mixtures
 
 
-def _positive_entries(owner: str, values: Tensor, columns: Tensor) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _positive_entries(
+    owner: str, values: Tensor, columns: Tensor
+) -> tuple[NDArray[np.float32], NDArray[np.integer], NDArray[np.intp]]:
     """Return the positive entries of rows, their columns, ascending within a row, and how many each row has."""
     entries, places = _float32(values), columns.cpu().numpy()
     if not (entries >= 0).all() or np.isinf(entries).any():

@@ -12,7 +12,7 @@ smallest entries that are still too many become 0, zeros stay 0, and the others 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -25,6 +25,21 @@ from nearfar.tables.nbant import check_layers
 
 _CHECKS = 100  # of the size, at most: each reads all of T
 _FASTEST = 2.0  # change of the penalty at once
+
+
+class Check(TypedDict):
+    """The size at a step, what it was to be, and the penalty of the first table after it."""
+
+    step: int
+    size: int
+    target: float
+    penalty: float
+
+
+BudgetState = TypedDict(
+    "BudgetState", {"step": int, "from": int, "done": bool, "penalties": list[float], "history": list[Check]}
+)
+"""Where a search is."""
 
 
 class ParameterBudget:
@@ -133,7 +148,7 @@ class ParameterBudget:
         self._every = max(1, (self._last - self._first) // _CHECKS)
         self._step, self._from = 0, 0
         self.done = False
-        self.history: list[dict[str, Any]] = []
+        self.history: list[Check] = []
 
     @property
     def size(self) -> int:
@@ -165,7 +180,7 @@ class ParameterBudget:
             self._record(size, target)
         return False
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> BudgetState:
         """Return where the search is, as numbers and lists alone.
 
         Returns
@@ -173,10 +188,10 @@ class ParameterBudget:
         dict
         """
         penalties = [layer.penalty for layer in self.layers]
-        history = [dict(record) for record in self.history]
+        history = [record.copy() for record in self.history]
         return {"step": self._step, "from": self._from, "done": self.done, "penalties": penalties, "history": history}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: BudgetState) -> None:
         """Go on where a search was.
 
         Parameters
@@ -193,7 +208,7 @@ class ParameterBudget:
         if not isinstance(state, dict) or set(state) != names or len(state["penalties"]) != len(self.layers):
             raise InputError(owner, "state", f"that of a budget of {len(self.layers)} table(s)", state)
         self._step, self._from, self.done = state["step"], state["from"], state["done"]
-        self.history = [dict(record) for record in state["history"]]
+        self.history = [record.copy() for record in state["history"]]
         for layer, penalty in zip(self.layers, state["penalties"], strict=True):
             layer.penalty = check_real(owner, "penalties", penalty, low=0)
 

@@ -16,7 +16,7 @@ the length of a row.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,10 +31,14 @@ from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
 from nearfar.errors import InputError
 from nearfar.search.products import row_norms
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 __all__ = ["compress"]
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
+Places = NDArray[np.int32]
 
 _PRODUCTS = 2**21  # of rows and anchors, in memory at once
 _ROWS = 1024  # coded at once, at most
@@ -48,9 +52,9 @@ _NOTHING = 1e-10  # product with the remainder, over the length of the row
 class Codes(NamedTuple):
     """T in r slots a row, and how far each row is from its mixture."""
 
-    columns: NDArray[np.int32]
+    columns: Places
     weights: Doubles
-    counts: NDArray[np.int32]
+    counts: Places
     errors: Doubles  # squared
 
     @classmethod
@@ -58,7 +62,7 @@ class Codes(NamedTuple):
         """Return the codes of n rows, without an entry."""
         return cls(np.zeros((n, r), np.int32), np.zeros((n, r)), np.zeros(n, np.int32), np.zeros(n))
 
-    def matrix(self, n_anchors: int) -> Any:
+    def matrix(self, n_anchors: int) -> csr_array:
         """Return T as a CSR array."""
         from scipy.sparse import csr_array
 
@@ -74,7 +78,7 @@ def compress(
     *,
     nonnegative: bool = False,
     n_iter: int = 10,
-    random_state: Any = None,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> AnchoredEmbedding:
@@ -282,7 +286,7 @@ class _Workspace(NamedTuple):
 
 
 @jit(fastmath=FAST)
-def _factorize(factor: Any, grams: Any, support: Any, first: int, n: int) -> bool:
+def _factorize(factor: Doubles, grams: Doubles, support: Places, first: int, n: int) -> bool:
     """Add anchors ``first`` to n - 1 to the Cholesky factor of their products; False if one depends on the others."""
     for m in range(first, n):
         k = support[m]
@@ -301,7 +305,7 @@ def _factorize(factor: Any, grams: Any, support: Any, first: int, n: int) -> boo
 
 
 @jit(fastmath=FAST)
-def _solve(factor: Any, products: Any, support: Any, n: int, solution: Any) -> None:
+def _solve(factor: Doubles, products: Doubles, support: Places, n: int, solution: Doubles) -> None:
     """Solve L L' solution = products of the support."""
     for i in range(n):
         value = products[support[i]]
@@ -316,7 +320,7 @@ def _solve(factor: Any, products: Any, support: Any, n: int, solution: Any) -> N
 
 
 @jit
-def _fit(row: Any, work: Any, support: Any, weights: Any, n: int) -> int:
+def _fit(row: _Row, work: _Workspace, support: Places, weights: Doubles, n: int) -> int:
     """Fit the weights of n anchors, whose factor is there, and return how many stay.
 
     If weights must be positive, they go from those that are there towards the best ones until one is 0, which leaves:
@@ -347,7 +351,7 @@ def _fit(row: Any, work: Any, support: Any, weights: Any, n: int) -> int:
 
 
 @jit(fastmath=FAST)
-def _subtract(row: Any, support: Any, weights: Any, n: int, remainder: Any) -> None:
+def _subtract(row: _Row, support: Places, weights: Doubles, n: int, remainder: Doubles) -> None:
     """Write the products of all anchors with what is left of the row; four anchors at a time, for speed."""
     grams = row.grams
     for k in range(remainder.size):
@@ -364,7 +368,7 @@ def _subtract(row: Any, support: Any, weights: Any, n: int, remainder: Any) -> N
 
 
 @jit
-def _squared_error(row: Any, support: Any, weights: Any, n: int) -> Any:
+def _squared_error(row: _Row, support: Places, weights: Doubles, n: int) -> float:
     error = row.square
     for i in range(n):
         value = -2.0 * row.products[support[i]]
@@ -375,7 +379,7 @@ def _squared_error(row: Any, support: Any, weights: Any, n: int) -> Any:
 
 
 @jit
-def _pursue(row: Any, work: Any, support: Any, weights: Any) -> Any:
+def _pursue(row: _Row, work: _Workspace, support: Places, weights: Doubles) -> np.int64:
     """Choose anchors for a row, one after the other; return how many."""
     n, least, remainder = np.int64(0), _NOTHING * math.sqrt(row.square), work.remainder
     for k in range(remainder.size):
@@ -402,7 +406,7 @@ def _pursue(row: Any, work: Any, support: Any, weights: Any) -> Any:
 
 
 @jit
-def code_rows(grams: Any, products: Any, squares: Any, positive: bool, codes: Any) -> None:
+def code_rows(grams: Doubles, products: Doubles, squares: Doubles, positive: bool, codes: Codes) -> None:
     """Write the codes of rows, over those that are there wherever they are no worse.
 
     Parameters

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from nearfar._core.tensors import Context
 
 
 class GraphLayer(Protocol):
@@ -32,7 +35,7 @@ class GraphLayer(Protocol):
         """Return the gradients of ``mixed`` and of the values."""
 
 
-is_exporting: Any = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
+is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
 _NUMBERED: weakref.WeakValueDictionary[int, GraphLayer] = weakref.WeakValueDictionary()
 _NUMBERS = itertools.count()
 
@@ -61,11 +64,15 @@ def _vectors_backward(slope: Tensor, ids: Tensor, values: Tensor, anchors: Tenso
 
 
 @_vectors_backward.register_fake
-def _(slope: Tensor, ids: Tensor, values: Tensor, anchors: Tensor, layer: int) -> Any:
+def _(slope: Tensor, ids: Tensor, values: Tensor, anchors: Tensor, layer: int) -> tuple[Tensor, Tensor]:
     return torch.empty_like(values), torch.empty_like(anchors)
 
 
-def _keep_ids(ctx: Any, inputs: Any, output: Any) -> None:
+class _OfLayer(Context):
+    layer: int
+
+
+def _keep_ids(ctx: _OfLayer, inputs: tuple[*tuple[Tensor, ...], int], output: Tensor) -> None:
     *tensors, ctx.layer = inputs
     ctx.save_for_backward(*tensors)
 
@@ -93,7 +100,7 @@ def _logits_backward(slope: Tensor, mixed: Tensor, values: Tensor, layer: int) -
 
 
 @_logits_backward.register_fake
-def _(slope: Tensor, mixed: Tensor, values: Tensor, layer: int) -> Any:
+def _(slope: Tensor, mixed: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
     return torch.empty_like(mixed), torch.empty_like(values)
 
 

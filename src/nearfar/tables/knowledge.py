@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -53,7 +52,7 @@ class RelatedPairs:
     (4, [0, 3])
     """
 
-    def __init__(self, relation: Relation, ids: Iterable[Hashable] | Mapping[Any, int] | None = None) -> None:
+    def __init__(self, relation: Relation, ids: Iterable[Hashable] | Mapping[Hashable, int] | None = None) -> None:
         _check_relation(relation)
         if ids is not None and not isinstance(ids, Mapping):
             ids = Ids(ids, owner="RelatedPairs")
@@ -143,7 +142,7 @@ def _check_relation(relation: object) -> None:
         raise InputError("RelatedPairs", "relation", "a Relation", type(relation).__name__, hint)
 
 
-def _rows(found: Ids, ids: Ids | Mapping[Any, int] | None) -> NDArray[np.int64]:
+def _rows(found: Ids, ids: Ids | Mapping[Hashable, int] | None) -> NDArray[np.int64]:
     """Return the row of each id of a relation."""
     if ids is None:
         if not found.is_integer or (len(found) and found.to_numpy().min() < 0):

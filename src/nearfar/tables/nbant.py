@@ -11,7 +11,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -65,6 +65,23 @@ def nbant_objective(loss: float, nnz: int, n_anchors: int, *, penalty: float, an
     penalty = check_real(owner, "penalty", penalty, low=0)
     anchor_price = _check_price(owner, anchor_price, penalty)
     return loss + penalty * nnz + (anchor_price - penalty) * n_anchors  # ANT eq. (34): loss + λ2 nnz(T) + (λ1 - λ2) K
+
+
+class Epoch(TypedDict):
+    """What is known of an epoch: the loss, of each table the anchors and the positive entries, the objective."""
+
+    epoch: int
+    loss: float
+    n_anchors: list[int]
+    nnz: list[int]
+    objective: float
+
+
+class SearchState(TypedDict):
+    """Where a search is."""
+
+    history: list[Epoch]
+    n_active: list[int]
 
 
 class NBANT:
@@ -183,7 +200,7 @@ class NBANT:
         if initial > most:
             hint = "n_anchors of a layer is the most that can be found: make it larger, or initial smaller."
             raise InputError("NBANT", "initial", f"at most the n_anchors of each layer, {most}", initial, hint)
-        self.history: list[dict[str, Any]] = []
+        self.history: list[Epoch] = []
         self._set_numbers(self.layers, [initial] * len(self.layers))
 
     def step(self, validation_loss: float | Tensor) -> None:
@@ -211,7 +228,7 @@ class NBANT:
         objective = loss
         for nnz, n_anchors, penalty in zip(counts, active, self._penalties, strict=True):
             objective = nbant_objective(objective, nnz, n_anchors, penalty=penalty, anchor_price=self.anchor_price)
-        record = {"epoch": epoch, "loss": loss, "n_anchors": active, "nnz": counts, "objective": objective}
+        record: Epoch = {"epoch": epoch, "loss": loss, "n_anchors": active, "nnz": counts, "objective": objective}
         self.history.append(record)
         for i, (layer, nnz) in enumerate(zip(self.layers, counts, strict=True)):
             if nnz == 0:
@@ -225,7 +242,7 @@ class NBANT:
         self._set_numbers(group, [max(1, min(number, *(layer.n_anchors for layer in group)))] * len(group))
 
     @property
-    def best(self) -> dict[str, Any] | None:
+    def best(self) -> Epoch | None:
         """The epoch of the smallest objective, an entry of ``history``; None before the first."""
         return min(self.history, key=lambda record: record["objective"], default=None)
 
@@ -242,7 +259,7 @@ class NBANT:
         if self.best is not None:
             self._set_numbers(self.layers, self.best["n_anchors"])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> SearchState:
         """Return the history and the numbers of anchors, as numbers and lists alone.
 
         Returns
@@ -251,7 +268,7 @@ class NBANT:
         """
         return {"history": copy.deepcopy(self.history), "n_active": [layer.n_active for layer in self.layers]}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: SearchState) -> None:
         """Go on where a search was.
 
         Parameters
@@ -297,7 +314,7 @@ class NBANT:
         return -1 if all(before <= after for before, after in after_own_turns) else 0
 
 
-def check_layers(owner: str, layers: Any) -> tuple[AnchorEmbedding, ...]:
+def check_layers(owner: str, layers: object) -> tuple[AnchorEmbedding, ...]:
     """Return one layer or several different ones as a tuple."""
     found = (layers,) if isinstance(layers, AnchorEmbedding) else layers
     found = tuple(found) if isinstance(found, Iterable) else (found,)
@@ -309,7 +326,7 @@ def check_layers(owner: str, layers: Any) -> tuple[AnchorEmbedding, ...]:
     return found
 
 
-def _check_price(owner: str, anchor_price: Any, penalty: float) -> float:
+def _check_price(owner: str, anchor_price: object, penalty: float) -> float:
     price = check_real(owner, "anchor_price", anchor_price, low=0, open_low=True)
     if price < penalty:
         hint = "With less, every further anchor lowers the objective."
@@ -317,7 +334,7 @@ def _check_price(owner: str, anchor_price: Any, penalty: float) -> float:
     return price
 
 
-def _joined_loss(value: Any, epoch: int, device: torch.device) -> float:
+def _joined_loss(value: object, epoch: int, device: torch.device) -> float:
     """Return the mean of the losses of all processes; what is none in one of them is refused in all."""
     if isinstance(value, Tensor) and value.numel() == 1 and not value.is_complex():
         value = value.item()
@@ -329,7 +346,7 @@ def _joined_loss(value: Any, epoch: int, device: torch.device) -> float:
     return _check_loss(losses.mean().item(), epoch)
 
 
-def _check_loss(value: Any, epoch: int) -> float:
+def _check_loss(value: object, epoch: int) -> float:
     if isinstance(value, numbers.Real) and not math.isfinite(value):
         raise NumericalError(
             f"NBANT: the validation loss is {value} after epoch {epoch}; the numbers of anchors were not changed. "

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 import warnings
-import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast, overload
 
 import torch
 from torch import Tensor
@@ -24,70 +23,40 @@ from nearfar._core.checks import check_real
 from nearfar._core.processes import check_same_gradient, n_processes
 from nearfar._core.tensors import reads_values
 from nearfar.errors import InputError, NearfarWarning, NumericalError
+from nearfar.tables.mixtures import TrainedMixtures, layer_of, owner_of
 from nearfar.tables.slots import Metric, Rows, put, take
 
-
-class SparseMixtures(Protocol):
-    """What the optimisers need of a layer E = T A, whose T they shrink."""
-
-    penalty: float
-
-    @property
-    def sparse(self) -> bool:
-        """Whether gradients of T are sparse."""
-
-    @property
-    def values(self) -> torch.nn.Parameter:
-        """Stored entries of T, (V, r)."""
-
-    @property
-    def columns(self) -> Tensor:
-        """Their columns, (V, r)."""
-
-    @property
-    def anchors(self) -> torch.nn.Parameter:
-        """A, (K, d)."""
-
-    @property
-    def n_active(self) -> int:
-        """How many anchors are trained, the first ones."""
-
-    @property
-    def nnz(self) -> int:
-        """Number of positive entries of T."""
-
-    def _begin_step(self, metric: Metric) -> None:
-        """Take over the metric of the optimiser."""
-
-    def _rows_before_step(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
-        """Return entries (n, r) as they are, and which of them are not trained; None if all are."""
-
-    def _proximal_step(self, rows: Rows, moved: Tensor, frozen: Tensor | None, size: float, metric: Tensor) -> Tensor:
-        """Write max(moved - size * penalty / metric, 0) and return it."""
-
-    def _assign_slots(self) -> list[tuple[Tensor, Tensor]]:
-        """Assign slots to columns that requested them; return rows and slots that changed."""
-
-
-# The layer of a parameter. Not an attribute of the parameter, which would be stored with it.
-_LAYERS: weakref.WeakValueDictionary[int, SparseMixtures] = weakref.WeakValueDictionary()
-
-
-def register_layer(layer: SparseMixtures) -> None:
-    """Let the optimisers know the layer that two parameters belong to."""
-    _LAYERS[id(layer.values)] = _LAYERS[id(layer.anchors)] = layer
-
-
-def layer_of(parameter: Tensor) -> SparseMixtures | None:
-    """Return the layer whose T is stored in a parameter, None if there is none."""
-    layer = _LAYERS.get(id(parameter))
-    return layer if layer is not None and layer.values is parameter else None
+if TYPE_CHECKING:
+    from torch.optim.optimizer import ParamsT
 
 
 def wrong_optimizer(got: str) -> InputError:
     """Return the error for an optimiser that does not shrink T."""
     hint = "Other optimisers do not shrink T and make it negative; they may train the rest of the model."
     return InputError("AnchorEmbedding", "optimizer", "ProxSGD, ProxAdam or ProxYogi", got, hint)
+
+
+class Group(TypedDict, total=False):
+    """Parameters that are trained alike, as :mod:`torch.optim` has them, and how."""
+
+    params: list[torch.nn.Parameter]
+    lr: float
+    betas: tuple[float, float]
+    eps: float
+    initial: float
+
+
+class State(TypedDict, total=False):
+    """What an optimiser keeps of a parameter."""
+
+    step: int
+    m: Tensor
+    v: Tensor
+    look_again: int
+
+
+Starts = dict[Literal["m", "v"], float]
+"""What the moments start from."""
 
 
 class Step(NamedTuple):
@@ -103,7 +72,7 @@ class Step(NamedTuple):
 class ProximalOptimizer(torch.optim.Optimizer):
     """Base of the optimisers; a subclass says what its state starts from, and what the step and the metric are."""
 
-    def __init__(self, params: Any, **defaults: Any) -> None:
+    def __init__(self, params: ParamsT, **defaults: float | tuple[float, float]) -> None:
         owner = type(self).__name__
         check_real(owner, "lr", defaults["lr"], low=0, open_low=True)
         super().__init__(params, defaults)
@@ -114,22 +83,26 @@ class ProximalOptimizer(torch.optim.Optimizer):
 
     # -- of a subclass -------------------------------------------------------------------------------------------
 
-    def _starts(self, group: dict[str, Any]) -> dict[str, float]:
+    def _starts(self, group: Group) -> Starts:
         """Return by name what the state of an entry starts from."""
         raise NotImplementedError
 
-    def _step_in(self, state: dict[str, Any], rows: Rows, slope: Tensor, group: dict[str, Any]) -> Step:
+    def _step_in(self, state: State, rows: Rows, slope: Tensor, group: Group) -> Step:
         """Update the state in some rows and return the step there."""
         raise NotImplementedError
 
-    def _metric(self, state: dict[str, Any], group: dict[str, Any]) -> Metric:
+    def _metric(self, state: State, group: Group) -> Metric:
         """Return the metric in which rows shrink that the batch does not touch."""
         raise NotImplementedError
 
     # -- for all -------------------------------------------------------------------------------------------------
 
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Make one step in all parameters that have a gradient.
 
         Parameters
@@ -158,7 +131,8 @@ class ProximalOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        trained = [(p, group) for group in self.param_groups for p in group["params"] if p.grad is not None]
+        groups = cast("list[Group]", self.param_groups)
+        trained = [(p, group) for group in groups for p in group["params"] if p.grad is not None]
         layers = [layer_of(p) for p, _ in trained]
         for (p, _), layer in zip(trained, layers, strict=True):
             if layer is not None:
@@ -178,9 +152,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 self._step_mixtures(state, rows, slope, group, layer)
         return loss
 
-    def _step_mixtures(
-        self, state: dict[str, Any], rows: Rows, slope: Tensor, group: dict[str, Any], layer: SparseMixtures
-    ) -> None:
+    def _step_mixtures(self, state: State, rows: Rows, slope: Tensor, group: Group, layer: TrainedMixtures) -> None:
         """Step in the rows of T that the batch touched; the layer shrinks the others when it reads them."""
         layer._begin_step(self._metric(state, group))
         state["step"] += 1
@@ -200,7 +172,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
         if new.numel() and reads_values(new) and not assigned and not new[0].any() and not new.any():
             self._warn_if_all_zero(state, layer)
 
-    def _warn_if_all_zero(self, state: dict[str, Any], layer: SparseMixtures) -> None:
+    def _warn_if_all_zero(self, state: State, layer: TrainedMixtures) -> None:
         if state["step"] < state.get("look_again", 0):  # it takes long to count all of T
             return
         state["look_again"] = 2 * state["step"]
@@ -211,7 +183,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
             )
             warnings.warn(text, NearfarWarning, stacklevel=5)
 
-    def _check_gradient(self, p: Tensor, layer: SparseMixtures) -> None:
+    def _check_gradient(self, p: Tensor, layer: TrainedMixtures) -> None:
         grad = p.grad
         assert grad is not None
         values = grad._values() if grad.is_sparse else grad
@@ -233,9 +205,10 @@ def _gradient_rows(p: Tensor) -> tuple[Rows, Tensor]:
 
     Of anchors these are the ones that are switched on; of a T with dense gradients, those with a gradient.
     """
-    grad: Any = p.grad
+    grad = p.grad
+    assert grad is not None
     if not grad.is_sparse:
-        layer = _LAYERS.get(id(p))
+        layer = owner_of(p)
         rows: Rows = slice(layer.n_active) if layer is not None and layer.anchors is p else slice(None)
         if layer is not None and layer.values is p and not layer.sparse:
             met = grad.any(1)
@@ -254,7 +227,7 @@ def _moved(values: Tensor, step: Step) -> Tensor:
     return values - step.size / step.metric * step.direction
 
 
-def _refuse_others(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+def _refuse_others(optimizer: torch.optim.Optimizer, _args: object, _kwargs: object) -> None:
     """Before a step of any optimiser: T is for those that shrink it."""
     if isinstance(optimizer, ProximalOptimizer):
         return
@@ -303,23 +276,23 @@ class ProxSGD(ProximalOptimizer):
     True
     """
 
-    def __init__(self, params: Any, lr: float) -> None:
+    def __init__(self, params: ParamsT, lr: float) -> None:
         super().__init__(params, lr=lr)
 
-    def _starts(self, _group: dict[str, Any]) -> dict[str, float]:
+    def _starts(self, _group: Group) -> Starts:
         return {}
 
-    def _step_in(self, _state: dict[str, Any], _rows: Rows, slope: Tensor, group: dict[str, Any]) -> Step:
+    def _step_in(self, _state: State, _rows: Rows, slope: Tensor, group: Group) -> Step:
         return Step(slope, slope.new_ones(()), group["lr"], group["lr"])
 
-    def _metric(self, _state: dict[str, Any], _group: dict[str, Any]) -> Metric:
+    def _metric(self, _state: State, _group: Group) -> Metric:
         return Metric()
 
 
 class AdaptiveOptimizer(ProximalOptimizer):
     """Adam and Yogi: a mean of gradients m over sqrt(v) + eps; a subclass says how v follows their squares."""
 
-    def __init__(self, params: Any, lr: float, betas: tuple[float, float], eps: float, **more: float) -> None:
+    def __init__(self, params: ParamsT, lr: float, betas: tuple[float, float], eps: float, **more: float) -> None:
         owner = type(self).__name__
         for beta in betas:
             check_real(owner, "betas", beta, low=0, high=1, open_high=True)
@@ -330,10 +303,10 @@ class AdaptiveOptimizer(ProximalOptimizer):
         """Update v in place."""
         raise NotImplementedError
 
-    def _starts(self, group: dict[str, Any]) -> dict[str, float]:
+    def _starts(self, group: Group) -> Starts:
         return {"m": 0.0, "v": group.get("initial", 0.0)}
 
-    def _step_in(self, state: dict[str, Any], rows: Rows, slope: Tensor, group: dict[str, Any]) -> Step:
+    def _step_in(self, state: State, rows: Rows, slope: Tensor, group: Group) -> Step:
         beta1, beta2 = group["betas"]
         m, v = take(state["m"], rows), take(state["v"], rows)  # of a slice views, otherwise copies
         m.lerp_(slope, 1 - beta1)
@@ -344,7 +317,7 @@ class AdaptiveOptimizer(ProximalOptimizer):
         threshold = group["lr"] * (1 - beta2 ** state["step"]) ** 0.5
         return Step(m, v.sqrt().add_(group["eps"]), threshold / (1 - beta1 ** state["step"]), threshold)
 
-    def _metric(self, state: dict[str, Any], group: dict[str, Any]) -> Metric:
+    def _metric(self, state: State, group: Group) -> Metric:
         return Metric(state["v"], group["eps"], self._starts(group)["v"])
 
 
@@ -398,7 +371,7 @@ class ProxAdam(AdaptiveOptimizer):
     """
 
     def __init__(
-        self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
+        self, params: ParamsT, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
     ) -> None:
         super().__init__(params, lr, betas, eps)
 
@@ -450,7 +423,7 @@ class ProxYogi(AdaptiveOptimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: ParamsT,
         lr: float = 0.01,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-3,

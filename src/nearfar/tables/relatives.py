@@ -19,7 +19,7 @@ import math
 import os
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from torch.nn.functional import softplus
 
 from nearfar._core.checks import check_choice, check_integer, check_real
 from nearfar._core.ids import check_names
-from nearfar._core.tensors import check_floats, check_ids, check_integers, check_padding_idx, check_within
+from nearfar._core.tensors import Context, check_floats, check_ids, check_integers, check_padding_idx, check_within
 from nearfar.embedding.files.content import Content
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.quantized import MOST_BITS, CodedRows
@@ -532,6 +532,11 @@ class LowRankEmbedding(SmallTable):
         return take_rows(self.vectors, ids) @ self.map
 
 
+def whole_numbers(x: Tensor, half: float) -> Tensor:
+    """Return the k of the levels (k + 1/2) / h that are nearest, whole numbers from -h to h - 1."""
+    return torch.floor(x * half).clamp_(-half, half - 1)
+
+
 class _Rounded(torch.autograd.Function):
     """(k + 1/2) / h for the whole k that is nearest, from -h to h - 1; the gradient passes as if nothing were rounded.
 
@@ -539,12 +544,12 @@ class _Rounded(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, half: float) -> Tensor:
+    def forward(ctx: Context, x: Tensor, half: float) -> Tensor:
         ctx.save_for_backward(x)
-        return torch.floor(x * half).clamp_(-half, half - 1).add_(0.5).div_(half)
+        return whole_numbers(x, half).add_(0.5).div_(half)
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Context, slope: Tensor) -> tuple[Tensor, None]:
         (x,) = ctx.saved_tensors
         return slope.masked_fill((x.abs() > 1) & (slope * x < 0), 0), None
 
@@ -684,7 +689,7 @@ class QuantizedEmbedding(SmallTable):
             raise InputError(owner, "parameters", "finite", "NaN or infinity", "Training has failed before.")
         kept = np.delete(np.arange(self.num_embeddings), [] if self.padding_idx is None else [self.padding_idx])
         with torch.no_grad():
-            whole = torch.floor(self.vectors.float() * self._half).clamp_(-self._half, self._half - 1) + self._half
+            whole = whole_numbers(self.vectors.float(), self._half) + self._half
         basis = (self.basis.detach().float() / (2 * self._half)).cpu().numpy()
         rows = CodedRows.of(whole.long().cpu().numpy()[kept], basis, self.bits)
         parameters = {"layer": self._owner, "bits": self.bits, "padding_idx": self.padding_idx}
@@ -900,7 +905,7 @@ class SelectionEmbedding(SelectionTable):
         num_embeddings: int,
         embedding_dim: int,
         *,
-        unit: str = "entries",
+        unit: Literal["entries", "rows"] = "entries",
         std: float = 1.0,
         padding_idx: int | None = None,
     ) -> None:

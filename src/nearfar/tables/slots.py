@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, ParamSpec
 
 import torch
 from torch import Tensor
@@ -18,23 +18,25 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding_bag
 
 from nearfar._core.processes import all_gather, n_processes
-from nearfar._core.tensors import working_dtype
+from nearfar._core.tensors import Context, working_dtype
 from nearfar.errors import InputError
 
 BLOCK = 2**22  # entries of a dense block: 16 MiB in float32
 Rows = Tensor | slice
 ReadRows = Callable[[Rows], Tensor]
+OnSlope = Callable[[Tensor, Tensor, Tensor, Tensor], None]
+Arguments = ParamSpec("Arguments")
 
 
-def uncompiled(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def uncompiled(method: Callable[Arguments, Tensor]) -> Callable[Arguments, Tensor]:
     """Keep a method out of ``torch.compile``: which rows are read is known only between its graphs.
 
     What ``torch.compiler.disable`` is for; that imports the compiler at once, which takes seconds.
     """
-    disabled: list[Callable[..., Tensor]] = []
+    disabled: list[Callable[Arguments, Tensor]] = []
 
     @functools.wraps(method)
-    def call(*args: Any, **named: Any) -> Tensor:
+    def call(*args: Arguments.args, **named: Arguments.kwargs) -> Tensor:
         if "torch._dynamo" not in sys.modules:
             return method(*args, **named)
         if not disabled:
@@ -51,7 +53,13 @@ class Formed(Tensor):
     hint = "Initialise anchors and values; freeze the layer itself; from_pretrained takes vectors; else clone it."
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        cls,
+        func: Callable[..., object],
+        types: Iterable[type],
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         """Run a function of torch on it; what shares its memory is refused likewise, all else is a plain tensor."""
         name = getattr(func, "__name__", "")
         kwargs = kwargs or {}
@@ -263,6 +271,12 @@ def joinable(gradient: Tensor, sparse: bool) -> Tensor:
     return sparse_gradient(torch.arange(len(gradient), device=gradient.device), gradient, len(gradient))
 
 
+class _OfRows(Context):
+    n_rows: int
+    padding: int
+    sparse: bool
+
+
 class TakeRows(torch.autograd.Function):
     """Values (n, r) of distinct rows in ascending order, after shrinkage; a sparse gradient is coalesced.
 
@@ -270,7 +284,7 @@ class TakeRows(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, rows: Tensor, read: ReadRows, padding: int, sparse: bool) -> Tensor:
+    def forward(ctx: _OfRows, values: Tensor, rows: Tensor, read: ReadRows, padding: int, sparse: bool) -> Tensor:
         """Return the values."""
         ctx.save_for_backward(rows)
         ctx.n_rows, ctx.padding, ctx.sparse = len(values), padding, sparse
@@ -278,7 +292,7 @@ class TakeRows(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> Any:
+    def backward(ctx: _OfRows, slope: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradient in the rows that were taken; that of padding is 0."""
         (rows,) = ctx.saved_tensors
         if ctx.padding >= 0:
@@ -289,13 +303,13 @@ class TakeRows(torch.autograd.Function):
 
 class _Mix(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, mixtures: Tensor, anchors: Tensor, entries: Tensor, columns: Tensor) -> Tensor:
+    def forward(ctx: Context, mixtures: Tensor, anchors: Tensor, entries: Tensor, columns: Tensor) -> Tensor:
         ctx.save_for_backward(mixtures, anchors)
         return embedding_bag(columns, anchors, per_sample_weights=entries, mode="sum")
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> Any:
+    def backward(ctx: Context, slope: Tensor) -> tuple[Tensor | None, ...]:
         mixtures, anchors = ctx.saved_tensors
         return slope @ anchors.T, mixtures.T @ slope, None, None
 
@@ -323,7 +337,7 @@ def all_logits(mixed: Tensor, columns: Tensor, read: ReadRows) -> Tensor:
 
 
 def logit_gradients(
-    slope: Tensor, mixed: Tensor, values: Tensor, columns: Tensor, read: ReadRows, on_slope: Any, padding: int
+    slope: Tensor, mixed: Tensor, values: Tensor, columns: Tensor, read: ReadRows, on_slope: OnSlope, padding: int
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of ``mixed`` and of the stored values; call ``on_slope`` with that of each block."""
     in_values = torch.empty_like(values)
@@ -340,17 +354,25 @@ def logit_gradients(
     return in_mixed.to(mixed.dtype), in_values
 
 
+class _OfLogits(Context):
+    columns: Tensor
+    read: ReadRows
+    on_slope: OnSlope
+    padding: int
+    sparse: bool
+
+
 class AllLogits(torch.autograd.Function):
     """Logits (n, V) of all objects; neither T A nor a dense T is made."""
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: _OfLogits,
         mixed: Tensor,
         values: Tensor,
         columns: Tensor,
         read: ReadRows,
-        on_slope: Any,
+        on_slope: OnSlope,
         padding: int,
         sparse: bool,
     ) -> Tensor:
@@ -362,7 +384,7 @@ class AllLogits(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> Any:
+    def backward(ctx: _OfLogits, slope: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of ``mixed`` and of the stored values."""
         mixed, values = ctx.saved_tensors
         in_mixed, in_values = logit_gradients(slope, mixed, values, ctx.columns, ctx.read, ctx.on_slope, ctx.padding)

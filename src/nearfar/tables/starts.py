@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_random_state
 from nearfar._core.tensors import check_counts, check_vector
 from nearfar.errors import InputError
 
-METHODS = ("random", "frequency", "tf-idf", "k-means++", "frequency and k-means++", "coreset")
 NEEDS = {
     "random": (),
     "frequency": ("counts",),
@@ -23,17 +22,18 @@ NEEDS = {
     "coreset": ("vectors",),
 }
 Floats = NDArray[np.float64]
+Method = Literal["random", "frequency", "tf-idf", "k-means++", "frequency and k-means++", "coreset"]
 
 
 def choose_anchors(
     n_anchors: int,
-    method: str = "frequency",
+    method: Method = "frequency",
     *,
-    counts: Any = None,
-    document_counts: Any = None,
+    counts: Tensor | ArrayLike | None = None,
+    document_counts: Tensor | ArrayLike | None = None,
     n_documents: int | None = None,
-    vectors: Any = None,
-    random_state: Any = None,
+    vectors: Tensor | ArrayLike | None = None,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> Tensor:
     """Choose the objects that stand as anchors of an :class:`AnchorEmbedding`.
 
@@ -82,38 +82,43 @@ def choose_anchors(
     tensor([2, 1])
     """
     owner = "choose_anchors"
-    method = check_choice(owner, "method", method, METHODS)
+    check_choice(owner, "method", method, tuple(NEEDS))
     inputs = {"counts": counts, "document_counts": document_counts, "vectors": vectors}
     for name in NEEDS[method]:
         if inputs[name] is None:
             raise InputError(owner, name, f"given for method {method!r}", None)
     rng = check_random_state(owner, random_state)
-    weights = None if counts is None else check_counts(owner, counts)
-    points = None if vectors is None else _points(owner, vectors)
-    documents = None if document_counts is None else check_vector(owner, "document_counts", document_counts)
-    n_objects = _n_objects(owner, counts=weights, document_counts=documents, vectors=points)
+    given: dict[str, Floats] = {}
+    if counts is not None:
+        given["counts"] = check_counts(owner, counts)
+    if document_counts is not None:
+        given["document_counts"] = check_vector(owner, "document_counts", document_counts)
+    if vectors is not None:
+        given["vectors"] = _points(owner, vectors)
+    n_objects = _n_objects(owner, given)
     k = check_integer(owner, "n_anchors", n_anchors, low=1, high=n_objects)
     if method == "random":
         chosen = rng.permutation(n_objects)[:k]
     elif method == "frequency":
-        chosen = _largest(weights, k)
+        chosen = _largest(given["counts"], k)
     elif method == "tf-idf":
-        chosen = _largest(_tf_idf(owner, weights, documents, n_documents), k)
+        chosen = _largest(_tf_idf(owner, given["counts"], given["document_counts"], n_documents), k)
     elif method == "coreset":
-        chosen = _coreset(points, k, rng)
+        chosen = _coreset(given["vectors"], k, rng)
+    elif method == "k-means++":
+        chosen = _k_means_plus_plus(given["vectors"], k, rng.integers(n_objects, size=1), rng)
     else:
-        first = _largest(weights, (k + 1) // 2) if method != "k-means++" else rng.integers(n_objects, size=1)
-        chosen = _k_means_plus_plus(points, k, first, rng)
+        chosen = _k_means_plus_plus(given["vectors"], k, _largest(given["counts"], (k + 1) // 2), rng)
     return torch.from_numpy(np.ascontiguousarray(chosen, np.int64))
 
 
-def _points(owner: str, vectors: Any) -> Floats:
+def _points(owner: str, vectors: Tensor | ArrayLike) -> Floats:
     array = vectors.detach().cpu().double().numpy() if isinstance(vectors, Tensor) else vectors
     return np.asarray(check_matrix(owner, "vectors", array), np.float64)
 
 
-def _n_objects(owner: str, **inputs: Floats | None) -> int:
-    sizes = {name: len(values) for name, values in inputs.items() if values is not None}
+def _n_objects(owner: str, given: dict[str, Floats]) -> int:
+    sizes = {name: len(values) for name, values in given.items()}
     if not sizes:
         raise InputError(owner, "counts", "given, or vectors", None, "They say how many objects there are.")
     if len(set(sizes.values())) > 1:
@@ -122,11 +127,11 @@ def _n_objects(owner: str, **inputs: Floats | None) -> int:
     return next(iter(sizes.values()))
 
 
-def _largest(weights: Any, k: int) -> NDArray[np.int64]:
+def _largest(weights: Floats, k: int) -> NDArray[np.int64]:
     return np.argsort(-weights, kind="stable")[:k]
 
 
-def _tf_idf(owner: str, counts: Any, documents: Any, n_documents: int | None) -> Floats:
+def _tf_idf(owner: str, counts: Floats, documents: Floats, n_documents: int | None) -> Floats:
     if not (np.isfinite(documents).all() and (documents >= 0).all() and documents.any()):
         raise InputError(owner, "document_counts", "finite, >= 0 and positive somewhere", documents)
     largest = int(documents.max())
@@ -137,7 +142,7 @@ def _tf_idf(owner: str, counts: Any, documents: Any, n_documents: int | None) ->
     return scores
 
 
-def _k_means_plus_plus(points: Any, k: int, first: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _k_means_plus_plus(points: Floats, k: int, first: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     chosen = list(first)
     nearest = np.full(len(points), np.inf)
     for last in chosen:
@@ -160,7 +165,7 @@ def _update_nearest(nearest: Floats, points: Floats, to: int) -> None:
     np.minimum(nearest, np.einsum("ij,ij->i", difference, difference), out=nearest)
 
 
-def _coreset(points: Any, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _coreset(points: Floats, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
     far = ((points - points.mean(0)) ** 2).sum(1)
     chances = np.full(len(points), 1 / len(points))
     if far.sum() > 0:

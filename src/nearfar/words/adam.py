@@ -23,6 +23,8 @@ _t = np.arange(1, 2**14 + 1)
 CORRECTIONS = np.sqrt(1 - BETAS[1] ** _t) / (1 - BETAS[0] ** _t)
 
 
+Arrays = dict[str, NDArray[Any]]
+"""What is trained, by name: float32, float64, int64 or uint8."""
 Moments = tuple[Floats, Floats, NDArray[np.int64], Floats]
 """What Adam keeps of a table: first and second moments, steps of each row (int64), corrections in the table's type.
 
@@ -30,9 +32,9 @@ A plain tuple: numba takes ten times as long to recognise a named one, at every 
 """
 
 
-def adam_state(tables: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def adam_state(tables: Arrays) -> Arrays:
     """Return the arrays that Adam needs for tables, before the first step."""
-    kept: dict[str, NDArray[Any]] = {}
+    kept: Arrays = {}
     for name, table in tables.items():
         for moment in ("first", "second"):
             kept[f"{name}.{moment}"] = empty_aligned(table.shape, table.dtype)
@@ -41,7 +43,7 @@ def adam_state(tables: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return kept
 
 
-def moments_of(arrays: dict[str, NDArray[Any]], name: str) -> Moments:
+def moments_of(arrays: Arrays, name: str) -> Moments:
     """Return the moments of a table from the arrays of ``adam_state``."""
     first, second, steps = (arrays[f"{name}.{what}"] for what in ("first", "second", "steps"))
     return first, second, steps, CORRECTIONS.astype(arrays[name].dtype)

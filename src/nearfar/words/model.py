@@ -45,10 +45,10 @@ and may have
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids
 from nearfar._core.vector import LANES, empty_aligned
 from nearfar.base import RelationEmbedder, parameters_of
-from nearfar.callbacks import Progress, Trainer
+from nearfar.callbacks import Callback, Progress, Trainer
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
@@ -81,12 +81,43 @@ from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.vocabulary import Vocabulary
+from nearfar.words.adam import Arrays
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
-from nearfar.words.training import Arrays, Shared, Training, TrainingState, TrainWindows, held_out
+from nearfar.words.training import Shared, Training, TrainingState, TrainWindows, held_out
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
 
 _USUAL_RATE = 0.025  # no larger one is recommended
 _IN_TURN = "A window reads what the one before it has moved"
+
+
+Checks = dict[str, Callable[[str, str, object], object]]
+"""Checks of parameters by name, which are told the owner, the name and the value."""
+
+
+class WordParameters(TypedDict, total=False):
+    """Parameters that all models have, by name."""
+
+    window: int
+    n_negative: int
+    shared_negatives: bool
+    shrink_window: Literal["word", "sentence"] | None
+    min_count: int
+    max_size: int | None
+    sample: float
+    noise_exponent: float
+    init: Embedding | str | os.PathLike[str] | None
+    optimizer: Literal["sgd", "adam"]
+    learning_rate: float | None
+    min_learning_rate: float
+    n_epochs: int
+    validation_fraction: float
+    callbacks: Sequence[Callback] | None
+    random_state: int | np.random.Generator | np.random.RandomState | None
+    deterministic: bool
+    n_jobs: int | None
+    device: str | None
+    verbose: int
+    engine: str | None
 
 
 class Known(NamedTuple):
@@ -104,7 +135,7 @@ class Known(NamedTuple):
     vectors: Floats
 
 
-def text_or_relation(corpus: Any) -> Any:
+def text_or_relation(corpus: object) -> object:
     """Return the relation of a graph or of AnnData, whose nodes and cells are no sentences; what is text as it is."""
     return as_relation(corpus) if is_directed(corpus) is not None or hasattr(corpus, "obsp") else corpus
 
@@ -113,7 +144,7 @@ class WordModel(RelationEmbedder):
     """Base of the models that train on windows; see the head of the module."""
 
     _capabilities: ClassVar[frozenset[str]] = frozenset({"relation-input", "deterministic", "resume"})
-    _checks: ClassVar[dict[str, Any]] = {
+    _checks: ClassVar[Checks] = {
         "window": partial(check_integer, low=1),
         "n_negative": partial(check_integer, low=1),
         "min_count": partial(check_integer, low=1),
@@ -142,7 +173,7 @@ class WordModel(RelationEmbedder):
     _ids: tuple[Ids, Ids]
     _kept: Arrays  # of a fit, for the next partial one, as is what follows
     _rng: np.random.Generator
-    _shape_of_fit: dict[str, Any]
+    _shape_of_fit: dict[str, object]
 
     deterministic: bool = False
     """Whether the bits are the same for any number of threads; False where a model has no such parameter."""
@@ -157,23 +188,23 @@ class WordModel(RelationEmbedder):
     window: int
     n_negative: int
     shared_negatives: bool
-    shrink_window: str | None
+    shrink_window: Literal["word", "sentence"] | None
     min_count: int
     max_size: int | None
     sample: float
     noise_exponent: float
-    init: Any
-    optimizer: str
+    init: Embedding | str | os.PathLike[str] | None
+    optimizer: Literal["sgd", "adam"]
     learning_rate: float | None
     min_learning_rate: float
     n_epochs: int
     validation_fraction: float
-    callbacks: Any
-    random_state: Any
+    callbacks: Sequence[Callback] | None
+    random_state: int | np.random.Generator | np.random.RandomState | None
     n_jobs: int | None
     verbose: int
 
-    vocabulary_: Any  # a Vocabulary; None after a fit to a relation
+    vocabulary_: Vocabulary | None  # None after a fit to a relation
     loss_curve_: NDArray[np.float64]
     validation_curve_: NDArray[np.float64]
     n_epochs_: int
@@ -210,7 +241,13 @@ class WordModel(RelationEmbedder):
 
     # Fitting.
 
-    def fit(self, corpus: Any, y: None = None, *, resume: Any = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(
+        self,
+        corpus: object,
+        y: None = None,  # noqa: ARG002 - scikit-learn passes it
+        *,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Learn from a text, or from a relation.
 
         Parameters
@@ -266,7 +303,9 @@ class WordModel(RelationEmbedder):
             raise InputError(type(self).__name__, "init", "vectors of some words of the text", got, hint)
         return TrainingState(arrays, rng, int(rng.integers(2**63)))
 
-    def _resumed(self, source: WindowSource, rng: np.random.Generator, trainer: Trainer, path: Any) -> TrainingState:
+    def _resumed(
+        self, source: WindowSource, rng: np.random.Generator, trainer: Trainer, path: str | os.PathLike[str]
+    ) -> TrainingState:
         hint = "Resume with the same text and parameters, or start a new fit."
         with restoring(path):
             stored = trainer.resume(path, hint)
@@ -274,7 +313,7 @@ class WordModel(RelationEmbedder):
             self._check_stored(state.arrays)
         return state
 
-    def partial_fit(self, corpus: Any, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def partial_fit(self, corpus: object, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Go on with more text, and with words that were not there before; a model that is not fitted is fitted.
 
         ``n_epochs`` passes are made over the new text alone. Words keep their rows and go on from their vectors (and
@@ -334,7 +373,7 @@ class WordModel(RelationEmbedder):
         self._keep(source, state, self.loss_curve_, self.validation_curve_)
         return self
 
-    def _windows_of(self, corpus: Any, n_jobs: int, *, further: bool = False) -> WindowSource:
+    def _windows_of(self, corpus: object, n_jobs: int, *, further: bool = False) -> WindowSource:
         """Return the windows of a text or a relation; where a fit goes on, known words or nodes come first."""
         owner, corpus = type(self).__name__, text_or_relation(corpus)
         if further and isinstance(corpus, Relation) != (self.vocabulary_ is None):
@@ -352,20 +391,21 @@ class WordModel(RelationEmbedder):
         if isinstance(corpus, Relation):
             pairs = RelationWindows(corpus, options, n_jobs)
             return KnownNodes(pairs, self._ids) if further else pairs
+        known = self.vocabulary_ if further else None
         if isinstance(corpus, EncodedCorpus):
             check_encoded(owner, corpus)
-            encoded = in_known_numbers(corpus, self.vocabulary_) if further else corpus
+            encoded = corpus if known is None else in_known_numbers(corpus, known)
         else:
             text = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=n_jobs)
-            if further:
-                encoded = encoded_further(text, self.vocabulary_, self.min_count, self.max_size)
-            else:
+            if known is None:
                 encoded = text.encode(min_count=self.min_count, max_size=self.max_size)
+            else:
+                encoded = encoded_further(text, known, self.min_count, self.max_size)
         if encoded.n_tokens == len(encoded):
             raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
         return TextWindows(encoded, options)
 
-    def _trainer(self, source: WindowSource, fingerprint: Callable[[], dict[str, Any]]) -> Trainer:
+    def _trainer(self, source: WindowSource, fingerprint: Callable[[], dict[str, object]]) -> Trainer:
         return Trainer(
             type(self).__name__,
             self.n_epochs,
@@ -470,7 +510,7 @@ class WordModel(RelationEmbedder):
             self._place(arrays, inputs, outputs)
         return inputs.rows.size
 
-    def fit_transform(self, corpus: Any, y: None = None) -> Any:
+    def fit_transform(self, corpus: object, y: None = None) -> Floats:
         """Fit, and return the vectors.
 
         Parameters
@@ -485,9 +525,10 @@ class WordModel(RelationEmbedder):
         ndarray of shape (n_words, length of a vector), or a frame or Embedding if :meth:`set_output` says so
             Rows as in the vocabulary.
         """
-        return super().fit_transform(corpus, y)
+        found: Floats = super().fit_transform(corpus, y)
+        return found
 
-    def expected_memory(self, corpus: Any) -> int:
+    def expected_memory(self, corpus: object) -> int:
         """Return the bytes that a fit holds at its peak, as far as they grow with the number of words.
 
         They are those of the vectors, of clusters, of Adam's moments and of what is kept for :meth:`partial_fit`.
@@ -526,7 +567,7 @@ class WordModel(RelationEmbedder):
         """Return the bytes that a fit of so many inputs and words holds at its peak."""
         raise NotImplementedError
 
-    def _fingerprint(self, source: WindowSource) -> dict[str, Any]:
+    def _fingerprint(self, source: WindowSource) -> dict[str, object]:
         """Return what tells this fit from others."""
         return {"estimator": type(self).__name__, **source.fingerprint(), **parameters_of(self)}
 
@@ -552,6 +593,10 @@ class WordModel(RelationEmbedder):
             raise InputError(owner, "deterministic", "False on a device", "True", hint)
 
     # The result.
+
+    def _facts(self) -> dict[str, object]:
+        """Return what the result is to tell of its model."""
+        return {"estimator": type(self).__name__, **self.get_params(deep=False)}
 
     @property
     def vectors_(self) -> Embedding:

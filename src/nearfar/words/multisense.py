@@ -18,9 +18,10 @@ work on the same tables without locks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from os import PathLike
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_choice, check_integer, check_real, if_given
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
+from nearfar._core.parameters import keeps_arguments
 from nearfar._core.vector import (
     FAST,
     LANES,
@@ -39,15 +41,16 @@ from nearfar._core.vector import (
     store,
     zeros_like,
 )
+from nearfar.callbacks import Callback
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding
 from nearfar.engines.registry import DEVICES
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Known, WordModel, of_length
-from nearfar.words.training import Arrays, TrainingState, TrainWindows
+from nearfar.words.adam import Arrays, adam_row, adam_state, moments_of
+from nearfar.words.model import Checks, Known, WordModel, of_length
+from nearfar.words.training import TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
 
 _ONE_SENSE = 0.2
@@ -203,7 +206,7 @@ class MultiSenseWord2DM(WordModel):
     10
     """
 
-    _checks: ClassVar[dict[str, Any]] = {
+    _checks: ClassVar[Checks] = {
         **WordModel._checks,
         "n_components": if_given(partial(check_integer, low=1)),
         "n_senses": if_given(partial(check_integer, low=1)),
@@ -221,64 +224,47 @@ class MultiSenseWord2DM(WordModel):
 
     _tables = ("allowed",)  # with new counts it may be more
 
+    n_components: int | None  # type: ignore[assignment]
+    n_senses: int | None
+    variant: Literal["clusters", "columns"]
+    new_sense_threshold: float | None
+    min_sense_count: int
+    noise_column: Literal["own", "same"]
+
     sense_vectors_: NDArray[np.float32]
     sense_counts_: NDArray[np.int64]
     context_factors_: NDArray[np.float32]
 
+    @keeps_arguments
     def __init__(
         self,
         n_components: int | None = None,
         *,
         n_senses: int | None = None,
-        variant: str = "clusters",
+        variant: Literal["clusters", "columns"] = "clusters",
         new_sense_threshold: float | None = None,
         min_sense_count: int = 100,
-        noise_column: str = "own",
+        noise_column: Literal["own", "same"] = "own",
         window: int = 5,
         n_negative: int = 5,
         shared_negatives: bool = True,
-        shrink_window: str | None = "word",
+        shrink_window: Literal["word", "sentence"] | None = "word",
         min_count: int = 5,
         max_size: int | None = None,
         sample: float = 1e-3,
         noise_exponent: float = 0.75,
-        init: Any = None,
-        optimizer: str = "sgd",
+        init: Embedding | str | PathLike[str] | None = None,
+        optimizer: Literal["sgd", "adam"] = "sgd",
         learning_rate: float | None = None,
         min_learning_rate: float = 1e-4,
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
-        callbacks: Any = None,
-        random_state: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         engine: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_senses = n_senses
-        self.variant = variant
-        self.new_sense_threshold = new_sense_threshold
-        self.min_sense_count = min_sense_count
-        self.noise_column = noise_column
-        self.window = window
-        self.n_negative = n_negative
-        self.shared_negatives = shared_negatives
-        self.shrink_window = shrink_window
-        self.min_count = min_count
-        self.max_size = max_size
-        self.sample = sample
-        self.noise_exponent = noise_exponent
-        self.init = init
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.min_learning_rate = min_learning_rate
-        self.n_epochs = n_epochs
-        self.validation_fraction = validation_fraction
-        self.callbacks = callbacks
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.engine = engine
+    ) -> None: ...
 
     # Training.
 
@@ -408,7 +394,7 @@ class MultiSenseWord2DM(WordModel):
     def vectors_(self) -> DensityEmbedding:
         """The density matrices with their words, as a :class:`nearfar.DensityEmbedding`."""
         self._check_fitted("vectors_")
-        parameters = {"estimator": "MultiSenseWord2DM", **self.get_params(deep=False)}
+        parameters = self._facts()
         return DensityEmbedding.from_factors(self.factors_, self._words, parameters=parameters)
 
     @property
@@ -429,10 +415,10 @@ class MultiSenseWord2DM(WordModel):
             weights=self._shares()[rows, numbers],
             context_vectors=self.context_factors_[:, :, 0] if clusters else None,
             context_ids=self._ids[0] if clusters else None,
-            parameters={"estimator": "MultiSenseWord2DM", **self.get_params(deep=False)},
+            parameters=self._facts(),
         )
 
-    def senses_of(self, word: Any, topn: int = 10, *, n_candidates: int | None = None) -> list[Sense]:
+    def senses_of(self, word: Hashable, topn: int = 10, *, n_candidates: int | None = None) -> list[Sense]:
         """Return the senses of a word, each with its weight and the words nearest to it.
 
         The same as ``senses_.senses_of``; for many words take :attr:`senses_` once.
@@ -470,7 +456,9 @@ class MultiSenseWord2DM(WordModel):
         self._check_fitted("senses_of")
         return self.senses_.senses_of(word, topn, n_candidates=n_candidates)
 
-    def sense_of(self, word: Any, sentence: Any, *, window: int | None = None) -> Any:
+    def sense_of(
+        self, word: Hashable, sentence: str | Iterable[Hashable], *, window: int | None = None
+    ) -> tuple[Hashable, int]:
         """Return which sense of a word is meant in a sentence, with clusters.
 
         The same as ``senses_.sense_of``; for many sentences take :attr:`senses_` once.

@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +83,7 @@ class RelationWindows:
             starts = np.arange(0, inputs.size + 1, window // each)
             yield Windows(inputs, starts, outs, np.arange(0, outs.shape[0] + 1, each))
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """Return the digests of the relation and its ids."""
         return relation_identity(self.relation, self.n_jobs)
 
@@ -110,7 +109,7 @@ class KnownNodes:
         for windows in self.source.windows(start, stop, seed):
             yield windows._replace(inputs=self.rows[windows.inputs], outs=self.columns[windows.outs])
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """Return that of the relation."""
         return self.source.fingerprint()
 

@@ -14,14 +14,17 @@ write without locks, and now and then one update is lost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from os import PathLike
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
 from nearfar._core.jit import jit
+from nearfar._core.parameters import keeps_arguments
 from nearfar._core.vector import (
     FAST,
     LANES,
@@ -34,13 +37,14 @@ from nearfar._core.vector import (
     store,
     zeros_like,
 )
+from nearfar.callbacks import Callback
 from nearfar.contracts import Floats
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Known, WordModel, memory_of_tables, of_length, padded
-from nearfar.words.training import Arrays, TrainingState, TrainWindows
+from nearfar.words.adam import Arrays, adam_row, adam_state, moments_of
+from nearfar.words.model import Checks, Known, WordModel, memory_of_tables, of_length, padded
+from nearfar.words.training import TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 
@@ -178,7 +182,7 @@ class SkipGram(WordModel):
     """
 
     _capabilities: ClassVar[frozenset[str]] = WordModel._capabilities | {"two-sided"}
-    _checks: ClassVar[dict[str, Any]] = {**WordModel._checks, "n_components": partial(check_integer, low=1)}
+    _checks: ClassVar[Checks] = {**WordModel._checks, "n_components": partial(check_integer, low=1)}
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
 
     _tables = ("X", "Y")
@@ -186,6 +190,7 @@ class SkipGram(WordModel):
     embedding_: NDArray[np.float32]
     context_embedding_: NDArray[np.float32]
 
+    @keeps_arguments
     def __init__(
         self,
         n_components: int = 100,
@@ -193,47 +198,25 @@ class SkipGram(WordModel):
         window: int = 5,
         n_negative: int = 5,
         shared_negatives: bool = True,
-        shrink_window: str | None = "word",
+        shrink_window: Literal["word", "sentence"] | None = "word",
         min_count: int = 5,
         max_size: int | None = None,
         sample: float = 1e-3,
         noise_exponent: float = 0.75,
-        init: Any = None,
-        optimizer: str = "sgd",
+        init: Embedding | str | PathLike[str] | None = None,
+        optimizer: Literal["sgd", "adam"] = "sgd",
         learning_rate: float | None = None,
         min_learning_rate: float = 1e-4,
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
-        callbacks: Any = None,
-        random_state: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         deterministic: bool = False,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
         engine: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.window = window
-        self.n_negative = n_negative
-        self.shared_negatives = shared_negatives
-        self.shrink_window = shrink_window
-        self.min_count = min_count
-        self.max_size = max_size
-        self.sample = sample
-        self.noise_exponent = noise_exponent
-        self.init = init
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.min_learning_rate = min_learning_rate
-        self.n_epochs = n_epochs
-        self.validation_fraction = validation_fraction
-        self.callbacks = callbacks
-        self.random_state = random_state
-        self.deterministic = deterministic
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.engine = engine
+    ) -> None: ...
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""
@@ -244,10 +227,8 @@ class SkipGram(WordModel):
 
     def _train(self, arrays: Arrays) -> TrainWindows:
         X, Y = arrays["X"], arrays["Y"]
-        if self.optimizer == "sgd":
-            return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), X, Y, sums)
-        moments = moments_of(arrays, "X"), moments_of(arrays, "Y")
-        return lambda windows, rate, sums: train_windows_by_adam(tuple(windows), np.float32(rate), X, Y, moments, sums)
+        moments = None if self.optimizer == "sgd" else (moments_of(arrays, "X"), moments_of(arrays, "Y"))
+        return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), X, Y, moments, sums)
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         return arrays["X"][:, : self.n_components], arrays["Y"][:, : self.n_components]
@@ -280,7 +261,7 @@ class SkipGram(WordModel):
             self._ids[0],
             context_vectors=self.context_embedding_,
             context_ids=self._ids[1],
-            parameters={"estimator": "SkipGram", **self.get_params(deep=False)},
+            parameters=self._facts(),
         )
 
 
@@ -343,7 +324,7 @@ def skipgram_step(
             )
     sums = np.zeros(2)
     windows = around, np.array([0, around.size]), outs[None], np.array([0, 1])
-    train_windows(windows, np.float32(learning_rate), X, Y, sums)
+    train_windows(windows, np.float32(learning_rate), X, Y, None, sums)
     return float(sums[0]), int(sums[1])
 
 
@@ -351,40 +332,12 @@ _ABREAST = 6  # output vectors that are handled together: a centre and five nois
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def train_windows(windows, rate, X, Y, sums):
+def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop, in two kinds of steps
     """Train on windows, a plain tuple of ``Windows``; add to ``sums`` the loss and the number of pairs.
 
-    Noise pairs count as well.
-    """
-    inputs, starts, outs, _ = windows
-    n_outs, width = outs.shape[1], X.shape[1]
-    scores, change = _room(starts, n_outs, X)
-    for w in range(outs.shape[0]):
-        if w + 1 < outs.shape[0]:
-            _prefetch(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y)
-        around, now = inputs[starts[w] : starts[w + 1]], outs[w]
-        for a in range(around.size):
-            _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
-        _errors(around.size, now, rate, scores, sums)
-        _output_changes(around, X, scores, change)
-        for a in range(around.size):
-            at, g = np.int64(around[a]) * width, scores[a]
-            for k in range(0, width, LANES):
-                total = load(X, at + k, LANES)
-                for o in range(n_outs):
-                    total = multiply_add(g[o], load(Y, np.int64(now[o]) * width + k, LANES), total)
-                store(X, at + k, LANES, total)
-        for o in range(n_outs):
-            at = np.int64(now[o]) * width
-            for k in range(0, width, LANES):
-                store(Y, at + k, LANES, add(load(change, o * width + k, LANES), load(Y, at + k, LANES)))
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def train_windows_by_adam(windows, rate, X, Y, moments, sums):
-    """Do the same with steps of Adam: in every window each of its vectors, as often as it occurs, makes one.
-
-    ``moments`` is (``Moments`` of X, those of Y). Rate 0 changes nothing.
+    Noise pairs count as well. In every window each of its vectors, as often as it occurs, makes one step: a plain one,
+    or one of Adam, with ``moments`` (``Moments`` of X, those of Y); None is known when it is compiled. Rate 0 changes
+    nothing.
     """
     inputs, starts, outs, _ = windows
     n_outs, width = outs.shape[1], X.shape[1]
@@ -396,20 +349,28 @@ def train_windows_by_adam(windows, rate, X, Y, moments, sums):
         around, now = inputs[starts[w] : starts[w + 1]], outs[w]
         for a in range(around.size):
             _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
-        _errors(around.size, now, X.dtype.type(1), scores, sums)
+        _errors(around.size, now, rate if moments is None else X.dtype.type(1), scores, sums)
         if rate == 0:
             continue
         _output_changes(around, X, scores, change)
         for a in range(around.size):
-            g = scores[a]
+            at, g = np.int64(around[a]) * width, scores[a]
             for k in range(0, width, LANES):
-                total = zeros_like(X)
+                total = load(X, at + k, LANES) if moments is None else zeros_like(X)
                 for o in range(n_outs):
                     total = multiply_add(g[o], load(Y, np.int64(now[o]) * width + k, LANES), total)
-                store(own, k, LANES, total)
-            adam_row(X, around[a], own, moments[0], rate)
+                if moments is None:
+                    store(X, at + k, LANES, total)
+                else:
+                    store(own, k, LANES, total)
+            if moments is not None:
+                adam_row(X, around[a], own, moments[0], rate)
         for o in range(n_outs):
-            if o == 0 or now[o] != now[0]:
+            at = np.int64(now[o]) * width
+            if moments is None:
+                for k in range(0, width, LANES):
+                    store(Y, at + k, LANES, add(load(change, o * width + k, LANES), load(Y, at + k, LANES)))
+            elif o == 0 or now[o] != now[0]:
                 adam_row(Y, now[o], change[o * width : (o + 1) * width], moments[1], rate)
 
 

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +34,11 @@ from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST, empty_aligned
 from nearfar.contracts import Floats
-from nearfar.words.adam import BETAS
+from nearfar.words.adam import BETAS, Arrays
 from nearfar.words.windows import Windows, WindowSource
 
-Arrays = dict[str, NDArray[Any]]
 Blocks = Sequence[tuple[int, int]]
+Counts = NDArray[np.int64]
 TrainWindows = Callable[[Windows, float, NDArray[np.float64]], None]
 """Trains on windows at a rate, nothing where it is 0, and adds to (loss, number of pairs)."""
 
@@ -71,14 +72,14 @@ class TrainingState:
     Y: Floats = field(default_factory=lambda: np.empty(0))
     n_pairs: int = 0
 
-    def snapshot(self) -> tuple[Arrays, dict[str, Any]]:
+    def snapshot(self) -> tuple[Arrays, dict[str, object]]:
         """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
         curves = {"losses": np.array(self.losses), "validation_losses": np.array(self.validation_losses)}
         return {**self.arrays, **curves}, {"split": self.split, "rng": self.rng.bit_generator.state}
 
     @classmethod
     def restored(
-        cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any], start: Arrays, n_epochs: int
+        cls, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, Any], start: Arrays, n_epochs: int
     ) -> Self:
         """Return the state of a snapshot, in the arrays of a start.
 
@@ -152,7 +153,9 @@ class Training:
         inputs, outputs = self.model._tables[:2]
         return inputs, outputs
 
-    def take(self, block: tuple[int, int], seed: int, rate: float, train: TrainWindows, sums: Any) -> None:
+    def take(
+        self, block: tuple[int, int], seed: int, rate: float, train: TrainWindows, sums: NDArray[np.float64]
+    ) -> None:
         """Train on the windows of a block, and add to (loss, number of pairs)."""
         self.advance(block[1] - block[0])
         for windows in self.source.windows(*block, int(seed)):
@@ -193,6 +196,16 @@ _LOOKED_AT = 16  # blocks from which is known how often a row is met
 _ROWS = 2048
 
 
+class Share(NamedTuple):
+    """A table, its copies, and when their rows are put together."""
+
+    table: Floats
+    copies: list[Floats]
+    rows: NDArray[np.intp]  # by level
+    ends: NDArray[np.intp]  # of the levels
+    k: NDArray[np.float64]  # of the rows, between two times at a rate of 1
+
+
 class Copies:
     """Copies of the tables that train side by side, a learner with the same bits for any number of threads."""
 
@@ -207,8 +220,7 @@ class Copies:
             self._copies.append(arrays | {name: _copy(arrays[name]) for name in copied})
         self._train = [training.model._train(copy) for copy in self._copies]
         met = how_often(training)
-        # (array, its copies, rows by level, ends of the levels, k between two times at a rate of 1)
-        self._shares: list[Any] = []
+        self._shares: list[Share] = []
         for name, (times, pairs) in zip(names, met, strict=True):
             blocks_for = np.log(_MET / np.maximum(times, 1e-9)) / np.log(4)
             level = np.clip(np.floor(blocks_for), 0, _LEVELS - 1).astype(np.int64)
@@ -216,7 +228,7 @@ class Copies:
             ends = np.searchsorted(level[rows], np.arange(_LEVELS), side="right")
             k = 4.0**level * pairs * CURVATURE
             copies = [copy[name] for copy in self._copies]
-            self._shares.append((arrays[name], copies, rows, ends, k[rows]))
+            self._shares.append(Share(arrays[name], copies, rows, ends, k[rows]))
 
     def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
         """Train each copy on every other block, and put rows together in between."""
@@ -246,10 +258,8 @@ class Copies:
             factors = (np.ones(len(k)) if alone else 0.5 * (1 + np.exp(-k))).astype(array.dtype)
             shared = tuple(a.reshape(len(a), -1) for a in (array, one, other))
 
-            def task(_block: int, start: int, stop: int, given: Any = (*shared, chosen, factors)) -> None:
-                put_together(*given, start, stop)
-
-            run_blocks(task, even_bounds(len(chosen), _ROWS), n_jobs)
+            put = partial(put_together, *shared, chosen, factors)
+            run_blocks(lambda _, start, stop, put=put: put(start, stop), even_bounds(len(chosen), _ROWS), n_jobs)
 
     def _join_moments(self, n_jobs: int) -> None:
         """Make the moments of both copies, and their steps, those of all steps of the epoch."""
@@ -260,26 +270,27 @@ class Copies:
             for moment, beta in zip(("first", "second"), BETAS, strict=True):
                 one, other = (copy[f"{name}.{moment}"].reshape(len(total), -1) for copy in self._copies)
                 weights = joining_weights(own, steps, total, beta).astype(one.dtype)[:, :, None]
-
-                def task(_block: int, start: int, stop: int, given: Any = (one, other, weights)) -> None:
-                    m, n, (of_one, of_other) = given[0][start:stop], given[1][start:stop], given[2][:, start:stop]
-                    n *= of_other
-                    m *= of_one
-                    m += n
-                    n[...] = m
-
-                run_blocks(task, even_bounds(len(total), _ROWS), n_jobs)
+                run_blocks(partial(_join, one, other, weights), even_bounds(len(total), _ROWS), n_jobs)
             before[...], steps[0][...], steps[1][...] = total, total, total
 
 
-def _copy(array: NDArray[Any]) -> NDArray[Any]:
+def _join(one: Floats, other: Floats, weights: Floats, _block: int, start: int, stop: int) -> None:
+    """Make some rows of two moments their weighted sum."""
+    m, n, (of_one, of_other) = one[start:stop], other[start:stop], weights[:, start:stop]
+    n *= of_other
+    m *= of_one
+    m += n
+    n[...] = m
+
+
+def _copy(array: NDArray[np.generic]) -> NDArray[np.generic]:
     """Return a copy that begins with a cache line."""
     copy = empty_aligned(array.shape, array.dtype)
     copy[...] = array
     return copy
 
 
-def joining_weights(own: Any, steps: Any, total: NDArray[np.int64], beta: float) -> NDArray[np.float64]:
+def joining_weights(own: Sequence[Counts], steps: Sequence[Counts], total: Counts, beta: float) -> NDArray[np.float64]:
     """Return the weights of two moments of decay ``beta``, which have seen so many steps, so many of them their own.
 
     A moment after t steps is (1 - beta^t) times a mean of what was seen.

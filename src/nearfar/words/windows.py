@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,7 +86,7 @@ class WindowSource(Protocol):
     def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
         """Draw the windows of a block; what is yielded is overwritten by the next."""
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """Return what tells the source from others, as plain values."""
 
 
@@ -169,7 +169,7 @@ class TextWindows:
                 room.sentences[: n_sentences + 1],
             )
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """Return the digests of the text and of its words."""
         tokens, ends = self.corpus.tokens, self.corpus.ends
         return {
@@ -187,7 +187,7 @@ def keep_probabilities(counts: NDArray[np.int64], sample: float) -> NDArray[np.f
     return keep
 
 
-def noise_table(weights: NDArray[Any], exponent: float) -> NDArray[np.uint64]:
+def noise_table(weights: NDArray[np.number], exponent: float) -> NDArray[np.uint64]:
     """Return the packed alias table of noise in proportion to ``weights ** exponent``; weight 0 is never drawn."""
     largest = float(np.max(weights, initial=1))
     shares = np.divide(weights, largest if exponent * math.log(largest) > _HIGHEST_LOG else 1, dtype=np.float64)

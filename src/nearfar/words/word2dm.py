@@ -17,15 +17,17 @@ no matrix, takes 3 p (K + 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from os import PathLike
+from typing import ClassVar, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_real, if_given
 from nearfar._core.jit import jit
+from nearfar._core.parameters import keeps_arguments
 from nearfar._core.vector import (
     FAST,
     LANES,
@@ -38,19 +40,30 @@ from nearfar._core.vector import (
     store,
     zeros_like,
 )
-from nearfar.callbacks import Progress
+from nearfar.callbacks import Callback, Progress
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.matrices import smat
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Known, WordModel, memory_of_tables, padded
-from nearfar.words.training import LONGEST, Arrays, TrainingState, TrainWindows
+from nearfar.words.adam import Arrays, adam_row, adam_state, moments_of
+from nearfar.words.model import Checks, Known, WordModel, WordParameters, memory_of_tables, padded
+from nearfar.words.training import LONGEST, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 _MOST_ROWS = 2**14  # of a table in a batch: 20 MB of sums for each thread at 17 x 17
+
+
+class Word2DMParameters(WordParameters, total=False):
+    """Parameters of :class:`Word2DM` by name."""
+
+    n_components: int
+    n_factors: int
+    offset: float | None
+    ridge: float
+    start_trace: float
+    batch_size: int
 
 
 class Word2DM(WordModel):
@@ -211,7 +224,7 @@ class Word2DM(WordModel):
 
     _one_space = True  # of both tables the products with themselves, A, live in one space
     _shaped_by = (*WordModel._shaped_by, "n_factors")
-    _checks: ClassVar[dict[str, Any]] = {
+    _checks: ClassVar[Checks] = {
         **WordModel._checks,
         "n_components": partial(check_integer, low=1),
         "n_factors": partial(check_integer, low=1),
@@ -222,11 +235,18 @@ class Word2DM(WordModel):
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
 
+    n_factors: int
+    offset: float | None
+    ridge: float
+    start_trace: float
+    batch_size: int
+
     factors_: NDArray[np.float32]
     context_factors_: NDArray[np.float32]
     embedding_: NDArray[np.float32]
     pull_: Pull
 
+    @keeps_arguments
     def __init__(
         self,
         n_components: int = 17,
@@ -235,59 +255,32 @@ class Word2DM(WordModel):
         window: int = 5,
         n_negative: int = 5,
         shared_negatives: bool = True,
-        shrink_window: str | None = "word",
+        shrink_window: Literal["word", "sentence"] | None = "word",
         min_count: int = 5,
         max_size: int | None = None,
         sample: float = 1e-3,
         noise_exponent: float = 0.75,
-        init: Any = None,
+        init: Embedding | str | PathLike[str] | None = None,
         offset: float | None = None,
         ridge: float = 0.005,
         start_trace: float = 1.0,
-        optimizer: str = "sgd",
+        optimizer: Literal["sgd", "adam"] = "sgd",
         batch_size: int = 16,
         learning_rate: float | None = None,
         min_learning_rate: float = 1e-4,
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
-        callbacks: Any = None,
-        random_state: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
         deterministic: bool = False,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
         engine: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_factors = n_factors
-        self.window = window
-        self.n_negative = n_negative
-        self.shared_negatives = shared_negatives
-        self.shrink_window = shrink_window
-        self.min_count = min_count
-        self.max_size = max_size
-        self.sample = sample
-        self.noise_exponent = noise_exponent
-        self.init = init
-        self.offset = offset
-        self.ridge = ridge
-        self.start_trace = start_trace
-        self.optimizer = optimizer
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.min_learning_rate = min_learning_rate
-        self.n_epochs = n_epochs
-        self.validation_fraction = validation_fraction
-        self.callbacks = callbacks
-        self.random_state = random_state
-        self.deterministic = deterministic
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.engine = engine
+    ) -> None: ...
 
     @classmethod
-    def paper(cls, **changed: Any) -> Self:
+    def paper(cls, **changed: Unpack[Word2DMParameters]) -> Self:
         """Return the model with the settings of the paper and its code, made for 2.8 billion words.
 
         Parameters
@@ -303,7 +296,7 @@ class Word2DM(WordModel):
             the start uniform in (-1/2, 1/2) / nm, no offset, no ridge.
         """
         n, m = changed.get("n_components", 17), changed.get("n_factors", 17)
-        published: dict[str, Any] = {
+        published: Word2DMParameters = {
             "window": 5,
             "n_negative": 5,
             "shared_negatives": False,
@@ -344,10 +337,8 @@ class Word2DM(WordModel):
         n, m, r = self.n_components, self.n_factors, np.float32(self.ridge)
         options = n, m, np.float32(self._offset), r, self.batch_size, _MOST_ROWS
         B, C = arrays["B"], arrays["C"]
-        if self.optimizer == "sgd":
-            return lambda windows, rate, sums: train_by_sgd(tuple(windows), np.float32(rate), options, B, C, sums)
-        sides = (B, moments_of(arrays, "B")), (C, moments_of(arrays, "C"))
-        return lambda windows, rate, sums: train_by_adam(tuple(windows), np.float32(rate), options, *sides, sums)
+        moments = None if self.optimizer == "sgd" else (moments_of(arrays, "B"), moments_of(arrays, "C"))
+        return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), options, B, C, moments, sums)
 
     def _own_callbacks(self, source: WindowSource, state: TrainingState) -> list[Callable[[Progress], None]]:
         """Watch the gradients of a sample of true pairs."""
@@ -402,7 +393,7 @@ class Word2DM(WordModel):
     def vectors_(self) -> DensityEmbedding:
         """The matrices with their words, as a :class:`nearfar.DensityEmbedding`."""
         self._check_fitted("vectors_")
-        parameters = {"estimator": "Word2DM", **self.get_params(deep=False)}
+        parameters = self._facts()
         ids, context_ids = self._ids
         targets = DensityEmbedding.from_factors(self.factors_, ids, parameters=parameters)
         if ids == context_ids:
@@ -544,7 +535,7 @@ def measure(B: Floats, C: Floats, offset: float) -> NDArray[np.float64]:
 
 
 class Room(NamedTuple):
-    """What a window is worked out in: matrices around and of the outs, errors both ways, a sum, gradients."""
+    """What a window is worked out in: matrices around and of the outs, errors both ways, a sum, gradients and steps."""
 
     around: Floats
     outs: Floats
@@ -552,6 +543,7 @@ class Room(NamedTuple):
     turned: Floats  # (outs, inputs)
     mixed: Floats
     gradients: Floats
+    steps: Floats
 
 
 class Batch(NamedTuple):
@@ -564,76 +556,67 @@ class Batch(NamedTuple):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def train_by_sgd(windows, rate, options, B, C, sums):
-    """Train on windows, a plain tuple of ``Windows``, each at once; add to ``sums`` the loss and the number of pairs.
+def train_windows(windows, rate, options, B, C, moments, sums):
+    """Train on windows, a plain tuple of ``Windows``; add to ``sums`` the loss and the number of pairs.
+
+    A window is a plain step; or, with ``moments`` (``Moments`` of B, those of C), a batch of sentences is a step of
+    Adam for each word that comes in it, along its mean gradient. A batch ends early where it has come to ``most_rows``
+    words. That ``moments`` are None is known when it is compiled. Rate 0 changes nothing.
 
     ``options`` are (n, m, offset, ridge, sentences of a batch, words of a batch); rate, offset and ridge are of the
     type of the tables. The loss is without what the ridge adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
     """
-    (inputs, starts, outputs, _), (_, _, _, r, _, _), width = windows, options, B.shape[1]
-    room = _room(windows, options, B)
-    steps = np.empty(room.gradients.size // width, B.dtype)
-    for w in range(outputs.shape[0]):
-        _prefetch_next(windows, w, B, C)
-        words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
-        _score(words, outs, options, B, C, room, sums)
-        if rate == 0:
-            continue
-        for a in range(words.size):
-            _gradient(room.errors[a, : outs.size], room.outs, r, room.around, a, room.mixed)
-            steps[a] = _step(rate + rate, room.mixed)
-            multiply(B, words[a] * width, room.mixed, options, room.gradients, a * width)
-        for a in range(words.size):  # a word may come twice: all move from where they were
-            _add(steps[a], room.gradients, a * width, B, words[a] * width, width)
-        ridge = r * B.dtype.type(words.size)
-        for o in range(outs.size):
-            _gradient(room.turned[o, : words.size], room.around, ridge, room.outs, o, room.mixed)
-            steps[o] = _step(rate + rate, room.mixed)
-            multiply(C, outs[o] * width, room.mixed, options, room.gradients, o * width)
-        for o in range(outs.size):
-            if o == 0 or outs[o] != outs[0]:
-                _add(steps[o], room.gradients, o * width, C, outs[o] * width, width)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def train_by_adam(windows, rate, options, inputs_side, outs_side, sums):
-    """Do the same with steps of Adam: one for each word that comes in a batch of sentences, along its mean gradient.
-
-    A side is (table, ``Moments`` of it). A batch ends early where it has come to ``most_rows`` words.
-    """
-    B, C = inputs_side[0], outs_side[0]
     (inputs, starts, outputs, sentences), (_, _, _, r, batch_size, most_rows) = windows, options
-    width, n_outs = B.shape[1], outputs.shape[1]
     room = _room(windows, options, B)
-    capacity = max(most_rows, room.gradients.size // width)
-    b_batch, c_batch = _batch(B, capacity), _batch(C, capacity)
+    capacity = max(most_rows, room.gradients.size // B.shape[1])
+    b_batch = None if moments is None else _batch(B, capacity)
+    c_batch = None if moments is None else _batch(C, capacity)
     n_pairs = begin = room.mixed.size - room.mixed.size  # a literal 0 would be compiled apart
     for s in range(sentences.size - 1):
         for w in range(sentences[s], sentences[s + 1]):
             _prefetch_next(windows, w, B, C)
             words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
-            if b_batch.count[0] + words.size > capacity or c_batch.count[0] + n_outs > capacity:
-                _steps(inputs_side, b_batch, n_pairs, rate)
-                _steps(outs_side, c_batch, n_pairs, rate)
+            if moments is not None and max(b_batch.count[0] + words.size, c_batch.count[0] + outs.size) > capacity:
+                _steps(B, moments[0], b_batch, n_pairs, rate)
+                _steps(C, moments[1], c_batch, n_pairs, rate)
                 n_pairs = begin
             _score(words, outs, options, B, C, room, sums)
             if rate == 0:
                 continue
             n_pairs += words.size
-            for a in range(words.size):
-                _gradient(room.errors[a, : outs.size], room.outs, r, room.around, a, room.mixed)
-                multiply(B, words[a] * width, room.mixed, options, room.gradients, begin)
-                _collect(room.gradients[:width], words[a], b_batch)
+            _pull(moments, rate, words, room.errors, outs.size, room.outs, r, room.around, B, options, room)
+            for a in range(words.size):  # a word may come twice: all move from where they were
+                _move(moments, B, words[a], a, b_batch, room)
             ridge = r * B.dtype.type(words.size)
-            for o in range(n_outs):
+            _pull(moments, rate, outs, room.turned, words.size, room.around, ridge, room.outs, C, options, room)
+            for o in range(outs.size):
                 if o == 0 or outs[o] != outs[0]:
-                    _gradient(room.turned[o, : words.size], room.around, ridge, room.outs, o, room.mixed)
-                    multiply(C, outs[o] * width, room.mixed, options, room.gradients, begin)
-                    _collect(room.gradients[:width], outs[o], c_batch)
-        if (s + 1) % batch_size == 0 or s + 2 == sentences.size:
-            _steps(inputs_side, b_batch, n_pairs, rate)
-            _steps(outs_side, c_batch, n_pairs, rate)
+                    _move(moments, C, outs[o], o, c_batch, room)
+        if moments is not None and ((s + 1) % batch_size == 0 or s + 2 == sentences.size):
+            _steps(B, moments[0], b_batch, n_pairs, rate)
+            _steps(C, moments[1], c_batch, n_pairs, rate)
             n_pairs = begin
+
+
+@jit(inline="always")
+def _pull(moments, rate, rows, errors, n_others, others, ridge, own, table, options, room):
+    """Write half of minus the gradients of the rows of a side, from the matrices of the others and their own."""
+    width = table.shape[1]
+    for i in range(rows.size):
+        _gradient(errors[i, :n_others], others, ridge, own, i, room.mixed)
+        if moments is None:
+            room.steps[i] = _step(rate + rate, room.mixed)
+        multiply(table, rows[i] * width, room.mixed, options, room.gradients, i * width)
+
+
+@jit(inline="always")
+def _move(moments, table, row, i, batch, room):
+    """Move a row along the i-th gradient, or add this to what a batch will move it by."""
+    width = table.shape[1]
+    if moments is None:
+        _add(room.steps[i], room.gradients, i * width, table, row * width, width)
+    else:
+        _collect(room.gradients[i * width : (i + 1) * width], row, batch)
 
 
 @jit(inline="always")
@@ -647,7 +630,8 @@ def _room(windows, options, like):
     around, outs = np.zeros(most * square, like.dtype), np.zeros(n_outs * square, like.dtype)
     errors, turned = np.zeros((most, n_outs), like.dtype), np.zeros((n_outs, most), like.dtype)
     gradients = np.zeros(max(most, n_outs) * like.shape[1], like.dtype)
-    return Room(around, outs, errors, turned, np.zeros(square, like.dtype), gradients)
+    steps = np.empty(max(most, n_outs), like.dtype)
+    return Room(around, outs, errors, turned, np.zeros(square, like.dtype), gradients, steps)
 
 
 @jit(inline="always")
@@ -792,9 +776,8 @@ def _collect(gradient, word, batch):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _steps(side, batch, n_pairs, rate):
+def _steps(table, moments, batch, n_pairs, rate):
     """Make the steps of a batch: twice the sum of g A B over the pairs is minus the gradient of the mean loss."""
-    table, moments = side
     width, kind = table.shape[1], table.dtype.type
     scale = kind(2) / kind(max(n_pairs, 1))
     for i in range(batch.count[0]):

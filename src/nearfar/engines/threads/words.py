@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from nearfar.engines.threads.loops import Formula
 from nearfar.methods.words import clusters, columns, nearest_sense, sgns, word2dm
-from nearfar.words import multisense
-from nearfar.words.skipgram import train_windows
-from nearfar.words.word2dm import train_by_sgd
+from nearfar.words import multisense, skipgram
+from nearfar.words import word2dm as density
 
 FORMS: dict[Formula, Formula] = {
-    sgns: train_windows,
-    word2dm: train_by_sgd,
+    sgns: skipgram.train_windows,
+    word2dm: density.train_windows,
     columns: multisense.train_columns,
     clusters: multisense.train_clusters,
     nearest_sense: multisense.nearest_sense,
 }
-"""The compiled loop of a formula, of plain steps where there is another one of Adam's; each is tested against it."""
+"""The compiled loop of a formula, with plain steps and those of Adam; each is tested against it."""
