@@ -6,8 +6,10 @@ import pytest
 
 import nearfar as nf
 from nearfar.cli.embed import embed
+from nearfar.engines import Setting, place_of
 from nearfar.errors import InputError
-from nearfar.far.registry import FAR_FIELDS, FIELDS
+from nearfar.far.fields import Summed
+from nearfar.far.registry import FAR_FIELDS, FIELDS, field_of_map
 
 SOFTMAX = {"gaussian-mixture", "exact", "performer", "rfa", "noise"}
 MAPS = {"exact", "fft", "barnes-hut"}
@@ -154,3 +156,15 @@ def test_the_softmax_refuses_fields_of_maps(far, X) -> None:
 def test_what_is_of_no_kind_is_refused(far, X) -> None:
     with pytest.raises(InputError, match="TSNE: far must be one of 'auto', 'exact', 'fft', 'barnes-hut', 'noise' or a"):
         nf.TSNE(perplexity=8, far=far, **MAP).fit(X)
+
+
+@pytest.mark.parametrize("engine", ["plain", "threads"])
+def test_a_place_answers_about_a_registered_field(engine, X) -> None:
+    nf.far.register_field("mine", OwnField)
+    field = field_of_map("mine", owner="TSNE")
+    Y, term = X[:, :2].copy(), nf.far.Term("weight")
+    with place_of(engine, Setting(owner="TSNE", n_jobs=1, P=None)) as place:
+        asked: nf.contracts.AskOfMap = place.far(Summed(field), Y, nf.kernels.StudentT())
+    [found] = asked.potentials([term])
+    np.testing.assert_array_equal(asked.total([term]).gradient, found.gradient)
+    np.testing.assert_allclose(found.value[0], sum(1 / (1 + np.sum((Y[0] - y) ** 2)) for y in Y[1:]))
