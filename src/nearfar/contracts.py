@@ -96,18 +96,6 @@ class Ask(Protocol):
         """Return log Z, shape (b,), float64, and its gradient, shape (b, d), for a block of rows."""
 
 
-class AskOfMap(Protocol):
-    """Answers of the far field of a map at a place."""
-
-    error: float
-
-    def potentials(self, terms: Sequence[Any]) -> list[Any]:
-        """Return the potentials of :class:`nearfar.far.Term`; they are read until the next call."""
-
-    def total(self, terms: Sequence[Any]) -> Any:
-        """Return the sum of the potentials of terms."""
-
-
 @runtime_checkable
 class Learner(Protocol):
     """Learner: trains a word model, a pass over its text at a time, where the place that made it has its tables.

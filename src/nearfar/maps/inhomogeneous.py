@@ -18,8 +18,8 @@ from nearfar.divergences.probability import KL
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import InhomogeneousStudentT, StudentT
-from nearfar.maps.neighbor import Parts, Problem
 from nearfar.maps.per_point import Learner, per_point_objective
+from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
 from nearfar.maps.solver import MapState
 from nearfar.maps.transform import KernelOfEach

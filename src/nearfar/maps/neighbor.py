@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +33,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
 from nearfar._core.parameters import Check
-from nearfar._core.types import FloatType, Numbers, SparseMatrix
+from nearfar._core.types import Numbers, SparseMatrix
 from nearfar.base import FrameOutput, RelationLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
@@ -72,7 +72,6 @@ from nearfar.maps.objective import (
     NeighborObjective,
     Normalization,
     QuadraticObjective,
-    RowBlocks,
     Where,
     is_linear_time,
     memory_of_pattern,
@@ -80,6 +79,7 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import is_per_point, per_point_objective
+from nearfar.maps.problem import Data, Parts, Problem, Shown
 from nearfar.maps.schedule import Pace, phases_of
 from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
@@ -105,47 +105,6 @@ _ON_THREADS = "Take engine='threads'."
 _OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
-
-
-Data = RelationLike | Affinities | tuple[Numbers, Numbers]
-"""What a map can show: rows of numbers, a relation, affinities; neighbours and their distances."""
-
-
-class Parts(NamedTuple):
-    """The parts of a map."""
-
-    divergence: Divergence
-    kernel: Kernel
-    normalization: Normalization
-
-
-class Shown(NamedTuple):
-    """What a map shows: a relation, the affinities behind it, and the rows of numbers behind these, if there are.
-
-    ``given`` says that affinities were, who may need what workers have of them.
-    """
-
-    relation: Relation
-    affinities: Affinities | None
-    data: Floats | SparseMatrix | None
-    given: bool = False
-
-
-class Problem(NamedTuple):
-    """What is minimised: the probabilities of the data, the parts of the map, where, and the importance of points."""
-
-    P: RowBlocks
-    divergence: Divergence
-    kernel: Kernel
-    normalization: Normalization
-    engine: str | Place = THREADS
-    dtype: FloatType = np.float32
-    weights: NDArray[np.float64] | None = None
-
-    def counted(self) -> csr_array:
-        """Return P as it counts, all rows of it."""
-        P = self.P.to_csr()
-        return csr_array((P + P.T) / 2) if self.normalization == "pair" else P
 
 
 class NeighborEmbedding(FrameOutput):

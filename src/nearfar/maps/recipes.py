@@ -34,8 +34,9 @@ from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
 from nearfar.divergences.probability import KL, JensenShannon
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
-from nearfar.maps.neighbor import NeighborEmbedding, Parts
+from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.objective import Normalization
+from nearfar.maps.problem import Parts
 
 
 class Recipe(NeighborEmbedding):

@@ -18,7 +18,7 @@ from nearfar.divergences.probability import KL
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import StudentT
-from nearfar.maps.neighbor import Parts, Problem
+from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
 
 

@@ -28,14 +28,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Literal, NamedTuple, TypedDict, cast
+from typing import Literal, NamedTuple, Protocol, TypedDict, cast
 
 import numpy as np
 
 from nearfar._core.namespace import Array, namespace_of
-from nearfar.contracts import AskOfMap, Divergence, Kernel, Place, Rows
+from nearfar.contracts import Divergence, Kernel, Place, Rows
 from nearfar.divergences.probability import Formulas, linear_formulas
-from nearfar.far.fields import Term
+from nearfar.far.fields import Potential, Term
 from nearfar.kernels import CompiledKernel, compiled_kernel
 from nearfar.kernels import Formulas as KernelFormulas
 from nearfar.kernels import Kernel as WithFormulas
@@ -147,6 +147,18 @@ class Near(NamedTuple):
     total_mass: float
     weights: Rows | None = None
     of_weights: float = 0.0
+
+
+class AskOfMap(Protocol):
+    """Answers of the far field of a map at a place, see :class:`nearfar.contracts.Ask`."""
+
+    error: float
+
+    def potentials(self, terms: Sequence[Term]) -> list[Potential]:
+        """Return the potentials of terms; they are read until the next call."""
+
+    def total(self, terms: Sequence[Term]) -> Potential:
+        """Return the sum of the potentials of terms."""
 
 
 class Shared(TypedDict):

@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.namespace import Array, namespace_of
-from nearfar.contracts import AskOfMap, Floats, Place
+from nearfar.contracts import Floats, Place
 from nearfar.far.fields import Potential, Term
 from nearfar.kernels import Family
 from nearfar.kernels import Kernel as WithFamily
-from nearfar.methods.linear_maps import Cost, Near, Side, entropy, names_of, normalizer, plain
+from nearfar.methods.linear_maps import AskOfMap, Cost, Near, Side, entropy, names_of, normalizer, plain
 
 
 class Node(NamedTuple):
