@@ -29,7 +29,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -275,7 +275,7 @@ class _Task:
     def _stack(self, role: str, items: list[Word]) -> Stack:
         embedding = self.embedding
         if not any(isinstance(item, np.ndarray) for item in items):
-            rows: Floats = embedding._vectors[embedding._rows(self.owner, items)]
+            rows: Floats = embedding._vectors[embedding._rows(self.owner, cast("list[Hashable]", items))]
         elif isinstance(embedding, DensityEmbedding):
             rows = algebra.svec(np.stack([embedding._state(self.owner, role, item) for item in items]))
         else:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from nearfar.embedding.labelled import Side
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
     from nearfar.text import Corpus
@@ -22,14 +23,14 @@ _HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
 _NAMES, _LABELS = ("name", "names", "id", "index", ""), ("label", "labels", "class", "target", "species")
 
 
-def load(file: str, side: str | None = None) -> Embedding:
+def load(file: str, side: Side | None = None) -> Embedding:
     """Return the vectors of a file, or one side of them."""
     from nearfar.embedding.vectors import Embedding
 
     return _side(Embedding.load(file), side)
 
 
-def load_known(file: str, side: str | None = None) -> Embedding:
+def load_known(file: str, side: Side | None = None) -> Embedding:
     """Return what a file holds: vectors, density matrices, senses or mixtures of anchors."""
     from nearfar.embedding.density import DensityEmbedding
     from nearfar.embedding.vectors import Embedding
@@ -52,7 +53,7 @@ def load_words(file: str) -> Embedding:
     return DensityEmbedding.from_senses(loaded) if isinstance(loaded, SenseEmbedding) else loaded
 
 
-def _side(embedding: Embedding, side: str | None) -> Embedding:
+def _side(embedding: Embedding, side: Side | None) -> Embedding:
     return embedding if side is None else embedding.side(side)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -217,7 +217,7 @@ def compress(
     small = compressed(load(source, side), **options, verbose=0 if quiet else 1)
     small = small.to_int8() if int8 else small
     small.save(output)
-    curve = small.parameters["error_curve"]
+    curve = cast("list[float]", small.parameters["error_curve"])
     summary = {
         "output": output,
         "bytes": Path(output).stat().st_size,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,16 @@ from nearfar.embedding.vectors import as_list
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.relations.contacts import Slices, cut_into_slices, read_contacts
 
+if TYPE_CHECKING:
+    from nearfar.relations.inputs import EdgeSource
+
 _OWNER = "simulate_sir"
 STATES = ("S", "I", "R")
 _SUSCEPTIBLE, _INFECTED, _RECOVERED = range(3)
 
 
 def simulate_sir(
-    contacts: object,
+    contacts: EdgeSource,
     beta: float,
     mu: float,
     *,

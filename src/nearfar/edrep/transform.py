@@ -18,10 +18,10 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from nearfar._core.checks import check_csr, check_finite
@@ -182,7 +182,7 @@ def _relation_of(P_new: RelationLike, fitted_ids: Ids) -> Relation | None:
     The columns of a frame are named by their labels, unless these are the default.
     """
     if hasattr(P_new, "vectors"):
-        return Relation.from_matrix(P_new)  # which refuses it
+        return Relation.from_matrix(cast("ArrayLike", P_new))  # which refuses it
     array = check_csr("EDRep.transform", "P_new", P_new) if issparse(P_new) else np.asarray(P_new)
     labels = getattr(P_new, "columns", None)
     named = labels is not None and list(labels) != list(range(len(labels)))

@@ -135,7 +135,7 @@ def anchor_purity(
     return AnchorPurity(float(shares.max(axis=1).mean()), float(np.mean(shuffled)), per_anchor, common, n_objects)
 
 
-def _users(weights: csr_array[np.float64], topn: int | None) -> csr_array[np.float64]:
+def _users(weights: csr_array[np.floating], topn: int | None) -> csr_array[np.float64]:
     """Return which objects use an anchor, all or those with the largest weights, as a CSR array (K, n) of ones."""
     from scipy.sparse import csr_array
 

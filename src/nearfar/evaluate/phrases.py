@@ -180,7 +180,7 @@ def _known(embedding: Embedding, side: Side, lowercase: bool) -> Side | None:
             rows = [row_of(embedding, word, lowercase) for word in ([said] if isinstance(said, str) else said)]
             if min(rows) < 0:
                 return None
-            ids = tuple(embedding.ids[row] for row in rows)
+            ids = tuple(str(embedding.ids[row]) for row in rows)
             words.append((role, ids[0] if isinstance(said, str) else ids))
         found.append(tuple(words))
     return tuple(found)

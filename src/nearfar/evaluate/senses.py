@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -365,7 +365,7 @@ def _counts_of(owner: str, counts: Mapping[str, float] | ArrayLike, names: Ids) 
     if isinstance(counts, Mapping):
         if missing := [word for word in names if word not in counts]:
             raise InputError(owner, "counts", expected, f"none for {missing[0]!r}")
-        counts = [counts[word] for word in names]
+        counts = [cast("Mapping[Hashable, float]", counts)[word] for word in names]
     found = np.asarray(counts)
     if found.shape != (len(names),) or found.dtype.kind not in "iuf":
         raise InputError(owner, "counts", expected, f"{found.dtype}, shape {found.shape}")

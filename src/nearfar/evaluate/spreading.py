@@ -7,7 +7,7 @@ future of contacts are shared. A logistic regression of the observed states on t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -59,7 +59,7 @@ class SpreadingReconstruction:
     accuracy: float | None
     curve_error: float | None
     intervals: dict[str, tuple[float, float] | None]
-    times: list[Hashable] = field(repr=False)
+    times: Sequence[Hashable] = field(repr=False)
     n_active: NDArray[np.int64] = field(repr=False)
     infected: NDArray[np.int64] = field(repr=False)
     told: NDArray[np.float64] = field(repr=False)

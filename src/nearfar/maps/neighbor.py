@@ -552,7 +552,9 @@ class NeighborEmbedding(FrameOutput):
         owner, n = type(self).__name__, problem.P.shape[0]
         of_rows = shown.affinities is not None and np.array_equal(self.init, "pca")
         reach, size = extent(problem.kernel, n)
-        rows = shown.affinities.rows_ if shown.affinities is not None and of_rows else shown.data
+        rows = shown.data
+        if shown.affinities is not None and of_rows:
+            rows = cast("Floats | SparseMatrix | None", shown.affinities.rows_)
         shape, n_jobs = (n, self.n_components), check_n_jobs(owner, self.n_jobs)
         return start(owner, self.init, rows, problem.P, shape, rng, n_jobs, size), reach
 

@@ -5,7 +5,7 @@ What :meth:`LinearOperator.through` asks of an engine is ``Products``. Devices a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
@@ -46,7 +46,11 @@ def blocks_of(n: int) -> tuple[int, ...]:
 class SparseMatrix(Protocol):
     """``diag(row_scale) A``, as :class:`nearfar.relations.operators.Sparse` has it."""
 
+    indptr: NDArray[np.integer]
+    indices: NDArray[np.int32]
+    data: NDArray[np.float32] | None
     shape: tuple[int, int]
+    symmetric: bool
     row_scale: NDArray[np.float32] | None
 
     @property
@@ -59,6 +63,8 @@ class SparseMatrix(Protocol):
 
 class OnWorkers(Protocol):
     """A sparse matrix whose rows are on the workers of a cluster."""
+
+    shape: tuple[int, int]
 
     def product(self, X: Floats, *, transposed: bool) -> Floats:
         """Return the product with an array of this machine."""
@@ -77,7 +83,9 @@ class Products(Protocol[V]):
     def sparse(self, A: SparseMatrix, X: V, base: V | None, factor: float, *, transposed: bool) -> V:
         """Return ``base + factor * A X``, of A or its transpose."""
 
-    def stored(self, A: OnWorkers, rows: list[object], X: V, base: V | None, factor: float, *, transposed: bool) -> V:
+    def stored(
+        self, A: OnWorkers, rows: Sequence[object], X: V, base: V | None, factor: float, *, transposed: bool
+    ) -> V:
         """Return the same for a matrix whose rows, those of the transpose if ``transposed``, are on workers."""
 
     def scaled(self, scale: NDArray[np.float32], X: V, base: V | None, factor: float) -> V:
@@ -177,7 +185,7 @@ class Threads:
     def stored(
         self,
         A: OnWorkers,
-        rows: list[object],  # noqa: ARG002
+        rows: Sequence[object],  # noqa: ARG002
         X: Floats,
         base: Floats | None,
         factor: float,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 from nearfar._core.ids import Ids
 from nearfar.embedding.metadata import joined
 from nearfar.errors import NearfarWarning
+
+if TYPE_CHECKING:
+    from nearfar.embedding.metadata import Metadata
 
 MOST_COLUMNS = 40
 _FEW = 50  # different values: an integer column with no more is one of categories
@@ -44,7 +48,9 @@ class Column:
         return Column(self.name, self.kind, self.values[rows], self.names)
 
 
-def columns_of(owner: str, metadata: object, ids: Ids, id_column: str | None) -> tuple[list[Column], list[str]]:
+def columns_of(
+    owner: str, metadata: Metadata | None, ids: Ids, id_column: str | None
+) -> tuple[list[Column], list[str]]:
     """Join a table to ids.
 
     Parameters

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ from nearfar.maps.solver import z_order
 from nearfar.plots.scatter import densest
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.metadata import Column, columns_of
+
+if TYPE_CHECKING:
+    from nearfar.embedding.metadata import Metadata
 
 _OWNER = "Embedding.map"
 PAGES = (".html", ".htm")
@@ -230,7 +233,7 @@ def map_page(
     embedding: Embedding,
     positions: object = None,
     *,
-    metadata: object = None,
+    metadata: Metadata | None = None,
     id_column: str | None = None,
     color: str | None = None,
     n_neighbors: int | None = None,
@@ -316,7 +319,7 @@ def map_page(
     )
 
 
-def check_known(embedding: Embedding, metadata: object, color: str | None) -> None:
+def check_known(embedding: Embedding, metadata: Metadata | None, color: str | None) -> None:
     """Refuse metadata that cannot be joined and a color that is no column, before a map is drawn for a page.
 
     Parameters
@@ -330,7 +333,7 @@ def check_known(embedding: Embedding, metadata: object, color: str | None) -> No
         _chosen(color, [*columns, *_own_columns(embedding, embedding.ids)], has_data=True)
 
 
-def _known(embedding: Embedding, metadata: object, id_column: str | None) -> tuple[list[Column], list[str]]:
+def _known(embedding: Embedding, metadata: Metadata | None, id_column: str | None) -> tuple[list[Column], list[str]]:
     """Return the columns of the metadata; senses have those of their words."""
     if not isinstance(embedding, SenseEmbedding):
         return columns_of(_OWNER, metadata, embedding.ids, id_column)

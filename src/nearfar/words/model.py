@@ -48,7 +48,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, partial
-from typing import ClassVar, Literal, NamedTuple, Self, TypedDict
+from typing import ClassVar, Literal, NamedTuple, Self, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids
 from nearfar._core.vector import LANES, empty_aligned
-from nearfar.base import RelationEmbedder, parameters_of
+from nearfar.base import RelationEmbedder, RelationLike, parameters_of
 from nearfar.callbacks import Callback, Progress, Trainer
 from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
@@ -78,13 +78,16 @@ from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
 from nearfar.errors import InputError, NumericalError
 from nearfar.relations.edges import is_directed
 from nearfar.relations.matrix import Relation, as_relation
-from nearfar.text.corpus import Corpus
+from nearfar.text.corpus import Corpus, TextSource
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.adam import Arrays
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
 from nearfar.words.training import Shared, Training, TrainingState, TrainWindows, held_out
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
+
+Trained = TextSource | Corpus | EncodedCorpus | RelationLike
+"""What a model of words is fitted to."""
 
 _USUAL_RATE = 0.025  # no larger one is recommended
 _IN_TURN = "A window reads what the one before it has moved"
@@ -135,9 +138,11 @@ class Known(NamedTuple):
     vectors: Floats
 
 
-def text_or_relation(corpus: object) -> object:
+def text_or_relation(corpus: Trained) -> TextSource | Corpus | EncodedCorpus | Relation:
     """Return the relation of a graph or of AnnData, whose nodes and cells are no sentences; what is text as it is."""
-    return as_relation(corpus) if is_directed(corpus) is not None or hasattr(corpus, "obsp") else corpus
+    if is_directed(corpus) is not None or hasattr(corpus, "obsp"):
+        return as_relation(cast("RelationLike", corpus))
+    return cast("TextSource | Corpus | EncodedCorpus | Relation", corpus)
 
 
 class WordModel(RelationEmbedder):
@@ -243,7 +248,7 @@ class WordModel(RelationEmbedder):
 
     def fit(
         self,
-        corpus: object,
+        corpus: Trained,
         y: None = None,  # noqa: ARG002 - scikit-learn passes it
         *,
         resume: str | os.PathLike[str] | None = None,
@@ -313,7 +318,7 @@ class WordModel(RelationEmbedder):
             self._check_stored(state.arrays)
         return state
 
-    def partial_fit(self, corpus: object, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def partial_fit(self, corpus: Trained, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Go on with more text, and with words that were not there before; a model that is not fitted is fitted.
 
         ``n_epochs`` passes are made over the new text alone. Words keep their rows and go on from their vectors (and
@@ -373,7 +378,7 @@ class WordModel(RelationEmbedder):
         self._keep(source, state, self.loss_curve_, self.validation_curve_)
         return self
 
-    def _windows_of(self, corpus: object, n_jobs: int, *, further: bool = False) -> WindowSource:
+    def _windows_of(self, corpus: Trained, n_jobs: int, *, further: bool = False) -> WindowSource:
         """Return the windows of a text or a relation; where a fit goes on, known words or nodes come first."""
         owner, corpus = type(self).__name__, text_or_relation(corpus)
         if further and isinstance(corpus, Relation) != (self.vocabulary_ is None):
@@ -510,7 +515,7 @@ class WordModel(RelationEmbedder):
             self._place(arrays, inputs, outputs)
         return inputs.rows.size
 
-    def fit_transform(self, corpus: object, y: None = None) -> Floats:
+    def fit_transform(self, corpus: Trained, y: None = None) -> Floats:
         """Fit, and return the vectors.
 
         Parameters
@@ -525,10 +530,10 @@ class WordModel(RelationEmbedder):
         ndarray of shape (n_words, length of a vector), or a frame or Embedding if :meth:`set_output` says so
             Rows as in the vocabulary.
         """
-        found: Floats = super().fit_transform(corpus, y)
+        found: Floats = super().fit_transform(cast("RelationLike", corpus), y)
         return found
 
-    def expected_memory(self, corpus: object) -> int:
+    def expected_memory(self, corpus: Trained) -> int:
         """Return the bytes that a fit holds at its peak, as far as they grow with the number of words.
 
         They are those of the vectors, of clusters, of Adam's moments and of what is kept for :meth:`partial_fit`.

@@ -154,9 +154,8 @@ def operator_of_frame(
             )
     taken.update(first["taken"])
     if bipartite is None:  # a few edges, read here for the warning that names of columns tell of two kinds
-        read_edges(
-            owners.submit(0, n_read, first_rows, partitions[found.index(first)]).result(), **asked, bipartite=None
-        )
+        some = owners.submit(0, n_read, first_rows, partitions[found.index(first)]).result()
+        read_edges(cast("DataFrame", some), **asked, bipartite=None)
     n_sides = 1 + bool(bipartite)
     ids, codes = [], []
     for side in range(n_sides):

@@ -595,7 +595,7 @@ def paired(tree: tuple[Any, ...], *inputs: Any) -> Result:
 def strengths_here(local: Result, cost: Cost) -> Result:
     """Return of a part what strengths are made of, and the mass of what does not move with q."""
     indptr, _, *both = local[0]
-    return strengths_of_pairs(cost, indptr, *both), []
+    return cast("tuple[NDArray[Any], ...]", strengths_of_pairs(cost, indptr, *both)), []
 
 
 def mass_of(made: Result) -> float:

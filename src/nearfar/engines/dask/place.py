@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_finite, check_path
+from nearfar._core.lazy import RowNumbers
 from nearfar._core.parts import RowsInParts, check_seen, part_name, write_part
 from nearfar._core.threads import single_threaded_blas
 from nearfar._core.vector import empty_aligned
@@ -75,7 +76,7 @@ class RowsOnWorkers(RowsInParts):
         super().__init__(Path(), "", bounds_of(rows.shape[0]), rows.shape[1], rows.dtype, {})
         self.rows, self._place = rows, place
 
-    def pieces(self, wanted: list[tuple[int, slice | NDArray[np.integer]]]) -> list[NDArray[np.generic]]:
+    def pieces(self, wanted: list[tuple[int, slice | RowNumbers]]) -> list[Floats]:
         """Fetch rows of some parts."""
         parts, submit = self.rows.parts, self._place.owners.submit
         return self._place.gather([submit(q, len(parts), getitem, parts[q], rows) for q, rows in wanted], self.shape[0])

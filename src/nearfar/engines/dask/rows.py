@@ -28,8 +28,7 @@ from nearfar.contracts import Floats
 from nearfar.engines.registry import current_client
 from nearfar.errors import NearfarWarning, NumericalError
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
-from nearfar.relations.operators import LinearOperator
-from nearfar.relations.products import SparseMatrix
+from nearfar.relations.products import OnWorkers, SparseMatrix
 
 T = TypeVar("T")
 
@@ -312,7 +311,7 @@ class Products:
     def __init__(self, owners: Owners, width: int) -> None:
         self.owners, self.width = owners, width
         self._blocks: dict[tuple[int, bool], Stored] = {}
-        self._kept: list[LinearOperator] = []  # so that no id is given twice
+        self._kept: list[SparseMatrix | OnWorkers] = []  # so that no id is given twice
         self._scales: dict[int, tuple[NDArray[np.float32], Parts]] = {}
 
     def sparse(self, A: SparseMatrix, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
@@ -335,14 +334,14 @@ class Products:
         """Leave it: workers forget what nobody refers to."""
 
     def stored(
-        self, A: LinearOperator, rows: Parts, X: Parts, base: Parts | None, factor: float, *, transposed: bool
+        self, A: OnWorkers, rows: Sequence[object], X: Parts, base: Parts | None, factor: float, *, transposed: bool
     ) -> Parts:
         """Return the same for a matrix whose rows (those of the transpose) are on the workers already."""
         if (id(A), transposed) not in self._blocks:
             self._keep(A, rows, transposed)
         return self._times(self._blocks[id(A), transposed], X, base, factor)
 
-    def _keep(self, A: LinearOperator, rows: Sequence[object], transposed: bool) -> None:
+    def _keep(self, A: SparseMatrix | OnWorkers, rows: Sequence[object], transposed: bool) -> None:
         """Keep blocks whose columns are numbered by the rows that they need, and which rows these are."""
         submit, n = self.owners.submit, len(rows)
         bounds = bounds_of(A.shape[not transposed])

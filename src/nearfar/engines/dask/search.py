@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.lazy import Matrix, RowNumbers
+from nearfar._core.parts import RowsInParts
 from nearfar.contracts import Floats
 from nearfar.engines.dask.rows import (
     Client,
@@ -49,7 +50,7 @@ def nearest_on_workers(owner: str, queries: Floats, Y: Matrix, k: int, metric: s
 
 def _nearest(client: Client, owner: str, queries: Floats, Y: Matrix, k: int, metric: str) -> Best:
     owners, bounds = Owners(client), bounds_of(len(Y))
-    n, parts = len(bounds) - 1, sent(owners, Y, bounds)
+    n, parts = len(bounds) - 1, sent(owners, Y if isinstance(Y, RowsInParts) else np.asarray(Y), bounds)
     asked = owners.submit(0, n, kept, queries)
     best = [
         owners.submit(q, n, best_of_part, owner, asked, part, bounds[q], k, metric, what="search")

@@ -74,7 +74,7 @@ class Device:
                 self._products[X.dtype] = Products(self.owner, self.device, X.dtype)
             products = self._products[X.dtype]
             pull = P.through(products, X, transposed=way == "columns")
-            return P.through(products, X, pull, transposed=True) if way == "both" else pull  # type: ignore[no-any-return]
+            return P.through(products, X, pull, transposed=True) if way == "both" else pull
 
     def pairs(
         self,
