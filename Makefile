@@ -115,7 +115,7 @@ mutants: $(STAMP)-dev
 # What the result files hold already is not measured again; `python -m lab list` names all experiments.
 FAMILY ?= graphs maps words items contrastive small search engines
 bench: $(STAMP)-bench
-	set -e; for name in $(FAMILY); do $(BIN)/python -m lab run $$name $(if $(DATA),--data "$(DATA)"); done
+	set -e; for name in $(FAMILY); do $(BIN)/python -m lab repeat $$name $(if $(DATA),--data "$(DATA)"); done
 
 docs: $(STAMP)-docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -j 2 -b html docs docs/_build/html

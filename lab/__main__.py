@@ -2,7 +2,7 @@
 
     python -m lab list                         every experiment, by family
     python -m lab run NAME [--seeds 3 ...]     measure what the result file of an experiment lacks; --help: its options
-    python -m lab run FAMILY                   all experiments of a family, and its page
+    python -m lab repeat FAMILY                all experiments of a family, and its page
     python -m lab page [FAMILY ...]            write pages and pictures from the result files
 
 ``--data FOLDER`` says where the data are. An experiment of the papers is run as ``nearfar reproduce`` does, and its
@@ -22,10 +22,15 @@ def main(words: list[str]) -> None:
         _list()
     elif words[:1] == ["run"] and len(words) > 1:
         _run(words[1], words[2:])
-    elif words[:1] == ["page"]:
+    elif words[:1] in (["page"], ["repeat"]):
         from lab import pages
 
-        pages.write(words[1:] or pages.FAMILIES)
+        families = [name for name in words[1:] if name in pages.FAMILIES]
+        if families != words[1:] or (not families and words[0] == "repeat"):
+            sys.exit(f"name some of the families {', '.join(pages.FAMILIES)}")
+        if words[0] == "repeat":
+            _repeat(families)
+        pages.write(families or pages.FAMILIES)
     else:
         sys.exit(__doc__)
 
@@ -56,17 +61,24 @@ def _list() -> None:
 
 def _run(name: str, words: list[str]) -> None:
     import nearfar as nf
-    from lab import pages
-    from lab.experiment import FAMILIES, experiment, experiments_of
+    from lab.experiment import experiment
 
-    if name in FAMILIES:
-        for one in experiments_of(name):
-            one.measure([*one.command.split(), *words])
-        pages.write([name])
-    elif name in nf.reproduce.experiments():
+    if name in nf.reproduce.experiments():
         _run_paper(name, words)
     else:
         experiment(name).measure(words)
+
+
+def _repeat(families: list[str]) -> None:
+    """Measure what families lack, but what needs another checkout, or a package that is not here."""
+    from lab.experiment import NOWHERE, experiments_of
+
+    for one in (one for family in families for one in experiments_of(family) if one.name not in NOWHERE):
+        options = one.command.split()
+        try:
+            one.measure([] if any(word.isupper() for word in options) else options)  # an address, an interpreter
+        except ImportError as error:
+            print(f"{one.name} is left out: {error}", file=sys.stderr)
 
 
 def _run_paper(name: str, words: list[str]) -> None:

@@ -228,11 +228,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "against",
     "Speed against the version before",
     ("fit", "trial"),
     run,
-    told,
     {"source": Path, "fits": tuple(FITS), "runs": 5},
     command="--source FOLDER",
 )

@@ -7,6 +7,7 @@ names it. Those of the papers are in ``lab/papers``, see ``nearfar.reproduce``.
 from __future__ import annotations
 
 import importlib
+import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,43 +88,54 @@ class Choice:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment of the lab.
+    """An experiment of the lab: what its module declares.
+
+    Beside ``run`` the module may have ``told``, which takes an empty section and the records, and fills it with
+    targets, sentences and tables, and ``draw``, which takes the records and returns the figure of the section.
 
     Parameters
     ----------
-    name : str
-        Its name in ``python -m lab run NAME``, and that of its result file.
     title : str
         The title of its section.
     keys : tuple of str
         The fields that tell its records apart.
     run : callable
         Takes the result file and the options, and measures what the file lacks.
-    told : callable
-        Takes an empty section and the records, and fills it: targets, sentences, tables.
     options : mapping
         Options and their defaults. A tuple takes several values, of texts those named here; False is a flag; a type is
         a value of that type, None by default; a :class:`Choice` has other values than its default.
     data : tuple of str
         Folders of the data that it reads, see :data:`lab.data.SOURCES`.
-    draw : callable, optional
-        Takes the records and returns the figure of the section.
     command : str
         Options of the command that measures all of the section.
     may_be_missing : bool
         Whether nothing is said of it where it is not measured.
     """
 
-    name: str
     title: str
     keys: tuple[str, ...]
     run: Callable[[ResultFile, Namespace], None]
-    told: Callable[[Section, list[Record]], None] = as_they_are
     options: Mapping[str, Any] = field(default_factory=dict)
     data: tuple[str, ...] = ()
-    draw: Callable[[list[Record]], Any] | None = None
     command: str = ""
     may_be_missing: bool = False
+
+    @property
+    def module(self) -> ModuleType:
+        return sys.modules[self.run.__module__]
+
+    @property
+    def name(self) -> str:
+        """Its name in ``python -m lab run NAME``, and that of its result file: that of the module."""
+        return Path(self.module.__file__ or "").stem
+
+    @property
+    def told(self) -> Callable[[Section, list[Record]], None]:
+        return getattr(self.module, "told", as_they_are)
+
+    @property
+    def draw(self) -> Callable[[list[Record]], Any] | None:
+        return getattr(self.module, "draw", None)
 
     def measure(self, words: Sequence[str]) -> None:
         """Run it with options of the command line."""
@@ -137,7 +149,7 @@ class Experiment:
 
     def parser(self) -> ArgumentParser:
         """Return what reads its options."""
-        about = dedent(importlib.import_module(self.run.__module__).__doc__ or "")
+        about = dedent(self.module.__doc__ or "")
         parser = ArgumentParser(f"lab run {self.name}", description=about, formatter_class=RawDescriptionHelpFormatter)
         parser.add_argument("--again", action="store_true", help="repeat what is in the result file already")
         parser.add_argument("--budget", type=float, help="processor seconds to stop after")

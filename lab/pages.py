@@ -20,7 +20,7 @@ perfect. A dash: not measured."""
 OVERVIEW = """What nearfar was measured by, each family with a picture, ours beside other programs, and what it
 misses. Two processors, or one where a page says so; newer and faster peers than these may exist.
 Every number comes from a committed file of `lab/results`, which tells machine, versions and seeds.
-`python -m lab run FAMILY --data FOLDER` measures what is missing and writes the page again; `pip
+`python -m lab repeat FAMILY --data FOLDER` measures what is missing and writes the page again; `pip
 install 'nearfar[bench]'` installs the other programs."""
 
 
@@ -73,7 +73,7 @@ def page(name: str, folder: Path = RESULTS) -> str:
     return "\n".join([
         f"# {family(name).TITLE}: benchmarks",
         "",
-        f"Made by `python -m lab page {name}` from `lab/results`; `python -m lab run {name}` measures what is missing.",
+        f"Made from `lab/results` by `python -m lab page {name}`; `python -m lab repeat {name}` measures what they lack.",
         "",
         "## Targets",
         "",

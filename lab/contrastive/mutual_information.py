@@ -211,11 +211,8 @@ def _recovery(section: Section, exact: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "mutual_information",
     "Mutual information of Gaussians",
     ("critic", "bound", "information", "batch_size", "n_steps", "seed"),
     run,
-    told,
     {"steps": 4000, "seed": 0},
-    draw=draw,
 )

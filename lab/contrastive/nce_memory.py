@@ -113,11 +113,4 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["B", "loss", "counted", "held", "resident", "time"], rows)
 
 
-EXPERIMENT = Experiment(
-    "nce_memory",
-    "Memory of contrastive losses",
-    ("size", "method"),
-    run,
-    told,
-    {"sizes": (4096, 8192)},
-)
+EXPERIMENT = Experiment("Memory of contrastive losses", ("size", "method"), run, {"sizes": (4096, 8192)})

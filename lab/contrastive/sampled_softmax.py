@@ -191,11 +191,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "sampled_softmax",
     "Sampled softmax on the Penn Treebank",
     ("noise", "n_samples", "loss"),
     run,
-    told,
     {"samples": (20, 100, 500), "noise": ("unigram", "uniform")},
     ("ptb",),
 )

@@ -251,11 +251,9 @@ def _told_of_model(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "cluster",
     "EDRep on a cluster",
     ("n_nodes", "n_components", "steps", "n_workers", "what", "degree", "n_parts"),
     run,
-    told,
     {
         "nodes": (20_000, 60_000, 180_000),
         "workers": (1, 2, 4),

@@ -166,10 +166,8 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "cluster_maps",
     "Maps on a cluster",
     ("n_points", "n_workers", "what"),
     run,
-    told,
     {"points": (20_000, 60_000), "workers": (1, 2, 4), "search": False},
 )

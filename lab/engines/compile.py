@@ -178,12 +178,7 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "compile",
-    "Cold start",
-    ("fit", "trial"),
-    run,
-    told,
-    {"fits": tuple(FITS), "trials": 3, "kernels": Choice((), FITS), "source": Path},
+    "Cold start", ("fit", "trial"), run, {"fits": tuple(FITS), "trials": 3, "kernels": Choice((), FITS), "source": Path}
 )
 
 if __name__ == "__main__":

@@ -125,10 +125,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 EXPERIMENT = Experiment(
-    "devices",
     "On a device",
     ("task", "device", "divide"),
     run,
-    options={"device": "cuda", "divide": 1, "tasks": tuple(TASKS)},
+    {"device": "cuda", "divide": 1, "tasks": tuple(TASKS)},
     may_be_missing=True,
 )

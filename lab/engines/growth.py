@@ -137,11 +137,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "growth",
     "Scaling of EDRep",
     ("n_nodes", "n_components", "n_epochs"),
     run,
-    told,
     {
         "sizes": (10_000, 100_000, 1_000_000, 10_000_000),
         "n_components": 32,

@@ -104,10 +104,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 EXPERIMENT = Experiment(
-    "mapped",
     "Relations larger than memory",
     ("edges", "n_components", "limit_mb", "way"),
     run,
-    options={"edges": 5_000_000, "epochs": 5, "n_components": 32, "limit_mb": 0, "folder": Path},
+    {"edges": 5_000_000, "epochs": 5, "n_components": 32, "limit_mb": 0, "folder": Path},
     may_be_missing=True,
 )

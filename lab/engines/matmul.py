@@ -86,10 +86,8 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "matmul",
     "Products of a relation and a matrix",
     ("n_nodes", "n_components"),
     run,
-    told,
     {"sizes": (30_000, 300_000, 3_000_000), "n_components": (32, 128), "repeats": 7},
 )

@@ -109,10 +109,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "read_edges",
-    "Reading edge files",
-    ("file",),
-    run,
-    told,
-    {"integer_edges": 5_000_000, "string_edges": 1_000_000, "repeats": 3},
+    "Reading edge files", ("file",), run, {"integer_edges": 5_000_000, "string_edges": 1_000_000, "repeats": 3}
 )

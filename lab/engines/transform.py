@@ -57,10 +57,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 EXPERIMENT = Experiment(
-    "transform",
     "Transforming new rows",
     ("n_nodes", "n_components", "n_clusters"),
     run,
-    options={"sizes": (30_000, 300_000), "n_components": (32, 128), "n_clusters": (1, 4), "repeats": 5},
+    {"sizes": (30_000, 300_000), "n_components": (32, 128), "n_clusters": (1, 4), "repeats": 5},
     may_be_missing=True,
 )

@@ -218,11 +218,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "writers",
     "Writers and readers",
     ("format", "by"),
     run,
-    told,
     {
         "n": 100_000,
         "components": 100,

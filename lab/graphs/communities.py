@@ -204,20 +204,17 @@ def _faster_than_deepwalk(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "communities",
     "Communities in planted graphs",
     ("n_nodes", "alpha", "graph", "fit", "method"),
     run,
-    told,
     {
         "graphs": 10,
         "first_graph": 0,
         "alphas": ALPHAS,
         "methods": tuple(LOOKS),
-        "fit": Choice(("all",), ("all", "giant")),
+        "fit": Choice(("all"), ("all", "giant")),
         "n_nodes": 30_000,
         "without_times": False,
     },
-    draw=draw,
     command="--fit all giant",
 )

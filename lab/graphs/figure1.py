@@ -242,12 +242,9 @@ def _rival(records: list[Record], *, seconds: bool = False) -> str:
 
 
 EXPERIMENT = Experiment(
-    "figure1",
     "The far field on real vectors (figure 1)",
     ("kind", "data", "scaling", "method", "n_clusters", "budget"),
     run,
-    told,
     {"quick": False},
     ("wiki_text8_style",),
-    draw,
 )

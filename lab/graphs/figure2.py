@@ -155,11 +155,8 @@ def _what_is_seen(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "figure2",
     "The mixture against the exact far field (figure 2)",
     ("n_nodes", "alpha", "graph", "gradient", "far", "n_clusters"),
     run,
-    told,
     {"graphs": 3, "alphas": (2.0, 3.0, 3.6), "n_nodes": 3000},
-    draw=draw,
 )

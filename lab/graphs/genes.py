@@ -185,11 +185,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "genes",
     "Pairs of genes",
     ("method", "setting", "seed"),
     run,
-    told,
     {"methods": tuple(SETTINGS), "seeds": 3, "passes": tuple(GENE2VEC.values())},
     ("gene2vec",),
 )

@@ -83,11 +83,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "gradient_variants",
     "Variants of the gradient",
     ("graph", "alpha", "directed", "gradient", "seed"),
     run,
-    told,
     {"alphas": (1.4, 1.7, 2.0, 2.6, 3.2, 4.1), "seeds": 5, "n_nodes": 30_000},
     ("graphs",),
 )

@@ -371,11 +371,9 @@ def _links(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "graphs",
     "Labels and links of real graphs",
     ("graph", "task", "method", "repeat"),
     run,
-    told,
     {
         "graphs": GRAPHS,
         "methods": tuple(METHODS),

@@ -109,12 +109,9 @@ def _by_graph(section: Section, records: list[Record], cell: Callable[[list[Reco
 
 
 EXPERIMENT = Experiment(
-    "labelled_graphs",
     "Labelled graphs",
     ("graph", "method", "n_components", "seed"),
     run,
-    told,
     {"graphs": SINGLE + MULTI, "methods": tuple(LOOKS), "seeds": 3, "n_components": (32, 128)},
     ("graphs",),
-    draw,
 )

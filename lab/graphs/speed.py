@@ -70,10 +70,8 @@ def _nmi(records: list[Record]) -> str:
 
 
 EXPERIMENT = Experiment(
-    "speed",
     "EDRep against the published package",
     ("n_nodes", "n_components", "method", "trial"),
     run,
-    told,
     {"sizes": (30_000, 300_000), "n_components": (32, 128), "runs": 3},
 )

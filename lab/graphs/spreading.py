@@ -139,18 +139,9 @@ def _by_outbreak(records: list[Record], score: str) -> np.ndarray:
 
 
 EXPERIMENT = Experiment(
-    "spreading",
     "Spreading on contacts with times",
     ("method", "n_components", "n_walks", "seed"),
     run,
-    told,
-    {
-        "methods": tuple(NAMES),
-        "seeds": 3,
-        "n_components": (30, 128),
-        "n_walks": (0, 10, 40),
-        "outbreaks": 50,
-    },
+    {"methods": tuple(NAMES), "seeds": 3, "n_components": (30, 128), "n_walks": (0, 10, 40), "outbreaks": 50},
     ("sociopatterns",),
-    draw,
 )

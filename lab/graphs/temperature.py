@@ -120,11 +120,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "temperature",
     "Temperature and walk length of EDRep",
     ("graph", "method", "walk_length", "temperature", "seed"),
     run,
-    told,
     {"graphs": WITH_GROUPS, "temperatures": (1.0, 0.5, 0.2, 0.1), "walks": (3, 1), "seeds": 3, "deepwalk": False},
     ("graphs",),
     command="--deepwalk",

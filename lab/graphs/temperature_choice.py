@@ -76,11 +76,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "temperature_choice",
     "Choosing the temperature of EDRep",
     ("graph", "by", "seed"),
     run,
-    told,
     {"graphs": WITH_GROUPS, "by": ("labels", "links"), "seeds": 3},
     ("graphs",),
 )

@@ -215,14 +215,12 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "recommend",
     "Recommendation from likes on MovieLens 1M",
     ("held_out", "method", "seed"),
     run,
-    told,
     {
         "seeds": (0, 1, 2),
-        "methods": Choice(("",), ("", "popularity", "PureSVD", "SkipGram", "EDRep", *SETTINGS)),
+        "methods": Choice((""), ("", "popularity", "PureSVD", "SkipGram", "EDRep", *SETTINGS)),
         "held_out": ("a fifth", "last"),
         "tune": False,
     },

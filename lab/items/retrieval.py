@@ -166,11 +166,9 @@ def _target(section: Section, ours: list[Record], theirs: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "retrieval",
     "Retrieval on MovieLens 1M",
     ("method", "temperature", "seed"),
     run,
-    told,
     {"seeds": (0, 1, 2), "temperatures": (0.1, 0.2, 0.4, 0.8, 1.6)},
     ("movielens-1m",),
 )

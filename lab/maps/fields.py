@@ -152,11 +152,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "fields",
     "The far field of t-SNE alone",
-    ("n", "method", "components"),  # records of two components do without the last one
+    ("n", "method", "components"),
     run,
-    told,
     {"sizes": Choice((), (*SPANS, *SPANS_3)), "components": 2, "repeats": 7},
     may_be_missing=True,
 )

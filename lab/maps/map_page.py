@@ -107,6 +107,4 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["points", "file", "making it", "writing", "first picture", "complete", "frame"], rows)
 
 
-EXPERIMENT = Experiment(
-    "map_page", "The page of a map", ("n",), run, told, {"sizes": (10_000, 100_000, 1_000_000), "repeats": 5}
-)
+EXPERIMENT = Experiment("The page of a map", ("n",), run, {"sizes": (10_000, 100_000, 1_000_000), "repeats": 5})

@@ -55,10 +55,4 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(head, rows)
 
 
-EXPERIMENT = Experiment(
-    "maps_floor",
-    "The floor of reverse KL and NeRV",
-    ("divergence", "normalization", "P", "floor"),
-    run,
-    told,
-)
+EXPERIMENT = Experiment("The floor of reverse KL and NeRV", ("divergence", "normalization", "P", "floor"), run)

@@ -196,11 +196,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "maps_grid",
     "All map methods in linear time",
     ("part", "n", *PARTS),
     run,
-    told,
     {"part": ("time", "forces", "cost"), "n_large": 70_000, "n_small": 3_000},
     ("fashion_mnist",),
 )

@@ -160,11 +160,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "maps_growth",
     "Scaling of maps",
     ("n", "max_iter", "perplexity", "stored"),
     run,
-    told,
     {
         "sizes": (10_000, 100_000, 1_000_000),
         "max_iter": 750,

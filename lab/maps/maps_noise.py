@@ -124,15 +124,13 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "maps_noise",
     "From t-SNE to UMAP",
     ("n", "n_components", "graph", "method"),
     run,
-    told,
     {
         "sizes": (20_000, 70_000),
         "components": (2, 10),
-        "methods": Choice(("",), ("", *OURS, *CONTRASTIVE, "umap-learn")),
+        "methods": Choice((""), ("", *OURS, *CONTRASTIVE, "umap-learn")),
         "contrastive": str,
     },
     ("fashion_mnist",),

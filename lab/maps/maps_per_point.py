@@ -145,11 +145,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "maps_per_point",
     "Kernels with a parameter per point",
     ("part", "n", "kernel", "low", "high", "error"),
     run,
-    told,
     {"part": ("error", "time"), "n_large": 70_000, "n_small": 3_000, "n_jobs": 1},
     ("fashion_mnist",),
 )

@@ -83,11 +83,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "maps_quality",
     "Quality of maps",
     ("set", "method"),
     run,
-    told,
     {"sets": tuple(SETS), "methods": tuple(METHODS)},
     ("fashion_mnist", "pbmc68k_reduced"),
 )

@@ -133,11 +133,9 @@ def _row(part: str, n: int, who: list[Record], ours: list[Record]) -> list[objec
 
 
 EXPERIMENT = Experiment(
-    "maps_speed",
     "t-SNE against openTSNE and scikit-learn",
     ("part", "n", "method", "trial"),
     run,
-    told,
     {"part": ("gradient", "whole"), "sizes": (20_000, 70_000, 500_000), "methods": tuple(WHOLE), "runs": 1},
     ("fashion_mnist",),
 )

@@ -34,7 +34,7 @@ STARTS = ("own phases", "t-SNE phases", "t-SNE map")
 SIZES = (0.5, 0.25, 0.125)
 
 
-def draw(method: Any, start: str, affinities: nf.Affinities, options: dict[str, Any]) -> Any:
+def mapped(method: Any, start: str, affinities: nf.Affinities, options: dict[str, Any]) -> Any:
     """Return the fitted map of a method from one of the starts."""
     if start == "t-SNE phases":
         return method(init="pca", **options).fit(affinities)
@@ -51,7 +51,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         affinities = nf.Affinities(30, **options).fit(X)
         for method, start in product(given.methods, STARTS):
             if key := file.new(name, method, start, seed):
-                est, seconds = cpu_timed(partial(draw, METHODS[method], start, affinities, options))
+                est, seconds = cpu_timed(partial(mapped, METHODS[method], start, affinities, options))
                 found = {"n": len(X), "seconds": round(seconds, 3), "cost": round(float(est.cost_), 4)}
                 file.add({**key, **found, **judged(X, est.embedding_, labels)})
 
@@ -81,11 +81,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "maps_start",
     "How maps with short tails start",
     ("set", "method", "start", "seed"),
     run,
-    told,
     {"sets": tuple(SETS), "methods": tuple(METHODS), "seeds": 3},
     ("mnist", "fashion_mnist", "pbmc68k_reduced"),
 )

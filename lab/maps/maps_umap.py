@@ -68,11 +68,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "maps_umap",
     "UMAP against umap-learn",
     ("set", "method", "seed"),
     run,
-    told,
     {"sets": tuple(SETS), "methods": tuple(METHODS), "seeds": 3},
     ("fashion_mnist", "pbmc68k_reduced"),
 )

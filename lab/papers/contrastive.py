@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nearfar.reproduce.experiment import Experiment, Findings, Line, Panel, Setting, line
 
@@ -344,7 +344,8 @@ def _mutual_information(setting: Setting) -> Findings:
     from nearfar.nn import estimate_mutual_information
 
     levels, seeds = setting.pick((2.0, 4.0, 6.0, 8.0, 10.0), (2.0, 10.0)), range(setting.pick(3, 2))
-    lines, curves = [], {"I": (levels, levels)}
+    lines: list[Line] = []
+    curves: dict[str, tuple[ArrayLike, ArrayLike]] = {"I": (levels, levels)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)  # that a bound is at its ceiling is what is shown
         threads = torch.get_num_threads()

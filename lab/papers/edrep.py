@@ -16,7 +16,7 @@ from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Line, P
 from .words import WIKI, articles
 
 if TYPE_CHECKING:
-    from nearfar.relations import Relation
+    from nearfar.relations.matrix import Relation
 
 _PAPER = "L. Dall'Amico and E. Belliardo, EDRep (arXiv 2303.17475 v3)"
 _CONTACTS = DataFile(
@@ -192,7 +192,7 @@ def _figure_3_communities(setting: Setting) -> Findings:
     seconds: dict[tuple[str, float], list[float]] = {}
     for alpha in alphas:
         for index in range(setting.pick(5, 1)):
-            given = {"c_out": 4.0} if alpha == 3.19 else {"alpha": alpha}
+            given: dict[str, Any] = {"c_out": 4.0} if alpha == 3.19 else {"alpha": alpha}
             seed = np.random.default_rng([round(1000 * alpha), index])
             graph = nf.datasets.dcsbm(n, 4, 10.0, random_state=seed, **given)
             giant = np.flatnonzero(nf.evaluate.giant_component(graph))

@@ -154,11 +154,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "index",
     "Approximate search",
     ("n", "method"),
     run,
-    told,
     {"sizes": (10_000, 100_000, 1_000_000), "queries": 1000, "repeats": 5, "graphs": False},
     ("wiki_text8_style",),
 )

@@ -148,11 +148,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "neighbors",
     "Nearest-neighbour search",
     ("data", "n", "method", "trial"),
     run,
-    told,
     {"sets": tuple(NAMES), "methods": Choice(METHODS[:3], METHODS), "runs": 3, "compile": False},
     ("fashion_mnist",),
     command="--compile",

@@ -268,11 +268,9 @@ def _table(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "anchor_language",
     "Compressed tables in a language model",
     ("hidden", "epochs", "method", "fewer", "setting", "seed"),
     run,
-    told,
     {
         "methods": Choice((UNCOMPRESSED, ANT), OF_METHODS),
         "fewer": tuple(ALLOWED),

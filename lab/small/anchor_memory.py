@@ -78,10 +78,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "anchor_memory",
-    "Memory of anchor embeddings in training",
-    ("n_words", "n_anchors", "method"),
-    run,
-    told,
-    {"divide": 1},
+    "Memory of anchor embeddings in training", ("n_words", "n_anchors", "method"), run, {"divide": 1}
 )

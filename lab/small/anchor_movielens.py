@@ -293,11 +293,9 @@ def _frontier_target(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "anchor_movielens",
     "Compressed tables on MovieLens 1M",
     ("part", "method", "budget", "trial", "seed", "n_anchors"),
     run,
-    told,
     {
         "methods": tuple(METHODS),
         "budgets": (LARGE, SMALL),

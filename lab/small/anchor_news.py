@@ -200,11 +200,9 @@ def _as_good(section: Section, records: list[Record], method: str, times: int) -
 
 
 EXPERIMENT = Experiment(
-    "anchor_news",
     "Compressed tables in a news classifier",
     ("part", "method", "times", "trial", "seed"),
     run,
-    told,
     {"wordnet": Path("/usr/share/wordnet"), "seeds": (0, 1, 2), "trials": 4, "epochs": 3},
     ("ag_news",),
 )

@@ -250,10 +250,8 @@ def _lazy(section: Section, records: list[Record], name: str) -> None:
 
 
 EXPERIMENT = Experiment(
-    "anchor_steps",
     "Training steps of anchor embeddings",
     ("part", "n_words", "method", "batch", "draw", "seed"),
     run,
-    told,
     {"parts": ("step", "prox"), "repeats": 20, "seeds": (0, 1, 2), "n_words": int},
 )

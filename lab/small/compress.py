@@ -248,11 +248,9 @@ def _said(blocks: list[list[Record]]) -> list[str]:
 
 
 EXPERIMENT = Experiment(
-    "compress",
     "Compressed word vectors",
     ("method", "sub_vector", "n_anchors", "nnz_per_row", "n_words"),
     run,
-    told,
     {"cache": CACHE, "n_words": N_WORDS, "n_jobs": 2},
     ("wiki_text8_style", "word_similarity", "word_analogy"),
 )

@@ -177,11 +177,9 @@ def _tell(
 
 
 EXPERIMENT = Experiment(
-    "frontier",
     "Quality against bytes",
     ("task", "method", "budget", "setting", "seed"),
     run,
-    told,
     {
         "task": tuple(BUDGETS),
         "methods": Choice((), ()),

@@ -134,11 +134,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "senses",
     "Senses in a file",
     ("storage", "trial"),
     run,
-    told,
     {"cache": CACHE, "runs": 3, "lines": int, "n_jobs": 2},
     ("wiki_text8_style",),
 )

@@ -80,6 +80,4 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["source", "program", "runs", "time", "speed", "memory"], rows)
 
 
-EXPERIMENT = Experiment(
-    "text", "Encoding text", ("source", "method", "trial"), run, told, {"runs": 3}, ("wiki_text8_style",)
-)
+EXPERIMENT = Experiment("Encoding text", ("source", "method", "trial"), run, {"runs": 3}, ("wiki_text8_style",))

@@ -79,11 +79,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "warm_start",
     "Warm starts of Word2DM",
     ("start", "trial", "n_words"),
     run,
-    told,
     {"n_words": 1_600_000, "trials": 3},
     ("wiki_text8_style", "word_similarity"),
 )

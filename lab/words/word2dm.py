@@ -223,11 +223,9 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "word2dm",
     "Density matrices of words",
     ("part", "size", "optimizer", "method", "batch", "n_jobs", "trial", "setting", "n_words", "n_epochs"),
     run,
-    told,
     {
         "part": ("speed", "pull"),
         "sizes": (17, 10),

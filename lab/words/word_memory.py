@@ -76,6 +76,4 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["text", "words", "encoding", "training", "memory: encoding", "training", "bound"], rows)
 
 
-EXPERIMENT = Experiment(
-    "word_memory", "Memory of word models", ("copies",), run, told, {"copies": (1, 4, 16)}, ("wiki_text8_style",)
-)
+EXPERIMENT = Experiment("Memory of word models", ("copies",), run, {"copies": (1, 4, 16)}, ("wiki_text8_style",))

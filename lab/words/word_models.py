@@ -436,11 +436,9 @@ def _target(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "word_models",
     "Word models",
     ("part", "method", "set", "composition", "operator", "learning_rate", "n_epochs", "trial"),
     run,
-    told,
     {"cache": CACHE, "methods": tuple(METHODS), "parts": PARTS, "runs": 3, "lines": int, "n_jobs": 2},
     ("wiki_text8_style", "word_similarity", "compositional_ambiguity"),
 )

@@ -270,11 +270,9 @@ def _quality(section: Section, records: list[Record], n_epochs: int) -> None:
 
 
 EXPERIMENT = Experiment(
-    "words",
     "Skip-gram against gensim",
     ("method", "source", "n_epochs", "trial"),
     run,
-    told,
     {"n_epochs": (1, 5), "runs": 1, "deterministic": False, "short": Choice((), ("SkipGram", "Word2DM"))},
     ("wiki_text8_style", "word_similarity", "word_analogy"),
 )
