@@ -73,7 +73,7 @@ def page(name: str, folder: Path = RESULTS) -> str:
     return "\n".join([
         f"# {family(name).TITLE}: benchmarks",
         "",
-        f"Made from `lab/results` by `python -m lab page {name}`; `python -m lab repeat {name}` measures what they lack.",
+        f"Made from `lab/results` by `python -m lab page {name}`; `python -m lab repeat {name}` measures more.",
         "",
         "## Targets",
         "",

@@ -212,7 +212,7 @@ EXPERIMENT = Experiment(
         "first_graph": 0,
         "alphas": ALPHAS,
         "methods": tuple(LOOKS),
-        "fit": Choice(("all"), ("all", "giant")),
+        "fit": Choice(("all",), ("all", "giant")),
         "n_nodes": 30_000,
         "without_times": False,
     },

@@ -220,7 +220,7 @@ EXPERIMENT = Experiment(
     run,
     {
         "seeds": (0, 1, 2),
-        "methods": Choice((""), ("", "popularity", "PureSVD", "SkipGram", "EDRep", *SETTINGS)),
+        "methods": Choice(("",), ("", "popularity", "PureSVD", "SkipGram", "EDRep", *SETTINGS)),
         "held_out": ("a fifth", "last"),
         "tune": False,
     },

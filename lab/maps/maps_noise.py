@@ -130,7 +130,7 @@ EXPERIMENT = Experiment(
     {
         "sizes": (20_000, 70_000),
         "components": (2, 10),
-        "methods": Choice((""), ("", *OURS, *CONTRASTIVE, "umap-learn")),
+        "methods": Choice(("",), ("", *OURS, *CONTRASTIVE, "umap-learn")),
         "contrastive": str,
     },
     ("fashion_mnist",),

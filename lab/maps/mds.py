@@ -185,7 +185,7 @@ EXPERIMENT = Experiment(
         "sizes": (2000, 5000, 20_000),
         "methods": ("all", "sampled", *PEERS),
         "stresses": ("metric", "sstress", "sammon"),
-        "sets": Choice(("Fashion-MNIST"), SETS),
+        "sets": Choice(("Fashion-MNIST",), SETS),
         "limit": 1200.0,
         "n_jobs": int,
     },

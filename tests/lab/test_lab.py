@@ -958,7 +958,7 @@ def test_a_run_measures_what_is_missing_and_tells_seeds(tmp_path) -> None:
 
 def test_every_experiment_reads_its_options_and_is_listed(capsys) -> None:
     from lab.__main__ import main
-    from lab.experiment import FAMILIES, experiment, experiments_of
+    from lab.experiment import FAMILIES, Choice, experiment, experiments_of
 
     main(["list"])
     listed = capsys.readouterr().out
@@ -967,6 +967,8 @@ def test_every_experiment_reads_its_options_and_is_listed(capsys) -> None:
             given = one.parser().parse_args([])
             assert not given.again
             assert set(one.options) <= set(vars(given))
+            several = [name for name, of in one.options.items() if isinstance(of, tuple | Choice)]
+            assert all(isinstance(getattr(given, name), tuple) for name in several), one.name
             assert f" {one.name} " in listed
             assert experiment(one.name) is one
     assert "nce-optima" in listed
