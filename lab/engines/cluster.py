@@ -71,6 +71,26 @@ def patched(owner: Any, **attributes: Any) -> Iterator[None]:
             setattr(owner, name, value)
 
 
+@contextmanager
+def unfetched() -> Iterator[list[Any]]:
+    """Leave vectors on the workers, which callbacks would bring after each epoch; give a list of the places."""
+    places: list[Any] = []
+    fetch = Workers.fetch
+
+    def fetched(place: Any, rows: Any, X: Any) -> Any:
+        places.append(place)
+        return X if len(places) < N_EPOCHS else fetch(place, rows, X)  # those of the last epoch are checked
+
+    with patched(Workers, fetch=fetched):
+        yield places
+
+
+def rows_moved(place: Any) -> int:
+    """Return how many rows of vectors go from one worker to another in an epoch's products."""
+    (products,) = place._products.values()
+    return products.rows_moved()
+
+
 def sent(client: Any) -> int:
     """Return the bytes that all workers have sent to others; 0 without any."""
     if client is None:
@@ -113,15 +133,11 @@ def costs(n: int, d: int, degree: int, n_workers: int, n_parts: int) -> dict[str
     graph = nf.datasets.dcsbm(n, 4, degree, alpha=2.0, random_state=0)
     relation = nf.Relation.from_matrix(graph.adjacency).random_walk(1)
     looks: list[tuple[float, float, int, int]] = []
-    counts, places, submit = [0], [], parts.Owners.submit
+    counts, submit = [0], parts.Owners.submit
 
     def counted(owners: Any, *given: Any, **named: Any) -> Any:
         counts[0] += 1
         return submit(owners, *given, **named)
-
-    def fetched(place: Any, _rows: Any, X: Any) -> Any:
-        places.append(place)
-        return X
 
     with workers(n_workers) as client, patched(parts, FEWEST=n_parts), patched(parts.Owners, submit=counted):
 
@@ -131,7 +147,7 @@ def costs(n: int, d: int, degree: int, n_workers: int, n_parts: int) -> dict[str
 
         client.run(__import__, "nearfar.engines.dask.place")
         at_start = max(client.run(peak).values())
-        with patched(Workers, fetch=fetched):
+        with unfetched() as places:
             nf.EDRep(d, n_epochs=N_EPOCHS, random_state=0, callbacks=[look], engine="dask").fit(relation)
         at_end = max(client.run(peak).values())
         (products,) = places[-1]._products.values()
@@ -172,16 +188,6 @@ def run(file: ResultFile, given: Namespace) -> None:
     if given.model:
         measure_model(file, given.limit)
         return
-    rows: list[tuple[int, int]] = []
-    fetch = Workers.fetch
-
-    def looked(engine: Workers, state: Any) -> None:  # callbacks would bring the vectors after each epoch
-        products = engine._products
-        assert products is not None
-        rows.append((products.rows_moved(), len(engine._rows) - 1))
-        if state.epoch == N_EPOCHS:
-            fetch(engine, state)
-
     d = given.n_components
     for n in given.nodes:
         graph = nf.datasets.dcsbm(n, 4, DEGREE, alpha=2.0, random_state=0)
@@ -191,9 +197,9 @@ def run(file: ResultFile, given: Namespace) -> None:
             key = {"n_nodes": n, "n_components": d, "steps": given.steps, "n_workers": k}
             if not file.wants(**key, what=None):
                 continue
-            with workers(k) as client, patched(Workers, fetch=looked):
+            with workers(k) as client, unfetched() as places:
                 seconds, sizes = fit(relation, d, client)
-            moved, n_parts = rows[-1]
+                moved, n_parts = rows_moved(places[-1]), len(parts.bounds_of(relation.shape[0])) - 1
             file.add({
                 **key,
                 "nnz": relation.nnz,
