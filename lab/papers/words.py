@@ -1,0 +1,231 @@
+"""Word2DM's tables: similarity of words, phrases whose meaning depends on their words, entropy as ambiguity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, around, line
+
+_PAPER = "F. Meyer and M. Lewis, Modelling lexical ambiguity with density matrices (CoNLL 2020)"
+_UNKNOWN = (
+    "The paper's tables are not known here, so none of its numbers is shown. It trains on ukWaC and Wackypedia, 2.8"
+    " billion words; here one seed's text is 3 million words of Wikipedia (--quick: 400 thousand)."
+)
+_SPREADS = (
+    " The ranges of --quick are three standard deviations to either side of the mean over seeds 0 to 4, by one thread,"
+    " as they were measured here; those of the whole run are wide."
+)
+_QUICK = {  # Spearman's rho: mean and standard deviation over seeds 0 to 4 (at least that of models of the same kind)
+    "skip-gram, 289": {"WordSim-353": (0.112, 0.022), "MEN": (0.046, 0.019), "SimLex-999": (0.083, 0.016)},
+    "skip-gram, 17": {"WordSim-353": (0.106, 0.025), "MEN": (0.060, 0.022), "SimLex-999": (0.075, 0.015)},
+    "Word2DM, 17 x 17": {"WordSim-353": (0.097, 0.061), "MEN": (0.042, 0.024), "SimLex-999": (0.001, 0.027)},
+    "multi-sense, 17 columns": {"WordSim-353": (0.004, 0.074), "MEN": (0.041, 0.031), "SimLex-999": (-0.002, 0.022)},
+}
+_WHOLE = {  # the same over seeds 0 to 2 of the whole run, by two threads; standard deviations at least .02
+    "skip-gram, 289": {"WordSim-353": (0.470, 0.02), "MEN": (0.415, 0.02), "SimLex-999": (0.234, 0.02)},
+    "skip-gram, 17": {"WordSim-353": (0.382, 0.02), "MEN": (0.428, 0.02), "SimLex-999": (0.186, 0.02)},
+    "Word2DM, 17 x 17": {"WordSim-353": (0.402, 0.02), "MEN": (0.388, 0.02), "SimLex-999": (0.164, 0.02)},
+    "multi-sense, 17 columns": {"WordSim-353": (-0.033, 0.08), "MEN": (0.086, 0.02), "SimLex-999": (-0.024, 0.04)},
+}
+_QUICK_PHRASES = {
+    "skip-gram, 289": {"add": (0.131, 0.05), "mult": (0.133, 0.05), "kronecker": (0.125, 0.05)},
+    "Word2DM, 17 x 17": {"add": (0.001, 0.09), "mult": (-0.013, 0.09), "phaser": (-0.077, 0.09), "fuzz": (0.019, 0.09)},
+}
+_QUICK_AMBIGUITY = {
+    "Word2DM, 17 x 17": (0.600, 0.024),
+    "multi-sense, 17 columns": (0.540, 0.018),
+    "multi-sense, clusters of contexts": (0.502, 0.006),
+}
+WIKI = DataFile(
+    "wiki_text8_style/wiki_100M.txt.xz",
+    "a09d5d0c5b530309c52d37eb4c4ba911",
+    "100 MB of English Wikipedia in lower case, an article a line",
+)
+
+
+def articles(setting: Setting) -> list[str]:
+    """Return the first articles of the text: 3 million words, or 400 thousand."""
+    found, left = [], setting.pick(3_000_000, 400_000)
+    with setting.open(WIKI.path) as file:
+        for article in file:
+            found.append(article)
+            left -= article.count(" ") + 1
+            if left <= 0:
+                break
+    return found
+
+
+def _text(setting: Setting) -> Any:
+    import nearfar as nf
+
+    return nf.Corpus(articles(setting)).encode(min_count=5)
+
+
+def _models(setting: Setting) -> dict[str, Callable[[int], Any]]:
+    """Return what makes each model from a seed; the two of 17 x 17 are the paper's sizes."""
+    import nearfar as nf
+
+    common: dict[str, Any] = {
+        "n_jobs": setting.n_jobs,
+        "verbose": 0,
+        "n_epochs": setting.pick(3, 2),
+        "learning_rate": 0.05,
+    }
+    return {
+        "skip-gram, 289": lambda seed: nf.SkipGram(289, random_state=seed, **common),
+        "skip-gram, 17": lambda seed: nf.SkipGram(17, random_state=seed, **common),
+        "Word2DM, 17 x 17": lambda seed: nf.Word2DM(17, 17, random_state=seed, **common),
+        "multi-sense, 17 columns": lambda seed: nf.MultiSenseWord2DM(
+            17, n_senses=17, variant="columns", random_state=seed, **common
+        ),
+    }
+
+
+def _similarity(setting: Setting) -> Findings:
+    import nearfar as nf
+
+    text, seeds = _text(setting), range(setting.pick(3, 1))
+    sets = {"WordSim-353": "EN-WS-353-ALL.txt", "MEN": "EN-MEN-TR-3k.txt", "SimLex-999": "EN-SIMLEX-999.txt"}
+    lines, bars = [], {}
+    for name, make in _models(setting).items():
+        vectors = [make(seed).fit(text).vectors_ for seed in seeds]
+        found = {
+            of: [nf.evaluate.word_similarity(one, setting.data / "word_similarity" / file).rho for one in vectors]
+            for of, file in sets.items()
+        }
+        for of, values in found.items():
+            within = around(*(_QUICK if setting.quick else _WHOLE)[name][of])
+            lines.append(line(f"{name}: Spearman's rho on {of}", values, within))
+        bars[name] = (range(len(sets)), [float(np.mean(values)) for values in found.values()])
+    return Findings(lines, [Panel("0: WordSim, 1: MEN, 2: SimLex", "set", "Spearman's rho", bars)])
+
+
+def _phrases(setting: Setting) -> Findings:
+    import nearfar as nf
+
+    text, seeds = _text(setting), range(setting.pick(3, 1))
+    models = _models(setting)
+    cells = {
+        "skip-gram, 289": ("add", "mult", "kronecker"),
+        "Word2DM, 17 x 17": ("add", "mult", "phaser", "fuzz"),
+        "multi-sense, 17 columns": ("add", "mult", "phaser", "fuzz"),
+    }
+    sets = {"GS2011": "GS2011data.txt.gz", "ML2008": "ML2008.txt.gz"}
+    if setting.quick:  # of so short a text
+        del sets["ML2008"]  # few of its words are there
+        del cells["multi-sense, 17 columns"]  # seeds spread by .18: no range could fail
+    lines = []
+    curves: dict[str, tuple[list[int], list[float]]] = {}
+    for name, methods in cells.items():
+        vectors = [models[name](seed).fit(text).vectors_ for seed in seeds]
+        for of, file in sets.items():
+            path = setting.data / "compositional_ambiguity" / file
+            for method in methods:
+                values = [nf.evaluate.phrases(one, path, method=method, n_bootstrap=1).rho for one in vectors]
+                within = around(*_QUICK_PHRASES[name][method]) if setting.quick else (-0.3, 0.5)
+                lines.append(line(f"{name}, {method}: Spearman's rho on {of}", values, within))
+                curves.setdefault(f"{name}, {method}", ([], []))
+                curves[f"{name}, {method}"][0].append(len(curves[f"{name}, {method}"][0]))
+                curves[f"{name}, {method}"][1].append(float(np.mean(values)))
+    return Findings(lines, [Panel("0: GS2011, 1: ML2008", "set", "Spearman's rho", curves)])
+
+
+def _ambiguity(setting: Setting) -> Findings:
+    import nearfar as nf
+
+    text, seeds = _text(setting), range(setting.pick(3, 1))
+    words = [word for word in text.vocabulary.words[200:3000] if len(word) > 3]
+    n_pairs = setting.pick(100, 40)
+    chosen = np.sort(np.random.default_rng(0).choice(len(words), 2 * n_pairs, replace=False)).tolist()
+    pairs = [(words[a], words[b]) for a, b in zip(chosen[::2], chosen[1::2], strict=True)]
+    planted = nf.evaluate.plant_pseudowords(text, pairs)
+    names = [f"{a}|{b}" for a, b in pairs]
+    common: dict[str, Any] = {
+        "n_jobs": setting.n_jobs,
+        "verbose": 0,
+        "n_epochs": setting.pick(3, 2),
+        "learning_rate": 0.05,
+    }
+    models: dict[str, Callable[[int], Any]] = {
+        "Word2DM, 17 x 17": lambda seed: nf.Word2DM(17, 17, random_state=seed, **common).fit(planted).vectors_,
+        "multi-sense, 17 columns": lambda seed: (
+            nf.MultiSenseWord2DM(17, n_senses=17, variant="columns", random_state=seed, **common).fit(planted).vectors_
+        ),
+        "multi-sense, clusters of contexts": lambda seed: (
+            nf.MultiSenseWord2DM(48, n_senses=3, variant="clusters", random_state=seed, **common).fit(planted).senses_
+        ),
+    }
+    lines = []
+    for name, make in models.items():
+        judged = [nf.evaluate.ambiguity(make(seed), names, planted.vocabulary.counts, n_bootstrap=1) for seed in seeds]
+        aucs = [found.corrected_auc for found in judged]
+        within = around(*_QUICK_AMBIGUITY[name]) if setting.quick else (0.3, 1.0)
+        lines.append(line(f"{name}: AUC of a pseudo-word's entropy against words as frequent", aucs, within, "> .5"))
+    return Findings(lines)
+
+
+_PAIRS = tuple(
+    DataFile(f"word_similarity/{name}", md5, f"pairs of words with a score: {name}")
+    for name, md5 in (
+        ("EN-WS-353-ALL.txt", "a1f5efadd664457727b18ddb42b43a96"),
+        ("EN-MEN-TR-3k.txt", "cd6488cef0a1acdb9b5777a11bdb41f6"),
+        ("EN-SIMLEX-999.txt", "3ed196cb6c0042b77d7498c3d21c7c18"),
+    )
+)
+_JUDGED = (
+    DataFile(
+        "compositional_ambiguity/ML2008.txt.gz",
+        "1ed66b52d15d132fda10150585b04641",
+        "judgements of Mitchell & Lapata 2008 (intransitive verbs)",
+    ),
+    DataFile(
+        "compositional_ambiguity/GS2011data.txt.gz",
+        "cafd890c7f24d77eacef93ee96425527",
+        "judgements of Grefenstette & Sadrzadeh 2011 (transitive verbs)",
+    ),
+)
+
+EXPERIMENTS = (
+    Experiment(
+        "word2dm-similarity",
+        _PAPER,
+        "the similarity of words",
+        "Density matrices hold the similarity of words as vectors do.",
+        "Word2DM and its multi-sense form at the paper's size, 17 x 17; skip-gram with as many numbers (289), and with"
+        " 17.",
+        _UNKNOWN + " A skip-gram of 17 numbers is better than Word2DM's 289 on MEN. Columns as senses learn"
+        " no similarity from so short a text. Ranges are three standard deviations to either side of the mean over"
+        " seeds, as they were measured here: 0 to 4 by one thread for --quick, 0 to 2 by two for the whole run.",
+        _similarity,
+        (WIKI, *_PAIRS),
+    ),
+    Experiment(
+        "word2dm-phrases",
+        _PAPER,
+        "the tables of phrases (ML2008, GS2011)",
+        "The best density-matrix model with one composition (Phaser, verb as operator) is better than vectors and than"
+        " sentence encoders.",
+        "Spearman's rho of composed phrases with mean human scores, every composition shown.",
+        _UNKNOWN
+        + " At this size no density matrix is better than vectors beyond the interval: see the guide on density"
+        " matrices, where compositions are chosen on one half and told on the other. --quick leaves the multi-sense"
+        " model out: of so short a text its correlations spread by .18 from seed to seed." + _SPREADS,
+        _phrases,
+        (WIKI, *_JUDGED),
+    ),
+    Experiment(
+        "word2dm-ambiguity",
+        _PAPER,
+        "entropy as ambiguity",
+        "The entropy of a word's matrix tells how ambiguous it is (Piedeleu and others, CALCO 2015).",
+        "Pseudo-words, each two words made one; the entropy of each against words that come as often.",
+        _UNKNOWN
+        + " Pseudo-words stand in for homonyms: they are known to have two senses. Clusters of contexts tell nothing of"
+        " them in the quick run." + _SPREADS,
+        _ambiguity,
+        (WIKI,),
+    ),
+)
