@@ -10,8 +10,8 @@ from lab.records import Record, average, middle, pick, ratio
 
 TITLE = "Graphs"
 EXPERIMENTS = (
-    "speed", "communities", "labelled_graphs", "graphs", "temperature", "temperature_choice", "spreading",
-    "genes", "figure1", "figure2", "gradient_variants",
+    "speed", "communities", "labelled_graphs", "graphs", "graphs_strongest", "temperature",
+    "temperature_choice", "spreading", "genes", "figure1", "figure2", "gradient_variants",
 )  # fmt: skip
 SHOWN = ("nearfar", "DeepWalk", "node2vec", "ProNE", "NetMF", "Spectral", "GSVD", "Cleora", "EDRep 0.1.2")
 

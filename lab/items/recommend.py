@@ -9,9 +9,10 @@ rated, but for those that the user rated outside of the test. Models are fitted 
 "log p": the logarithm of how often a film is liked is added to the score. EDRep: score x . y / temperature. PureSVD:
 the likes, projected on the first right singular vectors. Towers: a vector of length 1 for each user and each film,
 from a table or, of the films, from ANT's anchors, trained by nn.in_batch_nce with the log-q correction, score cosine /
-temperature. ALS and BPR are those of implicit 0.7. All with 32 components. ALS is the best of six settings in the
-validation of the first seed (``--tune`` tries them); the others have one, which was not searched for. ``--methods``
-takes those whose names begin so. A new peer is a function in ``lab/peers`` and a line in ``methods``.
+temperature. ALS and BPR are those of implicit 0.7, LightFM with the WARP loss. All with 32 components but EASE, a
+linear model of all pairs of films. ALS is the best of six settings in the validation of the first seed (``--tune``
+tries them), EASE of three; the others have one, which was not searched for. ``--methods`` takes those whose names
+begin so. A new peer is a function in ``lab/peers`` and a line in ``methods``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import nearfar as nf
 from lab.experiment import Choice, Experiment, Section
 from lab.items.data import Mask, Ratings, Scores, Split, a_fifth, read_ratings, recalls, rows_of, split_of
 from lab.measure import cpu_timed, say
+from lab.peers import elsewhere
 from lab.records import Record, average, groups, interval, pick
 from lab.results import ResultFile
 
@@ -41,6 +43,8 @@ SETTINGS: dict[str, list[dict[str, float]]] = {
     "ANT towers": [{"temperature": 0.15}],
     "ALS (implicit)": [{"alpha": a, "regularization": r} for a in (5, 1) for r in (0.01, 1.0, 10.0)],
     "BPR (implicit)": [{"learning_rate": 0.05, "regularization": 0.01}],
+    "EASE": [{"penalty": penalty} for penalty in (500.0, 250.0, 1000.0)],
+    "LightFM": [{}],
 }
 
 
@@ -125,10 +129,24 @@ def from_implicit(name: str, matrix: Any, seed: int, **setting: Any) -> tuple[Sc
     return model.user_factors @ model.item_factors.T, None
 
 
-def others(name: str, split: Split, seed: int, setting: dict[str, float]) -> tuple[Scores, None]:
-    """Return the scores of one of those that have settings."""
+def ease(matrix: Any, penalty: float) -> tuple[Scores, None]:
+    """EASE (Steck 2019), eq. (8): the closed form of a linear model of items whose weights have no diagonal."""
+    gram = np.asarray((matrix.T @ matrix).todense(), np.float64)
+    inverse = np.linalg.inv(gram + penalty * np.eye(len(gram)))
+    weights = -inverse / np.diag(inverse)
+    np.fill_diagonal(weights, 0)
+    return np.asarray(matrix @ weights, np.float32), None
+
+
+def others(name: str, split: Split, seed: int, setting: dict[str, float]) -> tuple[Scores, float | None]:
+    """Return the scores of one of those that have settings; of those in other environments with their seconds."""
     if name.endswith("towers"):
         return towers(split, seed, setting["temperature"], N_ANCHORS if name.startswith("ANT") else 0)
+    if name == "EASE":
+        return ease(csr_array(split.likes.astype(np.float32)), **setting)
+    if name == "LightFM":
+        users, items = split.likes.nonzero()
+        return elsewhere.run("lightfm", users=users, items=items, shape=split.likes.shape, d=N_COMPONENTS, seed=seed)
     return from_implicit(name[:3].lower(), csr_matrix(split.likes.astype(np.float32)), seed, **setting)
 
 
@@ -177,6 +195,8 @@ def run(file: ResultFile, given: Namespace) -> None:
         for name, make in methods(split, seed).items():
             if name.startswith(tuple(given.methods)) and (key := file.new(held_out, name, seed)):
                 (scores, users), seconds = cpu_timed(make)
+                if isinstance(users, float):
+                    users, seconds = None, users
                 facts: dict[str, Any] = {"cpu_seconds": round(seconds, 2)}
                 if users is not None:
                     wide = users.astype(np.float64)

@@ -1,0 +1,111 @@
+"""Graphs beside the strongest programs, one thread for all: labels from vectors, and groups from edges.
+
+Labels: 128 components at the defaults of each program, micro F1 of a logistic regression on half of the nodes. Groups:
+Leiden (modularity) and Infomap, which choose the number of groups themselves, beside k-means of EDRep's vectors, which
+is told it; NMI with the planted groups of 10,000 nodes (4 groups, mean degree 10), by hardness, and with those of real
+graphs. Peers run in environments of their own: see lab/peers/elsewhere.py.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import nearfar as nf
+from lab.experiment import Experiment, Section
+from lab.graphs.data import LabelledGraph, read_graph, without_isolates
+from lab.measure import timed
+from lab.peers import elsewhere, other_graphs
+from lab.records import Record, average, duration, groups, middle, number
+from lab.results import ResultFile
+
+D = 128
+GRAPHS = ("email-Eu-core", "cora", "wikipedia")
+ALPHAS = ("1.5", "2", "3")
+WITH_GROUPS = ("email-Eu-core", "polblogs")
+VECTORS = {"nearfar": "", "Cleora": "", "PecanPy": "pecanpy", "nodevectors": "nodevectors", "GRAPE": "grape"}
+GROUPS = {"nearfar": "", "Leiden": "leiden", "Infomap": "infomap"}
+
+
+def edges_of(adjacency: Any) -> NDArray[np.int64]:
+    """Return all edges, both ways."""
+    return np.stack(adjacency.nonzero(), axis=1).astype(np.int64)
+
+
+def edrep(adjacency: Any, d: int, seed: int) -> NDArray[Any]:
+    walks = nf.Relation.from_matrix(adjacency).random_walk(3)
+    return nf.EDRep(d, random_state=seed, n_jobs=1).fit(walks).embedding_
+
+
+def vectors_of(method: str, adjacency: Any, seed: int) -> tuple[NDArray[Any], float]:
+    if method == "nearfar":
+        return timed(lambda: edrep(adjacency, D, seed))
+    if method == "Cleora":
+        return timed(lambda: other_graphs.cleora(adjacency, D, seed=seed))
+    return elsewhere.run(VECTORS[method], edges=edges_of(adjacency), n=adjacency.shape[0], d=D, seed=seed)
+
+
+def groups_of(method: str, adjacency: Any, labels: NDArray[Any], rows: NDArray[Any], seed: int) -> tuple[float, float]:
+    """Return the NMI with known groups, and the seconds to the vectors or groups."""
+    from sklearn.metrics import normalized_mutual_info_score
+
+    if method == "nearfar":
+        vectors, seconds = timed(lambda: edrep(adjacency, 32, seed))
+        return nf.evaluate.communities(vectors, labels, nodes=rows, random_state=seed).nmi, seconds
+    found, seconds = elsewhere.run(GROUPS[method], edges=edges_of(adjacency), n=adjacency.shape[0], seed=seed)
+    return float(normalized_mutual_info_score(labels[rows], found[rows])), seconds
+
+
+def with_groups(name: str, seed: int) -> tuple[Any, NDArray[Any], NDArray[Any]]:
+    """Return the edges of a graph, its groups, and which nodes are scored."""
+    if name in WITH_GROUPS:
+        real: LabelledGraph = without_isolates(read_graph(name))
+        return real.adjacency, real.labels.argmax(axis=1), np.flatnonzero(real.scored)
+    planted = nf.datasets.dcsbm(10_000, 4, 10.0, alpha=float(name), random_state=seed)
+    return planted.adjacency, planted.labels, np.flatnonzero(planted.degrees)
+
+
+def run(file: ResultFile, given: Namespace) -> None:
+    edrep(nf.datasets.dcsbm(1000, alpha=4.0, random_state=0).adjacency, D, 0)  # compiles
+    for name, seed, method in product(given.graphs, range(given.seeds), VECTORS):
+        if key := file.new(name, "labels", method, seed):
+            graph = without_isolates(read_graph(name))
+            rows = np.flatnonzero(graph.scored)
+            vectors, seconds = vectors_of(method, graph.adjacency, seed)
+            found = nf.evaluate.node_classification(
+                vectors[rows], graph.labels[rows], fractions=(0.1, 0.5), n_repeats=5, random_state=seed
+            )
+            micro = {f"micro {share}": round(value, 4) for share, value in found.micro.items()}
+            file.add({**key, "n": graph.adjacency.shape[0], "seconds": round(seconds, 3), **micro})
+    for name, seed, method in product((*ALPHAS, *WITH_GROUPS), range(given.seeds), GROUPS):
+        if key := file.new(name, "groups", method, seed):
+            adjacency, labels, rows = with_groups(name, seed)
+            nmi, seconds = groups_of(method, adjacency, labels, rows, seed)
+            file.add({**key, "n": adjacency.shape[0], "seconds": round(seconds, 3), "nmi": round(nmi, 4)})
+
+
+def told(section: Section, records: list[Record]) -> None:
+    section.say("""One thread for each program, at its defaults, 128 components. Labels: micro F1 with 10 % and 50 %
+        of the nodes known. Groups: NMI; Leiden and Infomap choose how many groups there are, k-means of EDRep's 32
+        components is told. Time: to the vectors, or to the groups. Means over seeds.""")
+    shown = {"labels": ("micro 0.1", "micro 0.5"), "groups": ("nmi",)}
+    for task, scores in shown.items():
+        rows = [
+            [name, f"{mine[0]['n']:,}", method, *(number(average(mine, score), 3) for score in scores),
+             duration(middle(mine, "seconds"))]
+            for name, of, method, mine in groups(records, "graph", "task", "method") if of == task
+        ]  # fmt: skip
+        section.table(["graph, or hardness", "nodes", "program", *scores, "time"], rows)
+
+
+EXPERIMENT = Experiment(
+    "Graphs beside the strongest programs",
+    ("graph", "task", "method", "seed"),
+    run,
+    {"graphs": GRAPHS, "seeds": 2},
+    ("graphs",),
+)

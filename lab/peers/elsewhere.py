@@ -1,0 +1,233 @@
+"""Peers that need an environment of their own: each runs as a program there, and tells the seconds of its own work.
+
+    python -m venv A && A/bin/pip install scikit-learn-intelex pacmap trimap fasttext leidenalg infomap
+    python -m venv B && B/bin/pip install "numpy<2" grape pecanpy nodevectors
+    B/bin/pip install --no-build-isolation "setuptools<70" cython lightfm
+    export LAB_PEERS=A/bin/python:B/bin/python    # where peers are looked for, in this order
+    export LAB_FITSNE=FOLDER                      # a clone of github.com/KlugerLab/FIt-SNE, compiled as it says
+
+A new peer is a function here, which imports what it needs, and its package in PACKAGES. It gets the arrays that the
+experiment gives, one thread and a seed, and returns an array.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = Any  # of NumPy; this file also runs under old versions
+
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
+)
+PACKAGES = {
+    "intelex": "sklearnex",
+    "fitsne": "numpy",
+    "pacmap": "pacmap",
+    "localmap": "pacmap",
+    "trimap": "trimap",
+    "fasttext": "fasttext",
+    "pecanpy": "pecanpy",
+    "nodevectors": "nodevectors",
+    "grape": "embiggen.embedders",
+    "lightfm": "lightfm",
+    "leiden": "leidenalg",
+    "infomap": "infomap",
+}
+WARM = ("pacmap", "localmap", "trimap", "pecanpy", "nodevectors")  # compile at first use: tried on ``small`` before
+
+
+def run(name: str, *, small: dict[str, Array] | None = None, **given: Array) -> tuple[Array, float]:
+    """Return what a peer makes of arrays, and the seconds that it took there, after imports and a small trial."""
+    python = interpreter(PACKAGES[name])
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "given.npz", Path(folder) / "found.npz"
+        np.savez(source, **given, **{f"small {key}": value for key, value in (small or {}).items()})
+        command = [python, __file__, name, str(source), str(target)]
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, cwd=folder, env={**os.environ, **ONE_THREAD}
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+        with np.load(target, allow_pickle=False) as file:
+            return file["found"], float(file["seconds"])
+
+
+@cache
+def interpreter(package: str) -> str:
+    """Return the first interpreter of LAB_PEERS, else this one, that has a package."""
+    for python in [*filter(None, os.environ.get("LAB_PEERS", "").split(":")), sys.executable]:
+        if not subprocess.run([python, "-c", f"import {package}"], check=False, capture_output=True).returncode:
+            return python
+    raise SystemExit(f"no interpreter of LAB_PEERS can import {package}: see lab/peers/elsewhere.py")
+
+
+def version(name: str) -> str:
+    """Return the version of a peer's package, as it is told in results."""
+    if name == "fitsne":
+        return "built from source"
+    packages = {"embiggen.embedders": "grape", "sklearnex": "scikit-learn-intelex"}
+    package = packages.get(PACKAGES[name], PACKAGES[name])
+    told = f"from importlib.metadata import version; print(version({package!r}))"
+    done = subprocess.run([interpreter(PACKAGES[name]), "-c", told], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+# ---------------------------------------------------------------- maps
+
+
+def intelex(X: Array, seed: int, perplexity: float = 30.0, max_iter: int = 750) -> Array:
+    from sklearnex import patch_sklearn
+
+    patch_sklearn(verbose=False)
+    from sklearn.manifold import TSNE
+
+    return TSNE(perplexity=float(perplexity), max_iter=int(max_iter), random_state=int(seed), n_jobs=1).fit_transform(X)
+
+
+def fitsne(X: Array, seed: int, perplexity: float = 30.0, max_iter: int = 750) -> Array:
+    """The program by its own wrapper, at its defaults."""
+    sys.path.insert(0, os.environ["LAB_FITSNE"])
+    from fast_tsne import fast_tsne
+
+    return fast_tsne(X, perplexity=int(perplexity), max_iter=int(max_iter), nthreads=1, seed=int(seed))
+
+
+def pacmap(X: Array, seed: int) -> Array:
+    from pacmap import PaCMAP
+
+    return PaCMAP(random_state=int(seed)).fit_transform(X)
+
+
+def localmap(X: Array, seed: int) -> Array:
+    from pacmap import LocalMAP
+
+    return LocalMAP(random_state=int(seed)).fit_transform(X)
+
+
+def trimap(X: Array, seed: int) -> Array:
+    from trimap import TRIMAP
+
+    np.random.seed(int(seed))  # noqa: NPY002 - it takes no seed
+    return TRIMAP(verbose=False).fit_transform(X)
+
+
+# ---------------------------------------------------------------- graphs: edges both ways, rows of vectors
+
+
+def pecanpy(edges: Array, n: int, d: int, seed: int) -> Array:
+    from pecanpy.pecanpy import SparseOTF
+
+    graph = SparseOTF(p=1, q=1, workers=1, random_state=int(seed))
+    write_edges(edges, "edges.tsv")
+    graph.read_edg("edges.tsv", weighted=False, directed=False)
+    found = np.zeros((int(n), int(d)), np.float32)
+    found[np.array(graph.nodes, int)] = graph.embed(dim=int(d), num_walks=10, walk_length=80, window_size=10, epochs=1)
+    return found
+
+
+def nodevectors(edges: Array, n: int, d: int, seed: int) -> Array:
+    """GGVec, which the package recommends for graphs of this size."""
+    from nodevectors import GGVec
+    from scipy.sparse import csr_matrix
+
+    np.random.seed(int(seed))  # noqa: NPY002 - it takes no seed
+    graph = csr_matrix((np.ones(len(edges), np.float32), edges.T), (int(n), int(n)))
+    model = GGVec(n_components=int(d), order=2, threads=1, verbose=False)
+    return model.fit_transform(graph)
+
+
+def grape(edges: Array, n: int, d: int, seed: int) -> Array:
+    """Its walks and skip-gram (Node2Vec), at its defaults but for the size."""
+    from embiggen.embedders import Node2VecSkipGramEnsmallen
+    from ensmallen import Graph
+
+    write_edges(edges, "edges.tsv")
+    graph = Graph.from_csv(
+        directed=False, edge_path="edges.tsv", edge_list_separator="\t", edge_list_header=False,
+        sources_column_number=0, destinations_column_number=1, edge_list_numeric_node_ids=False,
+        verbose=False, name="peer",
+    )  # fmt: skip
+    model = Node2VecSkipGramEnsmallen(embedding_size=int(d), random_state=int(seed), verbose=False)
+    frame = model.fit_transform(graph, return_dataframe=True).get_all_node_embedding()[0]
+    found = np.zeros((int(n), int(d)), np.float32)
+    found[frame.index.astype(int)] = frame.to_numpy()
+    return found
+
+
+def write_edges(edges: Array, path: str) -> None:
+    once = edges[edges[:, 0] < edges[:, 1]]
+    np.savetxt(path, once, fmt="%d", delimiter="\t")
+
+
+def leiden(edges: Array, n: int, seed: int) -> Array:
+    import igraph
+    import leidenalg
+
+    graph = igraph.Graph(int(n), edges[edges[:, 0] < edges[:, 1]].tolist())
+    found = leidenalg.find_partition(graph, leidenalg.ModularityVertexPartition, seed=int(seed), n_iterations=-1)
+    return np.array(found.membership)
+
+
+def infomap(edges: Array, n: int, seed: int) -> Array:
+    from infomap import Infomap
+
+    model = Infomap(silent=True, two_level=True, seed=int(seed) + 1)
+    model.add_links(edges[edges[:, 0] < edges[:, 1]].tolist())
+    model.run()
+    groups = dict(model.modules)
+    return np.array([groups.get(i, -1) for i in range(int(n))])
+
+
+# ---------------------------------------------------------------- items and words
+
+
+def lightfm(users: Array, items: Array, shape: Array, d: int, seed: int, n_epochs: int = 30) -> Array:
+    """WARP loss, thirty epochs; returns the scores of all items for all users."""
+    from lightfm import LightFM
+    from scipy.sparse import coo_matrix
+
+    likes = coo_matrix((np.ones(len(users), np.float32), (users, items)), tuple(shape.tolist()))
+    model = LightFM(no_components=int(d), loss="warp", random_state=int(seed))
+    model.fit(likes, epochs=int(n_epochs), num_threads=1)
+    return (model.user_embeddings @ model.item_embeddings.T + model.item_biases).astype(np.float32)
+
+
+def fasttext(path: Array, d: int, n_epochs: int, rate: float, min_count: int) -> Array:
+    """Skip-gram with subwords of 3 to 6 letters; returns words and vectors as one structured array."""
+    import fasttext as package
+
+    how = {"dim": int(d), "epoch": int(n_epochs), "lr": float(rate), "minCount": int(min_count), "ws": 5, "neg": 5}
+    model = package.train_unsupervised(str(path), model="skipgram", t=1e-3, thread=1, verbose=0, **how)
+    words = model.get_words()
+    found = np.zeros(len(words), [("word", f"U{max(map(len, words))}"), ("vector", np.float32, (int(d),))])
+    found["word"], found["vector"] = words, [model.get_word_vector(word) for word in words]
+    return found
+
+
+def main() -> None:
+    name, source, target = sys.argv[1:]
+    sys.path.pop(0)  # this folder has modules named like packages
+    importlib.import_module(PACKAGES[name])
+    method = globals()[name]
+    with np.load(source, allow_pickle=False) as file:
+        given = {key: file[key] for key in file.files if not key.startswith("small ")}
+        small = {key[6:]: file[key] for key in file.files if key.startswith("small ")}
+    if name in WARM and small:
+        method(**{**given, **small})
+    began = time.perf_counter()
+    found = method(**given)
+    np.savez(target, found=np.asarray(found), seconds=time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Skip-gram beside fastText and gensim on 2 million words, two epochs, one thread each.
+
+fastText is skip-gram with subwords at its own rate of .05; nearfar and gensim at .025 and .05. Similarity: all pairs of
+words that the text has. fastText runs in an environment of its own: see lab/peers/elsewhere.py.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import Namespace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import nearfar as nf
+from lab.data import SIMILARITY, articles
+from lab.experiment import Experiment, Section
+from lab.measure import timed
+from lab.peers import elsewhere
+from lab.records import Record, average, duration, groups, middle, number
+from lab.results import ResultFile
+
+D, N_WORDS, N_EPOCHS, MIN_COUNT = 100, 2_000_000, 2, 5
+METHODS = ("nearfar", "gensim", "fastText")
+
+
+def fit(method: str, path: Path, rate: float, seed: int) -> tuple[nf.Embedding, float]:
+    """Return vectors and seconds, of reading and training."""
+    if method == "fastText":
+        given: Any = {"d": D, "n_epochs": N_EPOCHS, "rate": rate, "min_count": MIN_COUNT}
+        found, seconds = elsewhere.run("fasttext", path=str(path), **given)
+        return nf.Embedding(found["vector"], found["word"].tolist()), seconds
+    if method == "nearfar":
+        how: Any = {"learning_rate": rate, "n_epochs": N_EPOCHS, "min_count": MIN_COUNT, "random_state": seed}
+        return timed(lambda: nf.SkipGram(D, n_jobs=1, **how).fit(path).vectors_)
+    from gensim.models import Word2Vec
+
+    how = {"alpha": rate, "epochs": N_EPOCHS, "min_count": MIN_COUNT, "seed": seed, "vector_size": D}
+    model, seconds = timed(lambda: Word2Vec(corpus_file=str(path), sg=1, workers=1, **how))
+    return nf.Embedding(model.wv.vectors, ids=model.wv.index_to_key), seconds
+
+
+def run(file: ResultFile, given: Namespace) -> None:
+    nf.SkipGram(D, n_epochs=1).fit([["some", "words"]] * 9)  # compiles
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "text.txt")
+        path.write_text("\n".join(articles(N_WORDS)))
+        for seed, method, rate in product(range(given.seeds), METHODS, given.rates):
+            if (method == "fastText") <= (seed == 0 and rate == 0.05) and (key := file.new(method, rate, seed)):
+                vectors, seconds = fit(method, path, rate, seed)
+                found = {s: round(nf.evaluate.word_similarity(vectors, at).rho, 4) for s, at in SIMILARITY.items()}
+                file.add({**key, "seconds": round(seconds, 2), **found})
+
+
+def told(section: Section, records: list[Record]) -> None:
+    section.say("""Skip-gram of 100 components on 2 million words, two epochs, one thread, reading included; fastText
+        with its subwords, of which only the words of the text are asked here. Spearman's rho.""")
+    rows = [
+        [
+            method,
+            f"{rate:g}",
+            *(number(average(mine, name), 3) for name in SIMILARITY),
+            duration(middle(mine, "seconds")),
+        ]
+        for method, rate, mine in groups(records, "method", "rate")
+    ]
+    section.table(["program", "learning rate", *SIMILARITY, "time"], rows)
+
+
+EXPERIMENT = Experiment(
+    "Skip-gram beside fastText and gensim",
+    ("method", "rate", "seed"),
+    run,
+    {"rates": (0.025, 0.05), "seeds": 1},
+    ("wiki_text8_style", "word_similarity"),
+)
