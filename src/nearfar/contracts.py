@@ -21,8 +21,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
-
+from nearfar._core.types import Floats as Floats  # for parts of one's own
 
 Rows = Any
 """Rows as a place has them: an array, a tensor, parts on workers, a file."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError
 
 

@@ -1,12 +1,27 @@
-"""Types of what a caller may give, by what it has: the packages that make it need not be there."""
+"""Types that many modules use: arrays by their numbers, and what a caller may give, by what it has.
+
+The packages that make what is given need not be there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.floating]
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Integers = NDArray[np.integer]
+Longs = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
+"""Which rows of a matrix, or which nodes."""
+Indices = NDArray[np.int32]
+"""The same as sparse matrices and compiled loops hold them."""
+Flags = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 
 
 class HasArray(Protocol):
@@ -30,8 +45,8 @@ class SparseMatrix(Protocol):
 class Graph(Protocol):
     """A graph of networkx."""
 
-    def number_of_edges(self) -> int:
-        """Return how many edges there are."""
+    def is_directed(self) -> bool:
+        """Whether edges have a direction."""
 
 
 class EdgeIndex(Protocol):
@@ -39,23 +54,24 @@ class EdgeIndex(Protocol):
 
     @property
     def edge_index(self) -> object:
-        """Sources and targets."""
+        """Sources and targets, shape (2, n_edges)."""
 
 
 class Annotated(Protocol):
     """An AnnData object."""
 
     @property
-    def obs_names(self) -> object:
+    def obs_names(self) -> Iterable[Hashable]:
         """Names of the rows."""
 
     @property
-    def obsm(self) -> object:
-        """Arrays with the same rows."""
+    def obsp(self) -> Mapping[str, Matrix]:
+        """Matrices of pairs of rows."""
 
 
 FloatType = np.dtype[np.floating] | type[np.floating]
 """float32 or float64, however it is said."""
+Matrix = ArrayLike | SparseMatrix
 Numbers = HasArray | Sequence[float] | Sequence[Sequence[float]] | Sequence[HasArray]
 """What stands for an array of numbers of one or two dimensions; unlike NumPy's ``ArrayLike`` no text."""
 Table = Numbers | SparseMatrix | Annotated

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real
 from nearfar._core.ids import Ids
-from nearfar._core.lazy import RowNumbers
 from nearfar._core.parts import RowsInParts
+from nearfar._core.types import RowNumbers
 from nearfar.contracts import Floats
 from nearfar.embedding.labelled import Labelled, as_list
 from nearfar.engines.registry import on_a_cluster, on_cluster

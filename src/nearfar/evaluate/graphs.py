@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_csr, check_flag, check_integer, check_matrix, check_random_state, check_real
+from nearfar._core.types import Flags, RowNumbers
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
 
-Pairs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 Interval = tuple[float, float]
 
 _LINKS, _NODES = "evaluate.link_prediction", "evaluate.node_classification"
@@ -357,9 +356,9 @@ def standardised(X: Floats) -> NDArray[np.float64]:
 
 def score_pairs(
     vectors: Floats,
-    train: Pairs,
+    train: RowNumbers,
     is_edge: Flags,
-    test: Pairs,
+    test: RowNumbers,
     was_edge: Flags,
     feature: str,
     of_nodes: NDArray[np.float64] | None = None,
@@ -426,7 +425,7 @@ def interval_of(values: NDArray[np.float64]) -> Interval | None:
 class Edges(NamedTuple):
     """An undirected graph without self-loops: edges (m, 2), smaller row first, sorted; weights; ids of the nodes."""
 
-    edges: Pairs
+    edges: RowNumbers
     weights: NDArray[np.float32]
     ids: Ids
 
@@ -499,7 +498,7 @@ def number_hidden(owner: str, graph: Edges, share: float, n_parts: int = 2) -> i
 
 def hide(
     graph: Edges, n_hidden: int, n_parts: int, rng: np.random.Generator
-) -> tuple[Relation, list[tuple[Pairs, Flags]]]:
+) -> tuple[Relation, list[tuple[RowNumbers, Flags]]]:
     """Hide edges. Return the graph that is left, and parts of them, each with as many pairs without an edge.
 
     A part is its pairs of rows (p, 2), and which of them are edges; no pair is in two parts.
@@ -514,7 +513,7 @@ def hide(
     return left, parts
 
 
-def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relation, Pairs]:
+def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relation, RowNumbers]:
     """Return the graph without some edges, and these in random order, (n_hidden, 2)."""
     from scipy.sparse import coo_array, csgraph
 
@@ -532,7 +531,7 @@ def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relati
     return Relation.from_matrix(upper + upper.T, graph.ids), graph.edges[hidden]
 
 
-def _without_edge(graph: Edges, count: int, rng: np.random.Generator) -> Pairs:
+def _without_edge(graph: Edges, count: int, rng: np.random.Generator) -> RowNumbers:
     """Return distinct random pairs without an edge in random order, (count, 2), smaller row first."""
     n, edges = graph.n, graph.keys
     n_pairs = n * (n - 1) // 2

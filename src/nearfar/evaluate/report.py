@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.checks import check_flag, check_integer, check_n_jobs, check_random_state, require
 from nearfar._core.notebook import frame_of
+from nearfar._core.types import Doubles
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import jsonable
 from nearfar.errors import InputError
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
     from nearfar.embedding.vectors import Embedding
 
-Doubles = NDArray[np.float64]
 Facts = dict[str, dict[str, object]]
 
 _OWNER = "evaluate.report"

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_random_state, check_real
+from nearfar._core.types import Doubles, Flags
 from nearfar.errors import InputError
 from nearfar.evaluate import graphs
 
@@ -28,7 +29,7 @@ _FOLDS = 3
 _MEASURES = {"labels": ("micro", "macro"), "links": ("auc", "ap")}
 
 Setting = dict[str, object]
-Scores = NDArray[np.float64]  # (n_settings, n_repeats, 2, 2): where it is chosen and tested, by the two measures
+Scores = Doubles  # (n_settings, n_repeats, 2, 2): where it is chosen and tested, by the two measures
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +226,7 @@ def _by_labels(
     methods: list[graphs.Method],
     relation: Relation,
     rows: NDArray[np.int64],
-    indicators: graphs.Flags,
+    indicators: Flags,
     held_out: float,
     n_repeats: int,
     rng: np.random.Generator,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer, check_random_state
+from nearfar._core.types import Doubles
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.evaluate.words import check_embedding, given_items, spearman
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding, SenseEmbedding
     from nearfar.text import EncodedCorpus
 
-Doubles = NDArray[np.float64]
 Pair = tuple[str, str]
 Near = tuple[list[int], list[int]]  # rows of the neighbours of the one word, and of the other
 

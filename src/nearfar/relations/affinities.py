@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
     from sklearn.utils import Tags
 
-    from nearfar.relations.inputs import Matrix, Points
+    from nearfar._core.types import Matrix
+    from nearfar.relations.inputs import Points
 
 Part = tuple[int, NDArray[np.float64] | None, NDArray[np.float64] | None]
 """How many probabilities are above 0, precisions, dimensions."""

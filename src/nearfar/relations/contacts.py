@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_path, check_real, require
 from nearfar._core.ids import Ids
+from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.columns import Table, is_time, position_of
 from nearfar.relations.delimited import (
@@ -51,7 +52,7 @@ from nearfar.relations.edges import (
     table_of,
     whole_numbers,
 )
-from nearfar.relations.records import Bytes, parse_numbers
+from nearfar.relations.records import parse_numbers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

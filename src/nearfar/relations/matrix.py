@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from scipy.sparse import csr_array
 
-    from nearfar.relations.inputs import Annotated, Description, EdgeSource, Length, Matrix, Taken
+    from nearfar._core.types import Annotated, Matrix
+    from nearfar.relations.inputs import Description, EdgeSource, Length, Taken
     from nearfar.text.corpus import Corpus, TextSource
     from nearfar.text.encoded import EncodedCorpus
 

@@ -28,8 +28,8 @@ from nearfar.relations.kernels import CsrArrays, build_csr, is_small, transpose
 from nearfar.relations.products import Products, Threads, V
 
 if TYPE_CHECKING:
+    from nearfar._core.types import Matrix
     from nearfar.relations.edges import Edges
-    from nearfar.relations.inputs import Matrix
 
 _ENTRIES = 1 << 22  # weighed at once
 _MOST = np.iinfo(np.int32).max  # rows and columns: they are numbered in 32 bits

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
+from nearfar._core.types import Integers
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 
-Integers = NDArray[np.integer]
 Whole = TypeVar("Whole", bound=np.integer)
 Real = TypeVar("Real", bound=np.floating)
 _ROWS = 512  # of given distances that are sorted at a time

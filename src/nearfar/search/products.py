@@ -18,8 +18,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.lazy import ROWS, Matrix, RowNumbers
+from nearfar._core.lazy import ROWS, Matrix
 from nearfar._core.threads import run_blocks, single_threaded_blas
+from nearfar._core.types import RowNumbers
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 
