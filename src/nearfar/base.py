@@ -14,8 +14,7 @@ from nearfar._core.checkpoint import DIGEST
 from nearfar._core.checks import check_choice
 from nearfar._core.ids import column_names
 from nearfar._core.parameters import HasParameters, Parameters
-from nearfar._core.types import EdgeIndex, Graph, SparseMatrix, Table
-from nearfar.contracts import Floats
+from nearfar._core.types import EdgeIndex, Floats, Graph, SparseMatrix, Table
 from nearfar.embedding.files.content import jsonable
 from nearfar.relations.matrix import Relation
 from nearfar.relations.matrix import as_relation as as_relation  # for estimators of one's own

@@ -28,8 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_real
-from nearfar._core.types import Doubles
-from nearfar.contracts import Floats
+from nearfar._core.types import Doubles, Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.matrices import DEGENERATE, TOLERANCE, smat, svec
 from nearfar.embedding.matrices import symmetric_rows as symmetric

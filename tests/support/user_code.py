@@ -88,6 +88,6 @@ def uses_vectors(vectors: nf.Embedding, index: nf.index.EmbeddingIndex, relation
     index.search("a", tpon=3)  # mistake
     index.search("a", topn=3)
     nf.evaluate.link_prediction(relation)  # mistake
-    nf.evaluate.link_prediction(nf.EDRep(16), relation)
+    nf.evaluate.link_prediction(relation, nf.EDRep(16))
     nf.Vocabularies(["a"], [1])  # mistake
     return [score / total for score in scores]

@@ -69,6 +69,18 @@ class Annotated(Protocol):
         """Matrices of pairs of rows."""
 
 
+class Series(Protocol):
+    """A column of pandas, with its index."""
+
+    @property
+    def index(self) -> Iterable[Hashable]:
+        """The ids."""
+
+    def to_dict(self) -> Mapping[Hashable, float]:
+        """Return the numbers by id."""
+
+
+Seed = int | np.random.Generator | np.random.RandomState | None
 FloatType = np.dtype[np.floating] | type[np.floating]
 """float32 or float64, however it is said."""
 Matrix = ArrayLike | SparseMatrix
@@ -76,3 +88,5 @@ Numbers = HasArray | Sequence[float] | Sequence[Sequence[float]] | Sequence[HasA
 """What stands for an array of numbers of one or two dimensions; unlike NumPy's ``ArrayLike`` no text."""
 Table = Numbers | SparseMatrix | Annotated
 """Rows of numbers, which may have ids."""
+Labels = Iterable[object] | SparseMatrix
+"""By id: a mapping or a Series from ids to a label, or to several. By row: labels, lists of labels, or indicators."""

@@ -19,9 +19,8 @@ from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.notebook import facts_table
 from nearfar._core.parts import RowsInParts
-from nearfar._core.types import RowNumbers
+from nearfar._core.types import Floats, RowNumbers
 from nearfar._core.vector import read_only
-from nearfar.contracts import Floats
 from nearfar.embedding.quantized import KINDS, QuantizedRows
 from nearfar.errors import InputError, UnknownIdError
 

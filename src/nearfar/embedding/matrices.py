@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.lazy import Matrix
-from nearfar._core.types import Doubles
-from nearfar.contracts import Floats
+from nearfar._core.types import Doubles, Floats
 from nearfar.errors import InputError
 
 Real = TypeVar("Real", bound=np.floating)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import ROWS, Asked, LazyRows
-from nearfar._core.types import Integers, RowNumbers
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar.errors import InputError
 from nearfar.search.products import Search, inverse_norms, row_norms
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.lazy import ROWS, Asked, LazyRows, Matrix
-from nearfar._core.types import RowNumbers
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, RowNumbers
 
 KINDS = ("int8", "int4")
 MOST_BITS = 8

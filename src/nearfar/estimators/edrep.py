@@ -33,7 +33,7 @@ from nearfar._core.ids import in_order_of, rows_and_ids
 from nearfar._core.parameters import Check
 from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.types import Flags, Numbers, RowNumbers
+from nearfar._core.types import Flags, Numbers, RowNumbers, Seed
 from nearfar.base import RelationEmbedder, RelationLike, identity_of
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import FarField, Floats, Place, Rows
@@ -276,7 +276,7 @@ class EDRep(RelationEmbedder):
         init: Numbers | tuple[Numbers, Numbers] | None = None,
         tol: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -721,7 +721,7 @@ class EDRep(RelationEmbedder):
         start = self._start_of_growth(rel, check_n_jobs("EDRep", self.n_jobs))
         params = self.get_params(deep=False)
         changed = {"n_epochs": n_epochs, "learning_rate": learning_rate}
-        grown = type(self)(**{**params, **changed, "init": start}).fit(rel)
+        grown = type(self)().set_params(**{**params, **changed, "init": start}).fit(rel)
         self.__dict__.update({name: value for name, value in vars(grown).items() if name not in params})
         self._growth = {f"growth_{name}": value for name, value in changed.items()}
         return self

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer
-from nearfar._core.types import Doubles
-from nearfar.contracts import Floats
+from nearfar._core.types import Doubles, Floats
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.words import check_embedding
 

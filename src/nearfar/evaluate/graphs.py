@@ -17,14 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_csr, check_flag, check_integer, check_matrix, check_random_state, check_real
-from nearfar._core.types import Flags, RowNumbers
-from nearfar.contracts import Floats
+from nearfar._core.parameters import HasParameters
+from nearfar._core.types import Flags, Floats, Labels, RowNumbers, Seed
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nearfar._core.ids import Ids
+    from nearfar.base import RelationLike
+    from nearfar.datasets import Graph
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
 
@@ -45,14 +47,11 @@ _FEWEST = 2  # edges that each part of those held out must have
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Estimator(Protocol):
+class Estimator(HasParameters, Protocol):
     """What is cloned, and fitted to a relation."""
 
     def fit(self, relation: Relation, /) -> object:
         """Find vectors."""
-
-    def get_params(self) -> Mapping[str, object]:
-        """Return the parameters by name."""
 
 
 Method = Estimator | Callable[["Relation"], object]
@@ -142,14 +141,14 @@ def _as_table(title: str, first: str, tables: Mapping[str, tuple[dict[Key, float
 
 
 def link_prediction(
-    relation: object,
+    relation: RelationLike | Graph,
     method: Method,
     *,
     held_out: float = 0.5,
     features: Sequence[str] = ("hadamard", "l1", "l2", "average", "dot"),
     degrees: bool = False,
     n_repeats: int = 5,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> LinkPrediction:
     """Hide edges, embed what is left, and tell the hidden edges from pairs that have no edge.
 
@@ -248,11 +247,11 @@ def link_prediction(
 
 def node_classification(
     vectors: Embedding | ArrayLike,
-    labels: object,
+    labels: Labels,
     *,
     fractions: float | Sequence[float] = (0.1, 0.5, 0.9),
     n_repeats: int = 10,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> NodeClassification:
     """Learn the labels of some nodes from their vectors, and tell those of the others.
 
@@ -451,7 +450,7 @@ class Edges(NamedTuple):
         return csr_array((values[chosen], self.edges[chosen].T), shape=(self.n, self.n))
 
 
-def undirected(owner: str, relation: object) -> Edges:
+def undirected(owner: str, relation: RelationLike | Graph) -> Edges:
     """Return the edges of a graph without directions and self-loops."""
     from scipy.sparse import coo_array, triu
 
@@ -563,7 +562,7 @@ def fitted_rows(owner: str, method: Method, relation: Relation) -> Floats:
 # Labels in any form become indicators.
 
 
-def labelled_rows(owner: str, labels: object, n: int, ids: Ids | None) -> tuple[NDArray[np.int64], Flags]:
+def labelled_rows(owner: str, labels: Labels, n: int, ids: Ids | None) -> tuple[NDArray[np.int64], Flags]:
     """Return the rows that have a label, and which has which, shape (number of rows, n_labels)."""
     indicators = _indicators(owner, labels, n, ids)
     rows = np.flatnonzero(indicators.any(axis=1))
@@ -575,7 +574,7 @@ def labelled_rows(owner: str, labels: object, n: int, ids: Ids | None) -> tuple[
     return rows, indicators
 
 
-def _indicators(owner: str, labels: object, n: int, ids: Ids | None) -> Flags:
+def _indicators(owner: str, labels: Labels, n: int, ids: Ids | None) -> Flags:
     """Return which row has which label, shape (n, n_labels)."""
     from scipy.sparse import issparse
 

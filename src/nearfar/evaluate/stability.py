@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_random_state
-from nearfar._core.types import Doubles
-from nearfar.contracts import Floats
+from nearfar._core.types import Doubles, Floats, Seed
 from nearfar.errors import InputError
 from nearfar.evaluate.words import check_embedding
 
@@ -98,7 +97,7 @@ def stability(
     *,
     metric: str = "cosine",
     n_sample: int | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> Stability:
     """Compare the nearest neighbours that embeddings of the same ids give, such as those of different seeds.

@@ -24,9 +24,8 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._core.checks import check_integer, check_matrix, check_random_state
 from nearfar._core.jit import jit
 from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_blocks, single_threaded_blas
-from nearfar._core.types import Integers
+from nearfar._core.types import Floats, Integers
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.exact import FarPart
 from nearfar.methods.edrep import gaussian, mixture, moments

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, Self, TypedDict
+from typing import Literal, NamedTuple, Self, TypedDict
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -34,7 +34,7 @@ from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, value
 from nearfar.methods.maps import AllPairs
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import FEW
-from nearfar.relations.operators import Sparse
+from nearfar.relations.operators import LinearOperator, Sparse
 
 Normalization = Literal["pair", "row", "none"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("pair", "row", "none")
@@ -246,19 +246,6 @@ def memory_of_pattern(nnz: int, dtype: FloatType, by_row: bool) -> tuple[int, in
     return nnz * 29 * (4 + numbers) // 20, part + min(nnz, _TOGETHER * _AT_ONCE) * (12 + numbers)
 
 
-class Readable(Protocol):
-    """What some rows are read of: an operator."""
-
-    shape: tuple[int, int]
-
-    @property
-    def nnz(self) -> int:
-        """Number of stored entries."""
-
-    def rows(self, start: int, stop: int) -> csr_array:
-        """Return some rows."""
-
-
 class RowBlocks:
     """A square sparse matrix of numbers >= 0, read a block of rows at a time.
 
@@ -282,7 +269,7 @@ class RowBlocks:
 
     storage: Path | None = None
 
-    def __init__(self, source: csr_array | Readable) -> None:
+    def __init__(self, source: csr_array | LinearOperator) -> None:
         if issparse(source):
             P = csr_array(source)
             if not P.has_canonical_format:  # rows must be sorted; the caller's stay as they are

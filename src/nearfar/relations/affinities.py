@@ -36,8 +36,8 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.types import Floats, Seed
 from nearfar._core.vector import read_only
-from nearfar.contracts import Floats
 from nearfar.engines import asked_engine, device_of_engine, engine_of, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError, NearfarWarning
@@ -196,7 +196,7 @@ class Affinities(Parameters):
         kernel: str = "gaussian",
         method: str = "auto",
         n_jobs: int | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         device: str | None = None,
         storage: str | PathLike[str] | None = None,
         engine: str | None = None,

@@ -181,7 +181,7 @@ def _figure_3_communities(setting: Setting) -> Findings:
     seconds: dict[tuple[str, float], list[float]] = {}
     for alpha in alphas:
         for index in range(setting.pick(5, 1)):
-            given = {"c_out": 4.0} if alpha == 3.19 else {"alpha": alpha}
+            given: dict[str, Any] = {"c_out": 4.0} if alpha == 3.19 else {"alpha": alpha}
             seed = np.random.default_rng([round(1000 * alpha), index])
             graph = nf.datasets.dcsbm(n, 4, 10.0, random_state=seed, **given)
             giant = np.flatnonzero(nf.evaluate.giant_component(graph))

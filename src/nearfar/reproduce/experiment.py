@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.atomic import atomic_write
+from nearfar._core.types import Floats
 from nearfar.errors import InputError
+
+Choice = TypeVar("Choice")
 
 _OWNER = "reproduce.run"
 
@@ -59,7 +62,7 @@ class Setting:
     data: Path = Path()
     n_jobs: int | None = None
 
-    def pick(self, whole: Any, quick: Any) -> Any:
+    def pick(self, whole: Choice, quick: Choice) -> Choice:
         """Return one of two values.
 
         Parameters
@@ -184,9 +187,9 @@ class Panel:
     y: str = ""
     curves: Mapping[str, tuple[ArrayLike, ArrayLike]] = field(default_factory=dict)
     log: str = ""
-    points: NDArray[Any] | None = None
-    labels: NDArray[Any] | None = None
-    values: NDArray[Any] | None = None
+    points: Floats | None = None
+    labels: NDArray[np.generic] | None = None
+    values: NDArray[np.generic] | None = None
 
 
 @dataclass(frozen=True)
@@ -290,7 +293,7 @@ class Outcome:
         """Whether every line is in its range."""
         return all(line.holds for line in self.findings.lines)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, object]]:
         """Return the lines for a table or for JSON."""
         return [
             {

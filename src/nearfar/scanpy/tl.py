@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, require
 from nearfar._core.parameters import Parameters
-from nearfar._core.types import Table
+from nearfar._core.types import Seed, Table
 from nearfar._version import __version__
 from nearfar.errors import InputError
 from nearfar.estimators.edrep import EDRep
@@ -30,7 +30,7 @@ def tsne(
     n_pcs: int | None = None,
     *,
     use_rep: str | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
     key_added: str | None = None,
     copy: bool = False,
     **parameters: Any,
@@ -87,7 +87,7 @@ def umap(
     min_dist: float = 0.5,
     spread: float = 1.0,
     neighbors_key: str | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
     key_added: str | None = None,
     copy: bool = False,
     **parameters: Any,
@@ -146,7 +146,7 @@ def edrep(
     n_components: int = 32,
     *,
     neighbors_key: str | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
     key_added: str | None = None,
     copy: bool = False,
     **parameters: Any,

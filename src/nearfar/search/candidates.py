@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import require
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Integers, RowNumbers
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar.errors import InputError
 from nearfar.search.products import cosines, unit_rows
 

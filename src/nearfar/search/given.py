@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_csr, check_matrix
-from nearfar._core.types import Integers
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Integers
 from nearfar.errors import DataError, InputError
 from nearfar.search.nearest import Neighbors, by_distance, in_order, smallest
 

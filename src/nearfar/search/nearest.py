@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar._core.types import Integers
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Integers
 from nearfar.errors import InputError
 
 Whole = TypeVar("Whole", bound=np.integer)

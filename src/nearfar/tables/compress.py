@@ -26,7 +26,7 @@ from nearfar._core.ids import rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.types import Doubles, Indices, Singles
+from nearfar._core.types import Doubles, Indices, Seed, Singles
 from nearfar._core.vector import FAST
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
 from nearfar.errors import InputError
@@ -76,7 +76,7 @@ def compress(
     *,
     nonnegative: bool = False,
     n_iter: int = 10,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> AnchoredEmbedding:

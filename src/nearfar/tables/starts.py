@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_random_state
 from nearfar._core.tensors import check_counts, check_vector
-from nearfar._core.types import Doubles
+from nearfar._core.types import Doubles, Seed
 from nearfar.errors import InputError
 
 NEEDS = {
@@ -33,7 +33,7 @@ def choose_anchors(
     document_counts: Tensor | ArrayLike | None = None,
     n_documents: int | None = None,
     vectors: Tensor | ArrayLike | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> Tensor:
     """Choose the objects that stand as anchors of an :class:`AnchorEmbedding`.
 

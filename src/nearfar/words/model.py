@@ -67,10 +67,10 @@ from nearfar._core.checks import (
     if_given,
 )
 from nearfar._core.ids import Ids
+from nearfar._core.types import Floats, Seed
 from nearfar._core.vector import LANES, empty_aligned
 from nearfar.base import RelationEmbedder, RelationLike, parameters_of
 from nearfar.callbacks import Callback, Progress, Trainer
-from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import asked_engine, engine_of, is_device, learner_of
@@ -115,7 +115,7 @@ class WordParameters(TypedDict, total=False):
     n_epochs: int
     validation_fraction: float
     callbacks: Sequence[Callback] | None
-    random_state: int | np.random.Generator | np.random.RandomState | None
+    random_state: Seed
     deterministic: bool
     n_jobs: int | None
     device: str | None
@@ -205,7 +205,7 @@ class WordModel(RelationEmbedder):
     n_epochs: int
     validation_fraction: float
     callbacks: Sequence[Callback] | None
-    random_state: int | np.random.Generator | np.random.RandomState | None
+    random_state: Seed
     n_jobs: int | None
     verbose: int
 

@@ -32,9 +32,8 @@ from numpy.typing import NDArray
 from nearfar._core.checkpoint import check_array, generator_of
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Longs
+from nearfar._core.types import Floats, Longs
 from nearfar._core.vector import FAST, empty_aligned
-from nearfar.contracts import Floats
 from nearfar.words.adam import BETAS, Arrays
 from nearfar.words.windows import Windows, WindowSource
 

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.lazy import Matrix
 from nearfar._core.parts import RowsInParts
-from nearfar._core.types import RowNumbers
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, RowNumbers
 from nearfar.engines.dask.rows import (
     Client,
     Owners,

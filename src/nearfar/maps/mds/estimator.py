@@ -29,10 +29,9 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
-from nearfar._core.types import Numbers, Table
+from nearfar._core.types import Floats, Numbers, Table
 from nearfar.base import FrameOutput, RelationLike
 from nearfar.callbacks import Callback, Trainer
-from nearfar.contracts import Floats
 from nearfar.divergences.stress import Stress, as_stress
 from nearfar.engines import asked_engine
 from nearfar.engines.registry import DASK, DEVICES, OWN, PLAIN
