@@ -18,7 +18,7 @@ from nearfar.engines import Setting
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
-    from nearfar.far.fields import Potential, Term
+    from nearfar.contracts import Potential, Term
     from nearfar.relations.operators import LinearOperator
 
 

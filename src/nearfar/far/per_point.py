@@ -27,8 +27,8 @@ from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles
 from nearfar._core.vector import FAST
-from nearfar.contracts import Field, Floats, Kernel
-from nearfar.far.fields import CHUNK, Potential, Term, check_positions, term_charges
+from nearfar.contracts import Field, Floats, Kernel, Potential, Term
+from nearfar.far.fields import CHUNK, check_positions, term_charges
 from nearfar.kernels import Exponential, Family, InhomogeneousStudentT, exp, family_of
 
 _ROWS = 256  # of one block

@@ -319,7 +319,7 @@ class Corpus:
             return counted
         return self._restricted(owner, min_count, max_size)
 
-    def partitions(self, owner: str) -> tuple[object, bool, Callable[[Any], Iterator[tuple[Bytes, Bytes]]]]:
+    def partitions(self, owner: str) -> tuple[object, bool, Callable[..., Iterator[tuple[Bytes, Bytes]]]]:
         """Return what workers of a cluster read one by one: files, or a Dask bag; which of them, and what reads one.
 
         Parameters
