@@ -14,6 +14,7 @@ from typing import ClassVar, ParamSpec, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from nearfar._core.checks import Check
 from nearfar._core.notebook import facts_table
 from nearfar.errors import InputError
 
@@ -21,7 +22,6 @@ _SHOWN = np.ndarray, np.generic, list, tuple, int, float
 """What a notebook shows of a fit: numbers, and shapes; a relation, or affinities, have a table of their own."""
 
 
-Check = Callable[[str, str, object], object]
 """A check of a parameter: it is called with owner, name and value."""
 _Arguments = ParamSpec("_Arguments")
 

@@ -6,7 +6,7 @@ The packages that make what is given need not be there.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,8 @@ Indices = NDArray[np.int32]
 """The same as sparse matrices and compiled loops hold them."""
 Flags = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
+Arrays = dict[str, NDArray[Any]]
+"""Of whatever types a file or a model has, by name."""
 
 
 class HasArray(Protocol):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from nearfar._core import checks
 from nearfar._core.checkpoint import restoring
 from nearfar._core.checks import (
+    Check,
     check_choice,
     check_flag,
     check_integer,
@@ -30,7 +31,6 @@ from nearfar._core.checks import (
     if_given,
 )
 from nearfar._core.ids import in_order_of, rows_and_ids
-from nearfar._core.parameters import Check
 from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Flags, Numbers, RowNumbers, Seed

@@ -21,6 +21,7 @@ from scipy.sparse import csr_array, issparse
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import (
+    Check,
     check_choice,
     check_integer,
     check_matrix,
@@ -32,7 +33,6 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
-from nearfar._core.parameters import Check
 from nearfar._core.types import Numbers, Seed, SparseMatrix
 from nearfar.base import FrameOutput, RelationLike
 from nearfar.callbacks import Callback, Trainer

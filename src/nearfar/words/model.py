@@ -67,7 +67,7 @@ from nearfar._core.checks import (
     if_given,
 )
 from nearfar._core.ids import Ids
-from nearfar._core.types import Floats, Seed
+from nearfar._core.types import Arrays, Floats, Seed
 from nearfar._core.vector import LANES, empty_aligned
 from nearfar.base import RelationEmbedder, RelationLike, parameters_of
 from nearfar.callbacks import Callback, Progress, Trainer
@@ -81,7 +81,6 @@ from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus, TextSource
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.vocabulary import Vocabulary
-from nearfar.words.adam import Arrays
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
 from nearfar.words.training import Shared, Training, TrainingState, TrainWindows, held_out
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource

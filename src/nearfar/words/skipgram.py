@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_integer
 from nearfar._core.jit import jit
 from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Floats, Seed
+from nearfar._core.types import Arrays, Floats, Seed
 from nearfar._core.vector import (
     FAST,
     LANES,
@@ -42,7 +42,7 @@ from nearfar.callbacks import Callback
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import Arrays, adam_row, adam_state, moments_of
+from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Checks, Known, WordModel, memory_of_tables, of_length, padded
 from nearfar.words.training import TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource

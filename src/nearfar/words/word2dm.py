@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_integer, check_real, if_given
 from nearfar._core.jit import jit
 from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Floats, Seed
+from nearfar._core.types import Arrays, Floats, Seed
 from nearfar._core.vector import (
     FAST,
     LANES,
@@ -47,7 +47,7 @@ from nearfar.embedding.matrices import smat
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import Arrays, adam_row, adam_state, moments_of
+from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Checks, Known, WordModel, WordParameters, memory_of_tables, padded
 from nearfar.words.training import LONGEST, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
