@@ -12,7 +12,7 @@
 #   make sbom       what the wheel is installed with, and its licences: dist/nearfar.cdx.json (CycloneDX)
 #   make coverage   which lines the tests of `make test` run; fails below the floor in pyproject.toml
 #   make mutants    faults put into copies of the code: fails if the tests miss one
-#   make bench      the benchmarks (see docs/benchmarks.md); make bench DATA=FOLDER says where their data are
+#   make bench      the lab (docs/benchmarks.md), FAMILY=maps: this part; make bench DATA=FOLDER says where data are
 #   make docs       the documentation, warnings are errors (docs/_build/html)
 #   make clean      remove what the targets above made
 
@@ -112,13 +112,10 @@ coverage: $(STAMP)-dev
 mutants: $(STAMP)-dev
 	$(BIN)/python tests/support/mutants.py
 
-# What the result files hold already is not measured again; see each script's --help for smaller slices.
-BENCHMARKS := matmul speed growth communities labelled_graphs spreading genes gradient_variants figure1 figure2 read_edges \
-              retrieval sampled_softmax mutual_information anchor_steps anchor_memory anchor_movielens nce_memory
-
+# What the result files hold already is not measured again; `python -m lab list` names all experiments.
+FAMILY ?= graphs maps words items contrastive small search engines
 bench: $(STAMP)-bench
-	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py $(if $(DATA),--data "$(DATA)"); done
-	$(BIN)/python benchmarks/report.py
+	set -e; for name in $(FAMILY); do $(BIN)/python -m lab repeat $$name $(if $(DATA),--data "$(DATA)"); done
 
 docs: $(STAMP)-docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -j 2 -b html docs docs/_build/html

@@ -156,10 +156,10 @@ print([name for name, _ in exported.anchor_objects(0, topn=5)])
 # ## Which method
 #
 # On data this small the differences between models say little. On MovieLens 1M, with 32 components
-# (`benchmarks/recommend.py`), held-out likes are found as follows. Recall@k is the share of users whose held-out item
-# is among the first k; NDCG@k counts a hit at rank r as $1 / \log_2(r + 1)$.
+# (`python -m lab run recommend`), held-out likes are found as follows. Recall@k is the share of users whose held-out
+# item is among the first k; NDCG@k counts a hit at rank r as $1 / \log_2(r + 1)$.
 #
-# ```{include} ../benchmarks.md
+# ```{include} ../benchmarks/items.md
 # :start-after: "<!-- recommend: table -->"
 # :end-before: "<!-- recommend: end -->"
 # ```

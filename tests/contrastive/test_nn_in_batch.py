@@ -22,8 +22,6 @@ from nearfar._core import processes as _processes  # noqa: E402
 from nearfar.contrastive import losses as _rows  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("benchmark_modules")
-
 TEMPERATURE = 0.3
 
 
@@ -192,7 +190,7 @@ def test_autocast_does_not_make_scores_coarse():
 
 
 def test_no_matrix_of_scores_is_ever_held():
-    from nce_memory import peak_bytes
+    from lab.contrastive.nce_memory import peak_bytes
 
     n = 2048
     queries, keys = (torch.randn(n, 8).requires_grad_() for _ in range(2))
@@ -333,7 +331,7 @@ def test_what_differs_between_processes_is_told_in_each(two_processes):
 
 @pytest.mark.parametrize(("matrices", "met"), [(1.0004, "yes"), (1.2, "**no**")])
 def test_memory_is_beside_the_plain_formulation(tmp_path, matrices, met):
-    from nce_memory import METHODS
+    from lab.contrastive.nce_memory import METHODS
 
     records = [
         {"size": size, "method": method, "matrices": m, "resident_matrices": m + 0.2, "seconds": 0.5, "loss": 8.0}

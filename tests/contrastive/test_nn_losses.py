@@ -15,8 +15,6 @@ import nearfar.nn as nn  # noqa: E402
 from nearfar.contrastive import losses as _rows  # noqa: E402
 from nearfar.words import skipgram as kernels  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("benchmark_modules")
-
 INF = math.inf
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -399,7 +397,7 @@ def test_losses_that_torch_has_agree():
 
 @pytest.mark.parametrize("loss", [nn.global_nce, nn.local_nce])
 def test_beyond_the_scores_there_is_one_matrix(loss):
-    from nce_memory import peak_bytes
+    from lab.contrastive.nce_memory import peak_bytes
 
     n = 1536
     scores = torch.randn(n, n, requires_grad=True)

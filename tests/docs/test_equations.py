@@ -24,7 +24,7 @@ def _loaded(name: str, path: Path):
 
 
 make_equations = _loaded("make_equations", ROOT / "docs" / "make_equations.py")
-hops = _loaded("hops_of_equations", ROOT / "benchmarks" / "hops.py")
+hops = _loaded("hops_of_equations", ROOT / "lab" / "hops.py")
 
 
 def test_each_equation_of_edrep_is_named_in_one_place():

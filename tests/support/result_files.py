@@ -1,9 +1,12 @@
-"""Made-up result files of benchmarks, and the page that is made of them."""
+"""Made-up result files of the lab, and the pages that are made of them."""
 
 from __future__ import annotations
 
+import importlib
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def write_results(folder: Path, name: str, records: list[dict]) -> None:
@@ -19,11 +22,27 @@ def write_results(folder: Path, name: str, records: list[dict]) -> None:
 
 
 def page(folder: Path) -> tuple[str, dict[str, list[str]]]:
-    """The page, and the rows of the table of targets by their first cell."""
-    from report import report
+    """The pages of all families, and the rows of their tables of targets by the first cell."""
+    from lab import pages
 
-    text = report(folder)
-    targets = text.split("## Targets")[1].split("\n## ")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in targets.splitlines() if line.startswith("|")]
-    assert rows[0] == ["what", "target", "measured", "met"]
-    return text, {row[0]: row[1:] for row in rows[2:]}
+    text, rows = "", {}
+    for name in pages.FAMILIES:
+        one = pages.page(name, folder)
+        targets = one.split("## Targets")[1].split("\n## ")[0]
+        found = [[c.strip() for c in line.split("|")[1:-1]] for line in targets.splitlines() if line.startswith("|")]
+        assert found[0] == ["what", "target", "measured", "met"]
+        rows |= {row[0]: row[1:] for row in found[2:]}
+        text += one
+    return text, rows
+
+
+def told(name: str) -> Callable[[list[dict]], Any]:
+    """Return what makes a section from the records of an experiment."""
+    from lab.experiment import Section
+
+    def section_of(records: list[dict]) -> Section:
+        section = Section()
+        importlib.import_module(f"lab.{name}").told(section, records)
+        return section
+
+    return section_of

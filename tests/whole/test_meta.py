@@ -36,7 +36,7 @@ def _loaded(path: Path):
     return module
 
 
-api_pages, hops = _loaded(ROOT / "docs" / "api_pages.py"), _loaded(ROOT / "benchmarks" / "hops.py")
+api_pages, hops = _loaded(ROOT / "docs" / "api_pages.py"), _loaded(ROOT / "lab" / "hops.py")
 PAGES = {f"{module}.{name}": value for module, objects in api_pages.pages().items() for name, value in objects.items()}
 SOURCELESS = {
     # Records and glue: they implement no method of anybody.
@@ -126,7 +126,7 @@ def test_every_public_name_has_a_page(module):
 
 
 def test_the_tests_lie_as_the_source_does():
-    """Beside those of packages: of the pages, of the benchmarks, of the whole; what they share, and old files."""
+    """Beside those of packages: of the pages, of the lab, of the whole; what they share, and old files."""
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     packages = {path.parent.name for path in (ROOT / "src" / "nearfar").glob("*/__init__.py")}
     assert folders - packages == {"docs", "files", "lab", "support", "whole"}
@@ -320,9 +320,6 @@ def test_each_module_says_what_it_is():
 ENGINE_NAMES = {"threads", "plain", "dask", "cuda", "torch"}
 NOT_AN_ENGINE = {
     ("nearfar.contrastive.mutual_information", "cuda"): "where a tensor is, which the user has put there",
-    ("nearfar.reproduce.anchors", "plain"): "a table that is not compressed",
-    ("nearfar.reproduce.anchors", "torch"): "the package that the experiment needs",
-    ("nearfar.reproduce.contrastive", "torch"): "the package that the experiment needs",
 }
 OUTSIDE = {name: path for name, path in MODULES.items() if not name.startswith("nearfar.engines")}
 ASKS_FOR_A_PACKAGE = ("require", "find_spec", "sys.modules.get")  # of which "torch" is one

@@ -650,7 +650,7 @@ class NeighborEmbedding(FrameOutput):
             self.perplexity,
             n_neighbors=k,
             metric=self.metric,
-            metric_params=None if self.metric_params is None else dict(self.metric_params),
+            metric_params=self.metric_params,
             n_jobs=self.n_jobs,
             random_state=seed,
             storage=self.storage,

@@ -830,7 +830,7 @@ class UMAP(Recipe):
     -----
     umap-learn has another kernel, ``1 / (1 + a d^(2b))``, with a and b fitted to the same curve; its graph is a fuzzy
     union of neighbourhoods, where this has calibrated probabilities; and it draws noise by degree, five pairs for each
-    pair of neighbours. ``python benchmarks/maps_umap.py`` compares the maps of both on five sets of data.
+    pair of neighbours. ``python -m lab run maps_umap`` compares the maps of both on five sets of data.
 
     References
     ----------

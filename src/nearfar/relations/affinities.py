@@ -192,7 +192,7 @@ class Affinities(Parameters):
         *,
         n_neighbors: int | str | None = None,
         metric: str | Callable[..., float] = "euclidean",
-        metric_params: dict[str, object] | None = None,
+        metric_params: Mapping[str, object] | None = None,
         kernel: str = "gaussian",
         method: str = "auto",
         n_jobs: int | None = None,

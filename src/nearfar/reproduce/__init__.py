@@ -1,21 +1,38 @@
 """The tables, figures and statements of the five sources that run on one machine, each by one command.
 
-``nearfar reproduce NAME`` on the command line; in Python, :func:`experiments` and :func:`run`.
+``nearfar reproduce NAME`` on the command line; in Python, :func:`experiments` and :func:`run`. The experiments
+themselves are a part of the lab: a wheel carries them in this folder, a checkout has them in ``lab/papers``.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 
 from nearfar._core.checks import check_choice
+from nearfar.errors import NearfarError
 from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Line, Outcome, Panel, Setting, carry_out
 
 __all__ = ["DataFile", "Experiment", "Findings", "Line", "Outcome", "Panel", "Setting", "experiments", "run"]
 
+_FAMILIES = ("edrep", "words", "contrastive", "maps", "anchors")
+_IN_A_CHECKOUT = Path(__file__).absolute().parents[3] / "lab" / "papers"
+if _IN_A_CHECKOUT.is_dir():
+    __path__.append(str(_IN_A_CHECKOUT))
+
 
 def experiments() -> dict[str, Experiment]:
     """Return every experiment by its name.
+
+    Returns
+    -------
+    dict of str to Experiment
+
+    Raises
+    ------
+    NearfarError
+        If this installation came without the experiments.
 
     Examples
     --------
@@ -23,10 +40,20 @@ def experiments() -> dict[str, Experiment]:
     >>> nf.reproduce.experiments()["nce-sampled-softmax"].item
     'lemmas C.1 and C.2'
     """
-    from nearfar.reproduce import anchors, contrastive, edrep, maps, words
-
-    families = (edrep, words, contrastive, maps, anchors)
-    return {experiment.name: experiment for family in families for experiment in family.EXPERIMENTS}
+    found: dict[str, Experiment] = {}
+    for family in _FAMILIES:
+        name = f"nearfar.reproduce.{family}"
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            raise NearfarError(
+                f"The experiments of the papers are not in this installation: {name} is missing. A wheel of nearfar has"
+                " them. Run: pip install --force-reinstall nearfar"
+            ) from None
+        found |= {experiment.name: experiment for experiment in module.EXPERIMENTS}
+    return found
 
 
 def run(

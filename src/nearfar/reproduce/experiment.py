@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.atomic import atomic_write
-from nearfar._core.types import Floats
 from nearfar.errors import InputError
 
-Choice = TypeVar("Choice")
-
 _OWNER = "reproduce.run"
+_Whole = TypeVar("_Whole")
+_Quick = TypeVar("_Quick")
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Setting:
     data: Path = Path()
     n_jobs: int | None = None
 
-    def pick(self, whole: Choice, quick: Choice) -> Choice:
+    def pick(self, whole: _Whole, quick: _Quick) -> _Whole | _Quick:
         """Return one of two values.
 
         Parameters
@@ -187,7 +186,7 @@ class Panel:
     y: str = ""
     curves: Mapping[str, tuple[ArrayLike, ArrayLike]] = field(default_factory=dict)
     log: str = ""
-    points: Floats | None = None
+    points: NDArray[np.floating] | None = None
     labels: NDArray[np.generic] | None = None
     values: NDArray[np.generic] | None = None
 

@@ -1,1 +1,0 @@
-"""The methods that the benchmarks compare with."""

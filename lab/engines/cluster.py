@@ -1,0 +1,271 @@
+"""EDRep on a Dask cluster of this machine: bytes between workers, against a formula; time of an epoch.
+
+Workers are processes with one thread each. Bytes are those that the workers say they have sent to each other, over the
+epochs after the first and before the last. The formula is that of the guide "On a cluster": for each product the rows
+that a part needs of one that belongs to another worker, the moments and the far field. Peer: the same fit on two
+threads of one process.
+
+``--model`` measures the processor time of workers and of the client with its scheduler, and the peak of a worker's
+memory, at several sizes; ``cluster_model.py`` fits constants to them. Those of the last size are not fitted: they
+check the model. ``--limit``: seconds after which no further run of it begins.
+"""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise, product
+from typing import Any
+
+import nearfar as nf
+from lab.engines.cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted
+from lab.experiment import Experiment, Section
+from lab.measure import say, status
+from lab.records import Record, duration, mib, number, pick
+from lab.results import ResultFile
+from nearfar.engines.dask import rows as parts
+from nearfar.engines.dask.place import Workers
+
+DEGREE, N_EPOCHS = 10, 5
+FITTED = [  # nodes, d, degree, workers, parts
+    (20_000, 16, 10, 1, 8),
+    (20_000, 16, 10, 1, 24),
+    (20_000, 16, 10, 1, 48),
+    (100_000, 64, 10, 1, 8),
+    (300_000, 64, 10, 1, 8),
+    (300_000, 128, 10, 1, 8),
+    (300_000, 64, 30, 1, 8),
+    (100_000, 64, 10, 2, 8),
+    (300_000, 64, 10, 2, 8),
+    (300_000, 128, 10, 2, 8),
+    (100_000, 64, 10, 2, 32),
+    (300_000, 32, 10, 2, 8),
+    (600_000, 96, 20, 1, 10),
+    (600_000, 96, 20, 2, 10),
+]
+CHECKED = [(1_000_000, 64, 16, 2, 16), (1_000_000, 64, 16, 4, 16)]
+
+
+@contextmanager
+def workers(n: int) -> Iterator[Any]:
+    """Start a cluster of so many workers with one thread each; give its client."""
+    import distributed
+
+    options = {"n_workers": n, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@contextmanager
+def patched(owner: Any, **attributes: Any) -> Iterator[None]:
+    """Give something other attributes for a while."""
+    before = {name: getattr(owner, name) for name in attributes}
+    for name, value in attributes.items():
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owner, name, value)
+
+
+@contextmanager
+def unfetched() -> Iterator[list[Any]]:
+    """Leave vectors on the workers, which callbacks would bring after each epoch; give a list of the places."""
+    places: list[Any] = []
+    fetch = Workers.fetch
+
+    def fetched(place: Any, rows: Any, X: Any) -> Any:
+        places.append(place)
+        return X if len(places) < N_EPOCHS else fetch(place, rows, X)  # those of the last epoch are checked
+
+    with patched(Workers, fetch=fetched):
+        yield places
+
+
+def rows_moved(place: Any) -> int:
+    """Return how many rows of vectors go from one worker to another in an epoch's products."""
+    (products,) = place._products.values()
+    return products.rows_moved()
+
+
+def sent(client: Any) -> int:
+    """Return the bytes that all workers have sent to others; 0 without any."""
+    if client is None:
+        return 0
+    return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
+
+
+def fit(relation: nf.Relation, d: int, client: Any = None, n_jobs: int = 1) -> tuple[list[float], list[int]]:
+    """Fit; return the seconds of each epoch and the bytes sent in it."""
+    moments, sizes = [time.perf_counter()], [sent(client)]
+
+    def look(_: Any) -> None:
+        moments.append(time.perf_counter())
+        sizes.append(sent(client))
+        moments[-1] = time.perf_counter()
+
+    engine = "threads" if client is None else "dask"
+    nf.EDRep(d, n_epochs=N_EPOCHS, random_state=0, n_jobs=n_jobs, callbacks=[look], engine=engine).fit(relation)
+    return [b - a for a, b in pairwise(moments)], [b - a for a, b in pairwise(sizes)]
+
+
+def expected_bytes(rows: int, n_parts: int, n_products: int, d: int, n_workers: int) -> float:
+    """Return the bytes of an epoch by the formula."""
+    moments = (n_parts - n_parts // n_workers) * 8 * d * (d + 1)
+    return n_products * rows * 4 * d + moments + 20 * d * d * (n_workers - 1)
+
+
+def seconds_of_processor(client: Any) -> tuple[float, float]:
+    """Return the processor time of this process, which is client and scheduler, and of all workers."""
+    return time.process_time(), sum(client.run(time.process_time).values())
+
+
+def peak() -> int:
+    """Return the largest memory that a process has held since its program began, bytes."""
+    return status("VmHWM:")  # what getrusage says is that of the parent at first
+
+
+def costs(n: int, d: int, degree: int, n_workers: int, n_parts: int) -> dict[str, Any]:
+    """Fit on that many parts; return what an epoch costs, and what it does."""
+    graph = nf.datasets.dcsbm(n, 4, degree, alpha=2.0, random_state=0)
+    relation = nf.Relation.from_matrix(graph.adjacency).random_walk(1)
+    looks: list[tuple[float, float, int, int]] = []
+    counts, submit = [0], parts.Owners.submit
+
+    def counted(owners: Any, *given: Any, **named: Any) -> Any:
+        counts[0] += 1
+        return submit(owners, *given, **named)
+
+    with workers(n_workers) as client, patched(parts, FEWEST=n_parts), patched(parts.Owners, submit=counted):
+
+        def look(progress: Any) -> bool:
+            looks.append((*seconds_of_processor(client), sent(client), counts[0]))
+            return bool(progress.epoch == N_EPOCHS - 1)  # all has been looked at
+
+        client.run(__import__, "nearfar.engines.dask.place")
+        at_start = max(client.run(peak).values())
+        with unfetched() as places:
+            nf.EDRep(d, n_epochs=N_EPOCHS, random_state=0, callbacks=[look], engine="dask").fit(relation)
+        at_end = max(client.run(peak).values())
+        (products,) = places[-1]._products.values()
+        moved = products.rows_moved()
+        needed = sum(count for _, rows, _ in products._blocks.values() for row in rows for count in row)
+    epochs = len(looks) - 1
+    client_seconds, worker_seconds, nbytes, tasks = ((b - a) / epochs for a, b in zip(looks[0], looks[-1], strict=True))
+    return {
+        "nnz": relation.nnz, "rows_needed": needed, "rows_moved": moved, "tasks": tasks, "bytes": round(nbytes),
+        CLIENT: round(client_seconds, 4), WORKERS: round(worker_seconds, 4), MEMORY: at_end - at_start,
+        "start_bytes": at_start,
+    }  # fmt: skip
+
+
+def measure_model(file: ResultFile, limit: float) -> None:
+    """Measure what is not there yet, for so many seconds; then print the constants, the check, and predictions."""
+    begun = time.perf_counter()
+    for what, runs in (("model", FITTED), ("check", CHECKED)):
+        for n, d, degree, k, n_parts in runs:
+            key = file.new(n, d, 1, k, what, degree, n_parts)
+            if key and time.perf_counter() - begun <= limit:
+                file.add({**key, **costs(n, d, degree, k, n_parts)})
+    constants = fitted(pick(file.records, what="model"))
+    for name, found in constants.items():
+        say(f"{name}: {', '.join(f'{value:.3g}' for value in found)}")
+    for record in (r for r in file.records if r.get("what")):
+        off = {name: f"{value / record[name] - 1:+.0%}" for name, value in predicted(constants, record).items()}
+        say(
+            ", ".join(f"{name} {record[name]}" for name in ("what", "n_nodes", "n_components", "n_workers"))
+            + f": {off}"
+        )
+    for within, k in product((0.0, 0.9), (10, 100, 1000)):
+        run = far_run(1e9, 2e11, 128, 1, k, within)
+        say(f"{k} machines: {predicted(constants, run)}, {run['bytes']:.3g} bytes, {run['tasks']:.3g} tasks")
+
+
+def run(file: ResultFile, given: Namespace) -> None:
+    if given.model:
+        measure_model(file, given.limit)
+        return
+    d = given.n_components
+    for n in given.nodes:
+        graph = nf.datasets.dcsbm(n, 4, DEGREE, alpha=2.0, random_state=0)
+        relation = nf.Relation.from_matrix(graph.adjacency).random_walk(given.steps)
+        here, _ = fit(relation, d, n_jobs=2)
+        for k in given.workers:
+            key = {"n_nodes": n, "n_components": d, "steps": given.steps, "n_workers": k}
+            if not file.wants(**key, what=None):
+                continue
+            with workers(k) as client, unfetched() as places:
+                seconds, sizes = fit(relation, d, client)
+                moved, n_parts = rows_moved(places[-1]), len(parts.bounds_of(relation.shape[0])) - 1
+            file.add({
+                **key,
+                "nnz": relation.nnz,
+                "rows_moved": moved,
+                "seconds_per_epoch": round(min(seconds[1:]), 4),
+                "threads_seconds_per_epoch": round(min(here[1:]), 4),
+                "megabytes": round(sum(sizes[1:-1]) / len(sizes[1:-1]) / 1e6, 3),
+                "expected_megabytes": round(expected_bytes(moved, n_parts, given.steps, d, k) / 1e6, 3),
+            })  # fmt: skip
+
+
+# ---------------------------------------------------------------- the page
+
+
+def told_of_bytes(section: Section, what: str, records: list[Record]) -> None:
+    """Tell how far the bytes of several workers are off the formula."""
+    target = section.target(f"bytes between workers in {what}, against the formula", "within 10 %")
+    several = [r for r in records if r["n_workers"] > 1]
+    if several:
+        off = max(abs(r["megabytes"] / r["expected_megabytes"] - 1) for r in several)
+        target.tell(f"{off:.1%} off at most", off <= 0.1)
+
+
+def told(section: Section, records: list[Record]) -> None:
+    of_model = [r for r in records if r.get("what") in ("model", "check")]
+    records = [r for r in records if "what" not in r]
+    told_of_bytes(section, "an epoch of EDRep", records)
+    section.say("""One epoch, walks of one step, workers with one thread each, all on one machine: they share its
+        processors, so that more of them are not faster here. The formula is in the guide on clusters.""")
+    head = ["nodes", "entries", "d", "workers", "time", "two threads, one process", "MB between workers", "formula"]
+    rows = [
+        [f"{r['n_nodes']:,}", f"{r['nnz']:,}", r["n_components"], r["n_workers"], duration(r["seconds_per_epoch"]),
+         duration(r["threads_seconds_per_epoch"]), number(r["megabytes"], 1), number(r["expected_megabytes"], 1)]
+        for r in records
+    ]  # fmt: skip
+    section.table(head, rows)
+    if of_model:
+        _told_of_model(section, of_model)
+
+
+def _told_of_model(section: Section, records: list[Record]) -> None:
+    """Tell what the model of an epoch says of the runs that it was fitted on, and of those that check it."""
+    constants, rows = fitted(pick(records, what="model")), []
+    names = {CLIENT: "client and scheduler", WORKERS: "all workers", MEMORY: "memory of a worker"}
+    for r in records:
+        of = predicted(constants, r)
+        cells = [f"{r[CLIENT]:.2f} s", f"{r[WORKERS]:.2f} s", mib(r[MEMORY])]
+        pairs = [f"{cell} ({of[name] / r[name] - 1:+.0%})" for cell, name in zip(cells, names, strict=True)]
+        sizes = [f"{r[name]:,}" for name in ("n_nodes", "nnz", "n_components", "n_parts", "n_workers")]
+        rows.append([r["what"].replace("model", "fitted"), *sizes, *pairs])
+    section.say("""Processor time of an epoch, and what a worker's memory grows by; in brackets what the model of
+        the guide [How large a cluster](../guide/cluster-size.md) says of it. It was fitted on the first runs; the
+        last ones check it.""")
+    section.table(["run", "nodes", "entries", "d", "parts", "workers", *names.values()], rows)
+
+
+EXPERIMENT = Experiment(
+    "EDRep on a cluster",
+    ("n_nodes", "n_components", "steps", "n_workers", "what", "degree", "n_parts"),
+    run,
+    {
+        "nodes": (20_000, 60_000, 180_000),
+        "workers": (1, 2, 4),
+        "n_components": 64,
+        "steps": 1,
+        "model": False,
+        "limit": 1e9,
+    },
+)

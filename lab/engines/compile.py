@@ -1,0 +1,185 @@
+"""What a new user waits for: the first fit with nothing compiled, the second in the same process, the next process.
+
+Each trial has an empty folder of machine code. Seconds of a fit alone, without imports: of the clock, and of the
+processor, which other work on the machine does not change. ``--kernels tsne`` adds a line for each compiled function:
+how long it took. ``--source DIR`` takes another checkout's src folder; nothing is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from lab.experiment import Choice, Experiment, Section
+from lab.measure import say, timed
+from lab.records import Record, groups, middle, number
+from lab.results import ROOT, ResultFile
+
+
+def edrep() -> Callable[[], object]:
+    import networkx as nx
+
+    import nearfar as nf
+
+    relation = nf.Relation.from_edges(nx.les_miserables_graph())
+    model = nf.EDRep(16, random_state=0)  # imports what it is made of
+    return lambda: model.fit(relation.random_walk(3))
+
+
+def edrep_threads() -> Callable[[], object]:
+    import nearfar as nf
+
+    relation = nf.Relation.from_matrix(nf.datasets.dcsbm(5000, alpha=3.0, random_state=0).adjacency)
+    model = nf.EDRep(16, random_state=0)
+    return lambda: model.fit(relation.random_walk(3))
+
+
+def tsne() -> Callable[[], object]:
+    from sklearn.datasets import load_digits
+
+    import nearfar as nf
+
+    X = load_digits().data
+    model = nf.TSNE(random_state=0)
+    return lambda: model.fit(X)
+
+
+def tsne_mesh() -> Callable[[], object]:
+    import numpy as np
+
+    import nearfar as nf
+
+    X = np.random.default_rng(0).normal(size=(5000, 10))
+    model = nf.TSNE(random_state=0, max_iter=100, early_exaggeration_iter=50)
+    return lambda: model.fit(X)
+
+
+def skipgram() -> Callable[[], object]:
+    import pydoc_data.topics
+
+    import nearfar as nf
+
+    text = nf.Corpus(pydoc_data.topics.topics.values(), lowercase=True)
+    model = nf.SkipGram(32, random_state=0)
+    return lambda: model.fit(text)
+
+
+FITS = {"edrep": edrep, "edrep_threads": edrep_threads, "tsne": tsne, "tsne_mesh": tsne_mesh, "skipgram": skipgram}
+BARS = {"edrep": 0.5, "edrep_threads": 5.0, "tsne": 5.0, "skipgram": 5.0}  # seconds above the warm time
+NEXT_BAR = 0.3
+NAMES = {
+    "edrep": "EDRep, 77 nodes",
+    "edrep_threads": "EDRep, 5,000 nodes",
+    "tsne": "t-SNE, 1,797 points, all pairs",
+    "tsne_mesh": "t-SNE, 5,000 points, mesh",
+    "skipgram": "skip-gram, 140,000 words",
+}
+
+
+def fit_twice(name: str) -> None:
+    """Print, as JSON, the seconds of the first and the second fit and those that each function took to compile."""
+    fit = FITS[name]()
+    spent, count = watch_the_compiler()
+    began = time.process_time()
+    seconds = [timed(fit)[1]]
+    processor = [time.process_time() - began]
+    began = time.process_time()
+    seconds.append(timed(fit)[1])
+    processor.append(time.process_time() - began)
+    print(json.dumps({"seconds": seconds, "processor": processor, "compiled": dict(spent), "types": dict(count)}))
+
+
+def watch_the_compiler() -> tuple[dict[str, float], dict[str, int]]:
+    """Return two tables that fill while numba compiles: seconds of a function without those it calls, and its types."""
+    from numba.core.compiler import CompilerBase
+
+    spent: dict[str, float] = defaultdict(float)
+    count: dict[str, int] = defaultdict(int)
+    inner: list[float] = [0.0]
+    compile_extra = CompilerBase.compile_extra
+
+    def timed(self: Any, function: Any) -> Any:
+        started = time.process_time()
+        inner.append(0.0)
+        try:
+            return compile_extra(self, function)
+        finally:
+            whole = time.process_time() - started
+            name = f"{function.__module__}.{function.__name__}"
+            spent[name] += whole - inner.pop()
+            count[name] += 1
+            inner[-1] += whole
+
+    CompilerBase.compile_extra = timed
+    return spent, count
+
+
+def in_a_process(name: str, folder: str, source: Path) -> dict[str, Any]:
+    path = os.pathsep.join([str(source), str(ROOT)])
+    environment = {**os.environ, "NEARFAR_CACHE_DIR": folder, "NUMBA_CACHE_DIR": folder, "PYTHONPATH": path}
+    command = [sys.executable, "-m", "lab.engines.compile", name]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, cwd=folder)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(name: str, source: Path) -> tuple[dict[str, float], dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        first = in_a_process(name, folder, source)
+        second = in_a_process(name, folder, source)
+    row: dict[str, float] = {}
+    for kind in ("seconds", "processor"):
+        cold, warm = first[kind]
+        row |= {f"cold {kind}": cold - warm, f"warm {kind}": warm, f"next {kind}": second[kind][0] - warm}
+    return row | {"functions": len(first["compiled"]), "types": sum(first["types"].values())}, first
+
+
+def run(file: ResultFile, given: Namespace) -> None:
+    source = (given.source or ROOT / "src").resolve()
+    for name, trial in product(dict.fromkeys([*given.kernels, *given.fits]), range(given.trials)):
+        key = file.new(name, trial) or {"fit": name, "trial": trial} if given.source else file.new(name, trial)
+        if key:
+            row, first = measure(name, source)
+            if given.source:
+                say(f"{name}: {row}")
+            else:
+                file.add({**key, **row})
+            for kernel, seconds in (
+                sorted(first["compiled"].items(), key=lambda item: -item[1]) if name in given.kernels else []
+            ):
+                print(f"  {seconds:6.2f} s  {first['types'][kernel]:2} types  {kernel}")
+
+
+def told(section: Section, records: list[Record]) -> None:
+    rows = []
+    for fit, mine in groups(records, "fit"):
+        first, following = middle(mine, "cold seconds") or 0, middle(mine, "next seconds") or 0
+        if fit in BARS:
+            what = f"first fit of {NAMES[fit]}, nothing compiled; next process"
+            target = section.target(what, f"at most {BARS[fit]:g} s; {NEXT_BAR} s above the warm time")
+            target.tell(f"{first:.2f} s; {following:.2f} s", first <= BARS[fit] and following <= NEXT_BAR)
+        used = [number(middle(mine, f"{which} processor"), 2) for which in ("cold", "next")]
+        count = f"{middle(mine, 'functions'):.0f} ({middle(mine, 'types'):.0f})"
+        cells = [number(middle(mine, "warm seconds"), 2), f"{first:.2f} ({used[0]})", f"{following:.2f} ({used[1]})"]
+        rows.append([NAMES[fit], len(mine), *cells, count])
+    section.say("""Seconds above those of the same fit when everything is compiled and loaded (seconds of processor
+        time in brackets). Each trial starts with an empty folder of machine code. Imports are not counted.""")
+    head = ["fit", "trials", "warm (s)", "first fit (s)", "next process (s)", "functions compiled (types)"]
+    section.table(head, rows)
+
+
+EXPERIMENT = Experiment(
+    "Cold start", ("fit", "trial"), run, {"fits": tuple(FITS), "trials": 3, "kernels": Choice((), FITS), "source": Path}
+)
+
+if __name__ == "__main__":
+    fit_twice(sys.argv[1])

@@ -1,0 +1,193 @@
+"""What an experiment of the lab is: its data, how it is run, what its section tells, which targets it has.
+
+An experiment is a module of a family, ``lab/<family>/<name>.py``, with one ``EXPERIMENT``; the family's ``__init__``
+names it. Those of the papers are in ``lab/papers``, see ``nearfar.reproduce``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent, wrap
+from types import ModuleType
+from typing import Any
+
+from lab import data
+from lab.records import Record, duration, table
+from lab.results import DOCS, RESULTS, ResultFile
+
+FAMILIES = ("graphs", "maps", "words", "items", "contrastive", "small", "search", "engines")
+NOWHERE = {"against": "lab.against"}  # a command, too
+
+
+@dataclass
+class Target:
+    """One target: what is compared, what is aimed at, what was measured, whether it is met (None: not measured)."""
+
+    what: str
+    target: str
+    measured: str = "not measured"
+    met: bool | None = None
+
+    def tell(self, measured: str, met: bool | None) -> None:
+        self.measured, self.met = measured, met
+
+
+@dataclass
+class Section:
+    """What the page of a family tells of an experiment."""
+
+    targets: list[Target] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    def target(self, what: str, target: str) -> Target:
+        """Return a new target of the section."""
+        self.targets.append(Target(what, target))
+        return self.targets[-1]
+
+    def say(self, text: str) -> None:
+        """Add a paragraph, of a text with any line breaks."""
+        self.lines += [*wrap(" ".join(text.split()), 118, break_on_hyphens=False), ""]
+
+    def table(self, head: Sequence[str], rows: Iterable[Sequence[object]], mark: str = "") -> None:
+        """Add a table; between comments with a mark, if a page of the guide includes it."""
+        begin, end = ([f"<!-- {mark}: {what} -->", ""] if mark else [] for what in ("table", "end"))
+        self.lines += [*begin, *table(head, rows), "", *end]
+
+    def picture(self, name: str, title: str) -> None:
+        """Add the picture of the experiment, if there is one."""
+        if (DOCS / "images" / f"{name}.svg").exists():
+            self.lines += [f"![{title}](../images/{name}.svg)", ""]
+
+
+def as_they_are(section: Section, records: list[Record]) -> None:
+    """Tell an experiment without comparisons: its records."""
+    names = list(dict.fromkeys(name for r in records for name in r if name != "run"))
+
+    def cell(name: str, value: object) -> str:
+        if value is None:
+            return "–"
+        if isinstance(value, float):
+            return duration(value) if name == "seconds" or name.endswith("_seconds") else f"{value:.4g}"
+        return f"{value:,}" if type(value) is int else str(value)
+
+    section.table([n.replace("_", " ") for n in names], [[cell(n, r.get(n)) for n in names] for r in records])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An option with several values of ``every``, of any if that is empty; by default these."""
+
+    default: Sequence[Any]
+    every: Iterable[Any]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment of the lab: what its module declares.
+
+    Beside ``run`` the module may have ``told``, which takes an empty section and the records, and fills it with
+    targets, sentences and tables, and ``draw``, which takes the records and returns the figure of the section.
+
+    Parameters
+    ----------
+    title : str
+        The title of its section.
+    keys : tuple of str
+        The fields that tell its records apart.
+    run : callable
+        Takes the result file and the options, and measures what the file lacks.
+    options : mapping
+        Options and their defaults. A tuple takes several values, of texts those named here; False is a flag; a type is
+        a value of that type, None by default; a :class:`Choice` has other values than its default.
+    data : tuple of str
+        Folders of the data that it reads, see :data:`lab.data.SOURCES`.
+    command : str
+        Options of the command that measures all of the section.
+    may_be_missing : bool
+        Whether nothing is said of it where it is not measured.
+    """
+
+    title: str
+    keys: tuple[str, ...]
+    run: Callable[[ResultFile, Namespace], None]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    data: tuple[str, ...] = ()
+    command: str = ""
+    may_be_missing: bool = False
+
+    @property
+    def module(self) -> ModuleType:
+        return sys.modules[self.run.__module__]
+
+    @property
+    def name(self) -> str:
+        """Its name in ``python -m lab run NAME``, and that of its result file: that of the module."""
+        return Path(self.module.__file__ or "").stem
+
+    @property
+    def told(self) -> Callable[[Section, list[Record]], None]:
+        return getattr(self.module, "told", as_they_are)
+
+    @property
+    def draw(self) -> Callable[[list[Record]], Any] | None:
+        return getattr(self.module, "draw", None)
+
+    def measure(self, words: Sequence[str]) -> None:
+        """Run it with options of the command line."""
+        given = self.parser().parse_args(words)
+        data.check(self.data)
+        self.run(self.file(given=given), given)
+
+    def file(self, folder: Path = RESULTS, given: Namespace | None = None) -> ResultFile:
+        """Return its result file."""
+        return ResultFile(self.name, self.keys, folder, given)
+
+    def parser(self) -> ArgumentParser:
+        """Return what reads its options."""
+        about = dedent(self.module.__doc__ or "")
+        parser = ArgumentParser(f"lab run {self.name}", description=about, formatter_class=RawDescriptionHelpFormatter)
+        parser.add_argument("--again", action="store_true", help="repeat what is in the result file already")
+        parser.add_argument("--budget", type=float, help="processor seconds to stop after")
+        for name, default in self.options.items():
+            parser.add_argument(f"--{name.replace('_', '-')}", **_how(default))
+        return parser
+
+
+def _how(default: Any) -> dict[str, Any]:
+    """Return what argparse is told of an option."""
+    if default is False:
+        return {"action": "store_true"}
+    if isinstance(default, type):
+        return {"type": default}
+    if isinstance(default, Choice):
+        every = tuple(default.every)
+        kind = type(every[0]) if every else str
+        return {"nargs": "+", "type": kind, "default": default.default, "choices": every or None}
+    if not isinstance(default, tuple):
+        return {"type": type(default), "default": default}
+    kind = type(default[0])
+    return {"nargs": "*", "type": kind, "default": default, **({"choices": default} if kind is str else {})}
+
+
+def family(name: str) -> ModuleType:
+    """Return the module of a family: TITLE, EXPERIMENTS, and what the overview tells of it."""
+    return importlib.import_module(f"lab.{name}")
+
+
+def experiments_of(name: str) -> Iterator[Experiment]:
+    """Return the experiments of a family in the order of its page."""
+    for one in family(name).EXPERIMENTS:
+        yield importlib.import_module(NOWHERE.get(one, f"lab.{name}.{one}")).EXPERIMENT
+
+
+def experiment(name: str) -> Experiment:
+    """Return an experiment by its name."""
+    for of in FAMILIES:
+        if name in family(of).EXPERIMENTS:
+            return next(one for one in experiments_of(of) if one.name == name)
+    raise SystemExit(f"there is no experiment {name!r}; python -m lab list names them")

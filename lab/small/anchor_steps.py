@@ -1,0 +1,257 @@
+"""Time of a training step with an anchor embedding, against nn.Embedding; lazy against eager proximal steps.
+
+step: a classifier of texts by the mean of the vectors of their tokens, V = 100,000, d = 256, 50 anchors, batches of
+256 texts of 100 tokens, drawn by Zipf's law or evenly; forward, backward and optimiser, in processor time. The same
+model with nn.Embedding and Adam, as it comes and fused, and with sparse=True and SparseAdam. prox: the step of the
+optimiser alone, V = 500,000, 100 anchors, for batches of 1,024 and of 25,600 draws of Zipf's law. Lazy is the step as
+it is; eager is the same step and then the threshold for all rows at once, on the 8 slots of a row; with a dense T, as
+in the authors' code, it is the step of all of a V x K matrix with dense gradients. What is timed is the step alone,
+never the gradient before it. One thread; the methods take turns, the middle of their times is given. ``--n-words``:
+fewer words, for a trial.
+"""
+
+from __future__ import annotations
+
+import statistics
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import Any
+
+import torch
+
+import nearfar as nf
+from lab.experiment import Experiment, Section
+from lab.measure import cpu_timed, timed
+from lab.records import Record, duration, groups, middle, pick
+from lab.results import ResultFile
+
+N_WORDS, DIM, N_ANCHORS = 100_000, 256, 50
+TEXTS, LENGTH, CLASSES = 256, 100, 4
+MANY_WORDS, MANY_ANCHORS = 500_000, 100
+BATCHES = (1_024, 25_600)
+LR, PENALTY, EPS = 1e-3, 1e-6, 1e-8
+Step = Callable[[torch.Tensor], float]
+OURS = "AnchorEmbedding, ProxAdam"
+# What a step stands beside, how many times its time is allowed.
+BESIDE = {"nn.Embedding, Adam": 1.1, "nn.Embedding, fused Adam": 1.1, "nn.Embedding, SparseAdam": 1.0}
+FASTER = 20
+
+
+def zipf(n: int, size: tuple[int, ...], seed: int) -> torch.Tensor:
+    """Draw words with chances proportional to 1 / rank."""
+    generator = torch.Generator().manual_seed(seed)
+    heap = torch.cumsum(1 / torch.arange(1, n + 1, dtype=torch.float64), 0)
+    return torch.searchsorted(heap, torch.rand(size, dtype=torch.float64, generator=generator) * heap[-1])
+
+
+def evenly(n: int, size: tuple[int, ...], seed: int) -> torch.Tensor:
+    """Draw words with equal chances: few come twice in a batch."""
+    return torch.randint(n, size, generator=torch.Generator().manual_seed(seed))
+
+
+DRAWS = {"zipf": (zipf, "Zipf's law"), "even": (evenly, "even draws")}
+
+
+def training_step(table: torch.nn.Module, optimizers: Callable[..., list[torch.optim.Optimizer]]) -> Step:
+    """Return a function that makes one step of a classifier on a batch (TEXTS, LENGTH), and returns its loss."""
+    head = torch.nn.Linear(DIM, CLASSES)
+    optimizers_here = optimizers(table, head)
+    target = torch.arange(TEXTS) % CLASSES
+
+    def step(ids: torch.Tensor) -> float:
+        loss = torch.nn.functional.cross_entropy(head(table(ids).mean(1)), target)
+        for optimizer in optimizers_here:
+            optimizer.zero_grad()
+        loss.backward()
+        for optimizer in optimizers_here:
+            optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def tables(n_words: int) -> dict[str, Step]:
+    """Return the step of each method."""
+    ours = nf.nn.AnchorEmbedding(n_words, DIM, N_ANCHORS, penalty=PENALTY)
+    dense, fused, sparse = (torch.nn.Embedding(n_words, DIM, sparse=flag) for flag in (False, False, True))
+
+    def one(optimizer: Any, **how: Any) -> Callable[..., list[torch.optim.Optimizer]]:
+        return lambda table, head: [optimizer([*table.parameters(), *head.parameters()], lr=LR, **how)]
+
+    adam, sparse_adam = torch.optim.Adam, torch.optim.SparseAdam
+    both = lambda t, h: [sparse_adam(t.parameters(), lr=LR), adam(h.parameters(), lr=LR)]  # noqa: E731
+    return {
+        OURS: training_step(ours, one(nf.nn.ProxAdam)),
+        "nn.Embedding, Adam": training_step(dense, one(adam)),
+        "nn.Embedding, fused Adam": training_step(fused, one(adam, fused=True)),
+        "nn.Embedding, SparseAdam": training_step(sparse, both),
+    }
+
+
+def take_turns(steps: dict[str, Callable[[int], float]], repeats: int) -> dict[str, list[float]]:
+    """Return the seconds of each method in each round, the first of which, a warm-up, does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for turn in range(repeats + 1):
+        for name, step in steps.items():
+            took = step(turn)
+            if turn:
+                seconds[name].append(took)
+    return seconds
+
+
+def measure_steps(file: ResultFile, n_words: int, repeats: int, seed: int) -> None:
+    for draw, (draw_from, _) in DRAWS.items():
+        torch.manual_seed(seed)
+        batches = [draw_from(n_words, (TEXTS, LENGTH), 1000 * seed + turn) for turn in range(repeats + 1)]
+
+        def one(turn: int, step: Step, batches: Any = batches) -> float:
+            return cpu_timed(lambda: step(batches[turn]))[1]
+
+        rounds = {name: partial(one, step=step) for name, step in tables(n_words).items()}
+        keep(file, take_turns(rounds, repeats), "step", n_words, TEXTS * LENGTH, seed, draw)
+
+
+class Rows:
+    """T in slots, as the layer has it, lazy; eager is the same step, then the threshold for all rows at once."""
+
+    def __init__(self, optimizer: str, n_words: int) -> None:
+        self.layer = nf.nn.AnchorEmbedding(n_words, DIM, MANY_ANCHORS, penalty=PENALTY)
+        self.optimizer = getattr(nf.nn, optimizer)([self.layer.values], lr=LR)
+
+    def slopes(self, ids: torch.Tensor) -> None:
+        self.layer.values.grad = None
+        self.layer(ids).square().mean().backward()
+
+    def lazy(self) -> None:
+        self.optimizer.step()
+
+    @torch.no_grad()
+    def eager(self) -> None:
+        self.optimizer.step()
+        values, v = self.layer.values, self.optimizer.state[self.layer.values].get("v")
+        values.sub_(LR * PENALTY if v is None else v.sqrt().add_(EPS).reciprocal_().mul_(LR * PENALTY)).clamp_(min=0)
+        self.layer._accept()  # it was not another optimiser
+
+
+class Dense:
+    """T as a dense matrix (V, K) with dense gradients and moments, as in the released code."""
+
+    def __init__(self, optimizer: str, n_words: int) -> None:
+        self.table = torch.nn.Embedding(n_words, MANY_ANCHORS)
+        self.table.weight.data.abs_()
+        self.anchors = torch.randn(MANY_ANCHORS, DIM)
+        names = ("m", "v") if optimizer == "ProxAdam" else ()
+        self.state = {name: torch.zeros_like(self.table.weight) for name in names}
+        self.n_steps = 0
+
+    def slopes(self, ids: torch.Tensor) -> None:
+        self.table.weight.grad = None
+        (self.table(ids) @ self.anchors).square().mean().backward()
+
+    @torch.no_grad()
+    def eager(self) -> None:
+        t, slope = self.table.weight, self.table.weight.grad
+        if not self.state:
+            t.sub_(slope, alpha=LR).sub_(LR * PENALTY).clamp_(min=0)
+            return
+        self.n_steps += 1
+        self.state["m"].lerp_(slope, 0.1)
+        self.state["v"].mul_(0.999).addcmul_(slope, slope, value=0.001)
+        metric = self.state["v"].sqrt().add_(EPS)
+        threshold = LR * (1 - 0.999**self.n_steps) ** 0.5
+        t.addcdiv_(self.state["m"], metric, value=-threshold / (1 - 0.9**self.n_steps))
+        t.sub_(metric.reciprocal_().mul_(threshold * PENALTY)).clamp_(min=0)
+
+
+def measure_prox(file: ResultFile, n_words: int, repeats: int, seed: int) -> None:
+    for batch, name in product(BATCHES, ("ProxSGD", "ProxAdam")):
+        batches = [zipf(n_words, (batch,), 1000 * seed + turn) for turn in range(repeats + 1)]
+        torch.manual_seed(seed)
+        lazy, slots, dense = Rows(name, n_words), Rows(name, n_words), Dense(name, n_words)
+
+        def one(turn: int, at: Rows | Dense, step: Callable[[], None], batches: Any = batches) -> float:
+            at.slopes(batches[turn])
+            return timed(step)[1]
+
+        methods = {
+            f"{name}, lazy": partial(one, at=lazy, step=lazy.lazy),
+            f"{name}, eager": partial(one, at=slots, step=slots.eager),
+            f"{name}, eager, dense T": partial(one, at=dense, step=dense.eager),
+        }
+        keep(file, take_turns(methods, repeats), "prox", n_words, batch, seed)
+
+
+def keep(
+    file: ResultFile,
+    found: dict[str, list[float]],
+    part: str,
+    n_words: int,
+    batch: int,
+    seed: int,
+    draw: str | None = None,
+) -> None:
+    for method, seconds in found.items():
+        key = dict(zip(file.keys, (part, n_words, method, batch, draw, seed), strict=True))
+        spent = {"seconds": round(statistics.median(seconds), 6), "best": round(min(seconds), 6)}
+        file.add({**{name: value for name, value in key.items() if value is not None}, **spent})
+
+
+def run(file: ResultFile, given: Namespace) -> None:
+    torch.set_num_threads(1)
+    for seed in given.seeds:
+        if "step" in given.parts:
+            measure_steps(file, given.n_words or N_WORDS, given.repeats, seed)
+        if "prox" in given.parts:
+            measure_prox(file, given.n_words or MANY_WORDS, given.repeats, seed)
+
+
+def told(section: Section, records: list[Record]) -> None:
+    for name, allowed in BESIDE.items():
+        target = section.target(f"training step of `{OURS}` against `{name}`", f"at most {allowed} times")
+        said, met = [], []
+        for draw, (_, words) in DRAWS.items():
+            steps = pick(records, part="step", n_words=N_WORDS, draw=draw)
+            ours, theirs = (middle(pick(steps, method=method), "seconds") for method in (OURS, name))
+            if ours and theirs:
+                said.append(f"{ours / theirs:.2f} times ({words})")
+                met.append(ours <= allowed * theirs)
+        if met:
+            target.tell(", ".join(said), all(met))
+    for name in ("ProxSGD", "ProxAdam"):
+        _lazy(section, records, name)
+    section.say("""step: forward, backward and optimiser of a classifier on the mean of 100 vectors; 50 anchors.
+        prox: the optimiser step only, 100 anchors. Lazy is the implemented step. Eager is the same step followed by
+        thresholding all rows: the 8 slots of each row, or a dense T with dense moments as in the authors' code,
+        with which the target compares. (Eager on slots shows how much of the gain comes from the slots.) Words
+        follow Zipf's law, or are drawn evenly. One thread, median over rounds and seeds; of step, processor time.""")
+    drawn = [{"draw": "zipf", **r} for r in records]
+    rows = [
+        [part, f"{n_words:,}", f"{batch:,}", DRAWS[draw][1], f"`{name}`", duration(middle(mine, "seconds"))]
+        for part, n_words, batch, draw, of in reversed(list(groups(drawn, "part", "n_words", "batch", "draw")))
+        for name, mine in groups(of, "method")
+    ]
+    section.table(["part", "V", "draws in a batch", "words", "method", "time"], rows)
+
+
+def _lazy(section: Section, records: list[Record], name: str) -> None:
+    what = f"lazy step of `{name}` against the eager one, V = {MANY_WORDS:,}"
+    target = section.target(what, f"at least {FASTER} times faster")
+    said, met = [], []
+    for batch, same in groups(pick(records, part="prox", n_words=MANY_WORDS), "batch"):
+        ways = ("lazy", "eager, dense T", "eager")
+        lazy, dense, slots = (middle(pick(same, method=f"{name}, {way}"), "seconds") for way in ways)
+        if lazy and dense and slots:
+            said.append(f"{dense / lazy:.0f} times (batches of {batch:,}; {slots / lazy:.1f} on slots)")
+            met.append(dense >= FASTER * lazy)
+    if met:
+        target.tell(", ".join(said), all(met))
+
+
+EXPERIMENT = Experiment(
+    "Training steps of anchor embeddings",
+    ("part", "n_words", "method", "batch", "draw", "seed"),
+    run,
+    {"parts": ("step", "prox"), "repeats": 20, "seeds": (0, 1, 2), "n_words": int},
+)

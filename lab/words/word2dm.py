@@ -1,0 +1,244 @@
+"""Word2DM: speed against PyTorch, and what becomes of the pull between true pairs.
+
+``--part speed --torch PYTHON``, an interpreter that has PyTorch: the same pairs for all, true ones with 5 noise words
+each, drawn from the Wikipedia sample (min_count 5, sample 1e-3, window 5) before the time starts; one pass over them
+with the same start and rates. PyTorch is batched, with sparse gradients (SGD and SparseAdam), at every batch size; the
+page takes its best. nearfar: SGD window by window, Adam in batches of 16 sentences of 20 centres; "shared" is with
+noise words shared by a window, as is its default.
+
+``--part pull``: the first words of the sample, in which 40 pairs of words of alike frequency are made one word each.
+Epoch by epoch the share of true pairs that are orthogonal or tiny (see ``Word2DM.pull_``), and the loss; at the end
+word similarity (Spearman's rho), how the entropies of the 5,000 most frequent words are spread, and how often that of a
+pseudo-word is above that of a word of alike frequency.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import nearfar as nf
+from lab.data import SIMILARITY, articles
+from lab.experiment import Experiment, Section
+from lab.measure import timed
+from lab.peers.torch_word2dm import train as train_by_torch
+from lab.records import Record, distinct, groups, middle, number, pick
+from lab.results import ResultFile
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.vector import empty_aligned
+from nearfar.words.windows import SamplingOptions, TextWindows, Windows
+
+RATES = {"sgd": 0.025, "adam": 0.001}
+BATCHES = (256, 1024, 4096, 16384)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "published start, no offset, Adam": {"offset": 0.0, "start_trace": None, "ridge": 0.0, "optimizer": "adam"},
+    "published start, no offset, SGD": {"offset": 0.0, "start_trace": None, "ridge": 0.0},
+    "no offset": {"offset": 0.0, "ridge": 0.0},
+    "published start": {"start_trace": None, "ridge": 0.0},
+    "offset ln K, start of trace 1": {"ridge": 0.0},
+    "default": {},
+    "offset ln K + 1, start of trace 3": {"offset": 2.6, "start_trace": 3.0},
+    "default, Adam": {"optimizer": "adam"},
+}
+FASTER = {"sgd": 5.0, "adam": 3.0}
+NAMES = {"sgd": "SGD", "adam": "Adam"}
+
+
+def sample(n_words: int) -> nf.EncodedCorpus:
+    """Return the first articles, encoded."""
+    return nf.Corpus(list(articles(n_words))).encode(min_count=5)
+
+
+# ---------------------------------------------------------------- speed
+
+
+def windows_of(corpus: nf.EncodedCorpus, n_pairs: int, *, shared: bool) -> Windows:
+    """Draw windows until there are so many pairs; 20 centres count as a sentence, for batches of Adam."""
+    source = TextWindows(corpus, SamplingOptions(5, "word", 5, shared, 1e-3, 0.75))
+    parts: list[Windows] = []
+    for block, (start, stop) in enumerate(source.blocks):
+        parts += [Windows(*(part.copy() for part in windows)) for windows in source.windows(start, stop, block)]
+        if sum(part.inputs.size for part in parts) >= n_pairs:
+            break
+    sizes = np.concatenate([np.diff(part.starts) for part in parts])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    per_sentence = 20 if shared else 20 * round(sizes.sum() / max(sum(map(_n_centres, parts)), 1))
+    sentences = np.append(np.arange(0, len(sizes), per_sentence), len(sizes))
+    inputs, outs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "outs"))
+    return Windows(inputs, starts, outs, sentences)
+
+
+def _n_centres(windows: Windows) -> int:
+    centres = windows.outs[:, 0]
+    return int((np.diff(centres) != 0).sum()) + 1
+
+
+def seconds_of(
+    model: nf.Word2DM, arrays: dict[str, NDArray[Any]], windows: Windows, n_jobs: int
+) -> tuple[float, float]:
+    """Return seconds and loss of a pass, on threads that share the windows as in a fit."""
+    train = model._train(arrays)
+    bounds = even_bounds(len(windows.sentences) - 1, 200)
+    sums = np.zeros((len(bounds), 2))
+
+    def task(block: int, first: int, last: int) -> None:
+        cuts = windows.sentences[first : last + 1]
+        starts = windows.starts[cuts[0] : cuts[-1] + 1]
+        inputs, outs = windows.inputs[starts[0] : starts[-1]], windows.outs[cuts[0] : cuts[-1]]
+        train(Windows(inputs, starts - starts[0], outs, cuts - cuts[0]), RATES[model.optimizer], sums[block])
+
+    _, seconds = timed(lambda: run_blocks(task, bounds, n_jobs))
+    loss, pairs = sums.sum(axis=0)
+    return seconds, float(loss / pairs)
+
+
+def speed(file: ResultFile, given: Namespace) -> None:
+    corpus = sample(given.n_words)
+    ids = range(len(corpus.vocabulary))
+    drawn = {name: windows_of(corpus, given.n_pairs, shared=name == "shared") for name in ("per pair", "shared")}
+    for size, trial, optimizer in product(given.sizes, range(given.runs), RATES):
+        model = nf.Word2DM(size, size, optimizer=optimizer, offset=0.0, ridge=0.0)
+        start = model._start(SimpleNamespace(ids=ids, context_ids=ids), np.random.default_rng(0))
+        key = {"part": "speed", "size": size, "optimizer": optimizer, "n_jobs": given.n_jobs, "trial": trial}
+        for name, windows in drawn.items():
+            seconds_of(model, copied(start), head(windows), given.n_jobs)
+            seconds, loss = seconds_of(model, copied(start), windows, given.n_jobs)
+            note(file, {**key, "method": f"nearfar, noise {name}"}, windows.inputs.size, seconds, loss)
+        if given.torch:
+            by_torch(file, key, given, drawn["per pair"], start)
+
+
+def copied(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return copies that begin with a cache line, as the tables of a fit do."""
+    made = {name: empty_aligned(array.shape, array.dtype) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        made[name][...] = array
+    return made
+
+
+def head(windows: Windows) -> Windows:
+    """Return a few windows, for what is compiled at first use."""
+    return Windows(windows.inputs, windows.starts[:9], windows.outs[:8], np.array([0, 8]))
+
+
+def by_torch(
+    file: ResultFile, key: dict[str, Any], given: Namespace, windows: Windows, start: dict[str, NDArray[Any]]
+) -> None:
+    size, optimizer = key["size"], key["optimizer"]
+    B, C = (np.ascontiguousarray(start[name][:, : size * size].reshape(-1, size, size).swapaxes(1, 2)) for name in "BC")
+    for batch in given.batches:
+        n_pairs = min(windows.inputs.size, max(given.torch_pairs, 8 * batch))
+        pairs = windows.inputs[:n_pairs], windows.outs[:n_pairs]
+        found = train_by_torch(given.torch, (B, C), pairs, optimizer, RATES[optimizer], batch, given.n_jobs)
+        more = {"formed": found["formed"], "torch": found["torch"]}
+        note(file, {**key, "method": "PyTorch", "batch": batch}, n_pairs, found["seconds"], found["loss"], **more)
+
+
+def note(file: ResultFile, key: dict[str, Any], n_pairs: int, seconds: float, loss: float, **more: Any) -> None:
+    record = {"pairs": n_pairs, "seconds": round(seconds, 3), "pairs_per_second": round(n_pairs / seconds)}
+    file.add({**key, **record, "loss": round(loss, 4), **more})
+
+
+# ---------------------------------------------------------------- pull
+
+
+def pairs_of(corpus: nf.EncodedCorpus, n_pairs: int = 40) -> list[tuple[str, str]]:
+    """Return words from the 300th to the 3,300th in pairs of alike frequency."""
+    words = [word for word in corpus.vocabulary.words.to_numpy()[300:3300].tolist() if len(word) > 3]
+    rows = np.sort(np.random.default_rng(1).permutation(len(words))[: 2 * n_pairs])
+    return [(words[rows[2 * k]], words[rows[2 * k + 1]]) for k in range(n_pairs)]
+
+
+def pull(file: ResultFile, given: Namespace) -> None:
+    corpus = sample(given.n_words)
+    pairs = pairs_of(corpus)
+    planted = nf.evaluate.plant_pseudowords(corpus, pairs)
+    for size, setting in product(given.sizes, given.settings):
+        key = {"part": "pull", "size": size, "setting": setting, "n_words": given.n_words, "n_epochs": given.n_epochs}
+        if file.wants(**key):
+            changed = dict(SETTINGS[setting])
+            if changed.get("start_trace", 1) is None:
+                changed["start_trace"] = 1 / (12 * size * size)
+            model = nf.Word2DM(size, size, **changed, n_epochs=given.n_epochs, random_state=0, n_jobs=given.n_jobs)
+            file.add({**key, **figures(model.fit(planted), pairs)})
+
+
+def figures(model: nf.Word2DM, pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    words, seen = model.vectors_, model.pull_
+    curves = {"loss": model.loss_curve_, "orthogonal": seen.orthogonal, "tiny": seen.tiny, "share": seen.share[-1]}
+    record: dict[str, Any] = {name: [round(float(x), 4) for x in curve] for name, curve in curves.items()}
+    record["norm"] = [None if np.isnan(x) else float(f"{x:.3g}") for x in seen.norm[-1]]
+    for name, path in SIMILARITY.items():
+        found = nf.evaluate.word_similarity(words, path)
+        record |= {name: round(found.rho, 4), f"{name}_interval": [round(x, 4) for x in found.interval]}
+    entropies = np.quantile(words.entropy()[:5000], [0.05, 0.5, 0.95])
+    record["entropy"] = [round(float(x), 3) for x in entropies]
+    return record | {"entropy_auc": round(nf.evaluate.sense_induction(words, pairs).entropy_auc, 3)}
+
+
+def run(file: ResultFile, given: Namespace) -> None:
+    for part in given.part:
+        {"speed": speed, "pull": pull}[part](file, given)
+
+
+def told(section: Section, records: list[Record]) -> None:
+    of_speed, rows = pick(records, part="speed"), []
+    for size, optimizer in product(distinct(of_speed, "size") or (17, 10), RATES):
+        mine = pick(of_speed, size=size, optimizer=optimizer)
+        ours, shared = (
+            middle(pick(mine, method=f"nearfar, noise {how}"), "pairs_per_second") for how in ("per pair", "shared")
+        )
+        what = f"Word2DM {size} x {size}, {NAMES[optimizer]}, pairs/s, noise per pair"
+        target = section.target(what, f"≥ {FASTER[optimizer]:.0f} times PyTorch")
+        batches = [
+            (middle(of, "pairs_per_second"), batch) for batch, of in groups(pick(mine, method="PyTorch"), "batch")
+        ]
+        if ours and shared and batches:
+            best, batch = max(batches)
+            target.tell(f"{ours / best:.1f} times", ours >= FASTER[optimizer] * best)
+            said = [f"{value / 1e3:,.0f} k" for value in (ours, shared, best)]
+            rows.append([f"{size} x {size}", NAMES[optimizer], *said, batch])
+    section.say(
+        "Pairs per second on 2 workers; a pair is a true pair with five noise words. Same pairs, start and rates."
+    )
+    section.table(["size", "optimiser", "noise per pair", "noise shared", "PyTorch", "at batch size"], rows)
+    section.say("""Gradients between true pairs on the first words of the Wikipedia sample. Tiny, orthogonal: share
+        of pairs whose matrices are tiny, or orthogonal, after the last epoch. Spearman's rho on three sets.
+        Entropies of the 5,000 most frequent words (5 %, median, 95 %). Ambiguous above: how often a pseudo-word has
+        a larger entropy than a word of similar frequency.""")
+    rows = [
+        [f"{r['size']} x {r['size']}", r["setting"], number(r["loss"][-1]),
+         *(f"{100 * r[name][-1]:.0f} %" for name in ("tiny", "orthogonal")),
+         *(number(r[name]) for name in ("wordsim", "simlex", "men")),
+         " – ".join(f"{x:.2f}" for x in r["entropy"]), number(r["entropy_auc"], 2)]
+        for r in pick(records, part="pull")
+    ]  # fmt: skip
+    head = ["size", "setting", "loss", "tiny", "orthogonal", "WordSim-353", "SimLex-999", "MEN"]
+    section.table([*head, "entropy", "ambiguous above"], rows)
+
+
+EXPERIMENT = Experiment(
+    "Density matrices of words",
+    ("part", "size", "optimizer", "method", "batch", "n_jobs", "trial", "setting", "n_words", "n_epochs"),
+    run,
+    {
+        "part": ("speed", "pull"),
+        "sizes": (17, 10),
+        "n_words": 2_500_000,
+        "n_jobs": 2,
+        "runs": 1,
+        "torch": str,
+        "n_pairs": 1_000_000,
+        "torch_pairs": 100_000,
+        "batches": BATCHES,
+        "n_epochs": 5,
+        "settings": tuple(SETTINGS),
+    },
+    ("wiki_text8_style", "word_similarity"),
+    command="--torch PYTHON",
+)
