@@ -44,7 +44,7 @@ class SparseMatrix(Protocol):
         """Return it by rows."""
 
 
-class Graph(Protocol):
+class GraphLike(Protocol):
     """A graph of networkx."""
 
     def is_directed(self) -> bool:
@@ -67,7 +67,7 @@ class Annotated(Protocol):
         """Names of the rows."""
 
     @property
-    def obsp(self) -> Mapping[str, Matrix]:
+    def obsp(self) -> Mapping[str, MatrixLike]:
         """Matrices of pairs of rows."""
 
 
@@ -85,10 +85,10 @@ class Series(Protocol):
 Seed = int | np.random.Generator | np.random.RandomState | None
 FloatType = np.dtype[np.floating] | type[np.floating]
 """float32 or float64, however it is said."""
-Matrix = ArrayLike | SparseMatrix
+MatrixLike = ArrayLike | SparseMatrix
 Numbers = HasArray | Sequence[float] | Sequence[Sequence[float]] | Sequence[HasArray]
 """What stands for an array of numbers of one or two dimensions; unlike NumPy's ``ArrayLike`` no text."""
-Table = Numbers | SparseMatrix | Annotated
+TableLike = Numbers | SparseMatrix | Annotated
 """Rows of numbers, which may have ids."""
 Labels = Iterable[object] | SparseMatrix
 """By id: a mapping or a Series from ids to a label, or to several. By row: labels, lists of labels, or indicators."""

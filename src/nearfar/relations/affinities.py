@@ -36,7 +36,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Floats, Seed
+from nearfar._core.types import Floats, MatrixLike, Seed
 from nearfar._core.vector import read_only
 from nearfar.engines import asked_engine, device_of_engine, engine_of, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
     from sklearn.utils import Tags
 
-    from nearfar._core.types import Matrix
     from nearfar.relations.inputs import Points
 
 Part = tuple[int, NDArray[np.float64] | None, NDArray[np.float64] | None]
@@ -420,7 +419,7 @@ class Affinities(Parameters):
         return self.fit(X, y).relation_.to_scipy()
 
     @property
-    def rows_(self) -> Matrix | None:
+    def rows_(self) -> MatrixLike | None:
         """The rows that are searched (directions for ``metric="cosine"``); None where distances were given."""
         self._check_fitted("rows_")
         return getattr(self._index, "X", None)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
     from numpy.typing import ArrayLike
 
-    from nearfar._core.types import Annotated, EdgeIndex, Graph, Matrix
+    from nearfar._core.types import Annotated, EdgeIndex, GraphLike, MatrixLike
 
 
 class Taken(TypedDict, total=False):
@@ -43,6 +43,6 @@ class Description(_Counts, total=False):
 
 
 if TYPE_CHECKING:
-    Points = Matrix | IntoFrame | Annotated | tuple[ArrayLike, ArrayLike]
-    EdgeSource = str | PathLike[str] | IO[str] | IO[bytes] | Iterable[object] | IntoFrame | Graph | EdgeIndex
+    Points = MatrixLike | IntoFrame | Annotated | tuple[ArrayLike, ArrayLike]
+    EdgeSource = str | PathLike[str] | IO[str] | IO[bytes] | Iterable[object] | IntoFrame | GraphLike | EdgeIndex
     Length = float | timedelta | np.timedelta64
