@@ -375,7 +375,7 @@ def _mutual_information(setting: Setting) -> Findings:
                     lines.append(
                         line(f"{bound}, exact critic, I = {level:g} nats, N = 1,024", values, (low, high), told)
                     )
-                curves[f"{bound}, exact critic"] = (levels, means)
+                curves[f"{bound}, exact critic"] = (levels, tuple(means))
             steps = setting.pick(2000, 300)
             means = []
             for level in levels:
@@ -401,7 +401,7 @@ def _mutual_information(setting: Setting) -> Findings:
                         "≤ ln N = 4.159",
                     )
                 )
-            curves["infonce, trained, N = 64"] = (levels, means)
+            curves["infonce, trained, N = 64"] = (levels, tuple(means))
         finally:
             torch.set_num_threads(threads)
     return Findings(lines, [Panel("bounds on the information of Gaussians", "I (nats)", "estimate (nats)", curves)])

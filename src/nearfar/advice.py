@@ -16,7 +16,13 @@ from nearfar._core.checks import check_choice
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+
+    from nearfar.base import RelationLike
+    from nearfar.datasets import Graph
     from nearfar.relations.matrix import Relation
+    from nearfar.text.corpus import Corpus
+    from nearfar.text.encoded import EncodedCorpus
 
 __all__ = ["Advice", "choose"]
 
@@ -243,7 +249,7 @@ class Advice:
         return "\n".join(self.lines)
 
 
-def choose(data: object, *, kind: str | None = None) -> Advice:
+def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, kind: str | None = None) -> Advice:
     """Say which method and parameters suit data, and why; from their kind and size, without a fit.
 
     Parameters
@@ -301,7 +307,8 @@ def as_markdown() -> str:
 def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
     """Return what kind of data these are, what was counted, and the same in words."""
     from nearfar.embedding.vectors import Embedding
-    from nearfar.text import Corpus, EncodedCorpus
+    from nearfar.text.corpus import Corpus
+    from nearfar.text.encoded import EncodedCorpus
 
     if isinstance(data, (Corpus, EncodedCorpus)):
         if kind not in (None, "text"):

@@ -14,8 +14,7 @@ from nearfar._core.checkpoint import DIGEST
 from nearfar._core.checks import check_choice
 from nearfar._core.ids import column_names
 from nearfar._core.parameters import HasParameters, Parameters
-from nearfar._core.types import EdgeIndex, Graph, SparseMatrix, Table
-from nearfar.contracts import Floats
+from nearfar._core.types import EdgeIndex, Floats, GraphLike, SparseMatrix, TableLike
 from nearfar.embedding.files.content import jsonable
 from nearfar.relations.matrix import Relation
 from nearfar.relations.matrix import as_relation as as_relation  # for estimators of one's own
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
 
-RelationLike = Relation | Table | Graph | EdgeIndex
+RelationLike = Relation | TableLike | GraphLike | EdgeIndex
 """What :func:`as_relation` makes a relation of."""
 
 OUTPUTS = ("default", "pandas", "polars", "embedding")

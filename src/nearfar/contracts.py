@@ -16,13 +16,13 @@ columns (the others that a row is compared with), ``d`` is ``n_components``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
-
+from nearfar._core.types import Floats as Floats  # for parts of one's own
 
 Rows = Any
 """Rows as a place has them: an array, a tensor, parts on workers, a file."""
@@ -38,14 +38,14 @@ class Place(Protocol):
     place cannot do it refuses by an error when it is asked, before a row has moved.
     """
 
-    def bring(self, X: Any) -> Rows:
+    def bring(self, X: Rows) -> Rows:
         """Return rows as they are here, to be moved in place.
 
         ``X`` has ``shape``, ``dtype``, and rows by slices: an array, rows in files, or rows that are made when they
         are read. An array may be taken as it is.
         """
 
-    def fetch(self, rows: Rows, X: Any) -> Any:
+    def fetch(self, rows: Rows, X: Rows) -> Rows:
         """Return rows as an array, or as what reads them by slices; in ``X``, an array of their shape, or a new one."""
 
     def near(self, P: Any, X: Rows, way: str) -> Rows:
@@ -72,7 +72,7 @@ class Place(Protocol):
         a map the kernel.
         """
 
-    def each(self, formula: Any, X: Any, *rows: Any, **shared: Any) -> tuple[Any, ...]:
+    def each(self, formula: Any, X: Rows, *rows: Rows, **shared: Any) -> tuple[Rows, ...]:
         """Let a formula change every block of ``X`` in place; return the rows, and the sums of what it returned.
 
         ``X`` is rows, or a tuple of rows that change together. The formula is called as ``formula(x, *blocks,
@@ -92,7 +92,7 @@ class Ask(Protocol):
     sums are known.
     """
 
-    def __call__(self, x: Any) -> tuple[Any, Any]:
+    def __call__(self, x: Rows) -> tuple[Rows, Rows]:
         """Return log Z, shape (b,), float64, and its gradient, shape (b, d), for a block of rows."""
 
 
@@ -182,6 +182,38 @@ class Divergence(Protocol):
         """Return the derivative of the cost of each entry in its q."""
 
 
+@dataclass(frozen=True)
+class Term:
+    """What is asked of a field: a potential and its charges.
+
+    Parameters
+    ----------
+    potential : {"weight", "entropy"}
+        V = w, or V = w ln w - w.
+    charges : ndarray of shape (n,), optional
+        Of the points, of any sign; None: all are 1.
+    """
+
+    potential: Literal["weight", "entropy"]
+    charges: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Potential:
+    """What a field answers.
+
+    Parameters
+    ----------
+    value : ndarray of shape (n,)
+        Phi_i, the point itself left out.
+    gradient : ndarray of shape (n, d)
+        Gradient of Phi_i in y_i.
+    """
+
+    value: Floats
+    gradient: Floats
+
+
 @runtime_checkable
 class Field(Protocol):
     """Far field of a map: sums over all pairs of points, exact or in linear time."""
@@ -189,13 +221,13 @@ class Field(Protocol):
     def place(self, Y: Floats, kernel: Any, n_jobs: int) -> None:
         """Take in the positions, shape (n, d), and the kernel; ``Y`` is not changed until the next call."""
 
-    def evaluate(self, terms: Sequence[Any]) -> list[Any]:
-        """Return a :class:`nearfar.far.Potential` for each :class:`nearfar.far.Term`, in the dtype of the positions.
+    def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
+        """Return the potential of each term, in the dtype of the positions.
 
         The arrays may be reused by the next call.
         """
 
-    def total(self, terms: Sequence[Any]) -> Any:
+    def total(self, terms: Sequence[Term]) -> Potential:
         """Return the sum of the potentials of one or more terms."""
 
 

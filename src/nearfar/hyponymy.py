@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_real
-from nearfar.contracts import Floats
+from nearfar._core.types import Doubles, Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.matrices import DEGENERATE, TOLERANCE, smat, svec
 from nearfar.embedding.matrices import symmetric_rows as symmetric
@@ -38,7 +38,6 @@ __all__ = ["MEASURES", "k_BA", "k_E", "k_hyp", "loewner", "of_words", "scaled"]
 
 MEASURES = ("k_E", "k_hyp", "k_BA", "loewner")
 
-Doubles = NDArray[np.float64]
 Grades = Doubles | np.float64
 """Of stacks of matrices, and of one pair."""
 Answers = NDArray[np.bool_] | np.bool_

@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write, checksum, map_raw
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_path, check_real
-from nearfar._core.lazy import RowNumbers
 from nearfar._core.progress import ProgressLine
+from nearfar._core.types import Floats, RowNumbers
 from nearfar.base import digest_of_ids, digest_of_pieces
-from nearfar.contracts import Floats
 from nearfar.embedding.labelled import as_list
 from nearfar.embedding.near import Answers, Queries
 from nearfar.embedding.plain import Embedding

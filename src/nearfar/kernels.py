@@ -23,9 +23,8 @@ from nearfar import contracts
 from nearfar._core.checks import check_real
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.parameters import Part
-from nearfar._core.types import Numbers
+from nearfar._core.types import Floats, Numbers
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
 from nearfar.errors import InputError
 
 Values = TypeVar("Values")

@@ -228,6 +228,59 @@ def test_a_part_has_at_most_five_methods():
             assert 1 <= len(members) <= (6 if name == "Place" else 5), f"{name}: {members}"
 
 
+# -- what public signatures say ---------------------------------------------------------------------------------------
+
+# Where no type can be said, and why.
+OF_ANY_TYPE = {
+    "nearfar.contracts.Place.near": "P is an operator, which a contract cannot import",
+    "nearfar.contracts.Place.pairs": "formula and pattern are as the place takes them",
+    "nearfar.contracts.Place.each": "formula is as the place takes it",
+    "nearfar.contracts.Field.place": "a field may ask for more of a kernel than the contract",
+    "nearfar.callbacks.Progress.__init__": "each solver has a state of its own",
+    "nearfar.far.fields.FieldPart.work": "what a field keeps between two calls is its own",
+    "nearfar.scanpy.tl.edrep": "passed on, to be checked there",
+    "nearfar.scanpy.tl.tsne": "passed on, to be checked there",
+    "nearfar.scanpy.tl.umap": "passed on, to be checked there",
+    "nearfar.tables.anchors.AnchorEmbedding.state_dict": "as torch has it",
+}
+ALIASES = {"nearfar.contracts.Rows": "an array, a tensor, parts on workers: as many types as there are places"}
+
+
+def functions_of(name: str, value: object) -> dict[str, object]:
+    """Return a public function, or the public methods and properties of a class that this library wrote."""
+    if not inspect.isclass(value):
+        return {name: value}
+    found = {}
+    for kind in (kind for kind in value.__mro__ if kind.__module__.startswith("nearfar")):
+        for inner, given in vars(kind).items():
+            member = getattr(given, "fget", None) or getattr(given, "func", None) or getattr(given, "__func__", given)
+            if inspect.isfunction(member) and (not inner.startswith("_") or inner in ("__init__", "__call__")):
+                found[f"{kind.__module__}.{kind.__qualname__}.{inner}"] = inspect.unwrap(member)
+    return found
+
+
+def test_public_signatures_say_types():
+    functions = {}
+    for name, value in PAGES.items():
+        functions |= functions_of(name, value)
+    assert len(functions) > 500
+    unsaid = {
+        name
+        for name, function in functions.items()
+        if any(re.search(r"\bAny\b", str(said)) for said in getattr(function, "__annotations__", {}).values())
+    }
+    assert unsaid == set(OF_ANY_TYPE)
+
+
+def test_no_name_stands_for_any():
+    found = set()
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == "Any":
+                found.add(f"{module}.{node.targets[0].id}")
+    assert found == set(ALIASES)
+
+
 # -- how the modules hang together ----------------------------------------------------------------------------------
 
 SOURCE = ROOT / "src"

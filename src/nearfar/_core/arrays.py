@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
+from nearfar._core.types import Arrays
 from nearfar.errors import InputError
 
 _TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int8": "I8"}
@@ -44,8 +45,6 @@ _NO_CHECKSUM = "0" * 64
 _CHECKSUM_KEY = b'"checksum":"'
 _CHUNK = 1 << 22
 _LARGEST_HEADER = 100_000_000  # what the format allows
-
-Arrays = dict[str, NDArray[Any]]  # of whatever types a file has
 
 
 def write_arrays(owner: str, path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:

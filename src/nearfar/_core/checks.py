@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError
+
+Check = Callable[[str, str, object], object]
 
 
 def check_integer(owner: str, name: str, value: object, low: int | None = None, high: int | None = None) -> int:
@@ -68,15 +70,15 @@ def check_flag(owner: str, name: str, value: object) -> bool:
     return bool(value)
 
 
-def if_given(check: Callable[..., Any]) -> Callable[..., Any]:
+def if_given(check: Check) -> Check:
     """Return a check that lets None pass."""
     return lambda owner, name, value: None if value is None else check(owner, name, value)
 
 
-def or_auto(check: Callable[..., Any]) -> Callable[..., Any]:
+def or_auto(check: Check) -> Check:
     """Return a check of numbers that lets the word ``"auto"`` pass."""
 
-    def checked(owner: str, name: str, value: object) -> Any:
+    def checked(owner: str, name: str, value: object) -> object:
         if isinstance(value, str) and value != "auto":
             raise InputError(owner, name, "a finite number > 0, or 'auto'", repr(value))
         return value if isinstance(value, str) else check(owner, name, value)
@@ -84,7 +86,7 @@ def or_auto(check: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def check_callbacks(owner: str, value: object) -> tuple[Callable[[Any], bool | None], ...]:
+def check_callbacks(owner: str, value: object) -> tuple[Callable[..., bool | None], ...]:
     """Return the callbacks of a fit, none for None."""
     if value is None:
         return ()

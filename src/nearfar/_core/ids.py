@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer
+from nearfar._core.types import RowNumbers
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
-Rows = NDArray[np.int64]
 Values = TypeVar("Values")
 
 
@@ -41,7 +41,7 @@ class Ids(Sequence[Hashable]):
     __slots__ = ("_lookup", "_n", "_store")
 
     def __init__(self, ids: int | Iterable[Hashable], *, owner: str = "Ids", name: str = "ids") -> None:
-        self._lookup: dict[Hashable, int] | tuple[NDArray[np.int64], Rows] | None = None
+        self._lookup: dict[Hashable, int] | tuple[NDArray[np.int64], RowNumbers] | None = None
         self._store: NDArray[np.int64] | list[Hashable] | None
         self._n: int
         if isinstance(ids, Ids):
@@ -140,7 +140,7 @@ class Ids(Sequence[Hashable]):
         except TypeError:  # unhashable
             return -1
 
-    def rows(self, keys: Iterable[object]) -> Rows:
+    def rows(self, keys: Iterable[object]) -> RowNumbers:
         """Return the row of each id, shape (len(keys),), int64; -1 where an id is not there."""
         if self.is_integer:
             keys = _compact(keys)
@@ -171,14 +171,14 @@ class Ids(Sequence[Hashable]):
         array[:] = self._store
         return array
 
-    def _integer_rows(self, keys: NDArray[np.int64]) -> Rows:
+    def _integer_rows(self, keys: NDArray[np.int64]) -> RowNumbers:
         if self._store is None:
             return np.where((keys >= 0) & (keys < self._n), keys, -1)
         ordered, order = self._sorted()
         at = np.minimum(np.searchsorted(ordered, keys), self._n - 1)
         return np.where(ordered[at] == keys, order[at], -1) if self._n else np.full(keys.shape, -1)
 
-    def _sorted(self) -> tuple[NDArray[np.int64], Rows]:
+    def _sorted(self) -> tuple[NDArray[np.int64], RowNumbers]:
         if self._lookup is None:
             assert isinstance(self._store, np.ndarray)
             order = np.argsort(self._store, kind="stable")

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, RowNumbers
 
 ROWS = 32768
 """Rows that are formed at once."""
-RowNumbers = NDArray[np.int64]
 Asked = int | np.integer | slice | NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]
 
 

@@ -10,10 +10,11 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar, ParamSpec, Protocol, Self, runtime_checkable
+from typing import ClassVar, ParamSpec, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from nearfar._core.checks import Check
 from nearfar._core.notebook import facts_table
 from nearfar.errors import InputError
 
@@ -21,7 +22,6 @@ _SHOWN = np.ndarray, np.generic, list, tuple, int, float
 """What a notebook shows of a fit: numbers, and shapes; a relation, or affinities, have a table of their own."""
 
 
-Check = Callable[[str, str, object], object]
 """A check of a parameter: it is called with owner, name and value."""
 _Arguments = ParamSpec("_Arguments")
 
@@ -58,7 +58,7 @@ class HasParameters(Protocol):
 class Part:
     """Base of the parts; a subclass is a frozen dataclass whose fields are its parameters, or has none."""
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
+    def get_params(self, deep: bool = True) -> dict[str, object]:  # noqa: ARG002 - scikit-learn's signature
         """Return the parameters by name."""
         part: object = self
         fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
@@ -103,7 +103,7 @@ class Parameters:
     def _parameter_names(cls) -> list[str]:
         return sorted(name for name in inspect.signature(cls).parameters)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the parameters by name; with ``deep`` those of parts too, as ``part__name``."""
         params = {name: getattr(self, name) for name in self._parameter_names()}
         for name, value in list(params.items()):

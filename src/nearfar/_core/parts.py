@@ -16,8 +16,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import FolderKind, atomic_write, bad_folder, check_unaltered, checksum, map_npy, whole
-from nearfar._core.lazy import Asked, LazyRows, RowNumbers
-from nearfar.contracts import Floats
+from nearfar._core.lazy import Asked, LazyRows
+from nearfar._core.types import Floats, RowNumbers
 from nearfar.errors import InputError
 
 

@@ -1,12 +1,29 @@
-"""Types of what a caller may give, by what it has: the packages that make it need not be there."""
+"""Types that many modules use: arrays by their numbers, and what a caller may give, by what it has.
+
+The packages that make what is given need not be there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.floating]
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Integers = NDArray[np.integer]
+Longs = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
+"""Which rows of a matrix, or which nodes."""
+Indices = NDArray[np.int32]
+"""The same as sparse matrices and compiled loops hold them."""
+Flags = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
+Arrays = dict[str, NDArray[Any]]
+"""Of whatever types a file or a model has, by name."""
 
 
 class HasArray(Protocol):
@@ -27,11 +44,11 @@ class SparseMatrix(Protocol):
         """Return it by rows."""
 
 
-class Graph(Protocol):
+class GraphLike(Protocol):
     """A graph of networkx."""
 
-    def number_of_edges(self) -> int:
-        """Return how many edges there are."""
+    def is_directed(self) -> bool:
+        """Whether edges have a direction."""
 
 
 class EdgeIndex(Protocol):
@@ -39,24 +56,39 @@ class EdgeIndex(Protocol):
 
     @property
     def edge_index(self) -> object:
-        """Sources and targets."""
+        """Sources and targets, shape (2, n_edges)."""
 
 
 class Annotated(Protocol):
     """An AnnData object."""
 
     @property
-    def obs_names(self) -> object:
+    def obs_names(self) -> Iterable[Hashable]:
         """Names of the rows."""
 
     @property
-    def obsm(self) -> object:
-        """Arrays with the same rows."""
+    def obsp(self) -> Mapping[str, MatrixLike]:
+        """Matrices of pairs of rows."""
 
 
+class Series(Protocol):
+    """A column of pandas, with its index."""
+
+    @property
+    def index(self) -> Iterable[Hashable]:
+        """The ids."""
+
+    def to_dict(self) -> Mapping[Hashable, float]:
+        """Return the numbers by id."""
+
+
+Seed = int | np.random.Generator | np.random.RandomState | None
 FloatType = np.dtype[np.floating] | type[np.floating]
 """float32 or float64, however it is said."""
+MatrixLike = ArrayLike | SparseMatrix
 Numbers = HasArray | Sequence[float] | Sequence[Sequence[float]] | Sequence[HasArray]
 """What stands for an array of numbers of one or two dimensions; unlike NumPy's ``ArrayLike`` no text."""
-Table = Numbers | SparseMatrix | Annotated
+TableLike = Numbers | SparseMatrix | Annotated
 """Rows of numbers, which may have ids."""
+Labels = Iterable[object] | SparseMatrix
+"""By id: a mapping or a Series from ids to a label, or to several. By row: labels, lists of labels, or indicators."""

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from nearfar._core.checks import check_choice, check_integer, check_random_state, check_real
 from nearfar._core.tensors import check_device
+from nearfar._core.types import Seed
 from nearfar.contrastive import bounds
 from nearfar.contrastive.bounds import CRITICS, Baseline, Columns, OnColumns
 from nearfar.errors import InputError, NearfarWarning, NumericalError
@@ -87,7 +88,7 @@ def estimate_mutual_information(
     n_steps: int = 3000,
     learning_rate: float = 5e-4,
     held_out: float = 0.3,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> MutualInformation:
     """Return a lower bound on the mutual information of paired samples, by a critic that is trained for it.
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_random_state, check_real
+from nearfar._core.types import Seed
 from nearfar.embedding.vectors import as_list
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.relations.contacts import Slices, cut_into_slices, read_contacts
@@ -38,7 +39,7 @@ def simulate_sir(
     columns: Sequence[str | int] | None = None,
     end: str | int | None = None,
     weight: str | int | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> dict[tuple[Hashable, Hashable], str]:
     """Let an infection spread over contacts with times, and return the state of every node at every time.
 

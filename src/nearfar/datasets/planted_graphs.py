@@ -23,6 +23,7 @@ from nearfar._core import checks as _checks
 from nearfar._core import threads as _parallel
 from nearfar._core.jit import jit
 from nearfar._core.random import STEP, alias_table, splitmix
+from nearfar._core.types import Seed
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def dcsbm(
     alpha: float | None = None,
     c_out: float | None = None,
     theta: str | ArrayLike = "uniform-power",
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> Graph:
     """Draw a graph from the degree-corrected stochastic block model.

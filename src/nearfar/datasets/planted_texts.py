@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core import checks as _checks
+from nearfar._core.types import Seed
 from nearfar.errors import InputError, UnknownIdError
 
 _OWNER = "planted_senses"
@@ -78,7 +79,7 @@ def planted_senses(
     n_sentences: int = 5000,
     length: int = 8,
     noise: float = 0.0,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> PlantedSenses:
     """Draw a text whose words have known senses, to see whether a model finds them.
 

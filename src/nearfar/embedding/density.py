@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import Matrix
-from nearfar.contracts import Floats
+from nearfar._core.types import Doubles, Floats
 from nearfar.embedding import matrices as algebra
 from nearfar.embedding.labelled import as_list
-from nearfar.embedding.matrices import Doubles
 from nearfar.embedding.near import Item
 from nearfar.embedding.plain import Embedding
 from nearfar.embedding.senses import Sense, SenseEmbedding

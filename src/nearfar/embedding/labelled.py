@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nearfar._core.checks import check_choice, check_matrix
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.lazy import LazyRows, Matrix, RowNumbers
+from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.notebook import facts_table
 from nearfar._core.parts import RowsInParts
+from nearfar._core.types import Floats, RowNumbers
 from nearfar._core.vector import read_only
-from nearfar.contracts import Floats
 from nearfar.embedding.quantized import KINDS, QuantizedRows
 from nearfar.errors import InputError, UnknownIdError
 

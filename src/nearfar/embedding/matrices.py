@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.lazy import Matrix
-from nearfar.contracts import Floats
+from nearfar._core.types import Doubles, Floats
 from nearfar.errors import InputError
 
-Doubles = NDArray[np.float64]
 Real = TypeVar("Real", bound=np.floating)
 
 TOLERANCE = 1e-4  # errors of traces and eigenvalues by float32 arithmetic and by files of six digits

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
-from nearfar._core.lazy import ROWS, Asked, LazyRows, RowNumbers
-from nearfar.contracts import Floats
+from nearfar._core.lazy import ROWS, Asked, LazyRows
+from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar.errors import InputError
 from nearfar.search.products import Search, inverse_norms, row_norms
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     Csr = csr_array[np.floating]
 Unsigned = NDArray[np.unsignedinteger]
-Integers = NDArray[np.integer]
 
 _FACTORS = ("weights", "columns", "starts", "anchors")
 _UNIT32, _UNIT64 = 2.0**-24, 2.0**-53  # largest relative errors of one rounding

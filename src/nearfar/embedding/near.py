@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real
 from nearfar._core.ids import Ids
-from nearfar._core.lazy import RowNumbers
 from nearfar._core.parts import RowsInParts
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, RowNumbers, Series
 from nearfar.embedding.labelled import Labelled, as_list
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
@@ -41,17 +40,6 @@ class Seen(Protocol):
 
     def neighbors(self, id: Hashable) -> list[tuple[Hashable, float]]:  # noqa: A002
         """Return the items of a user, with numbers."""
-
-
-class Series(Protocol):
-    """A column of pandas, with its index."""
-
-    @property
-    def index(self) -> object:
-        """The ids."""
-
-    def to_dict(self) -> Mapping[Hashable, float]:
-        """Return the numbers by id."""
 
 
 class Question(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, Self, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_choice, require
 from nearfar._core.lazy import LazyRows
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Seed
 from nearfar.embedding.files import FORMATS, Content, registry, text_ids
 from nearfar.embedding.labelled import Bits, Labelled
 from nearfar.embedding.metadata import facts_of
@@ -29,36 +29,6 @@ if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata
 
 
-class Column(Protocol):
-    """A column of other tools: of pandas, polars, Arrow or Hugging Face datasets."""
-
-    def __len__(self) -> int:
-        """Return how many values it has."""
-
-    def __getitem__(self, row: int, /) -> object:
-        """Return a value."""
-
-
-class Tensor(Protocol):
-    """An array of torch."""
-
-    def detach(self) -> Tensor:
-        """Return its numbers alone."""
-
-    def cpu(self) -> Tensor:
-        """Return it in the memory of this machine."""
-
-    def float(self) -> Tensor:
-        """Return it in float32."""
-
-    def numpy(self) -> Floats:
-        """Return it as an array."""
-
-    @property
-    def dtype(self) -> object:
-        """Its number format."""
-
-
 class Fitted(Protocol):
     """A fitted map."""
 
@@ -67,12 +37,9 @@ class Fitted(Protocol):
         """Its positions."""
 
 
-Names = Iterable[Hashable] | Column
-"""Ids as other tools have them."""
-Vectors = ArrayLike | Column | Tensor
+Vectors = ArrayLike | Sequence[object]
 """Vectors as other tools have them."""
 IfExists = Literal["fail", "replace", "append"]
-Seed = int | np.random.Generator | np.random.RandomState | None
 
 
 class Embedding(Near):
@@ -295,10 +262,10 @@ class Embedding(Near):
     @classmethod
     def from_arrays(
         cls,
-        ids: Names | None,
+        ids: Iterable[Hashable] | None,
         vectors: Vectors,
         *,
-        context_ids: Names | None = None,
+        context_ids: Iterable[Hashable] | None = None,
         context_vectors: Vectors | None = None,
         parameters: Mapping[str, object] | None = None,
     ) -> Self:
@@ -557,7 +524,7 @@ def _as_rows(owner: str, name: str, vectors: Vectors) -> ArrayLike:
     """Return a tensor or a column of vectors as an array, anything else as it is."""
     if hasattr(vectors, "detach"):  # a tensor may be on another device, and in a number format that NumPy lacks
         tensor = vectors.detach().cpu()
-        return tensor.numpy() if "64" in str(tensor.dtype) else tensor.float().numpy()
+        vectors = tensor.numpy() if "64" in str(tensor.dtype) else tensor.float().numpy()
     rows: ArrayLike = vectors.to_numpy() if hasattr(vectors, "to_numpy") else cast("ArrayLike", vectors)
     if isinstance(rows, np.ndarray) and rows.dtype == object and rows.ndim == 1 and len(rows):
         lengths = {np.shape(row) for row in rows}
@@ -567,10 +534,10 @@ def _as_rows(owner: str, name: str, vectors: Vectors) -> ArrayLike:
     return rows
 
 
-def _plain(ids: Names | None) -> Iterable[Hashable] | None:
+def _plain(ids: Iterable[Hashable] | None) -> Iterable[Hashable] | None:
     """Return a column of ids as a list of Python objects."""
     for name in ("to_pylist", "tolist", "to_list"):  # of Arrow, of arrays and tensors, of frames
         if hasattr(ids, name):
             listed: list[Hashable] = getattr(ids, name)()
             return listed
-    return cast("Iterable[Hashable] | None", ids)
+    return ids

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.lazy import ROWS, Asked, LazyRows, Matrix, RowNumbers
-from nearfar.contracts import Floats
+from nearfar._core.lazy import ROWS, Asked, LazyRows, Matrix
+from nearfar._core.types import Floats, RowNumbers
 
 KINDS = ("int8", "int4")
 MOST_BITS = 8

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer, check_matrix
 from nearfar._core.ids import Ids
-from nearfar._core.lazy import LazyRows, Matrix, RowNumbers
+from nearfar._core.lazy import LazyRows, Matrix
+from nearfar._core.types import RowNumbers
 from nearfar._core.vector import read_only
 from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.labelled import Bits, Labelled, Side, as_list

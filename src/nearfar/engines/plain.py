@@ -18,7 +18,7 @@ from nearfar.engines import Setting
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
-    from nearfar.far.fields import Potential, Term
+    from nearfar.contracts import Potential, Term
     from nearfar.relations.operators import LinearOperator
 
 
@@ -36,19 +36,6 @@ class Drawn(Protocol):
         self, formula: Callable[..., Any], mine: Any, theirs: Any, entries: Any, shared: Mapping[str, object]
     ) -> tuple[Any, ...]:
         """Return the sums of a formula over the pairs of each row."""
-
-
-@runtime_checkable
-class Numbers(Protocol):
-    """An array, of NumPy or of torch."""
-
-    @property
-    def dtype(self) -> object:
-        """The type of its numbers."""
-
-    @property
-    def shape(self) -> Sequence[int]:
-        """Its lengths."""
 
 
 class Prepared(Protocol):
@@ -152,7 +139,7 @@ def check_pairs(formula: object, found: object, count: int) -> None:
 def of_formula(formula: object, found: object) -> str:
     """Return what a formula returned, as errors name it: the kind, the type of its numbers and the shape."""
     name = getattr(formula, "__name__", repr(formula))
-    if not isinstance(found, Numbers):
+    if not hasattr(found, "dtype") or not hasattr(found, "shape"):
         return f"a {type(found).__name__} from {name}"
     return f"{found.dtype} of shape {tuple(found.shape)} from {name}"
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from nearfar._core import checks
 from nearfar._core.checkpoint import restoring
 from nearfar._core.checks import (
+    Check,
     check_choice,
     check_flag,
     check_integer,
@@ -30,10 +31,9 @@ from nearfar._core.checks import (
     if_given,
 )
 from nearfar._core.ids import in_order_of, rows_and_ids
-from nearfar._core.parameters import Check
 from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.types import Numbers
+from nearfar._core.types import Flags, Numbers, RowNumbers, Seed
 from nearfar.base import RelationEmbedder, RelationLike, identity_of
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import FarField, Floats, Place, Rows
@@ -55,9 +55,7 @@ if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.operators import LinearOperator
 
-RowNumbers = NDArray[np.int64]
 Kind = TypeVar("Kind", bound=np.generic)
-Mask = NDArray[np.bool_]
 
 GRADIENTS = ("auto", "paper", "forward", "full")
 N_CHECKED_ROWS = 128
@@ -81,7 +79,7 @@ class Fitted(NamedTuple):
     relation: Relation
     operator: LinearOperator
     kept: RowNumbers | None
-    present: list[Mask]
+    present: list[Flags]
 
     def spread(self, values: NDArray[Kind], missing: float = 0) -> NDArray[Kind]:
         """Return the values of all rows from those of the rows that were kept."""
@@ -278,7 +276,7 @@ class EDRep(RelationEmbedder):
         init: Numbers | tuple[Numbers, Numbers] | None = None,
         tol: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -723,7 +721,7 @@ class EDRep(RelationEmbedder):
         start = self._start_of_growth(rel, check_n_jobs("EDRep", self.n_jobs))
         params = self.get_params(deep=False)
         changed = {"n_epochs": n_epochs, "learning_rate": learning_rate}
-        grown = type(self)(**{**params, **changed, "init": start}).fit(rel)
+        grown = type(self)().set_params(**{**params, **changed, "init": start}).fit(rel)
         self.__dict__.update({name: value for name, value in vars(grown).items() if name not in params})
         self._growth = {f"growth_{name}": value for name, value in changed.items()}
         return self
@@ -747,7 +745,7 @@ class EDRep(RelationEmbedder):
             Y, new_columns = _known(fitted.context_vectors, fitted.context_ids, rel.column_ids)
         if new.size:
             pull = rel.operator.matmat(Y, n_jobs=n_jobs)[new]
-            present: Mask = np.any(Y, axis=1)
+            present: Flags = np.any(Y, axis=1)
             X[new] = self._fitted_columns.place(pull, weights_of(rel, present, n_jobs)[new], n_jobs)
         new_columns = new_columns[~Y[new_columns].any(axis=1)]
         if new_columns.size:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer
-from nearfar.contracts import Floats
+from nearfar._core.types import Doubles, Floats
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.words import check_embedding
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
 
-Doubles = NDArray[np.float64]
 
 _OWNER = "align"
 _ROWS = 16_384  # at a time in float64

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_random_state
+from nearfar._core.types import Seed
 from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError
 
@@ -57,7 +58,7 @@ def anchor_purity(
     *,
     topn: int | None = None,
     n_shuffles: int = 20,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> AnchorPurity:
     """Return how pure anchors are: the largest share of one label among the objects that use an anchor.
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
 from nearfar._core.ids import in_order_of, rows_and_ids
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Seed
 from nearfar.errors import InputError, NearfarWarning
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from nearfar.datasets import Graph
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
 
@@ -52,14 +53,6 @@ class CommunityScores:
     n_scored: int
 
 
-class Planted(Protocol):
-    """What has a matrix of edges, such as :class:`nearfar.datasets.Graph`."""
-
-    @property
-    def adjacency(self) -> csr_array[np.floating]:
-        """The matrix."""
-
-
 def communities(
     vectors: Embedding | ArrayLike,
     labels: ArrayLike,
@@ -67,7 +60,7 @@ def communities(
     nodes: ArrayLike | None = None,
     n_clusters: int | None = None,
     n_init: int = 5,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> CommunityScores:
     """Cluster vectors by k-means and compare the clusters with known labels.
@@ -140,7 +133,7 @@ def communities(
     )
 
 
-def giant_component(relation: Relation | Planted | csr_array[np.floating]) -> NDArray[np.bool_]:
+def giant_component(relation: Relation | Graph | csr_array[np.floating]) -> NDArray[np.bool_]:
     """Mark the nodes of the largest connected component, directions ignored.
 
     Parameters

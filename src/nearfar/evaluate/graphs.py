@@ -17,18 +17,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_csr, check_flag, check_integer, check_matrix, check_random_state, check_real
-from nearfar.contracts import Floats
+from nearfar._core.parameters import HasParameters
+from nearfar._core.types import Flags, Floats, Labels, RowNumbers, Seed
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nearfar._core.ids import Ids
+    from nearfar.base import RelationLike
+    from nearfar.datasets import Graph
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
 
-Pairs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 Interval = tuple[float, float]
 
 _LINKS, _NODES = "evaluate.link_prediction", "evaluate.node_classification"
@@ -46,14 +47,11 @@ _FEWEST = 2  # edges that each part of those held out must have
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Estimator(Protocol):
+class Estimator(HasParameters, Protocol):
     """What is cloned, and fitted to a relation."""
 
     def fit(self, relation: Relation, /) -> object:
         """Find vectors."""
-
-    def get_params(self) -> Mapping[str, object]:
-        """Return the parameters by name."""
 
 
 Method = Estimator | Callable[["Relation"], object]
@@ -143,14 +141,14 @@ def _as_table(title: str, first: str, tables: Mapping[str, tuple[dict[Key, float
 
 
 def link_prediction(
-    relation: object,
+    relation: RelationLike | Graph,
     method: Method,
     *,
     held_out: float = 0.5,
     features: Sequence[str] = ("hadamard", "l1", "l2", "average", "dot"),
     degrees: bool = False,
     n_repeats: int = 5,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> LinkPrediction:
     """Hide edges, embed what is left, and tell the hidden edges from pairs that have no edge.
 
@@ -249,11 +247,11 @@ def link_prediction(
 
 def node_classification(
     vectors: Embedding | ArrayLike,
-    labels: object,
+    labels: Labels,
     *,
     fractions: float | Sequence[float] = (0.1, 0.5, 0.9),
     n_repeats: int = 10,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> NodeClassification:
     """Learn the labels of some nodes from their vectors, and tell those of the others.
 
@@ -357,9 +355,9 @@ def standardised(X: Floats) -> NDArray[np.float64]:
 
 def score_pairs(
     vectors: Floats,
-    train: Pairs,
+    train: RowNumbers,
     is_edge: Flags,
-    test: Pairs,
+    test: RowNumbers,
     was_edge: Flags,
     feature: str,
     of_nodes: NDArray[np.float64] | None = None,
@@ -426,7 +424,7 @@ def interval_of(values: NDArray[np.float64]) -> Interval | None:
 class Edges(NamedTuple):
     """An undirected graph without self-loops: edges (m, 2), smaller row first, sorted; weights; ids of the nodes."""
 
-    edges: Pairs
+    edges: RowNumbers
     weights: NDArray[np.float32]
     ids: Ids
 
@@ -452,7 +450,7 @@ class Edges(NamedTuple):
         return csr_array((values[chosen], self.edges[chosen].T), shape=(self.n, self.n))
 
 
-def undirected(owner: str, relation: object) -> Edges:
+def undirected(owner: str, relation: RelationLike | Graph) -> Edges:
     """Return the edges of a graph without directions and self-loops."""
     from scipy.sparse import coo_array, triu
 
@@ -499,7 +497,7 @@ def number_hidden(owner: str, graph: Edges, share: float, n_parts: int = 2) -> i
 
 def hide(
     graph: Edges, n_hidden: int, n_parts: int, rng: np.random.Generator
-) -> tuple[Relation, list[tuple[Pairs, Flags]]]:
+) -> tuple[Relation, list[tuple[RowNumbers, Flags]]]:
     """Hide edges. Return the graph that is left, and parts of them, each with as many pairs without an edge.
 
     A part is its pairs of rows (p, 2), and which of them are edges; no pair is in two parts.
@@ -514,7 +512,7 @@ def hide(
     return left, parts
 
 
-def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relation, Pairs]:
+def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relation, RowNumbers]:
     """Return the graph without some edges, and these in random order, (n_hidden, 2)."""
     from scipy.sparse import coo_array, csgraph
 
@@ -532,7 +530,7 @@ def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relati
     return Relation.from_matrix(upper + upper.T, graph.ids), graph.edges[hidden]
 
 
-def _without_edge(graph: Edges, count: int, rng: np.random.Generator) -> Pairs:
+def _without_edge(graph: Edges, count: int, rng: np.random.Generator) -> RowNumbers:
     """Return distinct random pairs without an edge in random order, (count, 2), smaller row first."""
     n, edges = graph.n, graph.keys
     n_pairs = n * (n - 1) // 2
@@ -564,7 +562,7 @@ def fitted_rows(owner: str, method: Method, relation: Relation) -> Floats:
 # Labels in any form become indicators.
 
 
-def labelled_rows(owner: str, labels: object, n: int, ids: Ids | None) -> tuple[NDArray[np.int64], Flags]:
+def labelled_rows(owner: str, labels: Labels, n: int, ids: Ids | None) -> tuple[NDArray[np.int64], Flags]:
     """Return the rows that have a label, and which has which, shape (number of rows, n_labels)."""
     indicators = _indicators(owner, labels, n, ids)
     rows = np.flatnonzero(indicators.any(axis=1))
@@ -576,7 +574,7 @@ def labelled_rows(owner: str, labels: object, n: int, ids: Ids | None) -> tuple[
     return rows, indicators
 
 
-def _indicators(owner: str, labels: object, n: int, ids: Ids | None) -> Flags:
+def _indicators(owner: str, labels: Labels, n: int, ids: Ids | None) -> Flags:
     """Return which row has which label, shape (n, n_labels)."""
     from scipy.sparse import issparse
 

@@ -22,8 +22,8 @@ from nearfar._core import checks as _checks
 from nearfar._core.ids import in_order_of, rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.types import Floats, Seed
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.evaluate.communities import label_codes
 from nearfar.relations.neighbors import nearest_neighbors
@@ -166,7 +166,7 @@ def neighborhoods(
     n_neighbors: int | Sequence[int] | None = None,
     n_sample: int | None = None,
     per_point: bool = False,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> Neighborhoods:
     """Judge a map by the neighbours and the distances that it keeps.

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_flag, check_integer, check_random_state
+from nearfar._core.types import Seed
 from nearfar.errors import DataError, InputError
 from nearfar.evaluate.words import agreement, check_embedding, given_items, lines_of, row_of
 
@@ -75,7 +76,7 @@ def phrases(
     basis: ArrayLike | None = None,
     lowercase: bool = True,
     n_bootstrap: int = 1000,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
 ) -> PhraseSimilarity:
     """Return how the similarities of composed phrases agree with scores that people gave.
 

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.checks import check_flag, check_integer, check_n_jobs, check_random_state, require
 from nearfar._core.notebook import frame_of
-from nearfar.contracts import Floats
+from nearfar._core.types import Doubles, Floats, Labels, Seed
 from nearfar.embedding.files.content import jsonable
 from nearfar.errors import InputError
 from nearfar.evaluate.graphs import node_classification
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from nearfar.embedding.vectors import Embedding
 
-Doubles = NDArray[np.float64]
 Facts = dict[str, dict[str, object]]
 
 _OWNER = "evaluate.report"
@@ -292,14 +291,14 @@ class Report:
 def report(
     embedding: Embedding,
     *,
-    labels: object = None,
+    labels: Labels | None = None,
     data: Embedding | ArrayLike | None = None,
     pairs: str | PathLike[str] | Iterable[Sequence[object]] | None = None,
     k: int = 10,
     title: str | None = None,
     plots: bool = True,
     map_page: Page | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> Report:
     """Make a page about an embedding: what it is, how its vectors lie, how it does on tasks.
@@ -525,7 +524,7 @@ def _blocks(X: Floats) -> Iterator[Doubles]:
 
 def _tasks(
     embedding: Embedding,
-    labels: object,
+    labels: Labels | None,
     data: Embedding | ArrayLike | None,
     pairs: str | PathLike[str] | Iterable[Sequence[object]] | None,
     rng: np.random.Generator,

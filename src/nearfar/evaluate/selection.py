@@ -17,10 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_random_state, check_real
+from nearfar._core.types import Doubles, Flags, Labels, Seed
 from nearfar.errors import InputError
 from nearfar.evaluate import graphs
 
 if TYPE_CHECKING:
+    from nearfar.base import RelationLike
+    from nearfar.datasets import Graph
     from nearfar.relations.matrix import Relation
 
 _OWNER = "evaluate.select"
@@ -28,7 +31,7 @@ _FOLDS = 3
 _MEASURES = {"labels": ("micro", "macro"), "links": ("auc", "ap")}
 
 Setting = dict[str, object]
-Scores = NDArray[np.float64]  # (n_settings, n_repeats, 2, 2): where it is chosen and tested, by the two measures
+Scores = Doubles  # (n_settings, n_repeats, 2, 2): where it is chosen and tested, by the two measures
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +72,14 @@ class Selection:
 def select(
     method: graphs.Method,
     grid: Mapping[str, Sequence[object]],
-    relation: object,
-    labels: object = None,
+    relation: RelationLike | Graph,
+    labels: Labels | None = None,
     *,
     measure: str | None = None,
     feature: str | None = None,
     held_out: float = 0.5,
     n_repeats: int = 5,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> Selection:
     """Try all settings of a grid, choose by labels or by hidden links, and tell the score of the choice elsewhere.
 
@@ -225,7 +228,7 @@ def _by_labels(
     methods: list[graphs.Method],
     relation: Relation,
     rows: NDArray[np.int64],
-    indicators: graphs.Flags,
+    indicators: Flags,
     held_out: float,
     n_repeats: int,
     rng: np.random.Generator,

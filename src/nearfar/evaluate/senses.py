@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer, check_random_state
+from nearfar._core.types import Doubles, Seed
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.evaluate.words import check_embedding, given_items, spearman
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding, SenseEmbedding
     from nearfar.text import EncodedCorpus
 
-Doubles = NDArray[np.float64]
 Pair = tuple[str, str]
 Near = tuple[list[int], list[int]]  # rows of the neighbours of the one word, and of the other
 
@@ -137,7 +137,7 @@ def sense_induction(
     n_senses: int = 2,
     n_neighbors: int = 10,
     n_controls: int = 10,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
 ) -> SenseInduction:
     """Return whether the senses of pseudo-words are found, and whether ambiguity shows as entropy.
 
@@ -275,7 +275,7 @@ def ambiguity(
     *,
     n_equal: int = 200,
     n_bootstrap: int = 1000,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
 ) -> Ambiguity:
     """Return whether words that are known to be ambiguous have large entropies, corrected for how often they come.
 

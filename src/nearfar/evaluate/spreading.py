@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_random_state
+from nearfar._core.types import Seed
 from nearfar.embedding.vectors import Embedding, as_list
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 from nearfar.evaluate.graphs import interval_of
@@ -76,7 +77,7 @@ def reconstruct_spreading(
     *,
     infected: Hashable = "I",
     n_repeats: int = 10,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> SpreadingReconstruction:
     """Tell the states of all nodes at all times from few observed ones, by logistic regression on the vectors.
 

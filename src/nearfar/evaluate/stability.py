@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_random_state
-from nearfar.contracts import Floats
+from nearfar._core.types import Doubles, Floats, Seed
 from nearfar.errors import InputError
 from nearfar.evaluate.words import check_embedding
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
 
-Doubles = NDArray[np.float64]
 
 _OWNER = "evaluate.stability"
 _ALL_IDS, _SOME_IDS = 5000, 1000  # up to so many shared ids all are judged, of more a sample
@@ -98,7 +97,7 @@ def stability(
     *,
     metric: str = "cosine",
     n_sample: int | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> Stability:
     """Compare the nearest neighbours that embeddings of the same ids give, such as those of different seeds.

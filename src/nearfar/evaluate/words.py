@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_random_state
 from nearfar._core.streams import ByteStream
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Seed
 from nearfar.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def word_similarity(
     *,
     lowercase: bool = True,
     n_bootstrap: int = 1000,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
 ) -> WordSimilarity:
     """Return how the cosines of pairs of words agree with scores that people gave.
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from nearfar._core.names import lazy_names
 
 if TYPE_CHECKING:
+    from nearfar.contracts import Potential, Term
     from nearfar.far.barnes_hut import BarnesHutField
     from nearfar.far.exact import Exact, Noise
-    from nearfar.far.fields import ExactField, NoisePairs, Potential, Term
+    from nearfar.far.fields import ExactField, NoisePairs
     from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
     from nearfar.far.mesh import MeshField
     from nearfar.far.random_features import RFA, Performer
@@ -34,9 +35,9 @@ _HOMES = {
     "Noise": "nearfar.far.exact",
     "NoisePairs": "nearfar.far.fields",
     "Performer": "nearfar.far.random_features",
-    "Potential": "nearfar.far.fields",
+    "Potential": "nearfar.contracts",
     "RFA": "nearfar.far.random_features",
-    "Term": "nearfar.far.fields",
+    "Term": "nearfar.contracts",
     "estimate_error": "nearfar.far.softmax",
     "far_field": "nearfar.far.registry",
     "log_normalizers": "nearfar.far.softmax",

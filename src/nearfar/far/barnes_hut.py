@@ -13,19 +13,9 @@ from nearfar._core.checks import check_real
 from nearfar._core.jit import bind, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
+from nearfar.contracts import Floats, Potential, Term
 from nearfar.errors import InputError
-from nearfar.far.fields import (
-    CHUNK,
-    FieldPart,
-    Potential,
-    Term,
-    add_chunk,
-    check_positions,
-    linear_kernel,
-    store,
-    term_charges,
-)
+from nearfar.far.fields import CHUNK, FieldPart, add_chunk, check_positions, linear_kernel, store, term_charges
 from nearfar.far.mesh import bounding_box
 from nearfar.kernels import Kernel
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -26,42 +26,9 @@ from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
-from nearfar.contracts import Field, Floats
+from nearfar.contracts import Field, Floats, Potential, Term
 from nearfar.errors import InputError, NearfarError
 from nearfar.kernels import CompiledKernel, Kernel, compiled_kernel
-
-
-@dataclass(frozen=True)
-class Term:
-    """What is asked of a field: a potential and its charges.
-
-    Parameters
-    ----------
-    potential : {"weight", "entropy"}
-        V = w, or V = w ln w - w.
-    charges : ndarray of shape (n,), optional
-        Of the points, of any sign; None: all are 1.
-    """
-
-    potential: Literal["weight", "entropy"]
-    charges: Floats | None = None
-
-
-@dataclass(frozen=True)
-class Potential:
-    """What a field answers.
-
-    Parameters
-    ----------
-    value : ndarray of shape (n,)
-        Phi_i, the point itself left out.
-    gradient : ndarray of shape (n, d)
-        Gradient of Phi_i in y_i.
-    """
-
-    value: Floats
-    gradient: Floats
-
 
 _ROWS = 256  # of one block: some milliseconds of work from 10,000 points on
 

@@ -24,13 +24,11 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._core.checks import check_integer, check_matrix, check_random_state
 from nearfar._core.jit import jit
 from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_blocks, single_threaded_blas
+from nearfar._core.types import Floats, Integers
 from nearfar._core.vector import FAST
-from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.exact import FarPart
 from nearfar.methods.edrep import gaussian, mixture, moments
-
-Labels = NDArray[np.integer]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +69,7 @@ class GaussianMixture(FarPart):
     """
 
     n_clusters: int = 1
-    labels: Labels | None = field(default=None, repr=False)
+    labels: Integers | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_integer("GaussianMixture", "n_clusters", self.n_clusters, low=1)
@@ -274,7 +272,7 @@ class GaussianMixture(FarPart):
         with single_threaded_blas():
             run_blocks(add_gradient, even_bounds(len(Y), SUM_BLOCK), n_jobs)
 
-    def _labels_of(self, owner: str, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> Labels:
+    def _labels_of(self, owner: str, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> Integers:
         if self.labels is not None:
             labels = np.asarray(self.labels)
             if len(labels) != len(Y):
@@ -315,7 +313,7 @@ class Components(NamedTuple):
     log_counts: NDArray[np.float64]
     means: NDArray[np.float64]
     covariances: NDArray[np.float64]
-    labels: Labels | None
+    labels: Integers | None
     cast: dict[object, tuple[Floats, Floats]]
 
     def numbers(self, dtype: DTypeLike) -> tuple[Floats, Floats]:
@@ -337,7 +335,7 @@ class Components(NamedTuple):
         return energies
 
 
-def _add_moments(Y: Floats, labels: Labels | None, k: int, start: int, stop: int, total: NDArray[np.float64]) -> None:
+def _add_moments(Y: Floats, labels: Integers | None, k: int, start: int, stop: int, total: NDArray[np.float64]) -> None:
     """Add the sums of y and of y yᵀ over each cluster: products in the dtype of Y, added up in float64."""
     block, d = Y[start:stop], Y.shape[1]
     for cluster, rows in [(0, slice(None))] if labels is None else _clusters(labels[start:stop]):
@@ -405,7 +403,7 @@ def mixture_force(
                     force[i, j] *= scale
 
 
-def _clusters(labels: Labels) -> list[tuple[int, slice | NDArray[np.int64]]]:
+def _clusters(labels: Integers) -> list[tuple[int, slice | NDArray[np.int64]]]:
     """Return (label, positions) of each label >= 0 that occurs, in order."""
     return [(int(a), np.flatnonzero(labels == a)) for a in np.unique(labels) if a >= 0]
 

@@ -25,9 +25,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_real
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar.contracts import Floats
+from nearfar.contracts import Floats, Potential, Term
 from nearfar.errors import InputError, NearfarWarning, NumericalError
-from nearfar.far.fields import FieldPart, Potential, Term, check_positions, linear_kernel, term_charges
+from nearfar.far.fields import FieldPart, check_positions, linear_kernel, term_charges
 from nearfar.far.mesh_loops import (
     bounds_of_block,
     count_rows,

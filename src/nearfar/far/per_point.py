@@ -25,13 +25,13 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.types import Doubles
 from nearfar._core.vector import FAST
-from nearfar.contracts import Field, Floats, Kernel
-from nearfar.far.fields import CHUNK, Potential, Term, check_positions, term_charges
+from nearfar.contracts import Field, Floats, Kernel, Potential, Term
+from nearfar.far.fields import CHUNK, check_positions, term_charges
 from nearfar.kernels import Exponential, Family, InhomogeneousStudentT, exp, family_of
 
 _ROWS = 256  # of one block
-Array = NDArray[np.float64]
 
 
 class ExactPerPoint:
@@ -91,7 +91,7 @@ def per_point_kernel(
     return functions, (np.ascontiguousarray(theta, dtype=dtype), (one, other))
 
 
-def _parts_of(kernel: Kernel) -> tuple[Family, Array]:
+def _parts_of(kernel: Kernel) -> tuple[Family, Doubles]:
     family = family_of(kernel)
     assert family is not None
     return family, np.asarray(getattr(kernel, family.parameter), np.float64)
@@ -202,8 +202,8 @@ class Nodes:
     """
 
     family: Family
-    values: Array
-    table: Array
+    values: Doubles
+    table: Doubles
     low: float
     high: float
     error: float
@@ -215,18 +215,18 @@ class Nodes:
         low, high = np.log(np.array([parameters.min(), parameters.max()], np.float64))
         return bool(self.low <= low and high <= self.high)
 
-    def coefficients(self, parameters: Floats) -> Array:
+    def coefficients(self, parameters: Floats) -> Doubles:
         """Return l_m(theta_i), shape (m, n)."""
         if not len(self.table):
             return np.asarray(self.values[:, None] == np.asarray(parameters, np.float64), np.float64)
         return self._read(self.table, parameters)
 
-    def slopes(self, parameters: Floats) -> Array:
+    def slopes(self, parameters: Floats) -> Doubles:
         """Return the derivatives of l_m in theta_i, shape (m, n); only where there is a table."""
         per_step = np.gradient(self.table, axis=0) * (_TABLE / (self.high - self.low))
         return np.asarray(self._read(per_step, parameters) / np.asarray(parameters, np.float64))
 
-    def _read(self, table: Array, parameters: Floats) -> Array:
+    def _read(self, table: Doubles, parameters: Floats) -> Doubles:
         steps = (np.log(np.asarray(parameters, np.float64)) - self.low) * (_TABLE / (self.high - self.low))
         steps = steps.clip(0, _TABLE)
         at = np.minimum(steps.astype(np.int64), _TABLE - 1)
@@ -275,7 +275,7 @@ def nodes_between(family: Family, lowest: float, highest: float, tolerance: floa
     return Nodes(family, theta[chosen], table, float(even[0]), float(even[-1]), error)
 
 
-def _least_squares(nodes: Array, shapes: Array, scales: Array) -> tuple[Array, float]:
+def _least_squares(nodes: Doubles, shapes: Doubles, scales: Doubles) -> tuple[Doubles, float]:
     """Return the coefficients of nodes for each kernel, shape (kernels, nodes), and the largest error of a kernel."""
     m, count = len(nodes), len(shapes)
     small = np.broadcast_to(_DAMPING * np.eye(m), (count, m, m))  # keeps coefficients from growing

@@ -206,7 +206,7 @@ def registered_fields() -> dict[str, Callable[..., Field]]:
     return {name: FIELDS.factory(name) for name in FIELDS.names}
 
 
-def far_field(far: object, *, owner: str = "far_field", argument: str = "far") -> FarField:
+def far_field(far: str | FarField, *, owner: str = "far_field", argument: str = "far") -> FarField:
     """Return an unprepared far field of the softmax, from its name or from an object.
 
     Parameters

@@ -17,6 +17,7 @@ from nearfar._core.checks import (
     require,
 )
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.types import Seed
 from nearfar.contracts import FarField, Floats
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
@@ -35,7 +36,7 @@ def log_normalizers(
     n_features: int = 1000,
     n_samples: int = 1000,
     temperature: float | None = None,
-    random_state: object = None,
+    random_state: Seed = None,
     n_jobs: int | None = None,
     device: str | None = None,
 ) -> NDArray[np.float64]:
@@ -258,7 +259,7 @@ def estimate_error(
     far: str | FarField = "gaussian-mixture",
     n_rows: int = 256,
     confidence: float = 0.95,
-    random_state: object = None,
+    random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> ErrorEstimate:
     """Estimate the relative error of a far field's Z without the exact answer for all rows.

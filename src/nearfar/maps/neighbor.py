@@ -21,6 +21,7 @@ from scipy.sparse import csr_array, issparse
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import (
+    Check,
     check_choice,
     check_integer,
     check_matrix,
@@ -32,8 +33,7 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
-from nearfar._core.parameters import Check
-from nearfar._core.types import Numbers, SparseMatrix
+from nearfar._core.types import Numbers, Seed, SparseMatrix
 from nearfar.base import FrameOutput, RelationLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
@@ -300,7 +300,7 @@ class NeighborEmbedding(FrameOutput):
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, Self, TypedDict
+from typing import Literal, NamedTuple, Self, TypedDict
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -23,7 +23,7 @@ from nearfar._core.atomic import TemporaryArray
 from nearfar._core.checks import check_choice
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import FloatType
+from nearfar._core.types import FloatType, Longs
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Place, Rows
 from nearfar.divergences.probability import KL, is_kl, linear_formulas
 from nearfar.engines import on_threads
@@ -34,11 +34,10 @@ from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, value
 from nearfar.methods.maps import AllPairs
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import FEW
-from nearfar.relations.operators import Sparse
+from nearfar.relations.operators import LinearOperator, Sparse
 
 Normalization = Literal["pair", "row", "none"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("pair", "row", "none")
-Counts = NDArray[np.int64]
 _ROWS = 4096  # of a block where the pattern is made
 _AT_ONCE = 2**18  # entries of P that are read together, by each thread
 _TOGETHER = 4  # blocks whose pieces are in memory together
@@ -158,7 +157,7 @@ class NeighborObjective:
 class Pattern(NamedTuple):
     """Where P or Pᵀ has an entry off the diagonal: rows, columns, p_ij, and p_ji, by pair the same array."""
 
-    indptr: Counts
+    indptr: Longs
     columns: NDArray[np.uint32]
     p_ij: Floats
     p_ji: Floats
@@ -185,7 +184,7 @@ class Pattern(NamedTuple):
 
 
 def strengths_of_pairs(
-    cost: Cost, indptr: Counts, *both: Floats
+    cost: Cost, indptr: Longs, *both: Floats
 ) -> tuple[Floats | None, Floats | None, Floats | None, NDArray[np.float64]]:
     """Return the strengths where both directions have one kernel: by row s_ij + s_ji, by pair s_ij alone."""
     (fixed, back), u_ij, u_ji, mass = strengths_of(cost, indptr, *both)
@@ -195,7 +194,7 @@ def strengths_of_pairs(
 
 
 def strengths_of(
-    cost: Cost, indptr: Counts, *both: Floats
+    cost: Cost, indptr: Longs, *both: Floats
 ) -> tuple[list[Floats | None], Floats | None, Floats | None, NDArray[np.float64]]:
     """Return what of s_ij and s_ji does not move with q, what the rest is made of, and the mass of the first."""
     formulas = cost.formulas
@@ -247,19 +246,6 @@ def memory_of_pattern(nnz: int, dtype: FloatType, by_row: bool) -> tuple[int, in
     return nnz * 29 * (4 + numbers) // 20, part + min(nnz, _TOGETHER * _AT_ONCE) * (12 + numbers)
 
 
-class Readable(Protocol):
-    """What some rows are read of: an operator."""
-
-    shape: tuple[int, int]
-
-    @property
-    def nnz(self) -> int:
-        """Number of stored entries."""
-
-    def rows(self, start: int, stop: int) -> csr_array:
-        """Return some rows."""
-
-
 class RowBlocks:
     """A square sparse matrix of numbers >= 0, read a block of rows at a time.
 
@@ -283,7 +269,7 @@ class RowBlocks:
 
     storage: Path | None = None
 
-    def __init__(self, source: csr_array | Readable) -> None:
+    def __init__(self, source: csr_array | LinearOperator) -> None:
         if issparse(source):
             P = csr_array(source)
             if not P.has_canonical_format:  # rows must be sorted; the caller's stay as they are
@@ -340,7 +326,7 @@ def union_pattern(
     symmetric: bool = False,
     order: NDArray[np.integer] | None = None,
     n_jobs: int = 1,
-) -> tuple[Counts, NDArray[np.uint32], Floats, Floats]:
+) -> tuple[Longs, NDArray[np.uint32], Floats, Floats]:
     """Return (indptr, columns, p_ij, p_ji) of where P or Pᵀ has an entry off the diagonal, row r being ``order[r]``.
 
     If symmetric, p_ij and p_ji are the same array, their mean. P is a csr_array or RowBlocks, and is read several
@@ -396,7 +382,7 @@ def union_pattern(
 
 def _few_pattern(
     P: Floats, order: NDArray[np.integer], symmetric: bool
-) -> tuple[Counts, NDArray[np.uint32], Floats, Floats]:
+) -> tuple[Longs, NDArray[np.uint32], Floats, Floats]:
     """Return the pattern of a small dense matrix, with the same bits, in NumPy."""
     place = np.empty(len(P), np.uint32)
     place[order] = np.arange(len(P), dtype=np.uint32)
@@ -408,10 +394,10 @@ def _few_pattern(
 
 
 def _merged(
-    limits: tuple[Counts, Counts, Counts, Counts],
+    limits: tuple[Longs, Longs, Longs, Longs],
     part: tuple[NDArray[np.uint32], Floats],
     place: NDArray[np.uint32],
-    lengths: Counts,
+    lengths: Longs,
     n_values: int,
     _block: int,
     start: int,

@@ -28,7 +28,7 @@ import numpy as np
 from nearfar import divergences
 from nearfar._core.checks import check_real
 from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Numbers
+from nearfar._core.types import Numbers, Seed
 from nearfar.callbacks import Callback
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
 from nearfar.divergences.probability import KL, JensenShannon
@@ -155,7 +155,7 @@ class TSNE(Recipe):
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -252,7 +252,7 @@ class SSNE(Recipe):
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -347,7 +347,7 @@ class ASNE(Recipe):
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -442,7 +442,7 @@ class TASNE(Recipe):
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -542,7 +542,7 @@ class HSSNE(Recipe):
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -647,7 +647,7 @@ class NeRV(Recipe):
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -752,7 +752,7 @@ class JSE(Recipe):
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -870,7 +870,7 @@ class UMAP(Recipe):
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,

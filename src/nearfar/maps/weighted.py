@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Numbers
+from nearfar._core.types import Numbers, Seed
 from nearfar.callbacks import Callback
 from nearfar.contracts import Field, Objective, Place
 from nearfar.divergences.probability import KL
@@ -126,7 +126,7 @@ class WSSNE(Recipe):
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         device: str | None = None,
         verbose: int = 0,

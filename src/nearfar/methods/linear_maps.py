@@ -33,9 +33,8 @@ from typing import Literal, NamedTuple, Protocol, TypedDict, cast
 import numpy as np
 
 from nearfar._core.namespace import Array, namespace_of
-from nearfar.contracts import Divergence, Kernel, Place, Rows
+from nearfar.contracts import Divergence, Kernel, Place, Potential, Rows, Term
 from nearfar.divergences.probability import Formulas, linear_formulas
-from nearfar.far.fields import Potential, Term
 from nearfar.kernels import CompiledKernel, compiled_kernel
 from nearfar.kernels import Formulas as KernelFormulas
 from nearfar.kernels import Kernel as WithFormulas

@@ -153,7 +153,8 @@ class _Scale:
     def __init__(self, kernel: Kernel, n: int, weights: Floats | None) -> None:
         self.kernel, self.weights = kernel, weights
         parameters = kernel.get_params() if isinstance(kernel, Part) else {}
-        self.per_point = {name: np.asarray(value) for name, value in parameters.items() if np.ndim(value) == 1}
+        arrays = {name: np.asarray(value) for name, value in parameters.items()}
+        self.per_point = {name: value for name, value in arrays.items() if value.ndim == 1}
         for name, value in self.per_point.items():
             if len(value) != n:
                 raise InputError(type(kernel).__name__, name, f"one number, or one per point ({n})", len(value))

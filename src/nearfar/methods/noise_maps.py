@@ -21,7 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from nearfar._core.namespace import Array, Whole, namespace_of
+from nearfar._core.namespace import Array, namespace_of
+from nearfar._core.types import Longs
 from nearfar.contracts import Place, Rows
 from nearfar.methods.linear_maps import Cost, Near, Side, add, sums
 
@@ -43,7 +44,7 @@ class Circle:
     steps : ndarray of shape (k,), int64
     """
 
-    def __init__(self, order: Whole, steps: Whole) -> None:
+    def __init__(self, order: Longs, steps: Longs) -> None:
         self.order, self.steps = order, steps
         self.laid: object = None
         """What a place keeps of the positions along the circle, while they stay."""
@@ -75,7 +76,7 @@ class Circle:
         return tuple(sum(parts)[place_of] for parts in zip(*found, strict=True))
 
 
-def _of_points(part: Array, n: int, back: Whole | None) -> Array:
+def _of_points(part: Array, n: int, back: Longs | None) -> Array:
     """Return the sums over steps; with ``back``, where the pairs are of which a point is the second, less those."""
     total: Array = part.reshape(-1, n, *part.shape[1:]).sum(0)
     if back is not None:

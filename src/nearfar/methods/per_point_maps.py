@@ -28,8 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.namespace import Array, namespace_of
-from nearfar.contracts import Floats, Place
-from nearfar.far.fields import Potential, Term
+from nearfar.contracts import Floats, Place, Potential, Term
 from nearfar.kernels import Family
 from nearfar.kernels import Kernel as WithFamily
 from nearfar.methods.linear_maps import AskOfMap, Cost, Near, Side, entropy, names_of, normalizer, plain

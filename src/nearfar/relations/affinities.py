@@ -36,8 +36,8 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.types import Floats, MatrixLike, Seed
 from nearfar._core.vector import read_only
-from nearfar.contracts import Floats
 from nearfar.engines import asked_engine, device_of_engine, engine_of, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError, NearfarWarning
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
     from sklearn.utils import Tags
 
-    from nearfar.relations.inputs import Matrix, Points
+    from nearfar.relations.inputs import Points
 
 Part = tuple[int, NDArray[np.float64] | None, NDArray[np.float64] | None]
 """How many probabilities are above 0, precisions, dimensions."""
@@ -195,7 +195,7 @@ class Affinities(Parameters):
         kernel: str = "gaussian",
         method: str = "auto",
         n_jobs: int | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         device: str | None = None,
         storage: str | PathLike[str] | None = None,
         engine: str | None = None,
@@ -419,7 +419,7 @@ class Affinities(Parameters):
         return self.fit(X, y).relation_.to_scipy()
 
     @property
-    def rows_(self) -> Matrix | None:
+    def rows_(self) -> MatrixLike | None:
         """The rows that are searched (directions for ``metric="cosine"``); None where distances were given."""
         self._check_fitted("rows_")
         return getattr(self._index, "X", None)

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_path, check_real, require
 from nearfar._core.ids import Ids
+from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError, NearfarWarning
-from nearfar.relations.columns import Table, is_time, position_of
+from nearfar.relations.columns import Name, Table, is_time, position_of
 from nearfar.relations.delimited import (
     SAMPLE_LINES,
     TextFormat,
@@ -51,7 +52,7 @@ from nearfar.relations.edges import (
     table_of,
     whole_numbers,
 )
-from nearfar.relations.records import Bytes, parse_numbers
+from nearfar.relations.records import parse_numbers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
 
 Moments = NDArray[np.number]  # int64 or float64
 Moment = int | float | datetime
-Column = str | int | None
 
 NUMBERS, DATES, AWARE_DATES = "numbers", "dates without a time zone", "dates with a time zone"
 _ROLES = ("source", "target", "time")
@@ -262,8 +262,8 @@ def read_contacts(
     contacts: EdgeSource,
     *,
     columns: Sequence[str | int] | None = None,
-    end: Column = None,
-    weight: Column = None,
+    end: Name = None,
+    weight: Name = None,
     delimiter: str | None = None,
     comments: str | None = "#",
     header: bool | Literal["infer"] = "infer",
@@ -311,7 +311,7 @@ class _Reader:
         As for :func:`read_contacts`.
     """
 
-    def __init__(self, owner: str, columns: Sequence[str | int] | None, end: Column, weight: Column) -> None:
+    def __init__(self, owner: str, columns: Sequence[str | int] | None, end: Name, weight: Name) -> None:
         if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) != 3):
             raise InputError(owner, "columns", "three names or positions: source, target, time", columns)
         named = dict(zip(_ROLES, columns or (), strict=False)) | {"end": end, "weight": weight}

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.progress import ProgressLine
 from nearfar._core.streams import ByteStream
+from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError
 from nearfar.relations.columns import Table
 from nearfar.relations.records import (
@@ -30,7 +31,6 @@ from nearfar.relations.records import (
     MISSING,
     SPACE,
     STRAY_QUOTE,
-    Bytes,
     Layout,
     cut_record,
     parse_numbers,

@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_flag, check_integer, check_path, require
 from nearfar._core.ids import Ids
 from nearfar._core.progress import ProgressLine
+from nearfar._core.types import Bytes, Indices
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.columns import Name, Roles, Table, choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, Where, parse_column, read_records
 from nearfar.relations.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
-from nearfar.relations.records import Bytes, parse_integers
+from nearfar.relations.records import parse_integers
 
 if TYPE_CHECKING:
     import networkx
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     Frame = nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]
 
-Codes = NDArray[np.int32]
 Weights = NDArray[np.float64] | None
 Column = NDArray[np.int64] | Sequence[Hashable]
 Pieces = Generator[tuple[Column, Column, Weights, Where], None, None]
@@ -78,8 +78,8 @@ class Edges:
         edges are bipartite.
     """
 
-    rows: Codes
-    columns: Codes
+    rows: Indices
+    columns: Indices
     weights: NDArray[np.float32] | None
     row_ids: Ids
     column_ids: Ids
@@ -261,10 +261,10 @@ def asked_columns(
 class EdgeStore(Protocol):
     """Where the codes and weights of the edges go, piece by piece."""
 
-    def append(self, rows: Codes, columns: Codes, weights: NDArray[np.float32] | None) -> None:
+    def append(self, rows: Indices, columns: Indices, weights: NDArray[np.float32] | None) -> None:
         """Keep a piece; all pieces have weights, or none has."""
 
-    def arrays(self) -> tuple[Codes, Codes, NDArray[np.float32] | None]:
+    def arrays(self) -> tuple[Indices, Indices, NDArray[np.float32] | None]:
         """Return all edges in the order in which they came; the store is empty afterwards."""
 
 
@@ -274,13 +274,13 @@ class MemoryStore:
     def __init__(self) -> None:
         self._kept: tuple[list[NDArray[np.generic]], ...] = ([], [], [])
 
-    def append(self, rows: Codes, columns: Codes, weights: NDArray[np.float32] | None) -> None:
+    def append(self, rows: Indices, columns: Indices, weights: NDArray[np.float32] | None) -> None:
         """Keep a piece."""
         for kept, part in zip(self._kept, (rows, columns, weights), strict=True):
             if part is not None:
                 kept.append(np.ascontiguousarray(part))
 
-    def arrays(self) -> tuple[Codes, Codes, NDArray[np.float32] | None]:
+    def arrays(self) -> tuple[Indices, Indices, NDArray[np.float32] | None]:
         """Return all edges; the store is empty afterwards."""
         joined = []
         for kept in self._kept:  # the pieces of one array go before the next one is made
@@ -354,7 +354,7 @@ class EdgeCollector:
             ids.append(Ids.of_distinct(self._sides.pop(0).ids()))
         return Edges(rows, columns, weights, ids[0], ids[-1])
 
-    def _encode(self, side: int, keys: Column, where: Where) -> Codes:
+    def _encode(self, side: int, keys: Column, where: Where) -> Indices:
         codes = self._sides[side]
         if isinstance(keys, np.ndarray) and isinstance(codes, IntegerCodes):
             return codes.encode(keys)
@@ -370,7 +370,7 @@ class EdgeCollector:
         key = self._sides[side].ids()[code]
         return key.item() if isinstance(key, np.generic) else key
 
-    def _add(self, codes: list[Codes], weights: Weights, where: Where) -> None:
+    def _add(self, codes: list[Indices], weights: Weights, where: Where) -> None:
         """Keep edges: the codes of each side, or of both ends in turn."""
         rows, columns = codes if len(codes) == 2 else codes[0].reshape(-1, 2).T
         if weights is None:

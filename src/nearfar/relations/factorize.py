@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
+from nearfar._core.types import Bytes, Indices
 from nearfar.errors import InputError
 from nearfar.relations.kernels import FEW
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-Codes = NDArray[np.int32]
-Bytes = NDArray[np.uint8]
 
 _FNV_START, _FNV_PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
 _ONE, _FIVE, _SHIFT = np.uint64(1), np.uint64(5), np.uint64(32)
@@ -51,7 +50,7 @@ class IntegerCodes:
     def __len__(self) -> int:
         return self._n if self._first is None else len(self._first)
 
-    def encode(self, keys: NDArray[np.int64]) -> Codes:
+    def encode(self, keys: NDArray[np.int64]) -> Indices:
         """Return the code of each key, shape (n,); new keys receive new codes."""
         if self._first is not None:
             self._n_first += keys.size
@@ -96,7 +95,7 @@ class StringCodes:
     def __len__(self) -> int:
         return self._n
 
-    def encode(self, text: Bytes, spans: NDArray[np.int32]) -> Codes:
+    def encode(self, text: Bytes, spans: NDArray[np.int32]) -> Indices:
         """Return the code of each ``text[start:end]``, spans of shape (n, 2); new strings receive new codes."""
         codes = np.empty(len(spans), np.int32)
         for start in range(0, len(spans), _PIECE):
@@ -137,7 +136,7 @@ class ObjectCodes:
     def __len__(self) -> int:
         return len(self._table)
 
-    def encode(self, keys: Sequence[Hashable]) -> Codes:
+    def encode(self, keys: Sequence[Hashable]) -> Indices:
         """Return the code of each key, shape (n,); new keys receive new codes.
 
         Raises
@@ -206,7 +205,7 @@ def _table_size(n: int) -> int:
 
 
 @jit
-def _find_integer(key: int, table: Codes, ids: NDArray[np.int64]) -> np.uint64:
+def _find_integer(key: int, table: Indices, ids: NDArray[np.int64]) -> np.uint64:
     """Return the slot of the key, or the free one where it belongs.
 
     The first slot is the key itself modulo the size, so dense ids lie side by side; collisions draw in the higher
@@ -222,7 +221,7 @@ def _find_integer(key: int, table: Codes, ids: NDArray[np.int64]) -> np.uint64:
 
 
 @jit
-def _encode_integers(keys: NDArray[np.int64], codes: Codes, table: Codes, ids: NDArray[np.int64], n: int) -> int:
+def _encode_integers(keys: NDArray[np.int64], codes: Indices, table: Indices, ids: NDArray[np.int64], n: int) -> int:
     for i in range(keys.size):
         slot = _find_integer(keys[i], table, ids)
         if table[slot] < 0:
@@ -234,7 +233,9 @@ def _encode_integers(keys: NDArray[np.int64], codes: Codes, table: Codes, ids: N
 
 
 @jit
-def _find_string(text: Bytes, first: int, last: int, table: Codes, stored: Bytes, ends: NDArray[np.int64]) -> np.uint64:
+def _find_string(
+    text: Bytes, first: int, last: int, table: Indices, stored: Bytes, ends: NDArray[np.int64]
+) -> np.uint64:
     """Return the slot of ``text[first:last]``, or the free one where it belongs (FNV-1a, linear probing)."""
     hashed = _FNV_START
     for position in range(first, last):
@@ -258,8 +259,8 @@ def _find_string(text: Bytes, first: int, last: int, table: Codes, stored: Bytes
 def _encode_strings(
     text: Bytes,
     spans: NDArray[np.int32],
-    codes: Codes,
-    table: Codes,
+    codes: Indices,
+    table: Indices,
     stored: Bytes,
     ends: NDArray[np.int64],
     n: int,

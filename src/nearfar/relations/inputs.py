@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable
 from datetime import timedelta
 from os import PathLike
-from typing import IO, TYPE_CHECKING, Protocol, TypedDict
+from typing import IO, TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     import numpy as np
     from narwhals.typing import IntoFrame
     from numpy.typing import ArrayLike
-    from scipy.sparse import sparray, spmatrix
 
-
-class Graph(Protocol):
-    """A graph of networkx."""
-
-    def is_directed(self) -> bool:
-        """Whether edges have a direction."""
-
-
-class WithEdgeIndex(Protocol):
-    """A graph of PyTorch Geometric."""
-
-    @property
-    def edge_index(self) -> object:
-        """A tensor of shape (2, n_edges)."""
-
-
-class Annotated(Protocol):
-    """AnnData."""
-
-    @property
-    def obsp(self) -> Mapping[str, Matrix]:
-        """Matrices of pairs of observations."""
-
-    @property
-    def obs_names(self) -> Iterable[Hashable]:
-        """Names of the observations."""
-
-
-class WithVectors(Protocol):
-    """An Embedding."""
-
-    @property
-    def vectors(self) -> ArrayLike:
-        """Its rows."""
+    from nearfar._core.types import Annotated, EdgeIndex, GraphLike, MatrixLike
 
 
 class Taken(TypedDict, total=False):
@@ -77,7 +43,6 @@ class Description(_Counts, total=False):
 
 
 if TYPE_CHECKING:
-    Matrix = ArrayLike | sparray | spmatrix
-    Points = Matrix | IntoFrame | WithVectors | Annotated | tuple[ArrayLike, ArrayLike]
-    EdgeSource = str | PathLike[str] | IO[str] | IO[bytes] | Iterable[object] | IntoFrame | Graph | WithEdgeIndex
+    Points = MatrixLike | IntoFrame | Annotated | tuple[ArrayLike, ArrayLike]
+    EdgeSource = str | PathLike[str] | IO[str] | IO[bytes] | Iterable[object] | IntoFrame | GraphLike | EdgeIndex
     Length = float | timedelta | np.timedelta64

@@ -32,7 +32,7 @@ from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds
 from nearfar.errors import FileFormatError, InputError, NearfarWarning
 from nearfar.relations.edges import Edges
-from nearfar.relations.kernels import build_csr, count_entries
+from nearfar.relations.kernels import CsrArrays, build_csr, count_entries
 from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_some_edge, check_sums, rows_of
 
 # Folders that hold a stored relation: they appear whole or not at all, and are checked before they are used.
@@ -50,8 +50,6 @@ from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_som
 # ==================  ===============================================================================================
 
 RELATION = FolderKind("relation", "relation.json", "nearfar.relation", 1, inner=("transposed",))
-
-Arrays = tuple[NDArray[np.int64], NDArray[np.int32], "NDArray[np.float32] | None"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def read_header(folder: Path) -> Header:
     return header
 
 
-def map_arrays(folder: Path, header: Header) -> Arrays:
+def map_arrays(folder: Path, header: Header) -> CsrArrays:
     """Map indptr, indices and data, whose numbers are not looked at yet: see :func:`check_entries`.
 
     Raises
@@ -114,7 +112,7 @@ def map_arrays(folder: Path, header: Header) -> Arrays:
     return indptr, indices, data
 
 
-def check_entries(folder: Path, arrays: Arrays, header: Header) -> None:
+def check_entries(folder: Path, arrays: CsrArrays, header: Header) -> None:
     """Read through the entries once: compiled code goes where they point.
 
     Raises
@@ -404,7 +402,7 @@ class MappedSparse(Sparse):
         self.header, arrays, self._identity = _of_one_relation(self.folder)
         super().__init__(*arrays, self.header.shape[1], symmetric=self.header.symmetric)
         # Arrays become attributes when they are first asked for.
-        self._unread: Arrays = (self.__dict__.pop("indptr"), self.__dict__.pop("indices"), self.__dict__.pop("data"))
+        self._unread: CsrArrays = (self.__dict__.pop("indptr"), self.__dict__.pop("indices"), self.__dict__.pop("data"))
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("indptr", "indices", "data") or "_unread" not in self.__dict__:
@@ -480,7 +478,7 @@ class MappedSparse(Sparse):
         return _opened_again, (self.folder, self.row_scale)  # another process maps the same files
 
 
-def _of_one_relation(folder: Path) -> tuple[Header, Arrays, tuple[int, int, int]]:
+def _of_one_relation(folder: Path) -> tuple[Header, CsrArrays, tuple[int, int, int]]:
     """Return what is in a folder, and again while others take its place."""
     while True:
         identity = _identity(folder)

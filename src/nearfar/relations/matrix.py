@@ -22,6 +22,7 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
+from nearfar._core.types import Annotated, MatrixLike
 from nearfar.contracts import Floats
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError, UnknownIdError
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from scipy.sparse import csr_array
 
-    from nearfar.relations.inputs import Annotated, Description, EdgeSource, Length, Matrix, Taken
+    from nearfar.relations.inputs import Description, EdgeSource, Length, Taken
     from nearfar.text.corpus import Corpus, TextSource
     from nearfar.text.encoded import EncodedCorpus
 
@@ -217,7 +218,10 @@ class Relation:
 
     @classmethod
     def from_matrix(
-        cls, A: Matrix | Annotated, ids: Iterable[Hashable] | None = None, column_ids: Iterable[Hashable] | None = None
+        cls,
+        A: MatrixLike | Annotated,
+        ids: Iterable[Hashable] | None = None,
+        column_ids: Iterable[Hashable] | None = None,
     ) -> Self:
         """Make a relation from a matrix.
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_random_state, require
+from nearfar._core.types import Seed
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
 from nearfar.search.elsewhere import DeviceIndex, Metric, MetricIndex
@@ -46,7 +47,6 @@ __all__ = [
     "neighbor_index",
 ]
 
-Seed = int | np.random.Generator | np.random.RandomState | None
 METHODS = ("auto", "exact", "inverted-lists")
 RECALL = 0.99
 """Share of the true neighbours that ``method="inverted-lists"`` finds, on the average."""

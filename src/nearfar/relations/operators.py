@@ -21,6 +21,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from nearfar._core.checks import available_processors, check_csr
 from nearfar._core.ids import Ids
 from nearfar._core.threads import even_bounds
+from nearfar._core.types import MatrixLike
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError
@@ -29,7 +30,6 @@ from nearfar.relations.products import Products, Threads, V
 
 if TYPE_CHECKING:
     from nearfar.relations.edges import Edges
-    from nearfar.relations.inputs import Matrix
 
 _ENTRIES = 1 << 22  # weighed at once
 _MOST = np.iinfo(np.int32).max  # rows and columns: they are numbered in 32 bits
@@ -499,7 +499,7 @@ def check_sums(owner: str, data: NDArray[np.float32] | None) -> None:
 
 
 def sparse_from_matrix(
-    owner: str, A: Matrix, ids: Iterable[Hashable] | None, column_ids: Iterable[Hashable] | None
+    owner: str, A: MatrixLike, ids: Iterable[Hashable] | None, column_ids: Iterable[Hashable] | None
 ) -> tuple[Sparse, Ids, Ids]:
     """Return the operator of a matrix, and the ids: the same object twice where rows and columns are the same.
 
@@ -529,7 +529,7 @@ def sparse_from_matrix(
     return Sparse(*arrays, m, symmetric=symmetric), row_ids, other_ids
 
 
-def checked_csr(owner: str, A: Matrix) -> csr_array[np.float32]:
+def checked_csr(owner: str, A: MatrixLike) -> csr_array[np.float32]:
     """Return A as CSR, float32, sorted, without duplicates and zeros; a new object wherever A would change.
 
     Raises

@@ -43,7 +43,7 @@ def blocks_of(n: int) -> tuple[int, ...]:
     return tuple(even_bounds(n, BLOCK).tolist())
 
 
-class SparseMatrix(Protocol):
+class ScaledSparse(Protocol):
     """``diag(row_scale) A``, as :class:`nearfar.relations.operators.Sparse` has it."""
 
     indptr: NDArray[np.integer]
@@ -80,7 +80,7 @@ class Products(Protocol[V]):
     def onto(self, made: V) -> Products[V]:
         """Return the same, whose result may take the place of what was made before, also where that is the base."""
 
-    def sparse(self, A: SparseMatrix, X: V, base: V | None, factor: float, *, transposed: bool) -> V:
+    def sparse(self, A: ScaledSparse, X: V, base: V | None, factor: float, *, transposed: bool) -> V:
         """Return ``base + factor * A X``, of A or its transpose."""
 
     def stored(
@@ -149,7 +149,7 @@ class Threads:
         return Threads(self._n_jobs, made, self._overflown, self.inner)
 
     def sparse(
-        self, A: SparseMatrix, X: Floats, base: Floats | None = None, factor: float = 1.0, *, transposed: bool = False
+        self, A: ScaledSparse, X: Floats, base: Floats | None = None, factor: float = 1.0, *, transposed: bool = False
     ) -> Floats:
         """Return ``base + factor * A X``, of A or its transpose, in X's dtype; O(nnz d) time."""
         out = self._workspace.take(A.shape[transposed], X) if self._out is None else self._out
@@ -214,10 +214,10 @@ class Threads:
 
 
 # Not with the matrices: what is made of them has others, and pickles and counts of bytes go without.
-_FOR_SCIPY: WeakKeyDictionary[SparseMatrix, dict[bool, csr_array[np.float32]]] = WeakKeyDictionary()
+_FOR_SCIPY: WeakKeyDictionary[ScaledSparse, dict[bool, csr_array[np.float32]]] = WeakKeyDictionary()
 
 
-def _for_scipy(A: SparseMatrix, *, transposed: bool) -> csr_array[np.float32]:
+def _for_scipy(A: ScaledSparse, *, transposed: bool) -> csr_array[np.float32]:
     """Return A, or Aᵀ diag(row_scale), as SciPy multiplies with it."""
     kept = _FOR_SCIPY.setdefault(A, {})
     if transposed not in kept:

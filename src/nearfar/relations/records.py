@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
-
-Bytes = NDArray[np.uint8]
+from nearfar._core.types import Bytes
 
 NEWLINE, RETURN, SPACE, TAB, QUOTE = 10, 13, 32, 9, 34
 # What a field is, or why there is none; the negative ones also stand in place of a number of fields.

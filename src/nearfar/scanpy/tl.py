@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, require
 from nearfar._core.parameters import Parameters
-from nearfar._core.types import Table
+from nearfar._core.types import Seed, TableLike
 from nearfar._version import __version__
 from nearfar.errors import InputError
 from nearfar.estimators.edrep import EDRep
@@ -30,7 +30,7 @@ def tsne(
     n_pcs: int | None = None,
     *,
     use_rep: str | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
     key_added: str | None = None,
     copy: bool = False,
     **parameters: Any,
@@ -87,7 +87,7 @@ def umap(
     min_dist: float = 0.5,
     spread: float = 1.0,
     neighbors_key: str | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
     key_added: str | None = None,
     copy: bool = False,
     **parameters: Any,
@@ -146,7 +146,7 @@ def edrep(
     n_components: int = 32,
     *,
     neighbors_key: str | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
     key_added: str | None = None,
     copy: bool = False,
     **parameters: Any,
@@ -207,12 +207,12 @@ def _checked(owner: str, adata: AnnData, copy: bool) -> AnnData:
     return adata.copy() if copy else adata
 
 
-def _representation(owner: str, adata: AnnData, use_rep: str | None, n_pcs: int | None) -> Table:
+def _representation(owner: str, adata: AnnData, use_rep: str | None, n_pcs: int | None) -> TableLike:
     """Return the rows that scanpy would take."""
     if n_pcs is not None:
         check_integer(owner, "n_pcs", n_pcs, low=0)
     if use_rep == "X" or (use_rep is None and (n_pcs == 0 or adata.n_vars <= _FEW)):
-        whole: Table = adata.X
+        whole: TableLike = adata.X
         return whole
     key = "X_pca" if use_rep is None else use_rep
     if key not in adata.obsm:

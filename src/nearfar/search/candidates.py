@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import require
-from nearfar._core.lazy import RowNumbers
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar.errors import InputError
-from nearfar.search.nearest import Integers
 from nearfar.search.products import cosines, unit_rows
 
 OWNER = "Embedding.index"

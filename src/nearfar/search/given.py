@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_csr, check_matrix
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Integers
 from nearfar.errors import DataError, InputError
-from nearfar.search.nearest import Integers, Neighbors, by_distance, in_order, smallest
+from nearfar.search.nearest import Neighbors, by_distance, in_order, smallest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

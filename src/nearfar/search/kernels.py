@@ -19,11 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
+from nearfar._core.types import Floats, Longs, Singles
 from nearfar._core.vector import FAST, LANES, at_most, load, multiply_add, store, zeros_like
-from nearfar.contracts import Floats
 
-Longs = NDArray[np.int64]
-Singles = NDArray[np.float32]
 TILE = 8
 """Queries whose products are taken together; the members beside them are the LANES of a vector."""
 OPEN = np.float32(3e38)  # a threshold that lets everything in, but not what fills up the last vector of a list

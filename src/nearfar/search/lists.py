@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_matrix
-from nearfar._core.lazy import RowNumbers
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar._core.vector import LANES, read_only
-from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.search.kernels import OPEN, TILE, ListArrays, Probes, Work, measure_block, search_block
-from nearfar.search.nearest import Integers, Neighbors, smallest
+from nearfar.search.nearest import Neighbors, smallest
 
 FLAT = 4096
 """Up to this many rows one list is searched faster than several."""

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Integers
 from nearfar.errors import InputError
 
-Integers = NDArray[np.integer]
 Whole = TypeVar("Whole", bound=np.integer)
 Real = TypeVar("Real", bound=np.floating)
 _ROWS = 512  # of given distances that are sorted at a time

@@ -18,9 +18,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.lazy import ROWS, Matrix, RowNumbers
+from nearfar._core.lazy import ROWS, Matrix
 from nearfar._core.threads import run_blocks, single_threaded_blas
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, RowNumbers
 from nearfar.errors import InputError
 
 _QUERIES, _SCORES = 256, 2**21  # queries of a block; its scores at a time, 8 MiB of float32 for each thread

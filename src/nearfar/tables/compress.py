@@ -19,13 +19,14 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_flag, check_integer, check_matrix, check_n_jobs, check_random_state
 from nearfar._core.ids import rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.types import Doubles, Indices, Seed, Singles
 from nearfar._core.vector import FAST
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
 from nearfar.errors import InputError
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["compress"]
 
-Doubles = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Places = NDArray[np.int32]
 
 _PRODUCTS = 2**21  # of rows and anchors, in memory at once
 _ROWS = 1024  # coded at once, at most
@@ -52,9 +50,9 @@ _NOTHING = 1e-10  # product with the remainder, over the length of the row
 class Codes(NamedTuple):
     """T in r slots a row, and how far each row is from its mixture."""
 
-    columns: Places
+    columns: Indices
     weights: Doubles
-    counts: Places
+    counts: Indices
     errors: Doubles  # squared
 
     @classmethod
@@ -78,7 +76,7 @@ def compress(
     *,
     nonnegative: bool = False,
     n_iter: int = 10,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> AnchoredEmbedding:
@@ -286,7 +284,7 @@ class _Workspace(NamedTuple):
 
 
 @jit(fastmath=FAST)
-def _factorize(factor: Doubles, grams: Doubles, support: Places, first: int, n: int) -> bool:
+def _factorize(factor: Doubles, grams: Doubles, support: Indices, first: int, n: int) -> bool:
     """Add anchors ``first`` to n - 1 to the Cholesky factor of their products; False if one depends on the others."""
     for m in range(first, n):
         k = support[m]
@@ -305,7 +303,7 @@ def _factorize(factor: Doubles, grams: Doubles, support: Places, first: int, n: 
 
 
 @jit(fastmath=FAST)
-def _solve(factor: Doubles, products: Doubles, support: Places, n: int, solution: Doubles) -> None:
+def _solve(factor: Doubles, products: Doubles, support: Indices, n: int, solution: Doubles) -> None:
     """Solve L L' solution = products of the support."""
     for i in range(n):
         value = products[support[i]]
@@ -320,7 +318,7 @@ def _solve(factor: Doubles, products: Doubles, support: Places, n: int, solution
 
 
 @jit
-def _fit(row: _Row, work: _Workspace, support: Places, weights: Doubles, n: int) -> int:
+def _fit(row: _Row, work: _Workspace, support: Indices, weights: Doubles, n: int) -> int:
     """Fit the weights of n anchors, whose factor is there, and return how many stay.
 
     If weights must be positive, they go from those that are there towards the best ones until one is 0, which leaves:
@@ -351,7 +349,7 @@ def _fit(row: _Row, work: _Workspace, support: Places, weights: Doubles, n: int)
 
 
 @jit(fastmath=FAST)
-def _subtract(row: _Row, support: Places, weights: Doubles, n: int, remainder: Doubles) -> None:
+def _subtract(row: _Row, support: Indices, weights: Doubles, n: int, remainder: Doubles) -> None:
     """Write the products of all anchors with what is left of the row; four anchors at a time, for speed."""
     grams = row.grams
     for k in range(remainder.size):
@@ -368,7 +366,7 @@ def _subtract(row: _Row, support: Places, weights: Doubles, n: int, remainder: D
 
 
 @jit
-def _squared_error(row: _Row, support: Places, weights: Doubles, n: int) -> float:
+def _squared_error(row: _Row, support: Indices, weights: Doubles, n: int) -> float:
     error = row.square
     for i in range(n):
         value = -2.0 * row.products[support[i]]
@@ -379,7 +377,7 @@ def _squared_error(row: _Row, support: Places, weights: Doubles, n: int) -> floa
 
 
 @jit
-def _pursue(row: _Row, work: _Workspace, support: Places, weights: Doubles) -> np.int64:
+def _pursue(row: _Row, work: _Workspace, support: Indices, weights: Doubles) -> np.int64:
     """Choose anchors for a row, one after the other; return how many."""
     n, least, remainder = np.int64(0), _NOTHING * math.sqrt(row.square), work.remainder
     for k in range(remainder.size):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_random_state
 from nearfar._core.tensors import check_counts, check_vector
+from nearfar._core.types import Doubles, Seed
 from nearfar.errors import InputError
 
 NEEDS = {
@@ -21,7 +22,6 @@ NEEDS = {
     "frequency and k-means++": ("counts", "vectors"),
     "coreset": ("vectors",),
 }
-Floats = NDArray[np.float64]
 Method = Literal["random", "frequency", "tf-idf", "k-means++", "frequency and k-means++", "coreset"]
 
 
@@ -33,7 +33,7 @@ def choose_anchors(
     document_counts: Tensor | ArrayLike | None = None,
     n_documents: int | None = None,
     vectors: Tensor | ArrayLike | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: Seed = None,
 ) -> Tensor:
     """Choose the objects that stand as anchors of an :class:`AnchorEmbedding`.
 
@@ -88,7 +88,7 @@ def choose_anchors(
         if inputs[name] is None:
             raise InputError(owner, name, f"given for method {method!r}", None)
     rng = check_random_state(owner, random_state)
-    given: dict[str, Floats] = {}
+    given: dict[str, Doubles] = {}
     if counts is not None:
         given["counts"] = check_counts(owner, counts)
     if document_counts is not None:
@@ -112,12 +112,12 @@ def choose_anchors(
     return torch.from_numpy(np.ascontiguousarray(chosen, np.int64))
 
 
-def _points(owner: str, vectors: Tensor | ArrayLike) -> Floats:
+def _points(owner: str, vectors: Tensor | ArrayLike) -> Doubles:
     array = vectors.detach().cpu().double().numpy() if isinstance(vectors, Tensor) else vectors
     return np.asarray(check_matrix(owner, "vectors", array), np.float64)
 
 
-def _n_objects(owner: str, given: dict[str, Floats]) -> int:
+def _n_objects(owner: str, given: dict[str, Doubles]) -> int:
     sizes = {name: len(values) for name, values in given.items()}
     if not sizes:
         raise InputError(owner, "counts", "given, or vectors", None, "They say how many objects there are.")
@@ -127,11 +127,11 @@ def _n_objects(owner: str, given: dict[str, Floats]) -> int:
     return next(iter(sizes.values()))
 
 
-def _largest(weights: Floats, k: int) -> NDArray[np.int64]:
+def _largest(weights: Doubles, k: int) -> NDArray[np.int64]:
     return np.argsort(-weights, kind="stable")[:k]
 
 
-def _tf_idf(owner: str, counts: Floats, documents: Floats, n_documents: int | None) -> Floats:
+def _tf_idf(owner: str, counts: Doubles, documents: Doubles, n_documents: int | None) -> Doubles:
     if not (np.isfinite(documents).all() and (documents >= 0).all() and documents.any()):
         raise InputError(owner, "document_counts", "finite, >= 0 and positive somewhere", documents)
     largest = int(documents.max())
@@ -142,7 +142,9 @@ def _tf_idf(owner: str, counts: Floats, documents: Floats, n_documents: int | No
     return scores
 
 
-def _k_means_plus_plus(points: Floats, k: int, first: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _k_means_plus_plus(
+    points: Doubles, k: int, first: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
     chosen = list(first)
     nearest = np.full(len(points), np.inf)
     for last in chosen:
@@ -160,12 +162,12 @@ def _k_means_plus_plus(points: Floats, k: int, first: NDArray[np.int64], rng: np
     return np.array(chosen)
 
 
-def _update_nearest(nearest: Floats, points: Floats, to: int) -> None:
+def _update_nearest(nearest: Doubles, points: Doubles, to: int) -> None:
     difference = points - points[to]
     np.minimum(nearest, np.einsum("ij,ij->i", difference, difference), out=nearest)
 
 
-def _coreset(points: Floats, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _coreset(points: Doubles, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
     far = ((points - points.mean(0)) ** 2).sum(1)
     chances = np.full(len(points), 1 / len(points))
     if far.sum() > 0:

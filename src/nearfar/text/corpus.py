@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path, require
 from nearfar._core.notebook import facts_table
 from nearfar._core.streams import ByteStream
+from nearfar._core.types import Bytes
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError
 from nearfar.text import encoded as _encoded
@@ -28,7 +29,6 @@ from nearfar.text.vocabulary import Vocabulary
 
 # Pieces of text for the scan, from bytes or from Python objects: what is cut where, and which byte means what.
 
-Bytes = NDArray[np.uint8]
 
 # What str.split takes for white space: of one byte, and the rest.
 _BLANKS = b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f "
@@ -319,7 +319,7 @@ class Corpus:
             return counted
         return self._restricted(owner, min_count, max_size)
 
-    def partitions(self, owner: str) -> tuple[object, bool, Callable[[Any], Iterator[tuple[Bytes, Bytes]]]]:
+    def partitions(self, owner: str) -> tuple[object, bool, Callable[..., Iterator[tuple[Bytes, Bytes]]]]:
         """Return what workers of a cluster read one by one: files, or a Dask bag; which of them, and what reads one.
 
         Parameters

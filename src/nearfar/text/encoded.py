@@ -27,10 +27,9 @@ from nearfar._core.checks import check_path
 from nearfar._core.jit import jit
 from nearfar._core.notebook import facts_table
 from nearfar._core.threads import run_blocks
+from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError
 from nearfar.text.vocabulary import Vocabulary
-
-Bytes = NDArray[np.uint8]
 
 TEXT = FolderKind("text", "text.json", "nearfar.text", 1, inner=("vocabulary.tsv",))
 _VOCABULARY = "vocabulary.tsv"

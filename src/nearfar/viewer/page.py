@@ -26,7 +26,7 @@ from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_random_state
 from nearfar._core.ids import Ids
 from nearfar._core.notebook import frame_of
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, Seed
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, Sense, SenseEmbedding
@@ -240,7 +240,7 @@ def map_page(
     metric: str = "cosine",
     max_points: int = MAX_POINTS,
     title: str | None = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> MapPage:

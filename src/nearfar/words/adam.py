@@ -7,12 +7,11 @@ behind. Rows that are not touched keep their values and their moments.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
+from nearfar._core.types import Arrays
 from nearfar._core.vector import FAST, empty_aligned
 from nearfar.contracts import Floats
 
@@ -23,8 +22,6 @@ _t = np.arange(1, 2**14 + 1)
 CORRECTIONS = np.sqrt(1 - BETAS[1] ** _t) / (1 - BETAS[0] ** _t)
 
 
-Arrays = dict[str, NDArray[Any]]
-"""What is trained, by name: float32, float64, int64 or uint8."""
 Moments = tuple[Floats, Floats, NDArray[np.int64], Floats]
 """What Adam keeps of a table: first and second moments, steps of each row (int64), corrections in the table's type.
 

@@ -67,10 +67,10 @@ from nearfar._core.checks import (
     if_given,
 )
 from nearfar._core.ids import Ids
+from nearfar._core.types import Arrays, Floats, Seed
 from nearfar._core.vector import LANES, empty_aligned
 from nearfar.base import RelationEmbedder, RelationLike, parameters_of
 from nearfar.callbacks import Callback, Progress, Trainer
-from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import asked_engine, engine_of, is_device, learner_of
@@ -81,7 +81,6 @@ from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus, TextSource
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.vocabulary import Vocabulary
-from nearfar.words.adam import Arrays
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
 from nearfar.words.training import Shared, Training, TrainingState, TrainWindows, held_out
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
@@ -115,7 +114,7 @@ class WordParameters(TypedDict, total=False):
     n_epochs: int
     validation_fraction: float
     callbacks: Sequence[Callback] | None
-    random_state: int | np.random.Generator | np.random.RandomState | None
+    random_state: Seed
     deterministic: bool
     n_jobs: int | None
     device: str | None
@@ -205,7 +204,7 @@ class WordModel(RelationEmbedder):
     n_epochs: int
     validation_fraction: float
     callbacks: Sequence[Callback] | None
-    random_state: int | np.random.Generator | np.random.RandomState | None
+    random_state: Seed
     n_jobs: int | None
     verbose: int
 

@@ -30,6 +30,7 @@ from nearfar._core.checks import check_choice, check_integer, check_real, if_giv
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.parameters import keeps_arguments
+from nearfar._core.types import Arrays, Floats, Seed
 from nearfar._core.vector import (
     FAST,
     LANES,
@@ -42,13 +43,12 @@ from nearfar._core.vector import (
     zeros_like,
 )
 from nearfar.callbacks import Callback
-from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding
 from nearfar.engines.registry import DEVICES
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import Arrays, adam_row, adam_state, moments_of
+from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Checks, Known, WordModel, of_length
 from nearfar.words.training import TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
@@ -260,7 +260,7 @@ class MultiSenseWord2DM(WordModel):
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         engine: str | None = None,

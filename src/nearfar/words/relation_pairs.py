@@ -20,6 +20,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.random import STEP, alias_draw, alias_table, below, packed_alias_table, splitmix, unit_of
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.types import Doubles, Indices
 from nearfar.base import relation_identity
 from nearfar.relations.matrix import Relation
 from nearfar.relations.operators import (
@@ -39,9 +40,6 @@ CENTRES = 100
 """Windows of an epoch, for each column that has a relation, on average."""
 BLOCK = 4096
 """Windows of a block."""
-
-Places = NDArray[np.int32]
-Vector = NDArray[np.float64]
 
 
 class RelationWindows:
@@ -114,7 +112,7 @@ class KnownNodes:
         return self.source.fingerprint()
 
 
-def _extended(known: Ids, given: Ids) -> tuple[Ids, Places]:
+def _extended(known: Ids, given: Ids) -> tuple[Ids, Indices]:
     """Return known ids with new ones after them, and where the given ones are among them."""
     places = known.rows(given)
     new = np.flatnonzero(places < 0)
@@ -129,7 +127,7 @@ class Step(ABC):
     """A way from one place to the next."""
 
     @abstractmethod
-    def go(self, at: Places, state: NDArray[np.uint64]) -> None:
+    def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
         """Move every place; ``state`` holds the random counter."""
 
 
@@ -145,7 +143,7 @@ class Entries(Step):
     n_jobs : int
     """
 
-    def __init__(self, matrix: Sparse, follow: Vector, n_jobs: int, *, transposed: bool) -> None:
+    def __init__(self, matrix: Sparse, follow: Doubles, n_jobs: int, *, transposed: bool) -> None:
         stored = (matrix.indptr, matrix.indices, matrix.data)
         self.indptr, self.indices, data = stored if matrix.symmetric or not transposed else matrix._transposed
         self.table = np.empty(0, np.uint64)
@@ -160,7 +158,7 @@ class Entries(Step):
 
         run_blocks(task, blocks_of(len(self.indptr) - 1), n_jobs)
 
-    def go(self, at: Places, state: NDArray[np.uint64]) -> None:
+    def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
         """Move every place along its row."""
         take_step(self.indptr, self.indices, self.table, at, state)
 
@@ -171,7 +169,7 @@ class Chain(Step):
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps
 
-    def go(self, at: Places, state: NDArray[np.uint64]) -> None:
+    def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
         """Move every place by all steps."""
         for step in self.steps:
             step.go(at, state)
@@ -180,19 +178,19 @@ class Chain(Step):
 class Choice(Step):
     """One of several steps, in proportion to ``masses``, shape (number of steps, number of places)."""
 
-    def __init__(self, steps: Sequence[Step], masses: Sequence[Vector]) -> None:
+    def __init__(self, steps: Sequence[Step], masses: Sequence[Doubles]) -> None:
         self.steps = steps
-        sums: Vector = np.cumsum(masses, axis=0)
+        sums: Doubles = np.cumsum(masses, axis=0)
         self.cumulative = np.divide(sums, sums[-1], out=np.zeros(sums.shape), where=sums[-1] > 0)
 
-    def go(self, at: Places, state: NDArray[np.uint64]) -> None:
+    def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
         """Move every place by a step of its own."""
         chosen = choose(self.cumulative, at, state)
         for k, step in enumerate(self.steps):
             self._go_some(step, np.flatnonzero(chosen == k), at, state)
 
     @staticmethod
-    def _go_some(step: Step, which: NDArray[np.intp], at: Places, state: NDArray[np.uint64]) -> None:
+    def _go_some(step: Step, which: NDArray[np.intp], at: Indices, state: NDArray[np.uint64]) -> None:
         some = at[which]
         step.go(some, state)
         at[which] = some
@@ -201,14 +199,14 @@ class Choice(Step):
 class Repeat(Choice):
     """1 to k steps; ``steps[l]`` is the one after which l more follow, ``masses[l]`` those of l + 1 steps."""
 
-    def go(self, at: Places, state: NDArray[np.uint64]) -> None:
+    def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
         """Move every place by as many steps as are drawn for it."""
         more = choose(self.cumulative, at, state)
         for left in range(len(self.steps) - 1, -1, -1):
             self._go_some(self.steps[left], np.flatnonzero(more >= left), at, state)
 
 
-def steps_of(operator: LinearOperator, follow: Vector, n_jobs: int, *, transposed: bool) -> tuple[Step, Vector]:
+def steps_of(operator: LinearOperator, follow: Doubles, n_jobs: int, *, transposed: bool) -> tuple[Step, Doubles]:
     """Return how to walk through an operator when ``follow`` comes after it, and its product with that."""
     if isinstance(operator, Transposed):
         return steps_of(operator.inner, follow, n_jobs, transposed=not transposed)

@@ -32,13 +32,12 @@ from numpy.typing import NDArray
 from nearfar._core.checkpoint import check_array, generator_of
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.types import Arrays, Floats, Longs
 from nearfar._core.vector import FAST, empty_aligned
-from nearfar.contracts import Floats
-from nearfar.words.adam import BETAS, Arrays
+from nearfar.words.adam import BETAS
 from nearfar.words.windows import Windows, WindowSource
 
 Blocks = Sequence[tuple[int, int]]
-Counts = NDArray[np.int64]
 TrainWindows = Callable[[Windows, float, NDArray[np.float64]], None]
 """Trains on windows at a rate, nothing where it is 0, and adds to (loss, number of pairs)."""
 
@@ -290,7 +289,7 @@ def _copy(array: NDArray[np.generic]) -> NDArray[np.generic]:
     return copy
 
 
-def joining_weights(own: Sequence[Counts], steps: Sequence[Counts], total: Counts, beta: float) -> NDArray[np.float64]:
+def joining_weights(own: Sequence[Longs], steps: Sequence[Longs], total: Longs, beta: float) -> NDArray[np.float64]:
     """Return the weights of two moments of decay ``beta``, which have seen so many steps, so many of them their own.
 
     A moment after t steps is (1 - beta^t) times a mean of what was seen.

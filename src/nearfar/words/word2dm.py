@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_integer, check_real, if_given
 from nearfar._core.jit import jit
 from nearfar._core.parameters import keeps_arguments
+from nearfar._core.types import Arrays, Floats, Seed
 from nearfar._core.vector import (
     FAST,
     LANES,
@@ -41,13 +42,12 @@ from nearfar._core.vector import (
     zeros_like,
 )
 from nearfar.callbacks import Callback, Progress
-from nearfar.contracts import Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.matrices import smat
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import Arrays, adam_row, adam_state, moments_of
+from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Checks, Known, WordModel, WordParameters, memory_of_tables, padded
 from nearfar.words.training import LONGEST, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
@@ -271,7 +271,7 @@ class Word2DM(WordModel):
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: Seed = None,
         deterministic: bool = False,
         n_jobs: int | None = None,
         device: str | None = None,

@@ -7,10 +7,9 @@ import json
 import math
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import Matrix
@@ -23,8 +22,6 @@ SAVE = "Embedding.save"
 
 ROWS = 4096
 """Rows that are written at once."""
-Arrays = dict[str, NDArray[Any]]
-"""Arrays of a file by their names, of the types that the file has them in."""
 Value = int | float | bool | str | None
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """What JSON can hold."""

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from nearfar._core.arrays import pack_ids, unpack_ids
 from nearfar._core.checks import bad_file
-from nearfar.embedding.files.content import SAVE, Arrays, Content
+from nearfar._core.types import Arrays
+from nearfar.embedding.files.content import SAVE, Content
 from nearfar.embedding.mixtures import Mixtures, Scales, unsigned_dtype
 from nearfar.embedding.quantized import KINDS
 

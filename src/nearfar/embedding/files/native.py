@@ -30,9 +30,10 @@ from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.parts import RowsInParts, read_folder, write_folder
+from nearfar._core.types import Arrays
 from nearfar._version import __version__
 from nearfar.embedding.files import mixtures, quantized
-from nearfar.embedding.files.content import SAVE, Arrays, Content, dump_parameters, load_parameters
+from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import FOLDERS, register
 from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
 from nearfar.embedding.quantized import CodedRows, QuantizedRows

@@ -18,7 +18,8 @@ import numpy as np
 
 from nearfar._core.arrays import map_array
 from nearfar._core.checks import bad_file
-from nearfar.embedding.files.content import Arrays, Content
+from nearfar._core.types import Arrays
+from nearfar.embedding.files.content import Content
 from nearfar.embedding.quantized import KINDS, MOST_BITS, CodedRows, QuantizedRows, code_width
 
 VERSION = "1"

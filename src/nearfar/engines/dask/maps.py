@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from nearfar.contracts import Floats, Kernel
+from nearfar.contracts import Floats, Kernel, Potential, Term
 from nearfar.engines.dask.rows import Client, Future, Owners, Parts, Rows, aligned, bounds_of, gathered, kept, taken
 from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
-from nearfar.far.fields import Potential, Summed, Term, linear_kernel
+from nearfar.far.fields import Summed, linear_kernel
 from nearfar.far.mesh import (
     Buffers,
     Influence,

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_finite, check_path
-from nearfar._core.lazy import RowNumbers
 from nearfar._core.parts import RowsInParts, check_seen, part_name, write_part
 from nearfar._core.threads import single_threaded_blas
+from nearfar._core.types import RowNumbers
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats
 from nearfar.embedding.files.native import FOLDER

@@ -28,7 +28,7 @@ from nearfar.contracts import Floats
 from nearfar.engines.registry import current_client
 from nearfar.errors import NearfarWarning, NumericalError
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
-from nearfar.relations.products import OnWorkers, SparseMatrix
+from nearfar.relations.products import OnWorkers, ScaledSparse
 
 T = TypeVar("T")
 
@@ -217,7 +217,7 @@ class Block(NamedTuple):
     needed: list[NDArray[np.int32]]
 
 
-def rows_of_sparse(A: SparseMatrix, start: int, stop: int, *, transposed: bool) -> Rows:
+def rows_of_sparse(A: ScaledSparse, start: int, stop: int, *, transposed: bool) -> Rows:
     """Return rows start..stop of a sparse matrix or of its transpose; views."""
     indptr, indices, data = A.stored(transposed=transposed)
     row_scale, column_scale = (None, A.row_scale) if transposed else (A.row_scale, None)
@@ -311,10 +311,10 @@ class Products:
     def __init__(self, owners: Owners, width: int) -> None:
         self.owners, self.width = owners, width
         self._blocks: dict[tuple[int, bool], Stored] = {}
-        self._kept: list[SparseMatrix | OnWorkers] = []  # so that no id is given twice
+        self._kept: list[ScaledSparse | OnWorkers] = []  # so that no id is given twice
         self._scales: dict[int, tuple[NDArray[np.float32], Parts]] = {}
 
-    def sparse(self, A: SparseMatrix, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
+    def sparse(self, A: ScaledSparse, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
         """Return ``base + factor * A X``, of A or its transpose; its rows are sent to the workers the first time."""
         if (id(A), transposed) not in self._blocks:
             bounds = bounds_of(A.shape[transposed])
@@ -341,7 +341,7 @@ class Products:
             self._keep(A, rows, transposed)
         return self._times(self._blocks[id(A), transposed], X, base, factor)
 
-    def _keep(self, A: SparseMatrix | OnWorkers, rows: Sequence[object], transposed: bool) -> None:
+    def _keep(self, A: ScaledSparse | OnWorkers, rows: Sequence[object], transposed: bool) -> None:
         """Keep blocks whose columns are numbered by the rows that they need, and which rows these are."""
         submit, n = self.owners.submit, len(rows)
         bounds = bounds_of(A.shape[not transposed])

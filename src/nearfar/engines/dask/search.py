@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.lazy import Matrix, RowNumbers
+from nearfar._core.lazy import Matrix
 from nearfar._core.parts import RowsInParts
-from nearfar.contracts import Floats
+from nearfar._core.types import Floats, RowNumbers
 from nearfar.engines.dask.rows import (
     Client,
     Owners,

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
+from nearfar._core.types import Longs
 from nearfar._core.vector import read_only
 from nearfar.engines.dask.edges import ClusterSparse, n_entries
 from nearfar.engines.dask.rows import (
@@ -39,8 +40,6 @@ from nearfar.relations.cooccurrence import pairs_of_text, positive_information, 
 from nearfar.relations.operators import check_sums
 from nearfar.text.encoded import EncodedCorpus, Packed, Words, WordTable, renumber
 from nearfar.text.vocabulary import Vocabulary
-
-Integers = NDArray[np.int64]
 
 
 class Counted(NamedTuple):
@@ -212,7 +211,7 @@ def most_frequent(words: Packed, min_count: int, max_size: int | None) -> Packed
 
 def pairs_of_partition(
     numbers: NDArray[np.int32], own: Packed, words: Packed, window: int, decay: str, bounds: list[int]
-) -> list[tuple[Integers, Integers]]:
+) -> list[tuple[Longs, Longs]]:
     """Return which words come together in a partition, by part of the rows: sorted codes row * n + column, units."""
     table, n = WordTable(), len(words.hashes)
     table.take_in(WordTable.of(words))
@@ -233,7 +232,7 @@ def pairs_of_partition(
     return [(codes[a:b], units[a:b]) for a, b in pairwise(cuts)]
 
 
-def summed(codes: Integers, units: Integers) -> tuple[Integers, Integers]:
+def summed(codes: Longs, units: Longs) -> tuple[Longs, Longs]:
     """Return the codes in order, each once, and the sums of their units."""
     order = np.argsort(codes, kind="stable")
     codes, units = codes[order], units[order]
@@ -241,9 +240,7 @@ def summed(codes: Integers, units: Integers) -> tuple[Integers, Integers]:
     return codes[first], np.add.reduceat(units, first) if first.size else units
 
 
-def rows_of_pairs(
-    owner: str, pieces: list[tuple[Integers, Integers]], where: tuple[int, int], n: int, one: int
-) -> Rows:
+def rows_of_pairs(owner: str, pieces: list[tuple[Longs, Longs]], where: tuple[int, int], n: int, one: int) -> Rows:
     """Return the rows of a part from the pairs of all partitions."""
     start, stop = where
     codes, units = summed(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nearfar.contracts import Potential, Term
 from nearfar.engines.torch import form_of, plain, to_device
 from nearfar.errors import NumericalError
 from nearfar.far import fields as numpy_fields
 from nearfar.far import mesh as threads
-from nearfar.far.fields import FieldPart, Potential, Term, linear_kernel
+from nearfar.far.fields import FieldPart, linear_kernel
 from nearfar.kernels import CompiledKernel, Kernel
 
 _TILE = 1 << 24  # pairs that are held together

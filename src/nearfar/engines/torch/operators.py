@@ -12,7 +12,7 @@ from torch import Tensor
 from nearfar.engines.torch import to_device
 from nearfar.errors import InputError
 from nearfar.relations.kernels import transpose
-from nearfar.relations.products import SparseMatrix
+from nearfar.relations.products import ScaledSparse
 
 
 class Products:
@@ -25,10 +25,10 @@ class Products:
     def __init__(self, owner: str, device: torch.device, dtype: torch.dtype) -> None:
         self.owner, self.device, self.dtype = owner, device, dtype
         # With what has the id, so that it keeps it.
-        self._matrices: dict[tuple[int, bool], tuple[SparseMatrix, Tensor]] = {}
+        self._matrices: dict[tuple[int, bool], tuple[ScaledSparse, Tensor]] = {}
         self._scales: dict[int, tuple[object, Tensor]] = {}
 
-    def sparse(self, A: SparseMatrix, X: Tensor, base: Tensor | None, factor: float, *, transposed: bool) -> Tensor:
+    def sparse(self, A: ScaledSparse, X: Tensor, base: Tensor | None, factor: float, *, transposed: bool) -> Tensor:
         """Return ``base + factor * A X``, of A or its transpose, a new tensor."""
         scale = None if A.row_scale is None else self._scale(A.row_scale)
         matrix = self._matrix(A, transposed and not A.symmetric)
@@ -69,7 +69,7 @@ class Products:
             self._scales[id(scale)] = (scale, to_device(scale, self.device).to(self.dtype)[:, None])
         return self._scales[id(scale)][1]
 
-    def _matrix(self, A: SparseMatrix, transposed: bool) -> Tensor:
+    def _matrix(self, A: ScaledSparse, transposed: bool) -> Tensor:
         """Return A or its transpose, made when it is first needed."""
         if (id(A), transposed) not in self._matrices:
             indptr, indices, data, shape = A.indptr, A.indices, A.data, A.shape

@@ -17,14 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearfar.contracts import Floats
+from nearfar.contracts import Floats, Potential, Term
 from nearfar.engines import Setting, device_of_engine
 from nearfar.engines.plain import Drawn, Pattern, Prepared, check_pairs
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.engines.torch.operators import Products
 from nearfar.engines.torch.softmax import block_rows
 from nearfar.errors import InputError
-from nearfar.far.fields import Potential, Term
 from nearfar.relations.operators import LinearOperator
 
 Formula = Callable[..., tuple[Any, ...]]

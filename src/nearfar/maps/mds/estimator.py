@@ -29,10 +29,9 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
-from nearfar._core.types import Numbers, Table
+from nearfar._core.types import Floats, Numbers, TableLike
 from nearfar.base import FrameOutput, RelationLike
 from nearfar.callbacks import Callback, Trainer
-from nearfar.contracts import Floats
 from nearfar.divergences.stress import Stress, as_stress
 from nearfar.engines import asked_engine
 from nearfar.engines.registry import DASK, DEVICES, OWN, PLAIN
@@ -290,7 +289,7 @@ class MDS(FrameOutput):
         self._unit, self._rows = pairs.unit, None if self._given_distances() else data
         return self
 
-    def transform(self, X: Table) -> Floats:
+    def transform(self, X: TableLike) -> Floats:
         """Place new points in the map, which stays as it is.
 
         Each is placed by itself, where the sum of its own costs over all points of the fit is least: L-BFGS from where
@@ -439,7 +438,7 @@ class MDS(FrameOutput):
         """Return whether all pairs of n rows are taken, unless they were sampled."""
         return self.pairs == "all" or n <= max(self.n_samples + 1, EXACT_UP_TO if self.pairs == "auto" else 1)
 
-    def expected_memory(self, X: Table) -> int:
+    def expected_memory(self, X: TableLike) -> int:
         """Return the bytes that a fit takes at its peak, beside X.
 
         For all pairs these are the distances, unless they are given or cheap to compute anew; for a sample those of the
@@ -572,7 +571,7 @@ def start(
 
 
 def classical_mds(
-    X: Table, n_components: int = 2, *, metric: Metric = "euclidean", n_jobs: int | None = None
+    X: TableLike, n_components: int = 2, *, metric: Metric = "euclidean", n_jobs: int | None = None
 ) -> Floats:
     """Return the coordinates of classical scaling: exact where distances are Euclidean, and there PCA.
 
