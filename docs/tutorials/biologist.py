@@ -67,11 +67,11 @@ for name, drawn in maps.items():
 # %% [markdown]
 # ## Genes that act together
 #
-# Two genes are related if their counts rise and fall together. Correlations above a threshold are a relation; `EDRep`
-# turns it into vectors, in which genes of one program are alike.
+# Two genes are related if their counts rise and fall together among cells of one type, here the third. Correlations
+# above a threshold are a relation; `EDRep` turns it into vectors, in which genes of one program are alike.
 
 # %%
-correlation = np.corrcoef(X.T)
+correlation = np.corrcoef(X[kind == 2].T)
 np.fill_diagonal(correlation, 0)
 related = np.where(correlation > 0.2, correlation, 0)
 genes = (

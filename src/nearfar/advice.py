@@ -297,9 +297,12 @@ def as_markdown() -> str:
     """Return the rules as the table of the guide."""
     names = {"vectors": "vectors", "graph": "graph", "two kinds": "relation of two kinds", "table": "table of numbers"}
     lines = ["| data | when | method | why | parameters | instead |", "|---|---|---|---|---|---|"]
+    above = ""
     for rule in RULES:
         code = rule.code.replace("{d}", str(rule.n_components))
-        cells = (names.get(rule.kind, rule.kind), rule.when, f"`{code}`", rule.why, rule.parameters, rule.instead)
+        parameters = "As above." if rule.parameters == above else rule.parameters
+        cells = (names.get(rule.kind, rule.kind), rule.when, f"`{code}`", rule.why, parameters, rule.instead)
+        above = rule.parameters
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
