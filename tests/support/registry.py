@@ -123,7 +123,7 @@ FAR_FIELDS = far_cases()
 
 
 # Losses of torch: functions of scores (B, N) and target (B,), each with options. A name is one of `nearfar.nn`, or
-# "module:function" for a loss that lives elsewhere. test_nn_loss_contract.py runs over them.
+# "module:function" for a loss that lives elsewhere. test_loss_contract.py runs over them.
 LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
     "global_nce": ("global_nce", {}),
     "global_nce, log q": ("global_nce", {"log_q": [-0.4, -2.1, -1.6, -3.0]}),

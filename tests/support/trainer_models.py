@@ -1,4 +1,4 @@
-"""Models in trainers of Lightning and of transformers, which take a while to import: used by test_nn_trainers.py."""
+"""Models in trainers of Lightning and of transformers, which take a while to import: used by test_trainers.py."""
 
 from __future__ import annotations
 

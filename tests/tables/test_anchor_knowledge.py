@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 torch = pytest.importorskip("torch")
 
-from test_nn_proximal import MAKE, eager, every  # noqa: E402
+from test_proximal import MAKE, eager, every  # noqa: E402
 
 import nearfar as nf  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402

@@ -206,7 +206,7 @@ def test_half_precision_with_scaled_gradients():
     assert_allclose(*ends, atol=0.01)
 
 
-@pytest.mark.slow  # test_nn_drop_in.py compiles a model in one graph
+@pytest.mark.slow  # test_drop_in.py compiles a model in one graph
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_compiled_model_is_the_model(backend):
     ends = []
