@@ -1,7 +1,5 @@
 """The one place where arguments are checked: what is let through comes out clean, the rest is refused by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

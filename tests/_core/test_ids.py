@@ -1,7 +1,5 @@
 """Ids: what goes in comes out, and every id leads back to its row."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from datetime import date

@@ -4,8 +4,6 @@ The losses are those of ``registry.LOSSES``; a line there takes a new one in. Wh
 NumPy, stands in test_losses.py.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import math

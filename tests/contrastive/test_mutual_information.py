@@ -1,7 +1,5 @@
 """Bounds on mutual information: plain twins, a discrete p by enumeration, Gaussians in closed form; the estimate."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Noise of contrastive objectives: what is drawn against what ``log_prob`` says, and against definitions."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

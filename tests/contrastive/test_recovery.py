@@ -1,7 +1,5 @@
 """Probabilities from scores of contrastive losses, and how far a model is from needing no normaliser."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

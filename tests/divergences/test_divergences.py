@@ -1,7 +1,5 @@
 """Divergences of probabilities: values against closed forms, derivatives against differences, limits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import rel_entr

@@ -1,7 +1,5 @@
 """AnchoredEmbedding against T @ A as an Embedding, its file, and what anchors say."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Every test runs on torch's processor device, and on CUDA where there is one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import pickle

@@ -1,7 +1,5 @@
 """The far fields against NumPy twins, central differences, and their own exact limits."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

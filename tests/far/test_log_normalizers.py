@@ -1,7 +1,5 @@
 """``log_normalizers`` against scipy, its refusals, and the coverage of the error estimate."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

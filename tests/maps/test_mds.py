@@ -1,7 +1,5 @@
 """Maps of distances: the stresses and their gradients, classical scaling, the optimum, bad input."""
 
-from __future__ import annotations
-
 import doctest
 import pickle
 

@@ -1,7 +1,5 @@
 """Maps with sampled repulsion: their costs, gradients and noise, against plain NumPy, enumeration and t-SNE."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Maps of points of unequal importance (ws-SNE): the dense path, the linear-time one, the estimator."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array

@@ -1,7 +1,5 @@
 """Perplexity against scikit-learn and closed forms; affinities of points: the relation, its joint, new points."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Contacts with times: the supra-adjacency matrix, what can be read, what is refused, ids that are pairs."""
 
-from __future__ import annotations
-
 import io
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta

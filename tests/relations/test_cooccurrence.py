@@ -1,7 +1,5 @@
 """Relation.from_corpus against loops and dense matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

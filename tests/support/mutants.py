@@ -10,8 +10,6 @@ fault's files run against the copy until one fails. A fault that no test notices
 is not found has to be rewritten with the code.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

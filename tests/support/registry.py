@@ -3,8 +3,6 @@
 A new estimator or part enters it by a line here; test_meta.py tells when one is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures that several test modules use."""
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Models in trainers of Lightning and of transformers, which take a while to import: used by test_trainers.py."""
 
-from __future__ import annotations
-
 import lightning.pytorch as lightning
 import torch
 import transformers

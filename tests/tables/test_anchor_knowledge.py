@@ -1,7 +1,5 @@
 """Domain knowledge in anchor embeddings: pairs of objects, entries that are free, terms of the loss, special cases."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

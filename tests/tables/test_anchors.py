@@ -1,7 +1,5 @@
 """AnchorEmbedding against dense T @ A, its gradients, its files, its sizes, and what it refuses."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

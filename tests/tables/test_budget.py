@@ -1,7 +1,5 @@
 """ParameterBudget: sizes that are reached for any loss and rate, whatever the penalty that it starts from."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

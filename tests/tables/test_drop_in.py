@@ -1,7 +1,5 @@
 """AnchorEmbedding where a torch.nn.Embedding stood: clipping, initialisers, tying, export, loops of trainers."""
 
-from __future__ import annotations
-
 import copy
 import io
 

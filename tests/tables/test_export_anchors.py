@@ -1,7 +1,5 @@
 """The export of an AnchorEmbedding is the layer, and leaves it as it was."""
 
-from __future__ import annotations
-
 import pickle
 import traceback
 from pathlib import Path

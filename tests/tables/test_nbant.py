@@ -1,7 +1,5 @@
 """NBANT: eq. 34 against the paper's table, algorithm 2 step by step, and what comes back when anchors do."""
 
-from __future__ import annotations
-
 import copy
 import io
 import math

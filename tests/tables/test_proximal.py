@@ -1,7 +1,5 @@
 """Proximal optimisers: known minima, lazy against eager shrinkage, what other parameters get, what is refused."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import weakref

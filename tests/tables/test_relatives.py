@@ -1,7 +1,5 @@
 """Small tables by other people: each against a dense twin, its gradients, its size, its file, and what it refuses."""
 
-from __future__ import annotations
-
 import io
 import math
 import pickle

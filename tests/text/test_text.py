@@ -1,7 +1,5 @@
 """Corpus, Vocabulary and EncodedCorpus."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Which method for which data: kinds and sizes, the same words in code, guide and shell, and code that runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

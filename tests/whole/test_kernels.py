@@ -1,7 +1,5 @@
 """Kernels of the squared distance: values, slopes, limits, and the compiled twins."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

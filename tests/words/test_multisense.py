@@ -1,7 +1,5 @@
 """MultiSenseWord2DM: kernels against NumPy twins, gradients, planted senses, and the manners of an estimator."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """SkipGram: the kernel against a NumPy twin, its gradient, its optimum, and the manners of an estimator."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Word2DM: kernels against a NumPy twin, gradient, Adam in batches, start, pull, the manners of an estimator."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from types import SimpleNamespace
