@@ -84,9 +84,9 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 # families that take longest come first, so that the many short files fill the time at the end. But fields come last:
 # when they begin, maps have compiled what both need; side by side both workers would compile it.
 FAMILIES = {
-    "maps": r"map(?!ped)|neighbor_|per_point|inhomog|master|moment|mds|several_perp|nn_far|recipes",
+    "maps": r"map(?!ped)|neighbor_|per_point|inhomog|master|moment|mds|several_perp|far_negatives|recipes",
     "words": r"word|relation_pairs|skipgram|sense|phrases|hyponymy|cooccurrence|text|partial_fit|density",
-    "networks": r"test_nn_|anchor|compress|/(nn|contrastive|tables)/",
+    "networks": r"mutual_information|anchor|compress|/(nn|contrastive|tables)/",
     "fields": r"field|barnes|extending|test_kernels|divergen|/far/",
     "damage": r"damaged_(checkpoints|matrices)|flipped_bits",  # by one process: see tests/support/hazards.py
 }

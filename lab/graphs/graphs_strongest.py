@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import nearfar as nf
 from lab.experiment import Experiment, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
-from lab.measure import timed
+from lab.measure import cpu_timed
 from lab.peers import elsewhere, other_graphs
 from lab.records import Record, average, duration, groups, middle, number
 from lab.results import ResultFile
@@ -43,9 +43,9 @@ def edrep(adjacency: Any, d: int, seed: int) -> NDArray[Any]:
 
 def vectors_of(method: str, adjacency: Any, seed: int) -> tuple[NDArray[Any], float]:
     if method == "nearfar":
-        return timed(lambda: edrep(adjacency, D, seed))
+        return cpu_timed(lambda: edrep(adjacency, D, seed))
     if method == "Cleora":
-        return timed(lambda: other_graphs.cleora(adjacency, D, seed=seed))
+        return cpu_timed(lambda: other_graphs.cleora(adjacency, D, seed=seed))
     return elsewhere.run(VECTORS[method], edges=edges_of(adjacency), n=adjacency.shape[0], d=D, seed=seed)
 
 
@@ -54,7 +54,7 @@ def groups_of(method: str, adjacency: Any, labels: NDArray[Any], rows: NDArray[A
     from sklearn.metrics import normalized_mutual_info_score
 
     if method == "nearfar":
-        vectors, seconds = timed(lambda: edrep(adjacency, 32, seed))
+        vectors, seconds = cpu_timed(lambda: edrep(adjacency, 32, seed))
         return nf.evaluate.communities(vectors, labels, nodes=rows, random_state=seed).nmi, seconds
     found, seconds = elsewhere.run(GROUPS[method], edges=edges_of(adjacency), n=adjacency.shape[0], seed=seed)
     return float(normalized_mutual_info_score(labels[rows], found[rows])), seconds

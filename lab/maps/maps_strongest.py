@@ -21,7 +21,7 @@ import nearfar as nf
 from lab.data import cells, digits, exact_kl, fashion
 from lab.experiment import Experiment, Section
 from lab.maps.scores import judged
-from lab.measure import timed
+from lab.measure import cpu_timed
 from lab.peers import elsewhere
 from lab.records import Record, average, duration, groups, middle, number, pick
 from lab.results import ResultFile
@@ -35,7 +35,7 @@ KEYS = {"scikit-learn-intelex": "intelex", "FIt-SNE": "fitsne", **OTHERS}
 def fit(method: str, X: NDArray[Any], seed: int) -> tuple[NDArray[Any], float]:
     if method.startswith("nearfar"):
         model = nf.UMAP if method.endswith("UMAP") else partial(nf.TSNE, perplexity=30, max_iter=750)
-        return timed(lambda: model(random_state=seed, n_jobs=1).fit(X).embedding_)
+        return cpu_timed(lambda: model(random_state=seed, n_jobs=1).fit(X).embedding_)
     X = np.asarray(X, np.float64 if method == "FIt-SNE" else np.float32)
     return elsewhere.run(KEYS[method], X=X, seed=seed, small={"X": X[:500]})
 
@@ -76,7 +76,7 @@ SCORES = {"auc": "R_NX area", "accuracy": "label accuracy, 10", "silhouette": "s
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""One thread for each program, at its defaults; time of the whole fit, neighbours included, median;
+    section.say("""One thread for each program, at its defaults; processor time of the whole fit, neighbours included, median;
         scores are means over seeds. KL: exact, in nats. Triplets: the share of random triplets whose nearer pair is
         nearer in the map, too.""")
     tsne = [r for r in records if r["method"] in TSNE]

@@ -1,4 +1,5 @@
-"""Peers that need an environment of their own: each runs as a program there, and tells the seconds of its own work.
+"""Peers that need an environment of their own: each runs as a program there, and tells its processor
+seconds, which other work on the machine changes little.
 
     python -m venv A && A/bin/pip install scikit-learn-intelex pacmap trimap fasttext leidenalg infomap
     python -m venv B && B/bin/pip install "numpy<2" grape pecanpy nodevectors
@@ -17,7 +18,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ WARM = ("pacmap", "localmap", "trimap", "pecanpy", "nodevectors")  # compile at 
 
 
 def run(name: str, *, small: dict[str, Array] | None = None, **given: Array) -> tuple[Array, float]:
-    """Return what a peer makes of arrays, and the seconds that it took there, after imports and a small trial."""
+    """Return what a peer makes of arrays, and the processor seconds that it took there, without imports."""
     python = interpreter(PACKAGES[name])
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "given.npz", Path(folder) / "found.npz"
@@ -224,9 +224,9 @@ def main() -> None:
         small = {key[6:]: file[key] for key in file.files if key.startswith("small ")}
     if name in WARM and small:
         method(**{**given, **small})
-    began = time.perf_counter()
+    began = sum(os.times()[:4])
     found = method(**given)
-    np.savez(target, found=np.asarray(found), seconds=time.perf_counter() - began)
+    np.savez(target, found=np.asarray(found), seconds=sum(os.times()[:4]) - began)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 import nearfar as nf
 from lab.data import SIMILARITY, articles
 from lab.experiment import Experiment, Section
-from lab.measure import timed
+from lab.measure import cpu_timed
 from lab.peers import elsewhere
 from lab.records import Record, average, duration, groups, middle, number
 from lab.results import ResultFile
@@ -32,11 +32,11 @@ def fit(method: str, path: Path, rate: float, seed: int) -> tuple[nf.Embedding, 
         return nf.Embedding(found["vector"], found["word"].tolist()), seconds
     if method == "nearfar":
         how: Any = {"learning_rate": rate, "n_epochs": N_EPOCHS, "min_count": MIN_COUNT, "random_state": seed}
-        return timed(lambda: nf.SkipGram(D, n_jobs=1, **how).fit(path).vectors_)
+        return cpu_timed(lambda: nf.SkipGram(D, n_jobs=1, **how).fit(path).vectors_)
     from gensim.models import Word2Vec
 
     how = {"alpha": rate, "epochs": N_EPOCHS, "min_count": MIN_COUNT, "seed": seed, "vector_size": D}
-    model, seconds = timed(lambda: Word2Vec(corpus_file=str(path), sg=1, workers=1, **how))
+    model, seconds = cpu_timed(lambda: Word2Vec(corpus_file=str(path), sg=1, workers=1, **how))
     return nf.Embedding(model.wv.vectors, ids=model.wv.index_to_key), seconds
 
 

@@ -1,12 +1,11 @@
 """The one place where arguments are checked: what is let through comes out clean, the rest is refused by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals
 from scipy.sparse import coo_array, csr_array
 
 from nearfar._core import checks as _checks
@@ -37,8 +36,8 @@ def test_what_is_no_number_in_the_interval_is_refused(value):
         _checks.check_real("f", "x", value, 0, 1, open_low=True)
 
 
-@pytest.mark.parametrize(
-    ("limits", "text"),
+test_the_interval_is_told_as_it_is = refusals(
+    lambda limits: _checks.check_real("f", "x", np.nan, **limits),
     [
         ({}, "a finite number;"),
         ({"low": 0}, "a finite number >= 0;"),
@@ -48,9 +47,6 @@ def test_what_is_no_number_in_the_interval_is_refused(value):
         ({"low": 0, "high": 1, "open_high": True}, r"a finite number in \[0, 1\);"),
     ],
 )
-def test_the_interval_is_told_as_it_is(limits, text):
-    with pytest.raises(InputError, match=text):
-        _checks.check_real("f", "x", np.nan, **limits)
 
 
 def test_choices_and_flags():
@@ -77,8 +73,8 @@ def test_other_matrices_become_float32(value):
     assert found.flags.c_contiguous
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+test_what_is_no_such_matrix_is_refused = refusals(
+    lambda value: _checks.check_matrix("f", "X", value, columns=2, rows=5),
     [
         (np.ones(3), r"two-dimensional; got 1 dimension\(s\), shape \(3,\)"),
         ([[1, 2], [3]], "a matrix of numbers; got list"),
@@ -89,10 +85,8 @@ def test_other_matrices_become_float32(value):
         (np.ones((5, 3)), r"of 2 columns; got 3 \(shape \(5, 3\)\)"),
         (np.ones((4, 2)), r"of 5 rows; got 4 \(shape \(4, 2\)\)"),
     ],
+    "^f: X must be {}",
 )
-def test_what_is_no_such_matrix_is_refused(value, text):
-    with pytest.raises(InputError, match=f"^f: X must be {text}"):
-        _checks.check_matrix("f", "X", value, columns=2, rows=5)
 
 
 def test_of_what_holds_more_than_rows_is_said_what_to_give():

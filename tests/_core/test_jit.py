@@ -1,7 +1,5 @@
 """Machine code on disk: found again by every process as long as nothing that it was made from has changed."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import importlib

@@ -1,7 +1,5 @@
 """What stands in for the private parts of numba, where these are missing or not known."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

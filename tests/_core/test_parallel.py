@@ -1,7 +1,5 @@
 """Blocks on threads: every block once, errors come through, forks and settings are left alone."""
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 import subprocess

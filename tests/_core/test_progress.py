@@ -1,7 +1,5 @@
 """The progress line: on a terminal only, and only where asked for; the logger has no handler of ours."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import logging

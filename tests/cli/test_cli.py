@@ -1,7 +1,5 @@
 """The command line: results, one-line errors with their exit codes, and no half files."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import io

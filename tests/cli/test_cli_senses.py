@@ -1,7 +1,5 @@
 """nearfar words senses and compose: what they print is what the library says."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """nearfar words: from a text to vectors, and to scores."""
 
-from __future__ import annotations
-
 import inspect
 import io
 import json

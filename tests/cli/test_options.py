@@ -1,7 +1,5 @@
 """Options that are parameters of what a command calls: read from the source, as the signature and the docstring say."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """The planted graphs: exact probabilities, the statistics of the model, bad arguments."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

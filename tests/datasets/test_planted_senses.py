@@ -1,7 +1,5 @@
 """Planted senses: the text is what it says it is, and models find in it what was planted."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from itertools import pairwise

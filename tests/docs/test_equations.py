@@ -1,7 +1,5 @@
 """Where the equations stand: once each, at the lines that a page of the documentation names."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

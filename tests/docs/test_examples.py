@@ -1,7 +1,5 @@
 """The worked examples: what they compute is what they say."""
 
-from __future__ import annotations
-
 import pydoc_data.topics
 import runpy
 from itertools import pairwise

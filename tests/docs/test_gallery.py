@@ -1,7 +1,5 @@
 """The gallery shows every map, and its lines of code do what they say."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

@@ -1,7 +1,5 @@
 """The list of equations in docs/sources.md: each stands once in the code, where the list says, and none is left out."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ A row names the method and its choices; a cell that makes no sense is listed in 
 family of methods is finished when its rows stand here.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import networkx as nx

@@ -1,7 +1,5 @@
 """The table of methods, run: each row put together from parts gives the bits of the estimator that has its name."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

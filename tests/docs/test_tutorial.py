@@ -1,7 +1,5 @@
 """Each tutorial is what its notebook says, and the notebook of ambiguous words still finds what its page tells."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

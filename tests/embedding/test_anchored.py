@@ -1,7 +1,5 @@
 """AnchoredEmbedding against T @ A as an Embedding, its file, and what anchors say."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from refusals import refusals
 from safetensors.numpy import load_file
 from scipy.sparse import coo_array, csr_array
 
@@ -160,8 +159,8 @@ def test_sizes_and_factors(emb):
     assert given.nnz == before.nnz  # what was given stays as it is
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
+test_what_cannot_be_one_is_refused = refusals(
+    lambda arguments, options: nf.AnchoredEmbedding(*arguments, **options),
     [
         ((np.ones((3, 2)), np.ones((4, 2))), {}, "weights must be of 4 columns"),
         ((csr_array(np.ones((3, 2))), np.ones((4, 2))), {}, "weights must be of 4 columns"),
@@ -177,9 +176,6 @@ def test_sizes_and_factors(emb):
         ((np.ones((2, 2)), np.eye(2)), {"anchor_names": ["x", "x"]}, "anchor_names must be distinct"),
     ],
 )
-def test_what_cannot_be_one_is_refused(arguments, options, message):
-    with pytest.raises(InputError, match=message):
-        nf.AnchoredEmbedding(*arguments, **options)
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Density matrices as an embedding: rows, ambiguity, senses, search, files; the algebra against SciPy."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

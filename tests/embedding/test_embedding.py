@@ -1,7 +1,5 @@
 """The embedding: what it holds, what it finds, and that search agrees with the naive way in every case."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

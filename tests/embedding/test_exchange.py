@@ -1,7 +1,5 @@
 """What other tools make of our files and objects, and we of theirs."""
 
-from __future__ import annotations
-
 import importlib.util
 import struct
 

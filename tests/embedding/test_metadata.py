@@ -1,7 +1,5 @@
 """Columns of metadata in files: joined by id, read by the programs that the files are for, refused where none fit."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import math

@@ -1,7 +1,5 @@
 """Embeddings and senses in 8 and 4 bits: against rounding row by row, in files, in searches."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

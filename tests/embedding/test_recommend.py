@@ -1,7 +1,5 @@
 """Embedding.recommend: what is best for a user, without what was seen, with popularity, in all forms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

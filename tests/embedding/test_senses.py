@@ -1,7 +1,5 @@
 """SenseEmbedding: what it holds, which sense is meant, its file; and senses of a fitted model."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import tracemalloc

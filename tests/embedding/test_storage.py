@@ -1,7 +1,5 @@
 """Files: what comes back is what went in, what is damaged is refused, and no half file is ever seen."""
 
-from __future__ import annotations
-
 import datetime
 import errno
 import gzip

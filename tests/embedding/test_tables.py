@@ -1,7 +1,5 @@
 """Tables of databases: what comes back is what went in, a table that is there is safe, a failure leaves nothing."""
 
-from __future__ import annotations
-
 import importlib
 import sqlite3
 import sys

@@ -1,7 +1,5 @@
 """Vectors in parts on a Dask cluster: storage, checkpoints, new rows, search."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

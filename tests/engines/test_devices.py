@@ -3,8 +3,6 @@
 Every test runs on torch's processor device, and on CUDA where there is one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import pickle
@@ -15,6 +13,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse
+from refusals import refusals
 
 import nearfar as nf
 from nearfar.errors import InputError, MissingDependencyError
@@ -167,8 +166,8 @@ class OwnExact(nf.far.Exact):
     """Another far field: what it changes is not known to the device."""
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_refusals_of_a_device = refusals(
+    lambda parameters: nf.EDRep(4, n_epochs=1, **parameters).fit(graph()),
     [
         ({"device": "gpu"}, "device must be 'cpu', 'cuda', .* got 'gpu'. engine= takes its place"),
         ({"device": 0}, "device must be 'cpu', 'cuda', .* got 0"),
@@ -181,9 +180,6 @@ class OwnExact(nf.far.Exact):
         ({"engine": "torch", "storage": "somewhere"}, "storage must be None with engine='torch'; got 'somewhere'"),
     ],
 )
-def test_refusals_of_a_device(parameters, message):
-    with pytest.raises(InputError, match=message):
-        nf.EDRep(4, n_epochs=1, **parameters).fit(graph())
 
 
 def test_cuda_where_there_is_none():
@@ -693,8 +689,8 @@ class OwnField(nf.far.ExactField):
     """Another field: what it changes is not known to the device."""
 
 
-@pytest.mark.parametrize(
-    ("make", "parameters", "message"),
+test_what_maps_do_not_do_on_a_device_is_refused = refusals(
+    lambda make, parameters: make(perplexity=8, max_iter=5, **{"engine": "torch", **parameters}).fit(points(40)),
     [
         (nf.TSNE, {"far": "barnes-hut"}, "TSNE: far must be one that runs on a device; got BarnesHutField"),
         (nf.TSNE, {"far": OwnField()}, "TSNE: far must be one that runs on a device; got OwnField"),
@@ -706,9 +702,6 @@ class OwnField(nf.far.ExactField):
         (nf.InhomogeneousTSNE, {}, "InhomogeneousTSNE: engine must be 'threads' for this divergence, kernel and"),
     ],
 )
-def test_what_maps_do_not_do_on_a_device_is_refused(make, parameters, message):
-    with pytest.raises(InputError, match=message):
-        make(perplexity=8, max_iter=5, **{"engine": "torch", **parameters}).fit(points(40))
 
 
 # -- neighbours ---------------------------------------------------------------------------------------------------

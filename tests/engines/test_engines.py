@@ -1,7 +1,5 @@
 """Engines of EDRep and of maps: each gives what the threads of this machine give, to the rounding of float32."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import subprocess

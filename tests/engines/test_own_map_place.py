@@ -1,7 +1,5 @@
 """A place of one's own that draws maps, too: written from the guide, it gives the maps and vectors of threads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where EDRep runs: each engine by its name, places of one's own, and each compiled form against its formula."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import subprocess

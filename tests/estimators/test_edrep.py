@@ -1,7 +1,5 @@
 """EDRep against plain NumPy, finite differences of its loss, and graphs whose communities are known."""
 
-from __future__ import annotations
-
 import runpy
 import tracemalloc
 from pathlib import Path

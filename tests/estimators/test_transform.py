@@ -1,7 +1,5 @@
 """New rows before a fitted model, and growth: against NumPy and SciPy twins, and against fresh fits."""
 
-from __future__ import annotations
-
 import pickle
 import time
 

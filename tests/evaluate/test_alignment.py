@@ -1,7 +1,5 @@
 """One embedding turned onto another: the rotation, what remains, ids in any order, two sides, files, bad input."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scores of communities: perfect, none, masks, labels of any type, bad input; the giant component."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array

@@ -1,7 +1,5 @@
 """Purity of anchors, by hand and on planted kinds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Link prediction and node classification: no leakage, a connected rest, known answers, all forms of labels."""
 
-from __future__ import annotations
-
 import json
 
 import networkx as nx

@@ -1,7 +1,5 @@
 """Judging maps: against plain loops over the definitions, scikit-learn, and maps whose scores are known."""
 
-from __future__ import annotations
-
 import json
 import sys
 

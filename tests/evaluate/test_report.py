@@ -1,7 +1,5 @@
 """A page about an embedding: its figures against plain NumPy, both forms, hostile ids, files, the command."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Choosing parameters by labels or links: the choice, its honest score, no leakage, all kinds of methods."""
 
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 import pandas as pd

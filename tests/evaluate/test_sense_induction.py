@@ -1,7 +1,5 @@
 """Pseudo-words: planting them in strings, and what is said of their senses by loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

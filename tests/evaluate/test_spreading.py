@@ -1,7 +1,5 @@
 """Infections that spread over contacts, and their reconstruction from vectors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Overlap of neighbours between runs: against plain loops, intervals, ids in any order, isolates, bad input."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

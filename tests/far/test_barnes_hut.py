@@ -1,7 +1,5 @@
 """The Barnes-Hut field: against sums over all pairs, the mesh, and its own parts."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

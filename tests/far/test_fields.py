@@ -1,7 +1,5 @@
 """Fields of maps: pair by pair against NumPy, the mesh against NumPy over all combinations."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings

@@ -1,11 +1,10 @@
 """``log_normalizers`` against scipy, its refusals, and the coverage of the error estimate."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals
 from scipy.special import logsumexp
 
 import nearfar as nf
@@ -108,8 +107,8 @@ def test_lists_and_one_row() -> None:
         assert np.isfinite(nf.log_normalizers([[1, 2]], method=method, random_state=0)).all()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+test_refusals = refusals(
+    lambda arguments: nf.log_normalizers(**({"X": vectors(5, 3)} | arguments)),
     [
         ({"X": [[1.0, np.nan]]}, "X must be finite"),
         ({"X": [1.0, 2.0]}, "X must be two-dimensional"),
@@ -141,9 +140,6 @@ def test_lists_and_one_row() -> None:
         ({"random_state": -1}, "random_state must be an integer >= 0"),
     ],
 )
-def test_refusals(arguments: dict, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        nf.log_normalizers(**({"X": vectors(5, 3)} | arguments))
 
 
 # ---------------------------------------------------------------- the error estimate
@@ -245,8 +241,8 @@ def test_estimate_shows_where_the_mixture_fails() -> None:
     assert long.median > 0.5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+test_estimate_refuses = refusals(
+    lambda arguments: estimate_error(**({"X": vectors(20, 4)} | arguments)),
     [
         ({"n_rows": 7}, "n_rows must be an integer >= 8"),
         ({"confidence": 1.0}, r"confidence must be a finite number in \(0.0, 1.0\)"),
@@ -255,6 +251,3 @@ def test_estimate_shows_where_the_mixture_fails() -> None:
         ({"Y": np.ones((3, 9))}, "Y must be of 4 columns"),
     ],
 )
-def test_estimate_refuses(arguments: dict, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        estimate_error(**({"X": vectors(20, 4)} | arguments))

@@ -4,8 +4,6 @@ Run once for each release, after its version was set: ``python tests/files/make.
 made again: test_old_files.py reads those of all releases. They are made by this code alone, from no data.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

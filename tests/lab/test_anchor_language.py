@@ -1,7 +1,5 @@
 """The benchmark of small tables in a language model: its training, and what the page says of its records."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The benchmark of small tables on MovieLens: its split, its training, and what the page says of its records."""
 
-from __future__ import annotations
-
 import pytest
 from result_files import told
 

@@ -1,7 +1,5 @@
 """The benchmark of news with small tables: its texts, its network, and what the page says of its records."""
 
-from __future__ import annotations
-
 import lzma
 
 import pytest

@@ -1,7 +1,5 @@
 """The benchmark of vectors made small: its sizes, its k-SVD, and what the page says of its records."""
 
-from __future__ import annotations
-
 import importlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The benchmark of quality against bytes: what is counted is what is there, and the page says who is best."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

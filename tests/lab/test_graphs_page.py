@@ -1,7 +1,5 @@
 """What the page of benchmarks says about labels and links of graphs, from made-up results; peers on small graphs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from result_files import page, write_results

@@ -1,7 +1,5 @@
 """The lab: result files, options, generated pages, the peers on small graphs."""
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

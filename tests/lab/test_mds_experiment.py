@@ -1,7 +1,5 @@
 """The benchmark of metric scaling: its SMACOF is scikit-learn's, and what the page says, from made-up results."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from result_files import page, write_results

@@ -1,7 +1,5 @@
 """The benchmarks of spreading and of genes: nothing leaks, walks follow weights, the page says what was measured."""
 
-from __future__ import annotations
-
 import lzma
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the page of benchmarks says about words, from made-up results."""
 
-from __future__ import annotations
-
 from result_files import page, write_results
 
 

@@ -1,7 +1,5 @@
 """A divergence and a kernel of one's own are as good as the built-in ones; what contradicts itself is refused."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

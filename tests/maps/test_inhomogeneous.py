@@ -1,7 +1,5 @@
 """Inhomogeneous t-SNE: the derivative in the degrees of freedom, identities, what is learned, new points."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Maps at each place: one text, whose formulas and their quicker forms give the gradient of the master equation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from test_neighbor_objective import N, sparse_p

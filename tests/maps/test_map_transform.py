@@ -1,7 +1,5 @@
 """New points in a fitted map: the cost of a row, its gradient, and where it leads."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

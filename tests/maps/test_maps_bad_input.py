@@ -1,7 +1,5 @@
 """What a map is not made for: a clear error, or a defined and finite result; never NaN, never without end."""
 
-from __future__ import annotations
-
 import importlib.util
 import signal
 import warnings

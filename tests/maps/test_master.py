@@ -1,7 +1,5 @@
 """The master equation: value and gradient of every divergence x kernel x normalisation."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Maps of distances from sampled pairs: estimates of the stress and its gradient, the map, odd input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array

@@ -1,7 +1,5 @@
 """NeighborEmbedding and its recipes: what goes in, what comes out, when it stops, what it refuses."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The linear-time objective of maps against the master equation, which is exact and plain."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

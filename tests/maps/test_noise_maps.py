@@ -1,12 +1,11 @@
 """Maps with sampled repulsion: their costs, gradients and noise, against plain NumPy, enumeration and t-SNE."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from refusals import refusals
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from sklearn.datasets import make_blobs
@@ -354,8 +353,8 @@ def test_new_points_find_their_group(blobs):
 # -- what is refused ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_wrong_parameters = refusals(
+    lambda parameters: NoisePairs(**parameters),
     [
         ({"n_samples": 0}, "n_samples must be an integer >= 1; got 0"),
         ({"n_samples": 2.5}, "n_samples must be an integer >= 1; got 2.5"),
@@ -365,10 +364,8 @@ def test_new_points_find_their_group(blobs):
         ({"normalizer": np.nan}, "normalizer must be a finite number"),
         ({"objective": "global", "normalizer": "umap"}, "normalizer must be left out for objective='global'; got"),
     ],
+    r"^NoisePairs: {}",
 )
-def test_wrong_parameters(parameters, message):
-    with pytest.raises(InputError, match=rf"^NoisePairs: {message}"):
-        NoisePairs(**parameters)
 
 
 @pytest.mark.parametrize(

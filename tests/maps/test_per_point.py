@@ -1,7 +1,5 @@
 """Maps whose kernel has a parameter for each point: exact sums, nodes, the objective against the master equation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

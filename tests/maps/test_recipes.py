@@ -1,7 +1,5 @@
 """The recipes of maps: their parameters, UMAP, degrees of freedom of t-SNE, floors, starts from given affinities."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 

@@ -1,7 +1,5 @@
 """Several perplexities and "multiscale": rows of probabilities, the maps, whom errors name."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,9 +1,8 @@
 """Maps of points of unequal importance (ws-SNE): the dense path, the linear-time one, the estimator."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from refusals import refusals
 from scipy.sparse import csr_array
 
 import nearfar as nf
@@ -162,8 +161,8 @@ def test_isolates_stay_and_new_points_find_their_place():
     assert np.median(gaps) < 0.1 * np.ptp(est.embedding_)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+test_what_it_refuses = refusals(
+    lambda given: nf.WSSNE(perplexity=10, **given).fit(points()),
     [
         ({"weights": "rank"}, "weights must be 'degree' or one number > 0 per point; got 'rank'"),
         ({"weights": np.ones(3)}, r"weights must be of shape \(80,\), one number per point; got shape \(3,\)"),
@@ -172,10 +171,8 @@ def test_isolates_stay_and_new_points_find_their_place():
         ({"weights": {"a": 1}}, "weights must be 'degree'"),
         ({"far": "noise"}, "far must be another than 'noise' for weighted points"),
     ],
+    "WSSNE: {}",
 )
-def test_what_it_refuses(given, message):
-    with pytest.raises(InputError, match=f"WSSNE: {message}"):
-        nf.WSSNE(perplexity=10, **given).fit(points())
 
 
 def test_other_costs_have_no_weights(rng):

@@ -1,7 +1,5 @@
 """The solver of maps against delta-bar-delta in NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Formulas of word models: compiled loops and tensors do what they say, and they say the gradient of their loss."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Pictures of an optimisation: the frames a fit leaves, side by side and one after the other."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Pictures: what is drawn, in which colours, files whole or not at all."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 

@@ -1,7 +1,5 @@
 """Contacts with times: the supra-adjacency matrix, what can be read, what is refused, ids that are pairs."""
 
-from __future__ import annotations
-
 import io
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta
@@ -10,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from refusals import refusals
 from shared_fixtures import SHARED_DATA
 
 import nearfar as nf
@@ -290,8 +289,8 @@ def test_contacts_with_oneself_are_left_out_and_said():
 SHORT = {"i": [A, B], "j": [B, C]}
 
 
-@pytest.mark.parametrize(
-    ("contacts", "how", "text"),
+test_bad_input_is_refused = refusals(
+    lambda contacts, how: nf.Relation.from_contacts(contacts, **how),
     [
         ([], {}, "at least one contact; got none"),
         (io.StringIO(""), {}, "at least one contact; got none"),
@@ -332,9 +331,6 @@ SHORT = {"i": [A, B], "j": [B, C]}
         ([(A, B, datetime(2024, 1, 1)), (A, B, datetime(2024, 1, 1, tzinfo=UTC))], {}, "or every one without"),
     ],
 )  # fmt: skip
-def test_bad_input_is_refused(contacts, how, text):
-    with pytest.raises(InputError, match=text):
-        nf.Relation.from_contacts(contacts, **how)
 
 
 def test_a_bad_line_of_a_file_is_named():

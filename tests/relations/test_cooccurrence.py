@@ -1,11 +1,10 @@
 """Relation.from_corpus against loops and dense matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals
 
 import nearfar as nf
 from nearfar.errors import InputError
@@ -114,8 +113,8 @@ def test_words_that_come_together_get_near_vectors():
     assert sum(word.startswith("sea") for word in near) >= 14
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+test_what_is_refused = refusals(
+    lambda arguments: nf.Relation.from_corpus(text(), min_count=1, **arguments),
     [
         ({"window": 0}, "window"),
         ({"window": 256}, "window"),
@@ -127,9 +126,6 @@ def test_words_that_come_together_get_near_vectors():
         ({"weighting": "conditional", "storage": "somewhere"}, "storage must be None for weighting='conditional'"),
     ],
 )
-def test_what_is_refused(arguments, message):
-    with pytest.raises(InputError, match=message):
-        nf.Relation.from_corpus(text(), min_count=1, **arguments)
 
 
 def test_an_unknown_engine_is_refused_for_an_encoded_text_too():

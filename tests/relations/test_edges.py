@@ -17,6 +17,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals
 
 import nearfar as nf
 from nearfar.errors import NearfarWarning
@@ -450,8 +451,8 @@ def test_a_line_without_end(monkeypatch):
         from_text("a,b\n" * 101 + '"' + "x" * (1 << 20), chunk_size=1 << 12)
 
 
-@pytest.mark.parametrize(
-    ("edges", "message"),
+test_bad_objects = refusals(
+    lambda edges: read_edges(edges),
     [
         ([], "at least one edge"),
         ([("a", "b", 1.0), ("b", "c", float("nan"))], r"got nan in edges\[1\] \('b' -> 'c'\)"),
@@ -499,10 +500,8 @@ def test_a_line_without_end(monkeypatch):
         (nx.Graph([("a", "b", {"weight": -1})]), r"got -1 in the edge 'a' -> 'b'"),
         (nx.Graph([("a", "b", {"weight": "x"})]), r"a number; got 'x' in the edge 'a' -> 'b'"),
     ],
+    error=ValueError,
 )
-def test_bad_objects(edges, message):
-    with pytest.raises(ValueError, match=message):
-        read_edges(edges)
 
 
 def test_the_position_of_a_bad_edge_counts_over_all_pieces():
@@ -515,8 +514,8 @@ def test_the_position_of_a_bad_edge_counts_over_all_pieces():
         read_edges(frame, chunk_size=200)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+test_bad_options = refusals(
+    lambda options: from_text("a,b,b,weight\nx,y,z,1\n", **options),
     [
         ({"source": "who"}, "one of the columns: 'a', 'b', 'b', 'weight'; got 'who'"),
         ({"source": "b"}, "a column whose name occurs once: .*; got 'b'"),
@@ -532,10 +531,8 @@ def test_the_position_of_a_bad_edge_counts_over_all_pieces():
         ({"chunk_size": 0}, "chunk_size must be an integer"),
         ({"bipartite": 1}, "bipartite must be True or False"),
     ],
+    error=ValueError,
 )
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        from_text("a,b,b,weight\nx,y,z,1\n", **options)
 
 
 def test_columns_of_what_has_none():
@@ -733,12 +730,12 @@ def test_real_graphs_agree_with_pandas(name):
     assert np.array_equal(np.stack([ids[found.rows], ids[found.columns]], axis=1), frame.to_numpy()[:, :2])
 
 
-@pytest.mark.parametrize(
-    ("text", "line"), [("a,b,1\nb,c,\nc,d,\n", 2), ("a;b;1,5\nb;c;2,5\n", 1), ("a b 2\nb c x\n", 2)]
+test_a_third_column_of_which_some_are_numbers_is_never_dropped_silently = refusals(
+    lambda text: read_edges(io.StringIO(text)),
+    [("a,b,1\nb,c,\nc,d,\n", 2), ("a;b;1,5\nb;c;2,5\n", 1), ("a b 2\nb c x\n", 2)],
+    "line {}",
+    error=nf.errors.DataError,
 )
-def test_a_third_column_of_which_some_are_numbers_is_never_dropped_silently(text, line):
-    with pytest.raises(nf.errors.DataError, match=f"line {line}"):
-        read_edges(io.StringIO(text))
 
 
 # --- which columns are read ------------------------------------------------------------------------------------------

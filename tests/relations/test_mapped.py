@@ -1,7 +1,5 @@
 """Relations in files: the very entries and results of memory, folders that are whole or not there, little memory."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import io

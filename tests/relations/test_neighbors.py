@@ -1,7 +1,5 @@
 """Nearest neighbours against a direct search in float64: ties, copies, precision, lists, metrics, bad input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

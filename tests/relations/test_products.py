@@ -1,7 +1,5 @@
 """The products of a relation below its interface: any width, any placement in memory, NaN where it matters."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

@@ -1,7 +1,5 @@
 """Relations against dense matrices: every operation must be what NumPy makes of the multiplied-out matrix."""
 
-from __future__ import annotations
-
 import pickle
 
 import networkx as nx

@@ -1,7 +1,5 @@
 """SciPy multiplies and NumPy sorts small relations: as compiled code would, and nothing is compiled."""
 
-from __future__ import annotations
-
 import gc
 import os
 import pickle

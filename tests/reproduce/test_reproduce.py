@@ -1,7 +1,5 @@
 """Experiments of the sources: the registry, ranges, data that are missing or others, pages, the command."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

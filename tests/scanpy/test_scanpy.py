@@ -1,7 +1,5 @@
 """scanpy: our maps stand where its own would stand, under the same keys, and its plots and files take them."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

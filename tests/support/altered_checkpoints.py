@@ -1,7 +1,5 @@
 """Checkpoints of which one thing was altered, with a checksum that fits: run by test_damaged_checkpoints.py."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Density matrices for properties."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

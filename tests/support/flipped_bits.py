@@ -3,8 +3,6 @@
 Says "nothing" where the results are those of the sound relation, "differs" where they are others.
 """
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from pathlib import Path

@@ -7,8 +7,6 @@ purpose writes one that fits. Each reader has a process of its own. It fails if 
 Failing files are kept in --folder, the shortest for each place in the code; `--again FILE` reads one of them once more.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import faulthandler

@@ -1,7 +1,5 @@
 """GloVe, written outside the library: two formulas, a descent in the verbs of a Place, and the estimator around it."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.sparse import csr_array
 

@@ -4,8 +4,6 @@ A module of ``MODULES`` yields its ``cases``; a test calls ``outcomes`` with its
 when the first are asked for: most of its time goes into imports.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os

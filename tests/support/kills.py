@@ -6,8 +6,6 @@ bits of a fit that was never killed. The next one that writes in the folder remo
 than an hour; here it is made older). A seed gives the same moments, as far as the machine is as fast.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -10,8 +10,6 @@ fault's files run against the copy until one fails. A fault that no test notices
 is not found has to be rewritten with the code.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil
@@ -337,31 +335,31 @@ FAULTS = [
         "InfoNCE: log N",
         "(joint - candidates.logsumexp(dim=1)).mean() + math.log",
         "(joint - candidates.logsumexp(dim=1)).mean() - math.log",
-        "test_nn_mutual_information",
+        "test_mutual_information",
     ),
     Fault(
         "NCE: Jensen-Shannon bound",
         "-softplus(-joint).mean() - softplus(others).mean()",
         "-softplus(-joint).mean() - softplus(-others).mean()",
-        "test_nn_mutual_information",
+        "test_mutual_information",
     ),
     Fault(
         "margin loss: sign",
         "torch.relu(margin - true[:, None] + noise)",
         "torch.relu(margin + true[:, None] - noise)",
-        "test_nn_losses",
+        "test_losses",
     ),
     Fault(
         "NB-ANT: price of an anchor",
         "(anchor_price - penalty) * n_anchors",
         "anchor_price * n_anchors",
-        "test_nn_nbant",
+        "test_nbant",
     ),
     Fault(
         "quotient-remainder: the remainder",
         "take_rows(self.remainders, ids % m)",
         "take_rows(self.remainders, ids // m % m)",
-        "test_nn_relatives",
+        "test_relatives",
     ),
     # -- embedding, search, evaluation
     Fault("density: weight off the diagonal", "1.0, math.sqrt(0.5)", "1.0, 0.5", "test_density"),
@@ -426,7 +424,7 @@ FAULTS = [
         "nbant: each process by its own loss",
         "return _check_loss(losses.mean().item(), epoch)",
         "return _check_loss(value, epoch)",
-        "test_nn_anchor_processes",
+        "test_anchor_processes",
     ),
     Fault("report: variances, not their squares", "1 / (shares**2).sum()", "1 / shares.sum()", "test_report"),
 ]

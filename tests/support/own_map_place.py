@@ -3,8 +3,6 @@
 To the verbs that EDRep needs it adds ``pairs``, sums over related points. It knows of no method.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from own_place import Answers, Pieces
 

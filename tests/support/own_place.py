@@ -3,8 +3,6 @@
 It knows of no method. Each piece could be anywhere: a process, another machine.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 PIECE = 7

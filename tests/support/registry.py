@@ -3,8 +3,6 @@
 A new estimator or part enters it by a line here; test_meta.py tells when one is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -123,7 +121,7 @@ FAR_FIELDS = far_cases()
 
 
 # Losses of torch: functions of scores (B, N) and target (B,), each with options. A name is one of `nearfar.nn`, or
-# "module:function" for a loss that lives elsewhere. test_nn_loss_contract.py runs over them.
+# "module:function" for a loss that lives elsewhere. test_loss_contract.py runs over them.
 LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
     "global_nce": ("global_nce", {}),
     "global_nce, log q": ("global_nce", {"log_q": [-0.4, -2.1, -1.6, -3.0]}),

@@ -1,7 +1,5 @@
 """Made-up result files of the lab, and the pages that are made of them."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Callable

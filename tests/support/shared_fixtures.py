@@ -1,7 +1,5 @@
 """Fixtures that several test modules use."""
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import os
@@ -107,7 +105,7 @@ def in_two_processes(tmp_path_factory):
     torch = pytest.importorskip("torch")
     if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
         pytest.skip("no gloo")
-    multiprocessing.set_forkserver_preload(["nearfar.nn", "torch._dynamo", "test_nn_in_batch"])
+    multiprocessing.set_forkserver_preload(["nearfar.nn", "torch._dynamo", "test_in_batch"])
 
     def run(process):
         folder = tmp_path_factory.mktemp("gloo")

@@ -1,7 +1,5 @@
 """Sparse matrices with altered arrays, given to everything that takes one: run by test_damaged_matrices.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 

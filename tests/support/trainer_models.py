@@ -1,6 +1,4 @@
-"""Models in trainers of Lightning and of transformers, which take a while to import: used by test_nn_trainers.py."""
-
-from __future__ import annotations
+"""Models in trainers of Lightning and of transformers, which take a while to import: used by test_trainers.py."""
 
 import lightning.pytorch as lightning
 import torch

@@ -4,8 +4,6 @@ Each mistake stands on a line of its own that ends in ``# mistake``, beside the 
 run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

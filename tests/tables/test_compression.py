@@ -1,7 +1,5 @@
 """compress against its parts in NumPy, scipy and scikit-learn; planted anchors; what it promises of its error."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

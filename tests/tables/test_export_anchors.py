@@ -1,7 +1,5 @@
 """The export of an AnchorEmbedding is the layer, and leaves it as it was."""
 
-from __future__ import annotations
-
 import pickle
 import traceback
 from pathlib import Path
@@ -144,7 +142,7 @@ def process(rank, init, out):
     leave_group()
 
 
-@pytest.mark.slow  # processes of an anchor embedding: test_nn_anchor_processes
+@pytest.mark.slow  # processes of an anchor embedding: test_anchor_processes
 def test_one_of_two_processes_exports_alone(tmp_path):
     torch = pytest.importorskip("torch")
     if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):

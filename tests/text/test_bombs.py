@@ -1,7 +1,5 @@
 """Small files that unpack to huge ones, and texts of one endless word: little memory, and a clear error."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

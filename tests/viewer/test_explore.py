@@ -1,7 +1,5 @@
 """``nearfar explore``: the data of a map in embedding-atlas, on this computer alone."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The map page: what is packed into the file is what was given, joined by id, and nothing of it is markup."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -3,8 +3,6 @@
 ``apt-get install chromium chromium-driver`` and the extra [dev] bring both; without them these tests are skipped.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import shutil

@@ -1,7 +1,5 @@
 """Which method for which data: kinds and sizes, the same words in code, guide and shell, and code that runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import refusals
 from scipy.sparse import csr_array
 
 import nearfar as nf
@@ -82,8 +81,8 @@ def test_a_matrix_that_may_be_two_things_is_asked_about():
     assert nf.choose(D, kind="table").kind == "table"
 
 
-@pytest.mark.parametrize(
-    ("data", "kind", "message"),
+test_what_is_refused = refusals(
+    lambda data, kind: nf.choose(data, kind=kind),
     [
         (None, None, "data must be a relation, a graph, a matrix, vectors or a corpus; got NoneType"),
         ("edges.csv", None, "data must be .*nearfar advise edges.csv"),
@@ -94,9 +93,6 @@ def test_a_matrix_that_may_be_two_things_is_asked_about():
         (nf.Corpus([["a"]]), "graph", "kind must be 'text' for a Corpus; got graph"),
     ],
 )
-def test_what_is_refused(data, kind, message):
-    with pytest.raises(InputError, match=message):
-        nf.choose(data, kind=kind)
 
 
 @pytest.mark.slow  # compiles one method of each family

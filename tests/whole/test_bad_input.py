@@ -4,8 +4,6 @@ First in the library, then on the command line. What a test of one part says in 
 every kind of frame) is not said again here.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

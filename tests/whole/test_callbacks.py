@@ -1,7 +1,5 @@
 """Callbacks: what they are told, how they stop a fit, and that a resumed fit is one that was never interrupted."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import os

@@ -1,7 +1,5 @@
 """Phrases: each method against its formula, what the methods have in common, who operates on whom, degenerate cases."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from density_matrices import densities, rotation

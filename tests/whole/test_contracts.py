@@ -1,7 +1,5 @@
 """What every public estimator and every far field keeps to, whatever its method."""
 
-from __future__ import annotations
-
 import dataclasses
 import multiprocessing
 import pickle

@@ -1,7 +1,5 @@
 """A checkpoint of which anything was altered is refused before a kernel sees it; none ends the process."""
 
-from __future__ import annotations
-
 import json
 
 import altered_checkpoints

@@ -1,7 +1,5 @@
 """Files whose content is nonsense though their checksums fit: one clear error, whatever a parser would have raised."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import struct

@@ -1,7 +1,5 @@
 """A sparse matrix whose arrays do not fit its shape is refused by everything that takes one; none ends the process."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import hazards

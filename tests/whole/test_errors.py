@@ -1,7 +1,5 @@
 """One error tree, one message form."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Numbers at the ends of their range: a finite result, or an error that says what to do, at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.sparse import random as random_sparse

@@ -1,7 +1,5 @@
 """What a new user gets wrong once with each of several features: the error names the argument and says what to do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

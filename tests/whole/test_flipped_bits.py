@@ -1,7 +1,5 @@
 """A stored relation of which any bit was flipped: no crash, and no other result without a word."""
 
-from __future__ import annotations
-
 import json
 
 import hazards

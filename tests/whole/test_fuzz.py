@@ -1,7 +1,5 @@
 """`make fuzz`: each reader reads its sound file, and what a reader does with others is found out."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Graded hyponymy: by hand, against bisection and loops, and what the order must satisfy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from density_matrices import densities, rotation

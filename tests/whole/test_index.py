@@ -1,7 +1,5 @@
 """Approximate indexes: what they find is ranked by exact scores, and they serve the embedding they were built of."""
 
-from __future__ import annotations
-
 import json
 import resource
 

@@ -1,7 +1,5 @@
 """A few of the kills of `make kills`: at random moments of what writes; the old file or the new one is whole."""
 
-from __future__ import annotations
-
 import kills
 import pytest
 

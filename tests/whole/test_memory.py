@@ -1,7 +1,5 @@
 """What a fit takes is what was announced, within a fifth; what cannot fit is refused before it is made."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tracemalloc

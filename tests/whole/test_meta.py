@@ -1,7 +1,5 @@
 """Tests about the tests and the documentation: nothing public without a test, a page, an example and a source."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

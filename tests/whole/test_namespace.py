@@ -1,7 +1,5 @@
 """The public names, and how light it is to import them."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import subprocess

@@ -1,7 +1,5 @@
 """What a notebook shows: short, telling, and nothing of the data as markup."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

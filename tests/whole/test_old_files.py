@@ -1,7 +1,5 @@
 """Files that each release wrote are read by this one, with what was in them; tests/files/make.py wrote them."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a release rests on agrees with itself: lower bounds, targets of the Makefile, the workflow."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ids of rows travel through every fit: of embeddings, of frames by their index, of AnnData objects."""
 
-from __future__ import annotations
-
 import warnings
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Estimators among scikit-learn's tools: what its users do without thinking works, or says what to do."""
 
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """What type checkers find in code of a user: all mistakes, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

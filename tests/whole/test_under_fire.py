@@ -4,8 +4,6 @@ More of it: full disks in test_storage.py, test_index.py and test_mapped.py; kil
 children in test_contracts.py and test_parallel.py; damaged files in fuzz.py and test_damaged_*.py.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Compiling ahead of need, and how long the first fit of a new process takes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Models of words that go on: with more text, new words and new nodes, or from vectors that are there already."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

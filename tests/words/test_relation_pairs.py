@@ -1,7 +1,5 @@
 """Windows of a relation: what is drawn comes in proportion to its entries, whatever it is made of."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import chi2

@@ -1,7 +1,5 @@
 """What word models train on: windows, drawn as a plain twin draws them, and the manners of the trainer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

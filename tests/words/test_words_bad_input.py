@@ -3,8 +3,6 @@
 Every error names what it is about, what came and what to do; nothing wrong is trained on, and nothing half is written.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 

@@ -1,7 +1,5 @@
 """Contrastive losses: closed forms by hand, NumPy twins, gradients, masks, half precision, memory."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The benchmark of bounds on mutual information: its Gaussians, its records, and what the page says of them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

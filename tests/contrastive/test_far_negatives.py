@@ -1,7 +1,5 @@
 """The noise of EDRep and of maps is that of the contrastive losses: the same numbers from the same scores and draws."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,10 +1,8 @@
 """What every contrastive loss promises: reductions, gradients, masks, half precision, no matter of order, errors.
 
 The losses are those of ``registry.LOSSES``; a line there takes a new one in. What a loss is, by hand or by a twin in
-NumPy, stands in test_nn_losses.py.
+NumPy, stands in test_losses.py.
 """
-
-from __future__ import annotations
 
 import importlib
 import inspect

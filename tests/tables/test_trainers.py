@@ -1,7 +1,5 @@
 """AnchorEmbedding in the trainers of Lightning and transformers themselves: clipping, checkpoints, tying, a budget."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch")

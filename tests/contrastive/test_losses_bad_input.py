@@ -1,7 +1,5 @@
 """Bad input of contrastive losses and in-batch candidates: the message names the argument, what came, what to do."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """Relations from WordNet: small files in its form, every kind of pointer, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -5,8 +5,6 @@ optimum is found to float64: nothing here is sampled unless it says so. Where a 
 shows that it fails without.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from itertools import combinations_with_replacement

@@ -1,7 +1,5 @@
 """Word similarities and analogies against SciPy and loops."""
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Anchor embeddings in two processes under DistributedDataParallel, against one process with the joined batch."""
 
-from __future__ import annotations
-
 import traceback
 
 import pytest

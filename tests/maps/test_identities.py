@@ -1,7 +1,5 @@
 """Maps that must be the same map: at the ends of parameters, turned and moved; and one pass for cost and gradient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

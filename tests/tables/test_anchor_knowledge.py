@@ -1,17 +1,16 @@
 """Domain knowledge in anchor embeddings: pairs of objects, entries that are free, terms of the loss, special cases."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
-from test_nn_proximal import MAKE, eager, every  # noqa: E402
+from test_proximal import MAKE, eager, every  # noqa: E402
 
 import nearfar as nf  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402
@@ -66,8 +65,8 @@ def test_names_of_a_relation_become_rows_of_the_table(kind):
     assert RelatedPairs(users, kind(["bob", "tea", "ann"])).neighbors(1) == [0, 2]
 
 
-@pytest.mark.parametrize(
-    ("call", "argument"),
+test_bad_input_is_refused = refusals(
+    lambda call: call(),
     [
         (lambda: RelatedPairs([(0, 1)]), "relation"),
         (lambda: RelatedPairs(nf.Relation.from_edges([("a", "b")])), "ids"),
@@ -87,9 +86,6 @@ def test_names_of_a_relation_become_rows_of_the_table(kind):
         (lambda: anchor_overlap(torch.ones(3, 2, dtype=torch.long)), "anchors"),
     ],
 )
-def test_bad_input_is_refused(call, argument):
-    with pytest.raises(InputError, match=argument):
-        call()
 
 
 # -- negative pairs ---------------------------------------------------------------------------------------------------

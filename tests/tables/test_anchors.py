@@ -1,7 +1,5 @@
 """AnchorEmbedding against dense T @ A, its gradients, its files, its sizes, and what it refuses."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle
@@ -9,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
@@ -206,7 +205,7 @@ def test_half_precision_with_scaled_gradients():
     assert_allclose(*ends, atol=0.01)
 
 
-@pytest.mark.slow  # test_nn_drop_in.py compiles a model in one graph
+@pytest.mark.slow  # test_drop_in.py compiles a model in one graph
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_compiled_model_is_the_model(backend):
     ends = []
@@ -488,8 +487,8 @@ def test_anchors_are_chosen_as_each_method_says():
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("call", "argument"),
+test_bad_input_is_refused = refusals(
+    lambda call: call(),
     [
         (lambda: make()(torch.tensor([1, V])), "ids"),
         (lambda: make()(torch.tensor([-1])), "ids"),
@@ -511,10 +510,8 @@ def test_anchors_are_chosen_as_each_method_says():
         (lambda: choose_anchors(1, "frequency and k-means++", counts=[1, 2], vectors=np.ones((3, 2))), "vectors"),
         (lambda: choose_anchors(1, "tf-idf", counts=[1, 2], document_counts=[-1, 2]), "document_counts"),
     ],
+    ": {} must be",
 )
-def test_bad_input_is_refused(call, argument):
-    with pytest.raises(InputError, match=f": {argument} must be"):
-        call()
 
 
 def test_states_that_do_not_fit_are_refused():

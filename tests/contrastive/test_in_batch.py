@@ -1,7 +1,5 @@
 """In-batch candidates: against the loss on a matrix of scores, in blocks, and in two processes against one."""
 
-from __future__ import annotations
-
 import math
 import traceback
 from collections import Counter

@@ -1,7 +1,5 @@
 """Similarities of phrases against people: files in all forms, composed one by one with loops."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 
