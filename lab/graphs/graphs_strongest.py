@@ -91,7 +91,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     section.say("""One thread for each program, at its defaults, 128 components. Labels: micro F1 with 10 % and 50 %
         of the nodes known. Groups: NMI; Leiden and Infomap choose how many groups there are, k-means of EDRep's 32
-        components is told. Time: to the vectors, or to the groups. Means over seeds.""")
+        components is told. Processor time: to the vectors, or to the groups. Means over seeds.""")
     shown = {"labels": ("micro 0.1", "micro 0.5"), "groups": ("nmi",)}
     for task, scores in shown.items():
         rows = [

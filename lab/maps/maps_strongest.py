@@ -76,9 +76,9 @@ SCORES = {"auc": "R_NX area", "accuracy": "label accuracy, 10", "silhouette": "s
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""One thread for each program, at its defaults; processor time of the whole fit, neighbours included, median;
-        scores are means over seeds. KL: exact, in nats. Triplets: the share of random triplets whose nearer pair is
-        nearer in the map, too.""")
+    section.say("""One thread for each program, at its defaults; processor time of the whole fit, neighbours included,
+        median; scores are means over seeds. KL: exact, in nats. Triplets: the share of random triplets whose nearer
+        pair is nearer in the map, too.""")
     tsne = [r for r in records if r["method"] in TSNE]
     rows = [
         [f"{n:,}", method, duration(middle(mine, "seconds")), number(average(mine, "kl"), 3)]
