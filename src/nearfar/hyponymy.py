@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.checks import check_choice, check_real
 from nearfar._core.types import Doubles, Floats
 from nearfar.embedding.density import DensityEmbedding
-from nearfar.embedding.matrices import DEGENERATE, TOLERANCE, smat, svec
+from nearfar.embedding.matrices import DEGENERATE, TOLERANCE, check_matrices, smat, svec
 from nearfar.embedding.matrices import symmetric_rows as symmetric
 from nearfar.errors import InputError
 
@@ -392,14 +392,7 @@ def _pair(owner: str, A: ArrayLike, B: ArrayLike, tol: float) -> tuple[Doubles, 
 
 def _checked(owner: str, name: str, value: ArrayLike) -> tuple[Doubles, Doubles]:
     """Return positive semi-definite matrices, exactly symmetric, and their largest eigenvalues, or raise."""
-    try:
-        matrices = np.asarray(value)
-    except ValueError as error:
-        raise InputError(owner, name, "matrices of one shape", str(error)) from error
-    if matrices.ndim < 2 or matrices.dtype.kind not in "fiub" or matrices.shape[-1] == 0:
-        raise InputError(owner, name, "numbers of shape (..., n, n)", f"{matrices.dtype}, shape {matrices.shape}")
-    if not np.isfinite(matrices).all():
-        raise InputError(owner, name, "finite", "NaN or infinity")
+    matrices = check_matrices(owner, name, value, "(..., n, n)")
     even: Doubles = symmetric(owner, name, matrices.astype(np.float64))
     values = np.linalg.eigvalsh(even)
     if (wrong := values[..., 0] < -TOLERANCE * np.abs(values).max(axis=-1)).any():

@@ -30,7 +30,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_path
 from nearfar._version import __version__
-from nearfar.errors import FileFormatError, InputError
+from nearfar.errors import FileFormatError, InputError, NearfarError
 
 fcntl: Any
 try:
@@ -248,12 +248,10 @@ class FolderKind:
             got = f"version {content.get('version')!r}, written by nearfar {content.get('nearfar')}"
             hint = "Install the nearfar that wrote it."
             raise bad_folder(folder, f"of version {self.version} of the format", got, hint)
-        try:
+        with self.reading(folder):
             sizes = {str(name): whole(size) for name, size in dict(content["files"]).items()}
             if not isinstance(content.get("checksums", {}), dict):
                 raise TypeError("checksums that are no JSON object")
-        except (KeyError, TypeError, ValueError) as error:
-            raise self.bad_header(folder, error) from error
         for name, size in sizes.items():
             path = folder / Path(name).name
             found = path.stat().st_size if path.is_file() else -1
@@ -262,9 +260,22 @@ class FolderKind:
                 raise bad_folder(folder, "what was written", got, "Make it again.")
         return content
 
-    def bad_header(self, folder: Path, error: Exception) -> FileFormatError:
-        """Return the error for a header whose fields are not what they should be."""
-        return bad_folder(folder, f"one with a readable {self.header}", f"{type(error).__name__}: {error}")
+    @contextmanager
+    def reading(self, folder: Path) -> Iterator[None]:
+        """Tell of fields that are not what they should be as of a header that cannot be read.
+
+        Raises
+        ------
+        FileFormatError
+            In place of whatever a wrong field led to.
+        """
+        try:
+            yield
+        except NearfarError:
+            raise
+        except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+            got = f"{type(error).__name__}: {error}"
+            raise bad_folder(folder, f"one with a readable {self.header}", got) from error
 
     @contextmanager
     def new(self, owner: str, name: str, path: Path, *, replace: bool = True) -> Iterator[Path]:

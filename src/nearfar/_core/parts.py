@@ -174,7 +174,7 @@ def read_folder(kind: FolderKind, folder: Path) -> tuple[dict[str, Any], Mapping
         If it is none, or a file is missing or was altered; of parts, when they are read.
     """
     content, arrays = kind.read_header(folder), dict[str, Any]()
-    try:
+    with kind.reading(folder):
         checksums = {str(name): whole(value) for name, value in dict(content["checksums"]).items()}
         for name, facts in dict(content["arrays"]).items():
             if Path(name).name != name:
@@ -188,8 +188,6 @@ def read_folder(kind: FolderKind, folder: Path) -> tuple[dict[str, Any], Mapping
             if bounds[0] != 0 or (np.diff(bounds) < 0).any() or facts["dtype"] not in ("float32", "float64"):
                 raise ValueError(f"parts of {name}")
             arrays[name] = RowsInParts(folder, name, bounds, whole(facts["columns"]), facts["dtype"], checksums)
-    except (AttributeError, IndexError, KeyError, OSError, TypeError, ValueError) as error:
-        raise kind.bad_header(folder, error) from error
     return arrays, content
 
 

@@ -33,7 +33,7 @@ BLOCK = 4096  # matrices at a time
 
 def rows_of_factors(owner: str, name: str, factors: ArrayLike) -> Floats:
     """Return ``svec(B Bᵀ / tr B Bᵀ)`` of factors B, shape (V, n, m), as rows; zero factors stay zero."""
-    stack = _as_stack(owner, name, factors)
+    stack = check_matrices(owner, name, factors, "(V, n, m)", ndim=3)
     n = stack.shape[1]
     made = np.empty((len(stack), n * (n + 1) // 2), np.float64 if stack.dtype == np.float64 else np.float32)
     for start in range(0, len(stack), BLOCK):
@@ -44,7 +44,7 @@ def rows_of_factors(owner: str, name: str, factors: ArrayLike) -> Floats:
 
 def rows_of_matrices(owner: str, name: str, matrices: ArrayLike) -> Floats:
     """Return ``svec(A / tr A)`` of symmetric matrices A, shape (V, n, n), as rows; zero matrices stay zero."""
-    stack = _as_stack(owner, name, matrices)
+    stack = check_matrices(owner, name, matrices, "(V, n, m)", ndim=3)
     even = symmetric_rows(owner, name, _scaled(stack))
     traces = trace(even)
     if (wrong := (traces <= 0) & even.any(axis=(1, 2))).any():
@@ -53,13 +53,16 @@ def rows_of_matrices(owner: str, name: str, matrices: ArrayLike) -> Floats:
     return svec(of_trace_one(even)).astype(np.float64 if stack.dtype == np.float64 else np.float32)
 
 
-def _as_stack(owner: str, name: str, value: ArrayLike) -> NDArray[np.number | np.bool_]:
+def check_matrices(
+    owner: str, name: str, value: ArrayLike, shape: str, *, ndim: int | None = None
+) -> NDArray[np.number | np.bool_]:
+    """Return matrices of finite numbers, of ``ndim`` dimensions if given; ``shape`` says for messages how they lie."""
     try:
         stack = np.asarray(value)
     except ValueError as error:
         raise InputError(owner, name, "matrices of one shape", str(error)) from error
-    if stack.ndim != 3 or stack.dtype.kind not in "fiub" or 0 in stack.shape[1:]:
-        raise InputError(owner, name, "numbers of shape (V, n, m)", f"{stack.dtype}, shape {stack.shape}")
+    if stack.ndim < 2 or ndim not in (None, stack.ndim) or stack.dtype.kind not in "fiub" or 0 in stack.shape[-2:]:
+        raise InputError(owner, name, f"numbers of shape {shape}", f"{stack.dtype}, shape {stack.shape}")
     if not np.isfinite(stack).all():
         raise InputError(owner, name, "finite", "NaN or infinity")
     return stack

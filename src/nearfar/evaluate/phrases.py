@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.checks import check_flag, check_integer, check_random_state
 from nearfar._core.types import Seed
 from nearfar.errors import DataError, InputError
-from nearfar.evaluate.words import agreement, check_embedding, given_items, lines_of, row_of
+from nearfar.evaluate.words import agreement, check_embedding, lines_of, row_of, scored_items
 
 if TYPE_CHECKING:
     from nearfar.composition import Method
@@ -207,12 +207,7 @@ def _similarities(
 
 
 def _given(items: object) -> list[Item]:
-    found, expected = [], "of two phrases and a finite score each"
-    for item in given_items(_OWNER, "items", items, expected):
-        if len(item) != 3 or not isinstance(item[2], (int, float, np.number)) or not np.isfinite(item[2]):
-            raise InputError(_OWNER, "items", expected, repr(item))
-        found.append((_side(item[0]), _side(item[1]), float(item[2])))
-    return found
+    return [(_side(a), _side(b), score) for a, b, score in scored_items(_OWNER, "items", items, "phrases")]
 
 
 def _side(phrase: object) -> Side:

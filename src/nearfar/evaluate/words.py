@@ -235,12 +235,7 @@ def _unit(vectors: Floats) -> Floats:
 
 
 def _given_pairs(owner: str, pairs: object) -> list[tuple[str, str, float]]:
-    found, expected = [], "of two words and a finite score each"
-    for pair in given_items(owner, "pairs", pairs, expected):
-        if len(pair) != 3 or not isinstance(pair[2], (int, float, np.number)) or not np.isfinite(pair[2]):
-            raise InputError(owner, "pairs", expected, repr(pair))
-        found.append((str(pair[0]), str(pair[1]), float(pair[2])))
-    return found
+    return [(str(a), str(b), score) for a, b, score in scored_items(owner, "pairs", pairs, "words")]
 
 
 def _read_pairs(owner: str, path: str | PathLike[str]) -> list[tuple[str, str, float]]:
@@ -295,6 +290,15 @@ def given_items(owner: str, argument: str, items: object, expected: str) -> Iter
         if isinstance(item, (str, bytes, Mapping)) or not hasattr(item, "__len__"):
             raise InputError(owner, argument, expected, repr(item))
         yield item
+
+
+def scored_items(owner: str, argument: str, items: object, what: str) -> Iterator[tuple[object, object, float]]:
+    """Yield two things and their score; refuse anything else."""
+    expected = f"of two {what} and a finite score each"
+    for item in given_items(owner, argument, items, expected):
+        if len(item) != 3 or not isinstance(item[2], (int, float, np.number)) or not np.isfinite(item[2]):
+            raise InputError(owner, argument, expected, repr(item))
+        yield item[0], item[1], float(item[2])
 
 
 def lines_of(owner: str, argument: str, path: str | PathLike[str]) -> list[str]:

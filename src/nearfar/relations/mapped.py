@@ -79,7 +79,7 @@ def read_header(folder: Path) -> Header:
         If the folder is none of this format and version, or a file is missing or was cut short.
     """
     content = RELATION.read_header(folder)
-    try:
+    with RELATION.reading(folder):
         n_rows, n_columns = (whole(size) for size in content["shape"])
         shape, fields = (n_rows, n_columns), {name: content[name] for name in ("ids", "column_ids")}
         n_entries, weighted, symmetric = whole(content["n_entries"]), content["weighted"], content["symmetric"]
@@ -90,8 +90,6 @@ def read_header(folder: Path) -> Header:
             raise ValueError(f"shape {shape}")
         if header.symmetric and shape[0] != shape[1]:
             raise ValueError(f"symmetric with shape {shape}")
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise RELATION.bad_header(folder, error) from error
     return header
 
 

@@ -140,10 +140,8 @@ class EncodedCorpus:
         if not path.is_dir():
             raise InputError("EncodedCorpus.open", "folder", "a folder that exists", repr(str(path)))
         content = TEXT.read_header(path)
-        try:
+        with TEXT.reading(path):
             n_tokens, n_sentences = whole(content["n_tokens"]), whole(content["n_sentences"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise TEXT.bad_header(path, error) from error
         tokens, ends = mapped(path, "tokens", np.int32, n_tokens), mapped(path, "ends", np.int64, n_sentences)
         try:
             vocabulary = Vocabulary.load(path / _VOCABULARY)
