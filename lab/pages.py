@@ -18,7 +18,7 @@ turns. Times are medians unless stated otherwise, and a ratio of times is a rati
 is resident memory. NMI is normalised mutual information with the planted or known groups; 1 is
 perfect. A dash: not measured."""
 OVERVIEW = """What nearfar was measured by, each family with a picture, ours beside other programs, and what it
-misses. Two processors, or one where a page says so; newer and faster peers than these may exist.
+misses. Two processors, or one where a page says so.
 Every number comes from a committed file of `lab/results`, which tells machine, versions and seeds.
 `python -m lab repeat FAMILY --data FOLDER` measures what is missing and writes the page again; `pip
 install 'nearfar[bench]'` installs the other programs."""
