@@ -25,8 +25,9 @@ def overview(read: Callable[[str], list[Record]]) -> tuple[str, list[Bars]]:
     for r in pick(read("maps_growth"), n=1_000_000):
         took = f"{r['processor_seconds'] / 2:.0f} s on each of two cores and {gib(r['peak_bytes'])}"
         million = f"A million points take {took}."
-    text = f"""t-SNE of 70,000 images, neighbours included, is {faster}, with two workers. {million} UMAP keeps more neighbours
-        than umap-learn on each of five sets, at the defaults of both. {_strongest(read("maps_strongest"))}"""
+    text = f"""t-SNE of 70,000 images, neighbours included, is {faster}, with two workers. {million} UMAP keeps
+        more neighbours than umap-learn on each of five sets, at the defaults of both.
+        {_strongest(read("maps_strongest"))}"""
     return text, [
         Bars("t-SNE of 70,000 images", "seconds", seconds),
         Bars("its exact cost", "KL, nats; less is better", costs),
