@@ -25,33 +25,6 @@ COMMANDS = ["advise", "embed", "map", "similar", "compare", "report", "convert",
 
 
 @pytest.fixture
-def run(capsys):
-    """Run a command; return its exit code, standard output and standard error."""
-
-    def call(*args):
-        code = main([str(arg) for arg in args])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
-
-@pytest.fixture
-def fails(run):
-    """Run a command that must fail; return its one-line message."""
-
-    def call(*args, code=2):
-        got, out, err = run(*args)
-        assert got == code
-        assert out == ""
-        assert err.startswith("nearfar: ")
-        assert err.count("\n") == 1
-        return err
-
-    return call
-
-
-@pytest.fixture
 def stored(tmp_path):
     """A file of four vectors in the plane; 17 is an integer."""
     path = tmp_path / "people.safetensors"
@@ -163,16 +136,6 @@ class TestSimilar:
         assert [line.rpartition("\t")[0] for line in lines] == ["'b\\tc'", "''", "'\\ud800'", "d@1"]
         entries = json.loads(run("similar", path, "a", "--json")[1])["similar"]
         assert entries[-1]["id"] == ["d", 1]
-
-    def test_errors(self, fails, stored, tmp_path):
-        assert "got 'zoe'. It holds 4 ids" in fails("similar", stored, "zoe")
-        assert "Did you mean 'ann'?" in fails("similar", stored, "ANN")
-        assert "topn must be an integer >= 1" in fails("similar", stored, "ann", "--topn", 0)
-        assert "no such file" in fails("similar", tmp_path / "x.npz", "a")
-        assert "one of the suffixes" in fails("similar", tmp_path / "x.pkl", "a")
-        damaged = tmp_path / "damaged.safetensors"
-        damaged.write_bytes(stored.read_bytes()[:-1])
-        assert "cut short or altered" in fails("similar", damaged, "ann")
 
 
 class TestConvertAndInfo:
@@ -416,19 +379,6 @@ class TestEmbed:
         assert run(*args, "--comments", "") == (0, "", "")
         assert list(nf.Embedding.load(tmp_path / "x.npz")) == ["#a", "b", "a"]
 
-    def test_hints_name_the_options(self, fails, tmp_path):
-        args = ("-o", tmp_path / "x.npz", "--n-components", 1)
-
-        def hint(content, *more):
-            (tmp_path / "e.csv").write_bytes(content)
-            return fails("embed", tmp_path / "e.csv", *args, *more)
-
-        assert "pass --no-weight to ignore" in hint(b"a,b,1\nb,c,-1\n")
-        assert "Pass --no-weight to ignore" in hint(b"source,target,weight\na,b,x\n")
-        assert "Pass --delimiter if another one separates the fields, --comments if" in hint(b"a,b\nb,c\nc\n")
-        assert "pass --header if its first line does" in hint(b"1,2\n2,3\n", "--no-header", "--source", "who")
-        assert "Pass it through iconv if" in hint(b"a,\xff\n")
-
     def test_two_kinds(self, run, fails, tmp_path):
         edges = tmp_path / "e.csv"
         edges.write_text("".join(f"u{i % 7},i{(i * i) % 5}\n" for i in range(35)))
@@ -459,15 +409,6 @@ class TestEmbed:
             assert f"{option} must be" in fails("embed", karate, "-o", tmp_path / "k.vec", option, value)
         both = ("--no-weight", "--weight", "times")
         assert "exclude each other" in fails("embed", karate, "-o", tmp_path / "k.vec", *both)
-
-    def test_bad_input_writes_nothing(self, fails, karate, tmp_path):
-        out = tmp_path / "k.npz"
-        assert "no such file" in fails("embed", tmp_path / "x.csv", "-o", out)
-        assert "'times'; got 'km'" in fails("embed", karate, "-o", out, "--weight", "km")
-        assert "--n-components must be an integer >= 1" in fails("embed", karate, "-o", out, "--n-components", 0)
-        assert "--n-components must be at most 34" in fails("embed", karate, "-o", out, "--n-components", 100)
-        assert "--learning-rate must be" in fails("embed", karate, "-o", out, "--learning-rate", -1)
-        assert list(tmp_path.iterdir()) == []
 
     def test_an_interrupt(self, run, karate, tmp_path, monkeypatch):
         def interrupted(self, relation, resume):

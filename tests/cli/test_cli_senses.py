@@ -23,10 +23,9 @@ def path(tmp_path, emb):
     return str(tmp_path / "words.safetensors")
 
 
-def test_senses_of_words(path, emb, capsys):
+def test_senses_of_words(path, emb, shown):
     command = ["words", "senses", path, "a", "hot dog", "--n-senses", "2", "--topn", "2"]
-    assert main([*command, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer = json.loads(shown(*command, "--json"))
     assert [one["id"] for one in answer] == ["a", "hot dog"]
     for one in answer:
         assert one["entropy"] == emb.entropy([one["id"]])[0]
@@ -34,8 +33,7 @@ def test_senses_of_words(path, emb, capsys):
         assert [sense["weight"] for sense in one["senses"]] == [sense.weight for sense in expected]
         found = [[(item["id"], item["score"]) for item in sense["similar"]] for sense in one["senses"]]
         assert found == [sense.nearest for sense in expected]
-    assert main(command) == 0
-    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    lines = [line.split("\t") for line in shown(*command).splitlines()]
     assert [line[0] for line in lines] == ["a", "a", "hot dog", "hot dog"]
     assert lines[0][1:] == [
         f"{answer[0]['entropy']:.3f}",
@@ -45,10 +43,9 @@ def test_senses_of_words(path, emb, capsys):
 
 
 @pytest.mark.parametrize("method", _cli_senses.COMPOSITIONS)
-def test_a_phrase_is_composed(path, emb, capsys, method):
+def test_a_phrase_is_composed(path, emb, shown, method):
     command = ["words", "compose", path, "--verb", "c", "--subject", "a b", "--object", "hot dog", "--topn", "3"]
-    assert main([*command, "--method", method, "--operator", "noun", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer = json.loads(shown(*command, "--method", method, "--operator", "noun", "--json"))
     whole = nf.compose(emb, verb="c", subject=("a", "b"), object="hot dog", method=method, operator="noun")
     assert [(item["id"], item["score"]) for item in answer["similar"]] == emb.most_similar(whole, topn=3)
     expected = nf.DensityEmbedding.from_matrices([whole]).entropy()[0]
@@ -66,23 +63,21 @@ def test_a_phrase_on_the_terminal(path, emb, capsys):
     assert shown.err.startswith(f"entropy: a {before[0]:.3f}, 7 {before[1]:.3f}, phrase ")
 
 
-def test_phrases_of_plain_vectors(tmp_path, rng, capsys):
+def test_phrases_of_plain_vectors(tmp_path, rng, shown):
     emb = nf.Embedding(rng.standard_normal((4, 6)), list("abcd"))
     emb.save(tmp_path / "plain.npz")
     assert type(load_words(str(tmp_path / "plain.npz"))) is nf.Embedding
-    assert main(["words", "compose", str(tmp_path / "plain.npz"), "--verb", "a", "--subject", "b", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer = json.loads(shown("words", "compose", tmp_path / "plain.npz", "--verb", "a", "--subject", "b", "--json"))
     assert (answer["method"], answer["entropy"]) == ("mult", {})
     expected = emb.most_similar(nf.compose(emb, verb="a", subject="b", method="mult"))
     assert [item["id"] for item in answer["similar"]] == [word for word, _ in expected]
 
 
-def test_density_matrices_are_judged_as_such(tmp_path, path, capsys):
+def test_density_matrices_are_judged_as_such(tmp_path, path, shown):
     assert type(load_words(path)) is nf.DensityEmbedding
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\t3\nb\tc\t1\nc\td\t2\n")
-    assert main(["words", "evaluate", path, "--similarity", str(pairs), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["covered"] == 3
+    assert json.loads(shown("words", "evaluate", path, "--similarity", pairs, "--json"))[0]["covered"] == 3
 
 
 def test_only_methods_whose_result_is_like_a_word():
@@ -102,31 +97,27 @@ def test_only_methods_whose_result_is_like_a_word():
         (["compose", "PLAIN", "--verb", "a", "--method", "fuzz"], "--method must be one of"),
     ],
 )
-def test_what_cannot_be_is_told_in_one_line(tmp_path, path, capsys, arguments, message):
+def test_what_cannot_be_is_told_in_one_line(tmp_path, path, fails, arguments, message):
     nf.Embedding(np.eye(3), ["a", "b", "c"]).save(tmp_path / "plain.npz")
     files = {"PATH": path, "PLAIN": str(tmp_path / "plain.npz")}
-    assert main(["words", *(files.get(word, word) for word in arguments)]) == 2
-    assert message in capsys.readouterr().err
+    assert message in fails("words", *(files.get(word, word) for word in arguments))
 
 
-def test_senses_in_few_bits_are_asked_as_others_are(tmp_path, rng, capsys):
+def test_senses_in_few_bits_are_asked_as_others_are(tmp_path, rng, capsys, shown):
     ids = [("bank", 0), ("bank", 1), *((word, 0) for word in "abcdefg")]
     emb = nf.SenseEmbedding(
         rng.standard_normal((9, 5)), ids, weights=[0.6, 0.4, *[1] * 7], context_vectors=rng.standard_normal((8, 5))
     )
     emb.save(tmp_path / "senses.safetensors")
     small = str(tmp_path / "small.safetensors")
-    assert main(["convert", str(tmp_path / "senses.safetensors"), small, "--quantize", "int4", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(shown("convert", tmp_path / "senses.safetensors", small, "--quantize", "int4", "--json"))
     assert 0 < told["quantize_error"] < 0.2
     few = nf.SenseEmbedding.load(small)
     assert few.equals(emb.quantize("int4"))
-    assert main(["words", "senses", small, "bank", "--topn", "2", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)[0]
+    answer = json.loads(shown("words", "senses", small, "bank", "--topn", "2", "--json"))[0]
     assert answer["entropy"] == few.entropy(["bank"])[0]
     found = [[(item["id"], item["score"]) for item in sense["similar"]] for sense in answer["senses"]]
     assert found == [sense.nearest for sense in few.senses_of("bank", 2)]
-    assert main(["info", small, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n"] == 9
+    assert json.loads(shown("info", small, "--json"))["n"] == 9
     assert main(["words", "compose", small, "--verb", "a", "--subject", "bank", "--json"]) == 0  # by density matrices
     assert json.loads(capsys.readouterr().out)["entropy"]["bank"] == pytest.approx(answer["entropy"], abs=1e-5)

@@ -1,11 +1,11 @@
 """Where the equations stand: once each, at the lines that a page of the documentation names."""
 
 import ast
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+from scripts import loaded
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ROOT / "src" / "nearfar" / "methods"
@@ -14,15 +14,8 @@ WORDS = ROOT / "src" / "nearfar" / "words"
 LONGEST, MOST_BRANCHES = 60, 10
 
 
-def _loaded(name: str, path: Path):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-make_equations = _loaded("make_equations", ROOT / "docs" / "make_equations.py")
-hops = _loaded("hops_of_equations", ROOT / "lab" / "hops.py")
+make_equations = loaded(ROOT / "docs" / "make_equations.py")
+hops = loaded(ROOT / "lab" / "hops.py")
 
 
 def test_each_equation_of_edrep_is_named_in_one_place():

@@ -1,13 +1,12 @@
 """The gallery shows every map, and its lines of code do what they say."""
 
-import importlib.util
 import re
-import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts import loaded
 
 pytest.importorskip("matplotlib")
 
@@ -20,15 +19,7 @@ from nearfar.errors import NearfarWarning
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def _load():
-    spec = importlib.util.spec_from_file_location("make_gallery", DOCS / "make_gallery.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["make_gallery"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-gallery = _load()
+gallery = loaded(DOCS / "make_gallery.py")
 PAGE = gallery.PAGE.read_text("utf-8")
 rows = pytest.mark.parametrize("row", gallery.ROWS, ids=lambda row: row.name)
 

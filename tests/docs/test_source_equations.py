@@ -1,11 +1,11 @@
 """The list of equations in docs/sources.md: each stands once in the code, where the list says, and none is left out."""
 
-import importlib.util
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from scripts import loaded
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "nearfar"
@@ -19,14 +19,7 @@ OF_MODULE = {  # sources that a module of methods/ has in all its comments
 OF_SYMBOL = {"γ": "t-SNE", "v": "t-SNE"}
 
 
-def _make_equations():
-    spec = importlib.util.spec_from_file_location("make_source_equations", ROOT / "docs" / "make_equations.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-make_equations = _make_equations()
+make_equations = loaded(ROOT / "docs" / "make_equations.py")
 
 
 def listed():

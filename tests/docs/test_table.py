@@ -9,6 +9,7 @@ import itertools
 import networkx as nx
 import numpy as np
 import pytest
+from descent import descend
 from sklearn.datasets import load_iris
 from sklearn.neighbors import kneighbors_graph
 
@@ -214,9 +215,7 @@ def contrast(rel, loss, noise):
             drawn = made.sample((b, m), *([X] if noise == "adaptive" else []))
             ids = torch.cat((true[:, None], drawn), 1)
             value = nce_loss(loss, X, context, ids, made.log_prob(ids))
-            optimizer.zero_grad()
-            value.backward()
-            optimizer.step()
+            descend(optimizer, value)
             curve.append(value.item())
         return tower(torch.arange(P.shape[0])).detach().numpy(), context.weight.detach().numpy(), curve
 

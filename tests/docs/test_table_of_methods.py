@@ -1,12 +1,12 @@
 """The table of methods, run: each row put together from parts gives the bits of the estimator that has its name."""
 
 import ast
-import importlib.util
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts import loaded
 
 import nearfar as nf
 
@@ -15,14 +15,7 @@ PATH = ROOT / "examples" / "table_of_methods.py"
 MOST_LINES = 10
 
 
-def _example():
-    spec = importlib.util.spec_from_file_location("table_of_methods", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-example = _example()
+example = loaded(PATH)
 TABLE, GRAPH = example.TABLE, example.GRAPH
 OF_WORDS = {"n_epochs": example.EPOCHS, "random_state": 0, "n_jobs": 1}
 MAPS = {

@@ -1,11 +1,10 @@
 """Each tutorial is what its notebook says, and the notebook of ambiguous words still finds what its page tells."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import pytest
+from scripts import loaded
 
 pytest.importorskip("matplotlib")
 
@@ -14,15 +13,7 @@ from matplotlib.figure import Figure
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def _load():
-    spec = importlib.util.spec_from_file_location("make_tutorials", DOCS / "make_tutorials.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["make_tutorials"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-tutorial = _load()
+tutorial = loaded(DOCS / "make_tutorials.py")
 every_tutorial = pytest.mark.parametrize("source", tutorial.SOURCES, ids=lambda path: path.stem)
 
 

@@ -336,14 +336,15 @@ def test_other_formats_get_the_vectors(emb, stored, tmp_path, suffix):
     assert loaded.equals(emb)
 
 
-def test_the_command_line_knows_the_file(emb, stored, capsys):
-    assert main(["info", str(stored)]) == 0
-    facts = dict(line.strip().split("\t") for line in capsys.readouterr().out.splitlines())
+def test_the_command_line_knows_the_file(emb, stored, shown):
+    facts = dict(line.strip().split("\t") for line in shown("info", stored).splitlines())
     assert (facts["n"], facts["n_anchors"], facts["n_weights"]) == (str(V), str(K), str(emb.nnz))
     assert facts["dtype"] == "float32"
     assert int(facts["zero_vectors"]) == int((~np.asarray(emb).any(axis=1)).sum())
-    assert main(["similar", str(stored), "w1", "--topn", "2"]) == 0
-    assert capsys.readouterr().out.splitlines()[-2].split("\t")[0].strip() == emb.most_similar("w1", topn=1)[0][0]
+    assert (
+        shown("similar", stored, "w1", "--topn", "2").splitlines()[-2].split("\t")[0].strip()
+        == emb.most_similar("w1", topn=1)[0][0]
+    )
     assert main(["convert", str(stored), str(stored.with_name("again.safetensors"))]) == 0
     assert stored.with_name("again.safetensors").read_bytes() == stored.read_bytes()
 

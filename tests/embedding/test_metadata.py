@@ -179,24 +179,22 @@ def test_the_other_side_and_small_numbers(rng, csv, tmp_path):
     assert (tmp_path / "y.metadata.tsv").read_bytes() == (tmp_path / "x.metadata.tsv").read_bytes()
 
 
-def test_the_command_line_says_what_is_wrong(emb, csv, tmp_path, capsys):
+def test_the_command_line_says_what_is_wrong(emb, csv, tmp_path, fails, shown):
     emb.save(tmp_path / "a.safetensors")
     arguments = ["convert", f"{tmp_path}/a.safetensors"]
-    assert main([*arguments, f"{tmp_path}/x.tsv", "--metadata", str(csv), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n"] == 3
+    assert json.loads(shown(*arguments, f"{tmp_path}/x.tsv", "--metadata", csv, "--json"))["n"] == 3
     for target, more, said in (
         ("x.npz", [], "metadata must be left out for a format without columns"),
         ("y.tsv", ["--id-column", "gene"], "'symbol', 'genre', 'year', 'score', 'zip'; got 'gene'"),
         ("y.tsv", ["--id-column", "year"], "ids of the embedding such as 'a', 'b', 'c'; got none of them"),
     ):
-        assert main([*arguments, f"{tmp_path}/{target}", "--metadata", str(csv), *more]) == 2
-        told = capsys.readouterr().err
+        told = fails(*arguments, f"{tmp_path}/{target}", "--metadata", csv, *more)
         assert said in told
         assert not (tmp_path / target).exists()
-    assert main([*arguments, f"{tmp_path}/y.tsv", "--metadata", f"{tmp_path}/no.csv"]) == 2
-    assert "metadata must be a CSV file that is there" in capsys.readouterr().err
-    assert main([*arguments, f"{tmp_path}/y.tsv", "--id-column", "symbol"]) == 2
-    assert "given with" in capsys.readouterr().err
+    assert "metadata must be a CSV file that is there" in fails(
+        *arguments, f"{tmp_path}/y.tsv", "--metadata", f"{tmp_path}/no.csv"
+    )
+    assert "given with" in fails(*arguments, f"{tmp_path}/y.tsv", "--id-column", "symbol")
 
 
 def test_anndata_is_written_in_blocks(tmp_path):

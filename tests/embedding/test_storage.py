@@ -5,7 +5,6 @@ import errno
 import gzip
 import json
 import os
-import resource
 import stat
 import struct
 import threading
@@ -13,6 +12,7 @@ import warnings
 
 import numpy as np
 import pytest
+from comparisons import full_disk
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -154,18 +154,12 @@ class TestContract:
     # NumPy 2.0 leaves the archive to the garbage collection, which finds its file closed.
     @pytest.mark.filterwarnings("ignore:.*ZipFile.__del__:pytest.PytestUnraisableExceptionWarning")
     def test_a_disk_that_takes_no_more_leaves_the_old_file(self, rng, path, tmp_path):
-        resource = pytest.importorskip("resource")
         old = nf.Embedding([[1, 2]], ["old"])
         old.save(path)
         names = [p.name for p in tmp_path.iterdir()]
         large = nf.Embedding(rng.standard_normal((900, 20)).astype(np.float32))
-        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))  # a write beyond it fails
-        try:
-            with pytest.raises(OSError, match=r"File too large|could not write"):
-                large.save(path)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        with pytest.raises(OSError, match=r"File too large|could not write"), full_disk(20_000):
+            large.save(path)
         assert nf.Embedding.load(path).equals(old)
         assert_clean(tmp_path, *names)
 
@@ -513,21 +507,15 @@ class TestAtomicWrite:
     @pytest.mark.filterwarnings("ignore:.*ZipFile.__del__:pytest.PytestUnraisableExceptionWarning")
     @pytest.mark.parametrize("suffix", [*EVERYTHING, ".vec", ".bin", ".vec.gz", ".parquet", ".tsv"])
     def test_a_full_disk_leaves_the_files_from_before(self, rng, tmp_path, suffix):
-        """The system's own limit on the size of a file stands for the full disk."""
         if suffix == ".parquet":
             pytest.importorskip("pyarrow")
         path = tmp_path / f"x{suffix}"
         nf.Embedding(numbers(rng, 4, 3), list("abcd")).save(path)
         before = {file: file.read_bytes() for file in tmp_path.iterdir()}
         large = nf.Embedding(numbers(rng, 2000, 8), [f"row {i}" for i in range(2000)])
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         for limit in (10, 30_000):
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-            try:
-                with pytest.raises(OSError) as caught:  # noqa: PT011 - its number tells
-                    large.save(path)
-            finally:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            with pytest.raises(OSError) as caught, full_disk(limit):  # noqa: PT011 - its number tells
+                large.save(path)
             assert caught.value.errno == errno.EFBIG
             assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 

@@ -15,7 +15,6 @@ from test_engines import cluster, directed, few_parts, graph, likes  # noqa: F40
 import nearfar as nf
 from nearfar._core.parts import RowsInParts
 from nearfar.base import framed
-from nearfar.cli import main
 from nearfar.engines.dask.rows import gathered
 from nearfar.errors import DataError, FileFormatError, InputError, NumericalError
 
@@ -37,7 +36,7 @@ def slow(*parameters):
 
 @pytest.mark.parametrize("case", ["two sides", slow("walk"), slow("directed")])
 @pytest.mark.usefixtures("few_parts")
-def test_storage_on_a_cluster_holds_the_vectors_in_parts(cluster, tmp_path, case, nobody_asks_for_all, capsys):  # noqa: F811
+def test_storage_on_a_cluster_holds_the_vectors_in_parts(cluster, tmp_path, case, nobody_asks_for_all, shown):  # noqa: F811
     relation, folder = RELATIONS[case](), tmp_path / "nodes"
     with cluster.as_current():
         whole = nf.EDRep(4, n_epochs=2, random_state=0).fit(relation)
@@ -62,8 +61,7 @@ def test_storage_on_a_cluster_holds_the_vectors_in_parts(cluster, tmp_path, case
     assert emb.parameters["estimator"] == "EDRep"
     frame = framed(est.embedding_, None, lambda: emb.ids, est.get_feature_names_out(), "pandas")
     assert (frame.to_numpy() == whole.embedding_).all()
-    assert main(["info", str(folder), "--json"]) == 0
-    assert '"format": "parts"' in capsys.readouterr().out
+    assert '"format": "parts"' in shown("info", folder, "--json")
     emb.save(tmp_path / "whole.safetensors")
     assert nf.Embedding.load(tmp_path / "whole.safetensors").equals(whole.vectors_)
     assert pickle.loads(pickle.dumps(emb)).equals(emb)

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse
+from descent import descend
 from refusals import refusals
 
 import nearfar as nf
@@ -387,10 +388,8 @@ def test_a_step_of_a_table_reads_lengths_alone_on_a_device(optimizer, sparse, sl
         ids, goal = torch.tensor([[3, 5, 3], [8, 9, 5]]), torch.randn(2, 3, 4)
         for step in range(4):
             with contextlib.nullcontext() if step == 0 else reads() as looks:  # the first looks for negative entries
-                optim.zero_grad()
                 loss = (table(ids) - goal).square().sum()
-                loss.backward()
-                optim.step()
+                descend(optim, loss)
             assert looks is None or looks.met in (waits, [*waits, aten.nonzero])  # and of slots that are given
         return loss.detach(), table.weight
 
@@ -1255,13 +1254,12 @@ def edges(tmp_path):
 
 
 @each_device
-def test_commands_compute_on_a_device(device, edges, tmp_path, capsys):
+def test_commands_compute_on_a_device(device, edges, tmp_path, capsys, shown):
     from nearfar.cli import main
 
     out, state = tmp_path / "out.safetensors", tmp_path / "state.safetensors"
     common = ["--n-components", "4", "--n-epochs", "3", "--random-state", "0", "--engine", ENGINES[device], "--json"]
-    assert main(["embed", str(edges), "-o", str(out), *common, "--checkpoint", str(state)]) == 0
-    assert json.loads(capsys.readouterr().out)["n"] == 37
+    assert json.loads(shown("embed", edges, "-o", out, *common, "--checkpoint", state))["n"] == 37
     relation = nf.Relation.from_edges(edges).random_walk(3)
     here, there = (
         nf.EDRep(4, n_epochs=3, random_state=0, engine=where).fit(relation) for where in ("threads", ENGINES[device])
@@ -1305,24 +1303,20 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, capsys, monkeypatch):
-    from nearfar.cli import main
-
+def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, fails, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for engine, message in (
         ("cuda:99", f"nearfar {command}: --engine must be a device of this machine; got 'cuda:99' where torch"),
         ("tpu", f"nearfar {command}: --engine must be one of"),
     ):
-        assert main([*COMMANDS[command], "out.npz", "--engine", engine]) == 2
-        said = capsys.readouterr().err
+        said = fails(*COMMANDS[command], "out.npz", "--engine", engine)
         assert said.startswith(f"nearfar: {message}")
-        assert said.count("\n") == 1
-    assert main([*COMMANDS[command], "out.npz", "--device", "tpu"]) == 2
-    said = capsys.readouterr().err
+    said = fails(*COMMANDS[command], "out.npz", "--device", "tpu")
     assert re.fullmatch(rf"nearfar: nearfar {command}: --device must .* got 'tpu'. --engine takes its place.\n", said)
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert main([*COMMANDS[command], "out.npz", "--engine", "torch"]) == 2
-    assert re.search(rf"nearfar {command} --engine.* needs torch, ", capsys.readouterr().err)
+    assert re.search(
+        rf"nearfar {command} --engine.* needs torch, ", fails(*COMMANDS[command], "out.npz", "--engine", "torch")
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -1338,21 +1332,19 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, c
         (["words", "train", "nothing.txt", "--optimizer", "adam"], "--optimizer adam runs on a device with --model"),
     ],
 )  # fmt: skip
-def test_what_commands_do_not_do_on_a_device(arguments, message, tmp_path, capsys, monkeypatch):
-    from nearfar.cli import main
-
+def test_what_commands_do_not_do_on_a_device(arguments, message, tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main([*arguments, "-o", "out.npz", "--device", "cpu"]) == 2
-    assert message in capsys.readouterr().err
+    code, _, said = run(*arguments, "-o", "out.npz", "--device", "cpu")
+    assert code == 2
+    assert message in said
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
-def test_the_advice_of_a_command_is_an_option(capsys):
-    from nearfar.cli import main
-
-    assert main(["embed", "nothing.csv", "-o", "out.npz", "--engine", "cuda"]) == 2
-    assert "finds 0. Leave out --engine, or install a build of torch" in capsys.readouterr().err
+def test_the_advice_of_a_command_is_an_option(fails):
+    assert "finds 0. Leave out --engine, or install a build of torch" in fails(
+        "embed", "nothing.csv", "-o", "out.npz", "--engine", "cuda"
+    )
 
 
 @pytest.mark.parametrize("make", [nf.MDS, nf.MultiSenseWord2DM])

@@ -669,12 +669,11 @@ def test_parameters_that_were_kept_with_a_device_make_the_estimator_again():
         (["--model", "multisense", "--engine", "cuda"], "--engine must be 'threads'; got 'cuda'. Which sense a window"),
     ],
 )
-def test_words_are_not_trained_on_an_engine_of_others(options, message, tmp_path, capsys, monkeypatch):
-    from nearfar.cli import main
-
+def test_words_are_not_trained_on_an_engine_of_others(options, message, tmp_path, fails, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["words", "train", "nothing.txt", "-o", "out.npz", *options]) == 2
-    assert capsys.readouterr().err.startswith(f"nearfar: nearfar words train: {message}")
+    assert fails("words", "train", "nothing.txt", "-o", "out.npz", *options).startswith(
+        f"nearfar: nearfar words train: {message}"
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -1004,16 +1003,16 @@ def test_commands_compute_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
     np.testing.assert_allclose(nf.Embedding.load(out).vectors, here.embedding_, atol=2e-5)
 
 
-def test_commands_need_the_extra_for_a_cluster(monkeypatch, tmp_path, capsys):
-    from nearfar.cli import main
-
+def test_commands_need_the_extra_for_a_cluster(monkeypatch, tmp_path, fails):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "distributed", None)
     for command in ("embed", "map"):
-        assert main([command, "nothing.csv", "-o", "out.npz", "--engine", "dask"]) == 2
-        assert f"nearfar {command} --engine dask needs distributed, " in capsys.readouterr().err
-    assert main(["map", "nothing.csv", "-o", "out.npz", "--engine", "dask", "--method", "mds"]) == 2
-    assert "--engine must be 'threads'; got 'dask'. Pairs are summed by compiled code" in capsys.readouterr().err
+        assert f"nearfar {command} --engine dask needs distributed, " in fails(
+            command, "nothing.csv", "-o", "out.npz", "--engine", "dask"
+        )
+    assert "--engine must be 'threads'; got 'dask'. Pairs are summed by compiled code" in fails(
+        "map", "nothing.csv", "-o", "out.npz", "--engine", "dask", "--method", "mds"
+    )
     assert not list(tmp_path.iterdir())
 
 

@@ -10,7 +10,6 @@ from scipy.sparse import csgraph, csr_array, random_array
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 import nearfar as nf
-from nearfar.cli import main
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 from nearfar.evaluate import link_prediction, node_classification
 
@@ -370,11 +369,10 @@ class TestCommands:
         (tmp_path / "labels.csv").write_text("\n".join(["id,label", *labels]))
         return tmp_path
 
-    def test_links(self, files, capsys):
+    def test_links(self, files, shown):
         args = ["evaluate", "links", str(files / "club.csv"), "--n-components", "4", "--n-repeats", "2"]
         args += ["--random-state", "0", "--feature", "dot", "--feature", "l2", "--held-out", "0.4", "--degrees"]
-        assert main([*args, "--json"]) == 0
-        said = json.loads(capsys.readouterr().out)
+        said = json.loads(shown(*args, "--json"))
         assert (said["n_edges"], said["n_held_out"]) == (78, 31)
         assert [row["feature"] for row in said["scores"]] == ["dot", "l2"]
         relation = nf.Relation.from_edges(str(files / "club.csv"))
@@ -388,28 +386,22 @@ class TestCommands:
             random_state=0,
         )
         assert said["scores"][0]["auc"] == by_hand.auc["dot"]
-        assert main([*args, "--header"]) == 0
-        assert capsys.readouterr().out.startswith("feature\tAUC\tinterval\tAP\tinterval\ndot\t0.")
+        assert shown(*args, "--header").startswith("feature\tAUC\tinterval\tAP\tinterval\ndot\t0.")
 
-    def test_labels(self, files, capsys):
+    def test_labels(self, files, shown):
         args = ["evaluate", "labels", str(files / "club.npz"), str(files / "labels.csv"), "--random-state", "0"]
-        assert main([*args, "--fraction", "0.5", "--json"]) == 0
-        said = json.loads(capsys.readouterr().out)
+        said = json.loads(shown(*args, "--fraction", "0.5", "--json"))
         assert (said["n_scored"], said["n_labels"]) == (34, 2)
         assert said["scores"][0]["micro"] > 0.8
-        assert main(args) == 0
-        assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["0.1", "0.5", "0.9"]
+        assert [line.split("\t")[0] for line in shown(*args).splitlines()] == ["0.1", "0.5", "0.9"]
 
-    def test_one_line_for_what_cannot_be(self, files, capsys):
+    def test_one_line_for_what_cannot_be(self, files, fails):
         (files / "path.csv").write_text("a,b\nb,c\nc,d\n")
-        assert main(["evaluate", "links", str(files / "path.csv")]) == 2
-        assert "at least 4 edges more than a spanning forest" in capsys.readouterr().err
+        assert "at least 4 edges more than a spanning forest" in fails("evaluate", "links", files / "path.csv")
         (files / "bad.csv").write_text("m1,x\nm2,y\nnobody,x\n")
-        assert main(["evaluate", "labels", str(files / "club.npz"), str(files / "bad.csv")]) == 2
-        assert "'nobody'" in capsys.readouterr().err
+        assert "'nobody'" in fails("evaluate", "labels", files / "club.npz", files / "bad.csv")
         (files / "three.csv").write_text("m1,x,y\n")
-        assert main(["evaluate", "labels", str(files / "club.npz"), str(files / "three.csv")]) == 2
-        assert "3 fields on line 1" in capsys.readouterr().err
+        assert "3 fields on line 1" in fails("evaluate", "labels", files / "club.npz", files / "three.csv")
 
 
 def test_a_class_or_what_cannot_be_cloned_is_no_method(club):

@@ -239,17 +239,9 @@ class TestCommand:
         assert "r.html: 80 vectors of 6" in err
         assert (stored / "r.html").read_text().startswith("<!doctype html>")
 
-    def test_labels_and_json(self, stored, capsys):
-        args = [
-            "report",
-            str(stored / "e.safetensors"),
-            "-o",
-            str(stored / "r.md"),
-            "--labels",
-            str(stored / "labels.csv"),
-        ]
-        assert main([*args, "--random-state", "0", "--json"]) == 0
-        said = json.loads(capsys.readouterr().out)
+    def test_labels_and_json(self, stored, shown):
+        args = ["report", stored / "e.safetensors", "-o", stored / "r.md", "--labels", stored / "labels.csv"]
+        said = json.loads(shown(*args, "--random-state", "0", "--json"))
         assert said["output"].endswith("r.md")
         assert said["tasks"]["label_micro_f1"] > 0.8
         low, high = said["tasks"]["label_micro_f1_interval"]
@@ -258,27 +250,17 @@ class TestCommand:
         assert "f1 interval" not in page
         assert "micro" in (stored / "r.md").read_text()
 
-    def test_one_side_of_two(self, stored, rng, capsys):
+    def test_one_side_of_two(self, stored, rng, shown):
         nf.Embedding(rng.normal(size=(20, 3)), context_vectors=rng.normal(size=(9, 3))).save(stored / "two.npz")
         args = ["report", str(stored / "two.npz"), "-o", str(stored / "r.html"), "--no-plots", "--json"]
-        assert main([*args, "--side", "context"]) == 0
-        assert json.loads(capsys.readouterr().out)["what"]["n"] == 9
+        assert json.loads(shown(*args, "--side", "context"))["what"]["n"] == 9
 
-    def test_refuses_before_it_reads(self, stored, capsys):
-        assert main(["report", "nowhere.npz", "-o", str(stored / "r.pdf")]) == 2
-        assert "ending in .html" in capsys.readouterr().err
-        assert main(["report", "nowhere.npz", "-o", str(stored / "r.html")]) == 2
+    def test_refuses_before_it_reads(self, stored, fails):
+        assert "ending in .html" in fails("report", "nowhere.npz", "-o", stored / "r.pdf")
+        assert "nowhere.npz" in fails("report", "nowhere.npz", "-o", stored / "r.html")
         (stored / "bad.csv").write_text("id,label\nnobody,1\nn1,2\n")
-        args = [
-            "report",
-            str(stored / "e.safetensors"),
-            "-o",
-            str(stored / "r.html"),
-            "--labels",
-            str(stored / "bad.csv"),
-        ]
-        assert main(args) == 2
-        assert "'nobody'" in capsys.readouterr().err
+        args = ["report", stored / "e.safetensors", "-o", stored / "r.html", "--labels", stored / "bad.csv"]
+        assert "'nobody'" in fails(*args)
         assert not (stored / "r.html").exists()
 
 

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from comparisons import central_differences
 from refusals import refusals
 from scipy.special import logsumexp, softmax
 
@@ -49,17 +50,6 @@ def prepared(far: object, Y: np.ndarray, seed: int = 1, n_active: int | None = N
     field = far_field(far)
     field.prepare(Y, len(Y) if n_active is None else n_active, RNG(seed), n_jobs)
     return field
-
-
-def central_differences(function, A: np.ndarray, step: float = 6e-6) -> np.ndarray:
-    """Gradient of a scalar function in every entry of A."""
-    gradient = np.empty_like(A)
-    for index in np.ndindex(A.shape):
-        up, down = A.copy(), A.copy()
-        up[index] += step
-        down[index] -= step
-        gradient[index] = (function(up) - function(down)) / (2 * step)
-    return gradient
 
 
 def relative_gap(a: np.ndarray, b: np.ndarray) -> float:

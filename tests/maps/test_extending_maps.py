@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import njit
+from own_parts import Plain
 from scipy.sparse import csr_array
 
 import nearfar as nf
@@ -252,16 +253,6 @@ def test_what_a_subclass_changes_is_not_passed_over(rng, data):
     objective = est._objective(Problem(RowBlocks(P), *est._checked(), dtype=float), Threads(1), rng)
     found = objective.evaluate(Y, cost=True)[1]
     assert found == pytest.approx(cost, rel=1e-12)
-
-
-class Plain(nf.kernels.Kernel):
-    """As documented: two methods, no dataclass, no log_weight."""
-
-    def weight(self, f):
-        return 1 / (1 + f)
-
-    def slope(self, f):
-        return -1 / (1 + f) ** 2
 
 
 def test_a_kernel_as_documented_draws_a_map(data):

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from comparisons import central_differences
 from refusals import refusals
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist, squareform
@@ -46,15 +47,6 @@ def dissimilarities(rng, n=40):
 def plain_stress(Y, D, stress):
     """Sum over the pairs i < j by the elementwise definition."""
     return float(np.sum(stress.value(squareform(D, checks=False), pdist(Y))))
-
-
-def numerical_gradient(cost, Y, h=6e-6):
-    found = np.zeros_like(Y)
-    for index in np.ndindex(Y.shape):
-        step = np.zeros_like(Y)
-        step[index] = h
-        found[index] = (cost(Y + step) - cost(Y - step)) / (2 * h)
-    return found
 
 
 # -- the stresses ---------------------------------------------------------------------------------------------------
@@ -101,7 +93,7 @@ def test_cost_and_gradient_in_the_coordinates(rng, monkeypatch, stress, d, kind)
     D = cdist(X, X) / pairs.unit
     factor = pairs.total if isinstance(stress, Sammon) else 1
     assert cost == pytest.approx(plain_stress(Y, D, stress) * factor, rel=1e-12)
-    difference = numerical_gradient(lambda Z: plain_stress(Z, D, stress) * factor, Y)
+    difference = central_differences(lambda Z: plain_stress(Z, D, stress) * factor, Y)
     np.testing.assert_allclose(gradient, difference, rtol=1e-6, atol=1e-7 * np.abs(gradient).max())
     np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-10)
 
@@ -148,7 +140,7 @@ def test_a_stress_of_ones_own(rng):
 
     cost, gradient = pairs.stress(Y, Fourth())
     assert cost == pytest.approx(plain(Y), rel=1e-12)
-    np.testing.assert_allclose(gradient, numerical_gradient(plain, Y), rtol=1e-5, atol=1e-6 * np.abs(gradient).max())
+    np.testing.assert_allclose(gradient, central_differences(plain, Y), rtol=1e-5, atol=1e-6 * np.abs(gradient).max())
     exact = nf.MDS(stress=Fourth()).fit(X)
     assert exact.stress_ == pytest.approx(plain(exact.embedding_ / pairs.unit) * pairs.unit**4, rel=1e-8)
     assert exact.get_params()["stress"] == Fourth()
@@ -279,7 +271,7 @@ def test_the_map_is_a_minimum(rng, stress):
     D = dissimilarities(rng, 15)
     est = nf.MDS(stress=stress, metric="precomputed", tol=0, max_iter=3000).fit(D)
     part = {"metric": MetricStress(), "sstress": SStress(), "sammon": Sammon()}[stress]
-    gradient = numerical_gradient(lambda Y: plain_stress(Y, D, part), est.embedding_)
+    gradient = central_differences(lambda Y: plain_stress(Y, D, part), est.embedding_)
     terms = np.abs(part.derivative(squareform(D), pdist(est.embedding_))).mean() * 15
     assert np.abs(gradient).max() < 1e-4 * terms
 

@@ -2,14 +2,13 @@
 
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from own_parts import IDivergence, Plain
 from scipy.sparse import csr_array
-from scipy.special import xlogy
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.decomposition import PCA
@@ -44,27 +43,6 @@ def blobs():
 @pytest.fixture(scope="module")
 def affinities(blobs):
     return nf.Affinities(8).fit(blobs[0])
-
-
-@dataclass(frozen=True)
-class IDivergence:
-    """For similarities that are not normalised."""
-
-    def value(self, p, q):
-        return xlogy(p, p) - xlogy(p, q) - p + q
-
-    def derivative(self, p, q):
-        return 1 - p / q
-
-
-class Own(nf.kernels.Kernel):
-    """A kernel of one's own, without formulas: Student's t again."""
-
-    def weight(self, f):
-        return 1 / (1 + f)
-
-    def slope(self, f):
-        return -1 / (1 + f) ** 2
 
 
 # -- what comes out -------------------------------------------------------------------------------------------------
@@ -162,7 +140,9 @@ def test_own_divergence_kernel_and_no_normalization(affinities, blobs):
     """What the fast objective does not know goes through the master equation, and does its work."""
     start = PCA(2).fit_transform(blobs[0]) * 1e-2
     short = {**SHORT, "max_iter": 100, "early_exaggeration_iter": 50}
-    compiled, own = (nf.NeighborEmbedding(kernel=k, init=start, **short).fit(affinities) for k in ("student-t", Own()))
+    compiled, own = (
+        nf.NeighborEmbedding(kernel=k, init=start, **short).fit(affinities) for k in ("student-t", Plain())
+    )
     assert own.cost_ == pytest.approx(compiled.cost_, rel=0.02)
     per_point = nf.kernels.InhomogeneousStudentT(np.linspace(1, 5, 150))
     free = {"divergence": IDivergence(), "normalization": "none"}
@@ -296,7 +276,7 @@ def test_new_points_land_among_their_own_and_move_nothing(blobs):
         np.testing.assert_array_equal(est.transform(X[120 + i : 121 + i])[0], placed[i])
     with pytest.raises(NotFittedError, match="Call fit first"):
         nf.TSNE().transform(X)
-    own = nf.NeighborEmbedding(kernel=Own(), **{**SHORT, "max_iter": 2}).fit(X)
+    own = nf.NeighborEmbedding(kernel=Plain(), **{**SHORT, "max_iter": 2}).fit(X)
     with pytest.raises(InputError, match=r"NeighborEmbedding\.transform: kernel must be one with formulas"):
         own.transform(X[:2])
 
@@ -418,7 +398,7 @@ def test_pipeline_clone_grid_search_and_frames(blobs):
         ({"far": "barnes"}, "far must be one of 'auto', 'exact', 'fft'"),
         ({"far": 3}, "far must be one of 'auto', 'exact', .* or a field"),
         ({"far": "fft", "n_components": 3}, "far must be 'exact' for more than two components"),
-        ({"far": "fft", "kernel": Own()}, "far must be 'exact' for this divergence, kernel and normalization"),
+        ({"far": "fft", "kernel": Plain()}, "far must be 'exact' for this divergence, kernel and normalization"),
         ({"init": "random2"}, "init must be one of"),
         ({"init": None}, "init must be one of"),
         ({"init": np.zeros((3, 2))}, "init must be of 150 rows; got 3"),
@@ -472,7 +452,7 @@ def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):
     with pytest.warns(NearfarWarning, match="3 components of 120 points take all pairs"):
         nf.TSNE(3, **short).fit(X)
     with pytest.warns(NearfarWarning, match="kernel and normalization of 120 points"):
-        nf.NeighborEmbedding(kernel=Own(), **short).fit(X)
+        nf.NeighborEmbedding(kernel=Plain(), **short).fit(X)
     nf.TSNE(3, far="exact", **short).fit(X)
 
 

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from comparisons import central_differences
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refusals
 from scipy.optimize import minimize
@@ -62,16 +63,6 @@ def plain_cost(Y, P, kernel, noise, drawn, a):
     return float(-(p[i, j] * np.log(w[i, j] / (w[i, j] + a))).sum() - m * np.log(a / (w_noise + a)).mean())
 
 
-def numeric_gradient(f, Y, h=1e-5):
-    G = np.empty_like(Y)
-    for index in np.ndindex(Y.shape):
-        up, down = Y.copy(), Y.copy()
-        up[index] += h
-        down[index] -= h
-        G[index] = (f(up) - f(down)) / (2 * h)
-    return G
-
-
 # -- cost and gradient ----------------------------------------------------------------------------------------------
 
 
@@ -92,7 +83,7 @@ def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, 
     a = made.level(Y, circle)
     assert made.value_of(Y, circle) == pytest.approx(plain_cost(Y, P, kernel, noise, drawn, a), rel=1e-12)
     G = made.gradient(Y, circle)
-    expected = numeric_gradient(lambda Z: plain_cost(Z, P, kernel, noise, drawn, a), Y)
+    expected = central_differences(lambda Z: plain_cost(Z, P, kernel, noise, drawn, a), Y, 1e-5)
     assert_allclose(G, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
 
 
@@ -111,7 +102,7 @@ def test_exaggeration_multiplies_attraction(rng, noise):
         return float(-(symmetric.toarray() * near).sum())
 
     assert drawn.shape == (N, noise.n_samples)
-    assert_allclose(more - plain, 2 * numeric_gradient(attraction, Y), rtol=1e-6, atol=1e-8)
+    assert_allclose(more - plain, 2 * central_differences(attraction, Y, 1e-5), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("d", [2, *(pytest.param(d, marks=pytest.mark.slow) for d in (3, 12))])

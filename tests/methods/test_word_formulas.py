@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from comparisons import central_differences
 
 import nearfar as nf
 from nearfar.engines.threads.words import FORMS
@@ -240,14 +241,7 @@ def lost(name, formula, x, y):
 def test_a_change_is_down_the_central_differences(name):
     formula, *rows = given(name)
     for changes, table in zip(formula(*rows, 1.0)[1:3], rows, strict=True):
-        numeric = np.zeros_like(table)
-        for index in np.ndindex(table.shape):
-            values = []
-            for step in (1e-6, -1e-6):
-                table[index] += step
-                values.append(lost(name, formula, *rows))
-                table[index] -= step
-            numeric[index] = (values[1] - values[0]) / 2e-6
+        numeric = -central_differences(lambda _: lost(name, formula, *rows), table, 1e-6)
         assert abs(numeric).max() > 0.1
         np.testing.assert_allclose(changes, numeric, atol=2e-8, rtol=1e-6)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
+from comparisons import assert_same_arrays
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusals
@@ -710,11 +711,7 @@ def test_few_edges_give_the_bits_of_many(mirror, weighted, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(kernels, "FEW", -1)
             expected = kernels.build_csr(*edges, 90, mirror=mirror, n_jobs=1)
-        for a, b in zip(found, expected, strict=True):
-            assert (a is None) == (b is None)
-            if a is not None:
-                assert a.dtype == b.dtype
-                np.testing.assert_array_equal(a, b)
+        assert_same_arrays(found, expected)
 
 
 # --- real files -----------------------------------------------------------------------------------------------------

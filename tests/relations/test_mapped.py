@@ -6,7 +6,6 @@ import io
 import json
 import os
 import pickle
-import resource
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
+from comparisons import assert_same_arrays, full_disk
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,14 +33,6 @@ from nearfar.relations.mapped import MappedSparse, StoredIds
 
 def arrays_of(operator):
     return operator.indptr, operator.indices, operator.data
-
-
-def assert_same_arrays(ours, expected):
-    for a, b in zip(ours, expected, strict=True):
-        assert (a is None) == (b is None)
-        if a is not None:
-            assert a.dtype == b.dtype
-            np.testing.assert_array_equal(a, b)
 
 
 def irregular_edges(n_edges=3000, seed=0, weighted=True):
@@ -459,18 +451,12 @@ def test_bad_edges_leave_nothing(folder, what):
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.usefixtures("small_budget")
 def test_a_full_disk_leaves_nothing_and_the_old_one_whole(folder, replaced):
-    """The system's own limit on the size of a file stands for the full disk."""
     if replaced:
         nf.Relation.from_edges([("old", "one")], storage=folder)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     edges = np.random.default_rng(0).integers(0, 5000, (20_000, 2))  # files of 80 kB, then of 160 kB
     for limit in (1000, 60_000, 150_000):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-        try:
-            with pytest.raises(OSError) as caught:  # noqa: PT011 - its number tells
-                nf.Relation.from_edges(edges, storage=folder)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        with pytest.raises(OSError) as caught, full_disk(limit):  # noqa: PT011 - its number tells
+            nf.Relation.from_edges(edges, storage=folder)
         assert caught.value.errno == errno.EFBIG
         assert only(folder) == []
         assert folder.exists() == replaced

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from comparisons import assert_same_arrays
 
 import nearfar as nf
 from nearfar.relations import kernels, operators, products
@@ -137,11 +138,7 @@ def test_transposes_and_counts_are_those_of_compiled_code(weighted, rng, monkeyp
         for mirror in (False, True):
             kernels.count_entries(rows, operator.indices, mirror, counts[mirror])
         found.append((*kernels.transpose(operator.indptr, operator.indices, operator.data, M), *counts))
-    for a, b in zip(*found, strict=True):
-        assert (a is None) == (b is None)
-        if a is not None:
-            assert a.dtype == b.dtype
-            np.testing.assert_array_equal(a, b)
+    assert_same_arrays(*found)
 
 
 def test_what_scipy_multiplies_with_belongs_to_one_matrix(rng):

@@ -107,13 +107,10 @@ def test_a_map_is_drawn_as_points(tmp_path, rng):
     assert (tmp_path / "maps.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_the_command_lists_runs_and_fails_where_a_value_left_its_range(capsys, monkeypatch, tmp_path):
-    assert main(["reproduce", "--list"]) == 0
-    assert "nce-optima\t" in capsys.readouterr().out
-    assert main(["reproduce", "--json"]) == 0
-    assert {"name", "item", "source", "files"} == set(json.loads(capsys.readouterr().out)[0])
-    assert main(["reproduce", "no-such"]) == 2
-    assert "there is no experiment 'no-such'; nearfar reproduce --list names them." in capsys.readouterr().err
+def test_the_command_lists_runs_and_fails_where_a_value_left_its_range(capsys, fails, shown, monkeypatch, tmp_path):
+    assert "nce-optima\t" in shown("reproduce", "--list")
+    assert {"name", "item", "source", "files"} == set(json.loads(shown("reproduce", "--json"))[0])
+    assert "there is no experiment 'no-such'; nearfar reproduce --list names them." in fails("reproduce", "no-such")
     good, bad = given(line("a", 1, (0, 2))), replace(given(line("b", 5, (0, 2), "1")), name="bad")
     monkeypatch.setattr("nearfar.reproduce.experiments", lambda: {"toy": good, "bad": bad})
     assert main(["reproduce", "toy", "-o", str(tmp_path / "pages")]) == 0
@@ -131,9 +128,8 @@ def test_the_command_lists_runs_and_fails_where_a_value_left_its_range(capsys, m
     ]
 
 
-def test_the_command_says_where_data_belong(capsys, tmp_path):
-    assert main(["reproduce", "sneer-gallery", "--data", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
+def test_the_command_says_where_data_belong(fails, tmp_path):
+    said = fails("reproduce", "sneer-gallery", "--data", tmp_path)
     assert f"{tmp_path / 's1k' / 's1k.csv.gz'} is not there" in said
     assert "Name the folder by --data" in said
 

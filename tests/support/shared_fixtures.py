@@ -92,6 +92,47 @@ def shared_data() -> Path:
 
 
 @pytest.fixture
+def run(capsys):
+    """Run a command; return its exit code, standard output and standard error."""
+    from nearfar.cli import main
+
+    def call(*args):
+        code = main([str(arg) for arg in args])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def shown(run):
+    """Run a command that must succeed; return its standard output."""
+
+    def call(*args):
+        code, out, err = run(*args)
+        assert code == 0, err
+        return out
+
+    return call
+
+
+@pytest.fixture
+def fails(run):
+    """Run a command that must fail; return its one-line message."""
+
+    def call(*args, code=2):
+        got, out, err = run(*args)
+        assert got == code
+        assert out == ""
+        assert err.startswith("nearfar: ")
+        assert err.count("\n") == 1
+        assert "Traceback" not in err
+        return err
+
+    return call
+
+
+@pytest.fixture
 def interruptible():
     """Ctrl-C raises KeyboardInterrupt: a shell that starts this in the background has it ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from descent import descend
 from numpy.testing import assert_allclose
 from refusals import refusals
 
@@ -102,9 +103,7 @@ def owing(**options):
     layer = make(penalty=1.5, **options)
     optimizer = ProxSGD([layer.values], lr=0.03)
     for row in range(6):
-        optimizer.zero_grad()
-        layer(torch.tensor([row, 5])).sum().backward()
-        optimizer.step()
+        descend(optimizer, layer(torch.tensor([row, 5])).sum())
     optimizer.zero_grad()
     assert 0 < layer.nnz < V * layer.nnz_per_row
     return layer
@@ -170,10 +169,8 @@ def test_the_overlap_takes_anchors_from_unrelated_objects():
     pairs, optimizer = RelatedPairs(rel), ProxAdam([layer.values], lr=0.05)
     before = unrelated_overlap(layer, pairs).item()
     for _ in range(150):
-        optimizer.zero_grad()
         loss = (layer._mixtures(torch.arange(n)).sum(1) - 1).square().mean() + unrelated_overlap(layer, pairs)
-        loss.backward()
-        optimizer.step()
+        descend(optimizer, loss)
     assert unrelated_overlap(layer, pairs).item() < 0.01 * before
     used = dense_t(layer).argmax(1).tolist()
     assert used == 6 * used[:1] + 6 * used[6:7]
@@ -234,9 +231,7 @@ def test_free_entries_go_where_the_loss_is_least(name, r):
     for lr in (0.05, 0.01, 0.002):
         optimizer.param_groups[0]["lr"] = lr
         for _ in range(100):
-            optimizer.zero_grad()
-            (layer(rows) - centre).square().sum().backward()
-            optimizer.step()
+            descend(optimizer, (layer(rows) - centre).square().sum())
     expected = (centre - 0.1 * costs()[rows]).clamp(min=0)
     assert expected[0, 3] == 0.06  # by far too small for its price
     assert_allclose(layer.weight[rows], expected, atol=2e-3)
@@ -256,9 +251,7 @@ def test_lazy_shrinkage_leaves_free_entries_as_the_eager_one_does(name):
     optimizer = MAKE[name]([layer.values], lr)
     for n, (ids, goal, price) in enumerate(zip(batches, goals, prices, strict=True)):
         layer.penalty = price
-        optimizer.zero_grad()
-        (layer(ids) - goal).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, (layer(ids) - goal).square().sum())
         if n == 25:
             layer.settle()
     expected = eager(name, start, batches, goals, [price * costs() for price in prices], lr)
@@ -275,9 +268,7 @@ def test_free_entries_are_kept(way):
     optimizer = ProxSGD([layer.values], lr=0.1)
 
     def step(table, optimizer):
-        optimizer.zero_grad()
-        table(torch.tensor([6, 7])).sum().backward()
-        optimizer.step()
+        descend(optimizer, table(torch.tensor([6, 7])).sum())
 
     step(layer, optimizer)
     if way == "state":
@@ -307,9 +298,7 @@ def test_what_rows_owe_is_owed_at_the_price_of_its_time():
         layer.values.fill_(1.0)
     for related_pairs in (None, RelatedPairs(relation(11, [(0, 10)]))):
         layer.set_related(related_pairs)
-        optimizer.zero_grad()
-        layer(torch.tensor([6])).square().sum().mul(0).backward()
-        optimizer.step()
+        descend(optimizer, layer(torch.tensor([6])).square().sum().mul(0))
     assert_allclose(layer(torch.tensor(0)).detach(), [0.9, 0.9, 0.9, 0.95])
     layer.reset_parameters()
     assert layer._unpenalized is None
@@ -382,9 +371,7 @@ def test_full_softmax_trains_as_with_a_dense_t():
     table, anchors = dense_t(layer), layer.anchors.detach().clone()
     optimizer = ProxSGD(layer.parameters(), lr=0.1)
     for _ in range(30):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(layer.logits(hidden), target).backward()
-        optimizer.step()
+        descend(optimizer, torch.nn.functional.cross_entropy(layer.logits(hidden), target))
         scores = hidden @ (table @ anchors).T
         slope = (torch.softmax(scores, 1) - torch.nn.functional.one_hot(target, V)) / 6
         in_table, in_anchors = slope.T @ hidden @ anchors.T, table.T @ slope.T @ hidden

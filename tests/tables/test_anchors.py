@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from descent import descend
 from numpy.testing import assert_allclose
 from refusals import refusals
 
@@ -40,10 +41,8 @@ def trained(layer, optimizer=ProxAdam, steps=5, **options):
     optimizer = optimizer(layer.parameters(), lr=0.02, **options)
     generator = torch.Generator().manual_seed(1)
     for _ in range(steps):
-        optimizer.zero_grad()
         ids = torch.randint(layer.num_embeddings, (6,), generator=generator)
-        (layer(ids) - 1).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, (layer(ids) - 1).square().sum())
     return optimizer
 
 
@@ -198,9 +197,7 @@ def test_half_precision_with_scaled_gradients():
             scaler.update()
             if step == 4:
                 assert scaler.get_scale() == scale / 2
-                optimizer.zero_grad()
-                (layer(ids) - 0.3).square().sum().backward()
-                optimizer.step()
+                descend(optimizer, (layer(ids) - 0.3).square().sum())
         ends.append(layer.weight)
     assert_allclose(*ends, atol=0.01)
 
@@ -217,10 +214,8 @@ def test_a_compiled_model_is_the_model(backend):
         optimizer, losses = ProxAdam(model.parameters(), lr=0.02), []
         for seed in range(6):
             ids = torch.randint(V, (5, 2), generator=torch.Generator().manual_seed(seed))
-            optimizer.zero_grad()
             loss = (call(ids) - 1).square().mean()
-            loss.backward()
-            optimizer.step()
+            descend(optimizer, loss)
             losses.append(loss.item())
         ends.append((losses, table.weight, table.columns))
     assert ends[0][0] == pytest.approx(ends[1][0], rel=1e-6)
@@ -246,10 +241,8 @@ def test_a_free_slot_goes_to_the_anchor_that_is_asked_for(tied):
     goal = torch.eye(K, dtype=torch.float64)[torch.arange(V) % K]
     optimizer = ProxSGD([layer.values], lr=0.4)
     for _ in range(60):
-        optimizer.zero_grad()
         out = layer.logits(torch.eye(K, dtype=torch.float64)).T if tied else layer(torch.arange(V))
-        (out - goal).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, (out - goal).square().sum())
     assert_allclose(dense_t(layer), goal * (1 - 5e-4), atol=1e-9)  # 2 (t - 1) + penalty = 0
     assert layer.nnz == V
 
@@ -274,10 +267,8 @@ def steps_of(layer, optimizer, seeds, tied=False):
     """Steps on a few rows each, in the table or, tied, in all of them."""
     for seed in seeds:
         ids = torch.randint(V, (4,), generator=torch.Generator().manual_seed(seed))
-        optimizer.zero_grad()
         out = layer.logits(torch.ones(2, D, dtype=torch.float64) / 2) if tied else layer(ids)
-        (out - 0.3).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, (out - 0.3).square().sum())
 
 
 @pytest.mark.parametrize("make_optimizer", [ProxSGD, ProxAdam])
@@ -337,9 +328,7 @@ def test_rows_whose_anchors_are_all_off_take_others():
     goal = torch.eye(K, dtype=torch.float64)[torch.arange(V) % 2]
     kept, optimizer = layer.values.detach().clone(), ProxSGD([layer.values], lr=0.4)
     for _ in range(60):
-        optimizer.zero_grad()
-        (layer(torch.arange(V)) - goal).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, (layer(torch.arange(V)) - goal).square().sum())
     assert_allclose(dense_t(layer)[:, :2], goal[:, :2] * (1 - 5e-4), atol=1e-9)
     layer.n_active = K  # one slot was given away, the other waited
     assert layer.nnz == 2 * V
@@ -401,9 +390,7 @@ def test_training_goes_on_from_stored_states_as_if_nothing_had_been(optimizer):
     def batches(layer, optimizer, seeds):
         for seed in seeds:
             ids = torch.randint(V, (4,), generator=torch.Generator().manual_seed(seed))
-            optimizer.zero_grad()
-            (layer(ids) - 0.3).square().sum().backward()
-            optimizer.step()
+            descend(optimizer, (layer(ids) - 0.3).square().sum())
 
     through, first, second = (make(penalty=0.05) for _ in range(3))
     batches(through, optimizer(through.parameters(), lr=0.02), range(12))

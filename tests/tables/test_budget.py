@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from descent import descend
 from refusals import refusals
 
 torch = pytest.importorskip("torch")
@@ -25,10 +26,8 @@ def train(layers, optimizer, budget, steps, scale=1.0, goal_seed=3):
     goal = torch.randn(K, D, generator=generator)[torch.arange(V) % K]
     for _ in range(steps):
         ids = torch.randint(V, (60,), generator=generator)
-        optimizer.zero_grad()
         loss = sum((layer(ids) - goal[ids]).square().mean() for layer in layers) * scale
-        loss.backward()
-        optimizer.step()
+        descend(optimizer, loss)
         budget.step()
     return loss.item() / scale
 

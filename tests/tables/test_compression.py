@@ -312,12 +312,11 @@ def stored(rng, tmp_path):
 
 
 @pytest.mark.parametrize("int8", [False, True])
-def test_command(stored, tmp_path, capsys, int8):
+def test_command(stored, tmp_path, shown, int8):
     emb, path = stored
     out = tmp_path / "small.safetensors"
     options = ["--n-anchors", "9", "--nnz-per-row", "3", "--nonnegative", "--n-iter", "4", "--random-state", "1"]
-    assert main(["compress", path, "-o", str(out), *options, *(["--int8"] if int8 else []), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(shown("compress", path, "-o", out, *options, *(["--int8"] if int8 else []), "--json"))
     small = nf.compress(emb, 9, 3, nonnegative=True, n_iter=4, random_state=1)
     small = small.to_int8() if int8 else small
     assert nf.AnchoredEmbedding.load(out).equals(small)
@@ -343,9 +342,8 @@ def test_command_tells_in_a_line(stored, tmp_path, capsys):
         (["--n-anchors", "4", "-o", "small.vec"], ".safetensors"),
     ],
 )
-def test_command_refuses(stored, tmp_path, capsys, options, said, monkeypatch):
+def test_command_refuses(stored, tmp_path, fails, options, said, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["compress", stored[1], "-o", "small.safetensors", *options]) == 2
-    assert said in capsys.readouterr().err
+    assert said in fails("compress", stored[1], "-o", "small.safetensors", *options)
     assert not (tmp_path / "small.safetensors").exists()
     assert not (tmp_path / "small.vec").exists()

@@ -4,6 +4,7 @@ import copy
 import io
 
 import pytest
+from descent import descend
 from numpy.testing import assert_allclose
 from refusals import refusals
 
@@ -101,9 +102,7 @@ def test_t_is_not_negative_whatever_initialises_it(start, sparse):
     with pytest.warns(NearfarWarning, match="entries of T were negative before its first step"):
         optimizer.step()
     for step in range(1, 3):
-        optimizer.zero_grad()
-        layer(batch(step)).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, layer(batch(step)).square().sum())
     assert (layer.values >= 0).all()
     never = torch.tensor(sorted(set(range(V)) - set(torch.cat([batch(s) for s in range(3)]).tolist())))
     assert_allclose(layer.values.detach()[never], t.gather(1, layer.columns.long())[never])
@@ -201,9 +200,7 @@ def test_a_trained_table_is_exported_as_a_program(tmp_path, sparse):
     layer = make(sparse=sparse, padding_idx=4)
     optimizer = ProxAdam(layer.parameters(), lr=0.05)
     for step in range(5):
-        optimizer.zero_grad()
-        layer(batch(step)).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, layer(batch(step)).square().sum())
     layer.n_active = 5
     ids = torch.tensor([[0, 4, 9], [22, 9, 1]])
     program = torch.export.export(layer, (ids,), dynamic_shapes=({0: torch.export.Dim("n"), 1: 3},))
@@ -257,9 +254,7 @@ def test_a_resized_table_keeps_its_rows_and_trains_on():
     model = Language(make(sparse=False))
     optimizer = ProxAdam(model.parameters(), lr=0.05)
     for step in range(4):
-        optimizer.zero_grad()
-        model(batch(step), batch(step + 1))[0].backward()
-        optimizer.step()
+        descend(optimizer, model(batch(step), batch(step + 1))[0])
     before = model.embed.weight
     table = model.get_input_embeddings()
     assert table.resize(V + 4) is table
@@ -363,9 +358,7 @@ def train_some(layer, optimizer=ProxAdam, last=9, steps=6):
     """Train the first rows alone."""
     made = optimizer(layer.parameters(), lr=0.05)
     for step in range(steps):
-        made.zero_grad()
-        (layer(batch(step) % last) - 0.5).square().mean().backward()
-        made.step()
+        descend(made, (layer(batch(step) % last) - 0.5).square().mean())
     return sorted(set(torch.cat([batch(step) % last for step in range(steps)]).tolist()))
 
 

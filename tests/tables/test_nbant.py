@@ -5,6 +5,7 @@ import io
 import math
 
 import pytest
+from descent import descend
 from refusals import refusals
 
 torch = pytest.importorskip("torch")
@@ -138,9 +139,7 @@ def test_tables_take_turns():
 
 def train(layer, optimizer, steps=3):
     for _ in range(steps):
-        optimizer.zero_grad()
-        (layer(torch.arange(layer.num_embeddings)) - 0.5).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, (layer(torch.arange(layer.num_embeddings)) - 0.5).square().sum())
 
 
 def test_anchors_come_back_as_they_left():
@@ -200,9 +199,7 @@ def test_planted_kinds_are_counted():
     layer.reset_parameters()
     for _ in range(8):
         for _ in range(25):
-            optimizer.zero_grad()
-            (layer(torch.arange(80)) - goal).square().mean().backward()
-            optimizer.step()
+            descend(optimizer, (layer(torch.arange(80)) - goal).square().mean())
         scheduler.step((layer.weight - goal).square().mean())
     assert abs(scheduler.best["n_anchors"][0] - 4) <= 1
 

@@ -5,6 +5,7 @@ import gc
 import weakref
 
 import pytest
+from descent import descend
 from numpy.testing import assert_allclose
 from refusals import refusals
 
@@ -44,9 +45,7 @@ def test_the_minimum_of_a_quadratic_is_reached(name, r):
     for lr in (0.05, 0.01, 0.002):
         optimizer.param_groups[0]["lr"] = lr
         for _ in range(500 if name == "sgd" else 200):
-            optimizer.zero_grad()
-            (curvature / 2 * (layer(ids) - centre).square()).sum().backward()
-            optimizer.step()
+            descend(optimizer, (curvature / 2 * (layer(ids) - centre).square()).sum())
     expected = (centre - 0.2 / curvature).clamp(min=0)
     assert_allclose(layer.weight, expected, atol=2e-3)
     assert (layer.weight == 0).equal(expected == 0)
@@ -70,9 +69,7 @@ def test_fixed_zeros_stay_and_the_others_go_where_the_loss_is_least(name, r):
 
     def train(rows, steps):
         for _ in range(steps):
-            optimizer.zero_grad()
-            (layer(rows) - centre.double()[rows]).square().sum().backward()
-            optimizer.step()
+            descend(optimizer, (layer(rows) - centre.double()[rows]).square().sum())
 
     train(torch.arange(4), 120)
     found = layer.weight.clone()
@@ -140,9 +137,7 @@ def test_lazy_shrinkage_is_eager_shrinkage(name):
     optimizer = MAKE[name]([layer.values], lr)
     for n, (ids, goal, price) in enumerate(zip(batches, goals, penalty, strict=True)):
         layer.penalty = price
-        optimizer.zero_grad()
-        (layer(ids) - goal).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, (layer(ids) - goal).square().sum())
         if n == 25:
             layer.settle()  # at any time
     expected = eager(name, start, batches, goals, penalty, lr)
@@ -171,9 +166,7 @@ def test_rows_that_no_batch_meets_shrink_in_a_metric_of_their_own_only(optimizer
     start = layer.values.detach().clone()
     made = optimizer(layer.parameters(), lr=0.1)
     for _ in range(5):
-        made.zero_grad()
-        layer(torch.arange(6)).square().sum().backward()
-        made.step()
+        descend(made, layer(torch.arange(6)).square().sum())
     never = torch.arange(6, 9)
     layer.settle()
     if optimizer is ProxSGD:
@@ -203,9 +196,7 @@ def test_an_empty_batch_is_a_step_for_rows_that_owe(name):
     layer = table(penalty=0.5)
     optimizer, before = MAKE[name]([layer.values]), layer.nnz
     for ids in (torch.arange(11), torch.zeros(0, dtype=torch.long)):
-        optimizer.zero_grad()
-        layer(ids).sum().backward()
-        optimizer.step()
+        descend(optimizer, layer(ids).sum())
     assert layer.nnz < before
 
 
@@ -220,9 +211,7 @@ def test_other_parameters_are_trained_as_by_torch(ours, theirs, shape):
         # eps is added to the root before its correction here, after it in torch
         optimizer = make([x], lr=lr) if "SGD" in make.__name__ else make([x], lr=lr, eps=1e-14)
         for _ in range(30):
-            optimizer.zero_grad()
-            (x - 1).pow(4).sum().backward()
-            optimizer.step()
+            descend(optimizer, (x - 1).pow(4).sum())
         ends.append(x.detach())
     assert_allclose(*ends, rtol=1e-9)
 
@@ -234,9 +223,7 @@ def test_sparse_gradients_of_other_tables_are_taken_as_by_sparse_adam():
         other = torch.nn.Embedding(6, 3, sparse=True, dtype=torch.float64)
         optimizer = make(other.parameters(), lr=0.05)
         for n in range(10):
-            optimizer.zero_grad()
-            other(torch.tensor([n % 4, 1, 1])).pow(2).sum().backward()
-            optimizer.step()
+            descend(optimizer, other(torch.tensor([n % 4, 1, 1])).pow(2).sum())
         ends.append(other.weight.detach())
     assert_allclose(*ends, rtol=1e-9)
 
@@ -293,9 +280,7 @@ def test_rows_are_read_without_the_optimiser():
     layer = table(n=4, r=3, penalty=0.5)
     optimizer = ProxAdam([layer.values], lr=0.01)
     for ids in (torch.arange(4), torch.tensor([1]), torch.tensor([2])):
-        optimizer.zero_grad()
-        layer(ids).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, layer(ids).square().sum())
     before, stored = layer.weight, layer.values.detach().clone()
     gone = weakref.ref(optimizer)
     del optimizer
@@ -313,9 +298,7 @@ def test_a_state_that_is_loaded_again_changes_nothing():
         layer = table(n=4, r=3, penalty=0.5)
         optimizer = ProxAdam([layer.values], lr=0.01)
         for step in range(12):
-            optimizer.zero_grad()
-            layer(torch.tensor([step % 3])).square().sum().backward()
-            optimizer.step()
+            descend(optimizer, layer(torch.tensor([step % 3])).square().sum())
             if reload and step == 7:
                 optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
         ends.append(layer.weight)

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from descent import descend
 from numpy.testing import assert_allclose
 from refusals import refusals
 
@@ -335,9 +336,7 @@ def test_what_is_pruned_stays_zero_and_is_not_counted(name):
     assert layer.n_parameters == left.sum() * (1 if name == "entries" else D)
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
     for _ in range(3):
-        optimizer.zero_grad()
-        (layer(torch.arange(V)) - 1).square().sum().backward()
-        optimizer.step()
+        descend(optimizer, (layer(torch.arange(V)) - 1).square().sum())
     table = layer.weight
     assert not table[~left.expand(V, D)].any()
     assert (table[left.expand(V, D)] != 0).all()
@@ -439,9 +438,7 @@ def test_training_on_whole_numbers_finds_a_table_of_such():
     for step in range(200):
         for group in optimizer.param_groups:
             group["lr"] = 0.05 * (1 - step / 200)
-        optimizer.zero_grad()
-        (layer(ids) - goal).square().mean().backward()
-        optimizer.step()
+        descend(optimizer, (layer(ids) - goal).square().mean())
     found = torch.from_numpy(layer.export().vectors)
     of_one_bit = goal.sign() * goal.abs().mean()
     assert (found - goal).square().mean() < 0.02 < (of_one_bit - goal).square().mean()

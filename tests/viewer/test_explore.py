@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.cli import main
 from nearfar.errors import InputError
 from nearfar.viewer import explore
 
@@ -53,10 +52,9 @@ def test_a_port_in_use_is_said_or_passed_over(monkeypatch):
         explore.listen(70_000)
 
 
-def test_the_package_that_is_missing_is_named_before_anything_is_computed(folder, monkeypatch, capsys):
+def test_the_package_that_is_missing_is_named_before_anything_is_computed(folder, monkeypatch, fails):
     monkeypatch.setitem(sys.modules, "embedding_atlas", None)
-    assert main(["explore", str(folder / "x.safetensors")]) == 2
-    told = capsys.readouterr().err
+    told = fails("explore", folder / "x.safetensors")
     assert "nearfar explore needs embedding_atlas" in told
     assert "pip install 'nearfar[explore]'" in told
     assert "map" not in told

@@ -168,17 +168,15 @@ class TestAdvise:
             ("edges.csv", ("--kind", "text"), "text", "nearfar words train"),
         ],
     )
-    def test_finds_out_what_a_file_is(self, files, capsys, name, more, kind, command):
+    def test_finds_out_what_a_file_is(self, files, shown, name, more, kind, command):
         path = str(files / name)
-        assert main(["advise", path, *more, "--json"]) == 0
-        said = json.loads(capsys.readouterr().out)
+        said = json.loads(shown("advise", path, *more, "--json"))
         assert said["kind"] == kind
         assert command.format(file=path) in said["command"]
         assert {"file", "facts", "code", "why", "parameters", "instead"} < set(said)
 
-    def test_five_lines(self, files, capsys):
-        assert main(["advise", str(files / "edges.csv")]) == 0
-        lines = capsys.readouterr().out.splitlines()
+    def test_five_lines(self, files, shown):
+        lines = shown("advise", files / "edges.csv").splitlines()
         assert [line.split()[0] for line in lines] == ["data", "method", "why", "parameters", "instead"]
         assert "nearfar embed" in lines[1]
 
@@ -188,22 +186,19 @@ class TestAdvise:
         command = json.loads(capsys.readouterr().out)["command"].replace("OUT", str(files / "out.npz")).split()
         assert main([*command[1:], "--quiet"]) == 0
 
-    def test_a_name_with_blanks_can_be_pasted(self, files, capsys):
+    def test_a_name_with_blanks_can_be_pasted(self, files, shown):
         path = files / "my edges.csv"
         path.write_text("a,b\nb,c\n")
-        assert main(["advise", str(path)]) == 0
-        assert f"embed '{path}' -o" in capsys.readouterr().out
+        assert f"embed '{path}' -o" in shown("advise", path)
 
-    def test_texts_of_a_table_are_passed_over(self, files, capsys):
+    def test_texts_of_a_table_are_passed_over(self, files, fails, shown):
         mixed = "id,kind,height,note\n" + "".join(f"a{i},{'xy'[i % 2]},{i / 3},n\n" for i in range(9))
         (files / "mixed.csv").write_text(mixed)
-        assert main(["advise", str(files / "mixed.csv")]) == 0
-        assert "a table of 9 rows with 1 column\n" in capsys.readouterr().out
+        assert "a table of 9 rows with 1 column\n" in shown("advise", files / "mixed.csv")
         (files / "mixed.csv").write_text("a,b,c,d\n" + "x,y,z,w\n" * 4)
-        assert main(["advise", str(files / "mixed.csv")]) == 2
-        assert "nearfar advise: FILE must be a table with a column of numbers" in capsys.readouterr().err
+        assert "nearfar advise: FILE must be a table with a column of numbers" in fails("advise", files / "mixed.csv")
 
-    def test_two_or_three_columns_may_be_pairs_or_numbers_and_that_is_said(self, files, capsys):
+    def test_two_or_three_columns_may_be_pairs_or_numbers_and_that_is_said(self, files, shown):
         points = files / "points.csv"
         for text, data in (
             ("x,y\n" + "".join(f"{i},{i / 7}\n" for i in range(9)), "a table of 9 rows with 2 columns\n"),
@@ -219,14 +214,10 @@ class TestAdvise:
             ),
         ):
             points.write_text(text)
-            assert main(["advise", str(points)]) == 0
-            assert data in capsys.readouterr().out
-        assert main(["advise", str(points), "--kind", "graph", "--json"]) == 0
-        assert "taken for" not in json.loads(capsys.readouterr().out)["data"]
+            assert data in shown("advise", points)
+        assert "taken for" not in json.loads(shown("advise", points, "--kind", "graph", "--json"))["data"]
 
-    def test_refuses_in_one_line(self, files, capsys):
-        assert main(["advise", "-"]) == 2
-        assert "not standard input" in capsys.readouterr().err
-        assert main(["advise", "nowhere.csv"]) == 2
-        assert "nowhere.csv" in capsys.readouterr().err
+    def test_refuses_in_one_line(self, files, fails):
+        assert "not standard input" in fails("advise", "-")
+        assert "nowhere.csv" in fails("advise", "nowhere.csv")
         assert main(["advise", str(files / "edges.csv"), "--kind", "distances"]) == 2

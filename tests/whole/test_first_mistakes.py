@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import nearfar as nf
-from nearfar.cli import main
 from nearfar.errors import DataError, InputError, NearfarWarning, UnknownIdError
 
 
@@ -111,7 +110,7 @@ class TestMap:
             with pytest.raises(InputError, match=r"metadata must be a CSV file with commas .*got 'name.+g'.*\.tsv"):
                 emb.map(metadata=table)
 
-    def test_what_is_wrong_is_said_before_a_map_is_drawn(self, rng, tmp_path, capsys, monkeypatch):
+    def test_what_is_wrong_is_said_before_a_map_is_drawn(self, rng, tmp_path, fails, monkeypatch):
         def drawn(*_args, **_options):
             raise AssertionError("a map was drawn")
 
@@ -126,8 +125,7 @@ class TestMap:
             (["--metadata", f"{tmp_path}/no.csv"], "--metadata must be a CSV file that is there"),
             (["--metadata", f"{tmp_path}/k.csv", "--color", "h"], "--color must be one of 'g', 'missing neighbours'"),
         ):
-            assert main(["map", f"{tmp_path}/e.npz", "-o", f"{tmp_path}/m.html", *more]) == 2
-            assert said in capsys.readouterr().err
+            assert said in fails("map", f"{tmp_path}/e.npz", "-o", f"{tmp_path}/m.html", *more)
 
 
 class TestOthers:
@@ -142,9 +140,9 @@ class TestOthers:
         with pytest.raises(InputError, match=r"got Relation. Graphs and relations go to"):
             nf.MDS().fit(nf.Relation.from_edges([("a", "b")]))
 
-    def test_reproduce_checks_before_it_runs(self, tmp_path, capsys):
+    def test_reproduce_checks_before_it_runs(self, tmp_path, fails):
         (tmp_path / "file").write_text("")
-        assert main(["reproduce", "nce-efficiency", "-o", f"{tmp_path}/file"]) == 2
-        assert "--output must be a folder, or the name of a new one; got" in capsys.readouterr().err
-        assert main(["reproduce", "nce-efficiency", "--n-jobs", "0"]) == 2
-        assert "--n-jobs must be an integer >= 1; got 0" in capsys.readouterr().err
+        assert "--output must be a folder, or the name of a new one; got" in fails(
+            "reproduce", "nce-efficiency", "-o", f"{tmp_path}/file"
+        )
+        assert "--n-jobs must be an integer >= 1; got 0" in fails("reproduce", "nce-efficiency", "--n-jobs", "0")

@@ -1,10 +1,10 @@
 """Approximate indexes: what they find is ranked by exact scores, and they serve the embedding they were built of."""
 
 import json
-import resource
 
 import numpy as np
 import pytest
+from comparisons import full_disk
 
 import nearfar as nf
 from nearfar.errors import FileFormatError, InputError, NearfarWarning, UnknownIdError
@@ -212,18 +212,12 @@ def test_an_altered_index_is_not_given_to_the_library_that_reads_it(emb, index, 
 
 
 def test_a_full_disk_leaves_the_index_from_before(emb, index, tmp_path):
-    """The system's own limit on the size of a file stands for the full disk."""
     path = tmp_path / "index.bin"
     index.save(path)
     before = path.read_bytes()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     for limit in (10, len(before) // 2, len(before) - 10):  # the last within what is written behind the index
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-        try:
-            with pytest.raises(OSError, match=r"is the disk full|too large"):
-                index.save(path)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        with pytest.raises(OSError, match=r"is the disk full|too large"), full_disk(limit):
+            index.save(path)
         assert path.read_bytes() == before
         assert [file.name for file in tmp_path.iterdir()] == ["index.bin"]
     assert emb.open_index(path).search(["row 1"], 3)[0].tolist() == index.search(["row 1"], 3)[0].tolist()

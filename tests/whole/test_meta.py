@@ -7,12 +7,12 @@ import importlib.util
 import inspect
 import pkgutil
 import re
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import registry
+from scripts import loaded
 
 import nearfar
 from nearfar import contracts
@@ -26,15 +26,7 @@ pytest.importorskip("torch")  # the reference has all public names, those of `ne
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _loaded(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-api_pages, hops = _loaded(ROOT / "docs" / "api_pages.py"), _loaded(ROOT / "lab" / "hops.py")
+api_pages, hops = loaded(ROOT / "docs" / "api_pages.py"), loaded(ROOT / "lab" / "hops.py")
 PAGES = {f"{module}.{name}": value for module, objects in api_pages.pages().items() for name, value in objects.items()}
 SOURCELESS = {
     # Records and glue: they implement no method of anybody.

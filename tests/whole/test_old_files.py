@@ -1,11 +1,11 @@
 """Files that each release wrote are read by this one, with what was in them; tests/files/make.py wrote them."""
 
-import importlib.util
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts import loaded
 
 import nearfar as nf
 from nearfar.errors import FileFormatError, InputError
@@ -13,9 +13,7 @@ from nearfar.errors import FileFormatError, InputError
 FILES = Path(__file__).parent.parent / "files"
 RELEASES = sorted(path.name for path in FILES.iterdir() if path.is_dir() and not path.name.startswith("_"))
 
-spec = importlib.util.spec_from_file_location("old_files_make", FILES / "make.py")
-make = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(make)
+make = loaded(FILES / "make.py")
 
 
 @pytest.fixture(params=RELEASES)
