@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Line, Panel, Setting, line
 
+from .spectral import bethe_hessian
 from .words import WIKI, articles
 
 if TYPE_CHECKING:
@@ -178,6 +179,11 @@ def _figure_3_communities(setting: Setting) -> Findings:
 
     n = setting.pick(10_000, 3_000)
     alphas = setting.pick((0.8, 1.4, 2.0, 2.6, 3.19, 3.8, 4.4), (0.8, 2.6, 3.6))
+
+    def spectral(A: Any, seed: int) -> NDArray[np.float64]:
+        start = np.random.default_rng(seed).standard_normal(A.shape[0])
+        return bethe_hessian(A.astype(np.float64), 4, start)
+
     methods: dict[str, Callable[[Any, int], Any]] = {
         "EDRep": lambda A, seed: (
             nf.EDRep(32, random_state=seed, n_jobs=setting.n_jobs)
@@ -189,7 +195,7 @@ def _figure_3_communities(setting: Setting) -> Findings:
             .fit(nf.Relation.from_matrix(A).random_walk(3))
             .embedding_
         ),
-        "spectral": lambda A, seed: bethe_hessian(A, 4, seed),
+        "spectral": spectral,
     }
     found: dict[tuple[str, float], list[float]] = {}
     seconds: dict[tuple[str, float], list[float]] = {}
@@ -336,36 +342,6 @@ def _genes(setting: Setting) -> Findings:
     return Findings(
         [line(f"{name}: accuracy (%)", values, inside[name], printed.get(name, "")) for name, values in found.items()]
     )
-
-
-def bethe_hessian(A: Any, q: int, seed: int = 0) -> NDArray[np.float64]:
-    """Return the q - 1 vectors of the spectral method (Dall'Amico, Couillet & Tremblay 2021), shape (n, q - 1).
-
-    For p = q .. 2, zeta_p is the r in (1, sqrt(rho)) at which the p-th smallest eigenvalue of (r² - 1) I + D - r A is
-    0; its null vector is kept. With S = (D + (r² - 1) I)^(-1/2) that is where the p-th largest eigenvalue of S A S
-    is 1 / r.
-    """
-    from scipy.optimize import brentq
-    from scipy.sparse import diags_array
-    from scipy.sparse.linalg import eigsh
-
-    A = A.astype(np.float64)
-    degrees = np.asarray(A.sum(axis=1)).ravel()
-    start = np.random.default_rng(seed).standard_normal(len(degrees))
-    widest = float(np.sqrt((degrees**2).mean() / degrees.mean() - 1))
-
-    def pairs(r: float, p: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        S = diags_array(1 / np.sqrt(degrees + r * r - 1))
-        values, vectors = eigsh(S @ A @ S, k=p, which="LA", v0=start, ncv=max(3 * p, 30), tol=1e-5)
-        order = np.argsort(-values)
-        return values[order], S @ vectors[:, order]
-
-    columns, r = [], widest
-    for p in range(q, 1, -1):
-        if r * pairs(r, p)[0][p - 1] > 1:  # a negative eigenvalue: it crosses 0 below r
-            r = float(brentq(lambda at, p=p: at * pairs(at, p)[0][p - 1] - 1, 1 + 1e-3, r, xtol=1e-3))
-        columns.append(pairs(r, p)[1][:, p - 1])
-    return np.column_stack(columns)
 
 
 EXPERIMENTS = (

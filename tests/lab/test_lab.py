@@ -534,7 +534,7 @@ def test_spectral_finds_communities(easy) -> None:
 
 
 def test_spectral_crossing_makes_the_eigenvalue_vanish() -> None:
-    from lab.peers import spectral
+    from nearfar.reproduce import spectral
 
     n = 250
     small = nf.datasets.dcsbm(n, 3, 12.0, alpha=4.5, random_state=1)
