@@ -89,7 +89,6 @@ def _figure_2(setting: Setting) -> Findings:
     import nearfar as nf
 
     alphas, graphs = setting.pick((2.0, 3.0, 3.6), (3.0,)), range(setting.pick(3, 1))
-    n_epochs = 25
     gradients: tuple[Gradient, ...] = ("paper", "full")
     gaps: dict[tuple[Gradient, int], list[float]] = {}
     agreement: dict[tuple[Gradient, int], list[float]] = {}
@@ -97,25 +96,9 @@ def _figure_2(setting: Setting) -> Findings:
     for alpha in alphas:
         for index in graphs:
             relation, communities, start = planted(alpha, index)
-            P = relation.to_scipy()
 
-            def fit(
-                gradient: Gradient, far: Any, relation: Any = relation, P: Any = P, start: Any = start
-            ) -> tuple[Any, list[float]]:
-                losses = [exact_loss(P, start)]
-                model = nf.EDRep(
-                    32,
-                    n_epochs=n_epochs,
-                    learning_rate=0.7,
-                    gradient=gradient,
-                    far=far,
-                    init=start,
-                    callbacks=[lambda progress: losses.append(exact_loss(P, progress.state.X))],
-                    random_state=0,
-                    n_jobs=setting.n_jobs,
-                    verbose=0,
-                ).fit(relation)
-                return model.embedding_, losses
+            def fit(gradient: Gradient, far: Any, start: Any = start, relation: Any = relation) -> Any:
+                return fit_watched(relation, start, far, gradient, setting.n_jobs)
 
             whole, exact_curve = fit("full", "exact")
             for gradient in gradients:
@@ -132,7 +115,7 @@ def _figure_2(setting: Setting) -> Findings:
                     if alpha == 3.0 and index == 0 and k in (0, 1):
                         far = "exact" if k == 0 else "one Gaussian"
                         what = "eq. (6)" if gradient == "paper" else "whole gradient"
-                        curves[f"{far}, {what}"] = (range(n_epochs + 1), losses)
+                        curves[f"{far}, {what}"] = (range(len(losses)), losses)
     lines = []
     for (gradient, k), values in gaps.items():
         what = "eq. (6)" if gradient == "paper" else "whole gradient"
@@ -172,6 +155,21 @@ def exact_loss(P: Any, vectors: NDArray[Any]) -> float:
     total = X.sum(axis=0)
     near, far = np.sum(X * (P @ X)), nf.log_normalizers(X, method="exact").sum()
     return float((far - near + total @ total / len(X)) / len(X))
+
+
+def fit_watched(
+    relation: Relation, start: NDArray[Any], far: Any, gradient: Gradient, n_jobs: int | None = None
+) -> tuple[NDArray[np.float32], list[float]]:
+    """Return the vectors, and the exact loss before the first and after each of 25 epochs."""
+    import nearfar as nf
+
+    P = relation.to_scipy()
+    losses = [exact_loss(P, start)]
+    how: dict[str, Any] = {"n_epochs": 25, "learning_rate": 0.7, "random_state": 0, "n_jobs": n_jobs, "verbose": 0}
+    look = lambda progress: losses.append(exact_loss(P, progress.state.X))  # noqa: E731
+    return nf.EDRep(32, gradient=gradient, far=far, init=start, callbacks=[look], **how).fit(
+        relation
+    ).embedding_, losses
 
 
 def _figure_3_communities(setting: Setting) -> Findings:
