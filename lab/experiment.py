@@ -1,7 +1,8 @@
 """What an experiment of the lab is: its data, how it is run, what its section tells, which targets it has.
 
-An experiment is a module of a family, ``lab/<family>/<name>.py``, with one ``EXPERIMENT``; the family's ``__init__``
-names it. Those of the papers are in ``lab/papers``, see ``nearfar.reproduce``.
+An experiment is an ``Experiment`` of a module of a family, ``lab/<family>/<name>.py``; the family's ``__init__`` names
+it. Where a module has several, the functions of the others are ``run_<name>``, ``told_<name>`` and ``draw_<name>``.
+Those of the papers are in ``lab/papers``, see ``nearfar.reproduce``.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import cleandoc
 from pathlib import Path
-from textwrap import dedent, wrap
+from textwrap import wrap
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +24,14 @@ from lab.results import DOCS, RESULTS, ResultFile
 
 FAMILIES = ("graphs", "maps", "words", "items", "contrastive", "small", "search", "engines")
 NOWHERE = {"against": "lab.against"}  # a command, too
+WITH = {  # experiments that are in the module of another, of the same idea
+    "maps_start": "maps_quality",
+    "maps_floor": "maps_quality",
+    "temperature_choice": "temperature",
+    "anchor_memory": "anchor_steps",
+    "cluster_maps": "cluster",
+    "figure2": "figure1",
+}
 
 
 @dataclass
@@ -126,16 +136,20 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """Its name in ``python -m lab run NAME``, and that of its result file: that of the module."""
-        return Path(self.module.__file__ or "").stem
+        """Its name on the command line, and that of its result file: what follows ``run_``, else the module's."""
+        return self.run.__name__[len("run_") :] or Path(self.module.__file__ or "").stem
+
+    def _function(self, of: str, otherwise: Any = None) -> Any:
+        """Return ``told`` or ``draw`` of its module that belongs to its ``run``."""
+        return getattr(self.module, self.run.__name__.replace("run", of, 1), otherwise)
 
     @property
     def told(self) -> Callable[[Section, list[Record]], None]:
-        return getattr(self.module, "told", as_they_are)
+        return self._function("told", as_they_are)
 
     @property
     def draw(self) -> Callable[[list[Record]], Any] | None:
-        return getattr(self.module, "draw", None)
+        return self._function("draw")
 
     def measure(self, words: Sequence[str]) -> None:
         """Run it with options of the command line."""
@@ -149,7 +163,7 @@ class Experiment:
 
     def parser(self) -> ArgumentParser:
         """Return what reads its options."""
-        about = dedent(self.module.__doc__ or "")
+        about = cleandoc(self.run.__doc__ or self.module.__doc__ or "")
         parser = ArgumentParser(f"lab run {self.name}", description=about, formatter_class=RawDescriptionHelpFormatter)
         parser.add_argument("--again", action="store_true", help="repeat what is in the result file already")
         parser.add_argument("--budget", type=float, help="processor seconds to stop after")
@@ -182,7 +196,8 @@ def family(name: str) -> ModuleType:
 def experiments_of(name: str) -> Iterator[Experiment]:
     """Return the experiments of a family in the order of its page."""
     for one in family(name).EXPERIMENTS:
-        yield importlib.import_module(NOWHERE.get(one, f"lab.{name}.{one}")).EXPERIMENT
+        module = importlib.import_module(NOWHERE.get(one, f"lab.{name}.{WITH.get(one, one)}"))
+        yield next(found for found in vars(module).values() if isinstance(found, Experiment) and found.name == one)
 
 
 def experiment(name: str) -> Experiment:

@@ -19,7 +19,7 @@ import nearfar as nf
 from lab.experiment import Experiment, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
 from lab.measure import cpu_timed
-from lab.peers import elsewhere, other_graphs
+from lab.peers import elsewhere
 from lab.records import Record, average, duration, groups, middle, number
 from lab.results import ResultFile
 
@@ -27,7 +27,7 @@ D = 128
 GRAPHS = ("email-Eu-core", "cora", "wikipedia")
 ALPHAS = ("1.5", "2", "3")
 WITH_GROUPS = ("email-Eu-core", "polblogs")
-VECTORS = {"nearfar": "", "Cleora": "", "PecanPy": "pecanpy", "nodevectors": "nodevectors", "GRAPE": "grape"}
+VECTORS = {"nearfar": "", "Cleora": "cleora", "PecanPy": "pecanpy", "nodevectors": "nodevectors", "GRAPE": "grape"}
 GROUPS = {"nearfar": "", "Leiden": "leiden", "Infomap": "infomap"}
 
 
@@ -44,8 +44,6 @@ def edrep(adjacency: Any, d: int, seed: int) -> NDArray[Any]:
 def vectors_of(method: str, adjacency: Any, seed: int) -> tuple[NDArray[Any], float]:
     if method == "nearfar":
         return cpu_timed(lambda: edrep(adjacency, D, seed))
-    if method == "Cleora":
-        return cpu_timed(lambda: other_graphs.cleora(adjacency, D, seed=seed))
     return elsewhere.run(VECTORS[method], edges=edges_of(adjacency), n=adjacency.shape[0], d=D, seed=seed)
 
 

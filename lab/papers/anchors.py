@@ -9,7 +9,6 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, 
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-    from nearfar.nn import AnchorEmbedding
 
 _PAPER = "P. P. Liang and others, Anchor & Transform (ICLR 2021)"
 _RATINGS = DataFile(
@@ -111,7 +108,7 @@ def _movielens(setting: Setting) -> Findings:
                 model = _Ratings(name, (n_users, n_items), float(parts[0][2].mean()))
                 scheduler = _train_ratings(model, name, parts, n_epochs, budget)
                 found[name].append(_squared_error(model, parts[2]))
-                sizes[name].append(sum(_size(side) for side in model.sides))
+                sizes[name].append(sum(n_parameters(side) for side in model.sides))
                 if name == "ANT":
                     of_ten = nf.evaluate.anchor_purity(model.sides[1], kinds, topn=10, random_state=0)
                     purity.append(of_ten.purity)
@@ -210,7 +207,7 @@ def _train_ratings(model: _Ratings, name: str, parts: Any, n_epochs: int, budget
             (error + price).backward()
             optimizer.step()
         validation = _squared_error(model, parts[1])
-        fits = course is None or (course.step() and sum(_size(side) for side in model.sides) <= budget)
+        fits = course is None or (course.step() and sum(n_parameters(side) for side in model.sides) <= budget)
         if scheduler is not None and epoch < 0.7 * n_epochs:
             scheduler.step(validation)
         if scheduler is not None and epoch >= 0.3 * n_epochs:
@@ -237,7 +234,7 @@ def _squared_error(model: _Ratings, part: Any) -> float:
         return float((model.rate(users[part[0]], items[part[1]]) - part[2]).square().mean())
 
 
-def _size(table: Any) -> int:
+def n_parameters(table: nn.Module) -> int:
     """Return the parameters of a table as the paper counts them: K d + nnz(T), or all numbers."""
     return int(getattr(table, "n_parameters", 0)) or sum(p.numel() for p in table.parameters())
 
@@ -377,7 +374,7 @@ def _train_news(network: Any, train: Tensor, classes: Tensor, n_epochs: int, bud
                 optimizer.step()
             if course is not None:
                 course.step()
-    return _size(network.table)
+    return n_parameters(network.table)
 
 
 # ---------------------------------------------------------------- language
@@ -431,74 +428,21 @@ def _language(setting: Setting) -> Findings:
     return Findings(lines, [Panel("Penn Treebank", "parameters of the table", "perplexity", curves, log="x")])
 
 
-def _windows(stream: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    for start in range(0, len(stream) - 1, 35):
-        end = min(start + 35, len(stream) - 1)
-        yield stream[start:end], stream[start + 1 : end + 1]
-
-
 def _train_language(streams: list[Tensor], n: int, d: int, budget: int | None, setting: Setting) -> tuple[float, int]:
     """Train an LSTM on the next word, and return perplexity in the test and parameters of the table."""
-    import torch
-
     import nearfar as nf
 
-    table: Any = torch.nn.Embedding(n, d)
-    torch.nn.init.normal_(table.weight, std=0.1)
+    from .language import LanguageModel, count_steps, normal_table, perplexity, sparse_start, train
+
+    table: Any = normal_table(n, d, 0.1)
     if budget is not None:
-        table = _sparse_start(n, d, budget)
-    hidden = setting.pick(128, 64)
-    lstm, drop = torch.nn.LSTM(d, hidden), torch.nn.Dropout(0.2)
-    output = torch.nn.AdaptiveLogSoftmaxWithLoss(hidden, n, [500, 2500], div_value=2.0)
-    n_epochs, lr = setting.pick(3, 1), 0.012
-    n_steps = n_epochs * math.ceil((len(streams[0]) - 1) / 35)
-    rest = [*lstm.parameters(), *output.parameters()]
-    course = None
-    if budget is None:
-        of_table: Any = torch.optim.Adam(table.parameters(), lr=lr, fused=True)
-    else:
-        rows = {"params": [table.values], "lr": lr * 0.5, "betas": (0.0, 0.999)}
-        of_table = nf.nn.ProxAdam([{"params": [table.anchors], "lr": lr * 0.2}, rows], lr=lr)
+        table = sparse_start(n, d, max(64, round(0.27 * budget / d)), slots=64, start=8, std=0.2)
+    model, n_epochs, course = LanguageModel(table, n, d, setting.pick(128, 64), 0.2), setting.pick(3, 1), None
+    if budget is not None:
+        n_steps = count_steps(streams[0], n_epochs)
         course = nf.nn.ParameterBudget(table, n_steps=n_steps, n_parameters=budget, start=0.15, end=0.6)
-    optimizers = [torch.optim.Adam(rest, lr=lr, fused=True), of_table]
-    schedules = [torch.optim.lr_scheduler.LinearLR(o, 1.0, 0.0, n_steps) for o in optimizers]
-
-    def losses(stream: Tensor) -> Iterator[tuple[Tensor, int]]:
-        state = None
-        for words, following in _windows(stream):
-            found, state = lstm(drop(table(words)), state)
-            state = tuple(part.detach() for part in state)
-            yield output(drop(found).flatten(0, 1), following.flatten()).loss, following.numel()
-
-    for _ in range(n_epochs):
-        for loss, _ in losses(streams[0]):
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            for part in (*optimizers, *schedules):
-                part.step()
-            if course is not None:
-                course.step()
-    drop.eval()
-    with torch.no_grad():
-        total = [(float(loss) * m, m) for loss, m in losses(streams[1])]
-    return math.exp(sum(value for value, _ in total) / sum(m for _, m in total)), _size(table)
-
-
-def _sparse_start(n: int, d: int, budget: int) -> AnchorEmbedding:
-    """Return a table whose rows start from few anchors: mixtures of most of them would all be alike."""
-    import torch
-
-    import nearfar as nf
-
-    slots, start = 64, 8
-    k = max(slots, round(0.27 * budget / d))
-    table = nf.nn.AnchorEmbedding(n, d, k, nnz_per_row=slots, penalty=1e-7)
-    with torch.no_grad():
-        table.values.mul_(math.sqrt(slots / start))
-        table.values[:, start:] = 0
-        table.anchors.mul_(0.2)
-    return table
+    train(model, streams[0], n_epochs, 0.012, course)
+    return perplexity(model, streams[1]), n_parameters(table)
 
 
 _RANGES = (

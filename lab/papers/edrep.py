@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Line, Panel, Setting, line
 
+from .spectral import bethe_hessian
 from .words import WIKI, articles
 
 if TYPE_CHECKING:
@@ -88,7 +89,6 @@ def _figure_2(setting: Setting) -> Findings:
     import nearfar as nf
 
     alphas, graphs = setting.pick((2.0, 3.0, 3.6), (3.0,)), range(setting.pick(3, 1))
-    n_epochs = 25
     gradients: tuple[Gradient, ...] = ("paper", "full")
     gaps: dict[tuple[Gradient, int], list[float]] = {}
     agreement: dict[tuple[Gradient, int], list[float]] = {}
@@ -96,25 +96,9 @@ def _figure_2(setting: Setting) -> Findings:
     for alpha in alphas:
         for index in graphs:
             relation, communities, start = planted(alpha, index)
-            P = relation.to_scipy()
 
-            def fit(
-                gradient: Gradient, far: Any, relation: Any = relation, P: Any = P, start: Any = start
-            ) -> tuple[Any, list[float]]:
-                losses = [exact_loss(P, start)]
-                model = nf.EDRep(
-                    32,
-                    n_epochs=n_epochs,
-                    learning_rate=0.7,
-                    gradient=gradient,
-                    far=far,
-                    init=start,
-                    callbacks=[lambda progress: losses.append(exact_loss(P, progress.state.X))],
-                    random_state=0,
-                    n_jobs=setting.n_jobs,
-                    verbose=0,
-                ).fit(relation)
-                return model.embedding_, losses
+            def fit(gradient: Gradient, far: Any, start: Any = start, relation: Any = relation) -> Any:
+                return fit_watched(relation, start, far, gradient, setting.n_jobs)
 
             whole, exact_curve = fit("full", "exact")
             for gradient in gradients:
@@ -131,7 +115,7 @@ def _figure_2(setting: Setting) -> Findings:
                     if alpha == 3.0 and index == 0 and k in (0, 1):
                         far = "exact" if k == 0 else "one Gaussian"
                         what = "eq. (6)" if gradient == "paper" else "whole gradient"
-                        curves[f"{far}, {what}"] = (range(n_epochs + 1), losses)
+                        curves[f"{far}, {what}"] = (range(len(losses)), losses)
     lines = []
     for (gradient, k), values in gaps.items():
         what = "eq. (6)" if gradient == "paper" else "whole gradient"
@@ -173,11 +157,31 @@ def exact_loss(P: Any, vectors: NDArray[Any]) -> float:
     return float((far - near + total @ total / len(X)) / len(X))
 
 
+def fit_watched(
+    relation: Relation, start: NDArray[Any], far: Any, gradient: Gradient, n_jobs: int | None = None
+) -> tuple[NDArray[np.float32], list[float]]:
+    """Return the vectors, and the exact loss before the first and after each of 25 epochs."""
+    import nearfar as nf
+
+    P = relation.to_scipy()
+    losses = [exact_loss(P, start)]
+    how: dict[str, Any] = {"n_epochs": 25, "learning_rate": 0.7, "random_state": 0, "n_jobs": n_jobs, "verbose": 0}
+    look = lambda progress: losses.append(exact_loss(P, progress.state.X))  # noqa: E731
+    return nf.EDRep(32, gradient=gradient, far=far, init=start, callbacks=[look], **how).fit(
+        relation
+    ).embedding_, losses
+
+
 def _figure_3_communities(setting: Setting) -> Findings:
     import nearfar as nf
 
     n = setting.pick(10_000, 3_000)
     alphas = setting.pick((0.8, 1.4, 2.0, 2.6, 3.19, 3.8, 4.4), (0.8, 2.6, 3.6))
+
+    def spectral(A: Any, seed: int) -> NDArray[np.float64]:
+        start = np.random.default_rng(seed).standard_normal(A.shape[0])
+        return bethe_hessian(A.astype(np.float64), 4, start)
+
     methods: dict[str, Callable[[Any, int], Any]] = {
         "EDRep": lambda A, seed: (
             nf.EDRep(32, random_state=seed, n_jobs=setting.n_jobs)
@@ -189,7 +193,7 @@ def _figure_3_communities(setting: Setting) -> Findings:
             .fit(nf.Relation.from_matrix(A).random_walk(3))
             .embedding_
         ),
-        "spectral": lambda A, seed: bethe_hessian(A, 4, seed),
+        "spectral": spectral,
     }
     found: dict[tuple[str, float], list[float]] = {}
     seconds: dict[tuple[str, float], list[float]] = {}
@@ -336,36 +340,6 @@ def _genes(setting: Setting) -> Findings:
     return Findings(
         [line(f"{name}: accuracy (%)", values, inside[name], printed.get(name, "")) for name, values in found.items()]
     )
-
-
-def bethe_hessian(A: Any, q: int, seed: int = 0) -> NDArray[np.float64]:
-    """Return the q - 1 vectors of the spectral method (Dall'Amico, Couillet & Tremblay 2021), shape (n, q - 1).
-
-    For p = q .. 2, zeta_p is the r in (1, sqrt(rho)) at which the p-th smallest eigenvalue of (r² - 1) I + D - r A is
-    0; its null vector is kept. With S = (D + (r² - 1) I)^(-1/2) that is where the p-th largest eigenvalue of S A S
-    is 1 / r.
-    """
-    from scipy.optimize import brentq
-    from scipy.sparse import diags_array
-    from scipy.sparse.linalg import eigsh
-
-    A = A.astype(np.float64)
-    degrees = np.asarray(A.sum(axis=1)).ravel()
-    start = np.random.default_rng(seed).standard_normal(len(degrees))
-    widest = float(np.sqrt((degrees**2).mean() / degrees.mean() - 1))
-
-    def pairs(r: float, p: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        S = diags_array(1 / np.sqrt(degrees + r * r - 1))
-        values, vectors = eigsh(S @ A @ S, k=p, which="LA", v0=start, ncv=max(3 * p, 30), tol=1e-5)
-        order = np.argsort(-values)
-        return values[order], S @ vectors[:, order]
-
-    columns, r = [], widest
-    for p in range(q, 1, -1):
-        if r * pairs(r, p)[0][p - 1] > 1:  # a negative eigenvalue: it crosses 0 below r
-            r = float(brentq(lambda at, p=p: at * pairs(at, p)[0][p - 1] - 1, 1 + 1e-3, r, xtol=1e-3))
-        columns.append(pairs(r, p)[1][:, p - 1])
-    return np.column_stack(columns)
 
 
 EXPERIMENTS = (

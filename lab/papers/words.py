@@ -64,7 +64,7 @@ def _text(setting: Setting) -> Any:
     return nf.Corpus(articles(setting)).encode(min_count=5)
 
 
-def _common(setting: Setting) -> dict[str, Any]:
+def _training(setting: Setting) -> dict[str, Any]:
     return {"n_jobs": setting.n_jobs, "verbose": 0, "n_epochs": setting.pick(3, 2), "learning_rate": 0.05}
 
 
@@ -72,7 +72,7 @@ def _models(setting: Setting) -> dict[str, Callable[[int], Any]]:
     """Return what makes each model from a seed; the two of 17 x 17 are the paper's sizes."""
     import nearfar as nf
 
-    common = _common(setting)
+    common = _training(setting)
     return {
         "skip-gram, 289": lambda seed: nf.SkipGram(289, random_state=seed, **common),
         "skip-gram, 17": lambda seed: nf.SkipGram(17, random_state=seed, **common),
@@ -142,12 +142,11 @@ def _ambiguity(setting: Setting) -> Findings:
     pairs = [(words[a], words[b]) for a, b in zip(chosen[::2], chosen[1::2], strict=True)]
     planted = nf.evaluate.plant_pseudowords(text, pairs)
     names = [f"{a}|{b}" for a, b in pairs]
-    common = _common(setting)
+    common = _training(setting)
+    whole = _models(setting)
     models: dict[str, Callable[[int], Any]] = {
-        "Word2DM, 17 x 17": lambda seed: nf.Word2DM(17, 17, random_state=seed, **common).fit(planted).vectors_,
-        "multi-sense, 17 columns": lambda seed: (
-            nf.MultiSenseWord2DM(17, n_senses=17, variant="columns", random_state=seed, **common).fit(planted).vectors_
-        ),
+        "Word2DM, 17 x 17": lambda seed: whole["Word2DM, 17 x 17"](seed).fit(planted).vectors_,
+        "multi-sense, 17 columns": lambda seed: whole["multi-sense, 17 columns"](seed).fit(planted).vectors_,
         "multi-sense, clusters of contexts": lambda seed: (
             nf.MultiSenseWord2DM(48, n_senses=3, variant="clusters", random_state=seed, **common).fit(planted).senses_
         ),

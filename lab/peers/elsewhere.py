@@ -1,7 +1,7 @@
 """Peers that need an environment of their own: each runs as a program there, and tells its processor
 seconds, which other work on the machine changes little.
 
-    python -m venv A && A/bin/pip install scikit-learn-intelex pacmap trimap fasttext leidenalg infomap
+    python -m venv A && A/bin/pip install scikit-learn-intelex pacmap trimap fasttext pycleora leidenalg infomap
     python -m venv B && B/bin/pip install "numpy<2" grape pecanpy nodevectors
     B/bin/pip install --no-build-isolation "setuptools<70" cython lightfm
     export LAB_PEERS=A/bin/python:B/bin/python    # where peers are looked for, in this order
@@ -36,6 +36,7 @@ PACKAGES = {
     "localmap": "pacmap",
     "trimap": "trimap",
     "fasttext": "fasttext",
+    "cleora": "pycleora",
     "pecanpy": "pecanpy",
     "nodevectors": "nodevectors",
     "grape": "embiggen.embedders",
@@ -122,6 +123,17 @@ def trimap(X: Array, seed: int) -> Array:
 
 
 # ---------------------------------------------------------------- graphs: edges both ways, rows of vectors
+
+
+def cleora(edges: Array, n: int, d: int, seed: int) -> Array:
+    import pycleora
+
+    lines = (f"{u} {v}" for u, v in edges[edges[:, 0] < edges[:, 1]].tolist())
+    graph = pycleora.SparseMatrix.from_iterator(lines, "complex::reflexive::node")
+    found = np.zeros((int(n), int(d)), np.float32)
+    of_nodes = pycleora.embed(graph, feature_dim=int(d), seed=int(seed), num_workers=1)
+    found[[int(name) for name in graph.entity_ids]] = of_nodes
+    return found
 
 
 def pecanpy(edges: Array, n: int, d: int, seed: int) -> Array:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import json
 import math
 from argparse import Namespace
-from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from typing import Any
 
 import torch
+from nearfar.reproduce.anchors import n_parameters
+from nearfar.reproduce.language import LanguageModel, count_steps, normal_table, perplexity, sparse_start, train
 from torch import Tensor, nn
 
 import nearfar as nf
@@ -27,14 +28,12 @@ from lab.experiment import Choice, Experiment, Section
 from lab.measure import cpu_timed, say
 from lab.records import Record, average, distinct, duration, groups, middle, on_the_same, pick, spread, values
 from lab.results import ResultFile
-from lab.small.factorisation import n_bytes, n_parameters
+from lab.small.factorisation import n_bytes
 
 UNCOMPRESSED, ANT, LOW_RANK = "uncompressed", "ANT", "low rank"
 HIDDEN, EPOCHS = 128, 3  # of the setting that the targets are about
 ALLOWED = {3.3: 1.02, 5.2: 1.04, 8.3: 1.10}  # times fewer parameters: perplexity, as a ratio to the uncompressed model
-N_COMPONENTS, N_STREAMS, LENGTH = 200, 64, 35
-CUTOFFS = [500, 2500]  # of the adaptive softmax: words by frequency
-FIRST_PRICE = 1e-7  # of an entry of T
+N_COMPONENTS, N_STREAMS = 200, 64
 Setting = dict[str, Any]
 RATES, DROPOUT = (0.008, 0.012, 0.016, 0.02), 0.2  # what is tuned; what is not
 # Of anchors: their part of the parameters, and their rate and that of T as parts of the model's.
@@ -55,23 +54,6 @@ def streams_of_all() -> dict[str, Tensor]:
     }
 
 
-def windows(streams: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield words and those that follow them, (at most LENGTH, N_STREAMS)."""
-    for start in range(0, len(streams) - 1, LENGTH):
-        end = min(start + LENGTH, len(streams) - 1)
-        yield streams[start:end], streams[start + 1 : end + 1]
-
-
-def count_steps(streams: Tensor, epochs: int) -> int:
-    return epochs * math.ceil((len(streams) - 1) / LENGTH)
-
-
-def normal_table(n: int, dim: int, std: float) -> nn.Embedding:
-    table = nn.Embedding(n, dim)
-    nn.init.normal_(table.weight, std=std)
-    return table
-
-
 class LowRank(nn.Module):
     """Short vectors and a linear map."""
 
@@ -90,80 +72,8 @@ def table_of(method: str, n: int, dim: int, setting: Setting, budget: int) -> nn
         return normal_table(n, dim, setting["std"])
     if method == LOW_RANK:
         return LowRank(n, dim, budget // (n + dim), setting["std"])
-    k = round(setting["anchors"] * budget / dim)
-    table = nf.nn.AnchorEmbedding(n, dim, k, nnz_per_row=setting["slots"], penalty=FIRST_PRICE)
-    with torch.no_grad():  # positive mixtures of most anchors would all be alike: rows start with few, as long
-        table.values.mul_(math.sqrt(setting["slots"] / setting["start"]))
-        table.values[:, setting["start"] :] = 0
-        table.anchors.mul_(setting["std"])
-    return table
-
-
-class LanguageModel(nn.Module):
-    """Table, LSTM, adaptive softmax."""
-
-    def __init__(self, table: nn.Module, n: int, dim: int, hidden: int, dropout: float) -> None:
-        super().__init__()
-        self.table, self.dropout = table, nn.Dropout(dropout)
-        self.lstm = nn.LSTM(dim, hidden)
-        self.output = nn.AdaptiveLogSoftmaxWithLoss(hidden, n, CUTOFFS, div_value=2.0)
-
-    def forward(self, words: Tensor, following: Tensor, state: Any, autocast: bool = False) -> tuple[Tensor, Any]:
-        """Return the mean loss, and the state after the words."""
-        vectors = self.table(words)
-        with torch.autocast(words.device.type, torch.bfloat16, enabled=autocast):
-            found, state = self.lstm(self.dropout(vectors), state)
-            loss = self.output(self.dropout(found).flatten(0, 1), following.flatten()).loss
-        return loss, tuple(part.detach() for part in state)
-
-
-@torch.no_grad()
-def perplexity(model: LanguageModel, streams: Tensor) -> float:
-    model.eval()
-    total, state = 0.0, None
-    for words, following in windows(streams):
-        loss, state = model(words, following, state)
-        total += loss.item() * words.numel()
-    model.train()
-    return math.exp(total / (streams.numel() - streams.shape[1]))
-
-
-def train(
-    model: LanguageModel,
-    streams: dict[str, Tensor],
-    setting: Setting,
-    epochs: int,
-    course: nf.nn.ParameterBudget | None,
-) -> None:
-    """Train at a rate that falls to 0, whatever the table: by Adam, and T by Adam with a proximal step."""
-    rest = [*model.lstm.parameters(), *model.output.parameters()]
-    lr, table = setting["lr"], model.table
-    if course:
-        # All words move the anchors, so their rate is low. A row of T moves when its word is met: without momentum,
-        # which would be of long ago, it goes as far as a row under dense Adam goes in all steps that follow.
-        anchors = {"params": [table.anchors], "lr": lr * setting["of_anchors"]}
-        rows = {"params": [table.values], "lr": lr * setting["of_rows"], "betas": (0.0, 0.999)}
-        of_table: torch.optim.Optimizer = nf.nn.ProxAdam([anchors, rows], lr=lr)
-    else:
-        of_table = torch.optim.Adam(table.parameters(), lr=lr, fused=True)
-    optimizers = [torch.optim.Adam(rest, lr=lr, fused=True), of_table]
-    n_steps = count_steps(streams["train"], epochs)
-    schedules = [torch.optim.lr_scheduler.LinearLR(o, 1.0, 0.0, n_steps) for o in optimizers]
-    step = 0
-    for epoch in range(epochs):
-        state = None
-        for words, following in windows(streams["train"]):
-            loss, state = model(words, following, state, autocast=True)
-            loss.backward()
-            for part in (*optimizers, *schedules):
-                part.step()
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-            step += 1
-            if course:
-                course.step()
-        size = n_parameters(model.table)
-        say(f"    {epoch + 1}: {perplexity(model, streams['valid']):.2f} in the validation, {size:,} parameters")
+    k, starts = round(setting["anchors"] * budget / dim), (setting["slots"], setting["start"], setting["std"])
+    return sparse_start(n, dim, k, *starts)
 
 
 def measure(
@@ -189,7 +99,14 @@ def measure(
     if method == ANT:
         parts = {"start": setting["dense"], "end": setting["fixed"]}
         course = nf.nn.ParameterBudget(model.table, n_steps=n_steps, n_parameters=budget, **parts)
-    _, seconds = cpu_timed(partial(train, model, streams, setting, given.epochs, course))
+
+    def look(epoch: int) -> None:
+        size = n_parameters(model.table)
+        say(f"    {epoch + 1}: {perplexity(model, streams['valid']):.2f} in the validation, {size:,} parameters")
+
+    rates = {name: setting[name] for name in ("of_anchors", "of_rows") if name in setting}
+    how = {"autocast": True, "look": look, **rates}
+    _, seconds = cpu_timed(partial(train, model, streams["train"], given.epochs, setting["lr"], course, **how))
     found = {part: round(perplexity(model, streams[part]), 3) for part in ("valid", "test")}
     price = {"price": model.table.penalty} if course else {}
     sizes = {"n_parameters": n_parameters(model.table), "n_bytes": n_bytes(model.table)}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from nearfar.reproduce.anchors import n_parameters
 from torch import Tensor, nn
 
 from lab.items import data
@@ -90,12 +91,6 @@ class Factorisation(nn.Module):
     def n_parameters(self) -> int:
         """Parameters of both tables; b is left out."""
         return n_parameters(self.users) + n_parameters(self.items)
-
-
-def n_parameters(table: nn.Module) -> int:
-    if hasattr(table, "n_parameters"):
-        return int(table.n_parameters)
-    return sum(p.numel() for p in table.parameters())
 
 
 def n_bytes(table: nn.Module) -> int:

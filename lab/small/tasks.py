@@ -8,11 +8,12 @@ from functools import cache, partial
 from typing import Any
 
 import torch
+from nearfar.reproduce.language import windows
 from torch import Tensor, nn
 
 import nearfar as nf
 from lab.small import news as of_news
-from lab.small.anchor_language import streams_of_all, windows
+from lab.small.anchor_language import streams_of_all
 from lab.small.factorisation import Ratings, Split, read_films, split_of
 from lab.small.kinds import Descent, Kind, Served, Setting, kinds, trained_of
 

@@ -32,14 +32,18 @@ def streams():
 def small(monkeypatch):
     """Return a module of small sizes."""
     from lab.small import anchor_language
+    from nearfar.reproduce import language
 
-    for name, value in {"N_COMPONENTS": 10, "LENGTH": 5, "CUTOFFS": [10, 30], "FIRST_PRICE": 1e-3}.items():
-        monkeypatch.setattr(anchor_language, name, value)
+    monkeypatch.setattr(anchor_language, "N_COMPONENTS", 10)
+    for name, value in {"LENGTH": 5, "CUTOFFS": [10, 30], "FIRST_PRICE": 1e-3}.items():
+        monkeypatch.setattr(language, name, value)
     return anchor_language
 
 
 def test_windows_hold_each_word_but_the_first_as_a_following_one(small, streams) -> None:
-    found = list(small.windows(streams["valid"]))
+    from nearfar.reproduce.language import windows
+
+    found = list(windows(streams["valid"]))
     assert [len(words) for words, _ in found] == [5] * 8
     assert torch.equal(torch.cat([following for _, following in found]), streams["valid"][1:])
     assert torch.equal(torch.cat([words for words, _ in found]), streams["valid"][:-1])

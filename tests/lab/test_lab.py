@@ -122,7 +122,7 @@ def test_bytes_of_maps_on_a_cluster_are_held_against_the_formula(tmp_path) -> No
 
 
 def test_meshes_cross_between_workers_in_a_tree_of_pairs() -> None:
-    from lab.engines.cluster_maps import crossings
+    from lab.engines.cluster import crossings
 
     assert crossings(list("aaaaaaaa")) == 0
     assert crossings(list("aaaabbbb")) == 1
@@ -532,7 +532,7 @@ def test_spectral_finds_communities(easy) -> None:
 
 
 def test_spectral_crossing_makes_the_eigenvalue_vanish() -> None:
-    from lab.peers import spectral
+    from nearfar.reproduce import spectral
 
     n = 250
     small = nf.datasets.dcsbm(n, 3, 12.0, alpha=4.5, random_state=1)
@@ -651,14 +651,12 @@ def test_pointed_edges_keep_the_graph(easy) -> None:
 
 
 def test_the_exact_loss_is_that_of_the_exact_fit() -> None:
-    from nearfar.reproduce.edrep import exact_loss, planted
-
-    from lab.graphs.figure2 import fit
+    from nearfar.reproduce.edrep import exact_loss, fit_watched, planted
 
     relation, _, start = planted(3.0, 0, 300)
     assert relation.row_sums.min() > 0.99
     P = relation.to_scipy()
-    _, curve = fit(relation, P, start, "exact", "paper")
+    _, curve = fit_watched(relation, start, "exact", "paper")
     assert len(curve) == 26
     assert curve[0] == exact_loss(P, start)
     how = {"n_epochs": 25, "learning_rate": 0.7, "gradient": "paper", "far": "exact", "init": start}
@@ -670,10 +668,10 @@ def test_the_exact_loss_is_that_of_the_exact_fit() -> None:
 
 @pytest.mark.slow
 def test_figure2_compares_the_same_start(tmp_path) -> None:
-    from lab.graphs.figure2 import CLUSTERS, EXPERIMENT, measure
+    from lab.graphs.figure1 import CLUSTERS, EXPERIMENT_2, measure_figure2
 
-    file = EXPERIMENT.file(tmp_path)
-    measure(file, 3.0, 0, 300)
+    file = EXPERIMENT_2.file(tmp_path)
+    measure_figure2(file, 3.0, 0, 300)
     assert len(file.records) == 2 * (1 + len(CLUSTERS))
     assert len({r["curve"][0] for r in file.records}) == 1
     ends = {(r["gradient"], r["n_clusters"]): r["loss"] for r in file.records}
