@@ -34,7 +34,7 @@ def overview(read: Callable[[str], list[Record]]) -> tuple[str, list[Bars]]:
         }
         panels.append(Bars(title, "recall@50", found))
     text = """From likes alone (MovieLens 1M, 32 components), SkipGram on the relation is close to ALS, PureSVD
-        and towers; EASE, a linear model of all pairs of films, is ahead of all of them where a fifth is held out. EDRep
+        and towers; EASE, a linear model of all pairs of films, is ahead of all of them in the first ten. EDRep
         finds groups of users, and is behind in what is liked next. The log-q correction of
         in-batch negatives nearly triples the recall of two towers."""
     return text, panels

@@ -41,7 +41,7 @@ def fit(method: str, path: Path, rate: float, seed: int) -> tuple[nf.Embedding, 
 
 
 def run(file: ResultFile, given: Namespace) -> None:
-    nf.SkipGram(D, n_epochs=1).fit([["some", "words"]] * 9)  # compiles
+    nf.SkipGram(D, n_epochs=1, sample=0).fit([["some", "words"]] * 9)  # compiles
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "text.txt")
         path.write_text("\n".join(articles(N_WORDS)))
