@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable
 
 from lab.figures import Bars
-from lab.records import Record, average, groups, middle, pick, ratio
+from lab.records import Record, average, distinct, groups, middle, pick, ratio
 
 TITLE = "Graphs"
 EXPERIMENTS = (
@@ -44,14 +44,11 @@ def overview(read: Callable[[str], list[Record]]) -> tuple[str, list[Bars]]:
 
 def _strongest(records: list[Record]) -> str:
     """Say how programs of other environments compare, one thread each."""
-    labels = {m: average(of, "micro 0.5") for m, of in groups(pick(records, task="labels"), "method")}
-    nmi = {m: average(of, "nmi") for m, of in groups(pick(records, task="groups"), "method")}
-    said = [
-        f"{what} {', '.join(f'{method} {value:.2f}' for method, value in of.items() if value is not None)}"
-        for what, of in (
-            ("micro F1 of labels, defaults of all, two graphs:", labels),
-            ("NMI of groups, five graphs:", nmi),
-        )
-        if of
-    ]
-    return "One thread each: " + "; ".join(said) + "." if said else ""
+    found = []
+    for task, score, what in (("labels", "micro 0.5", "micro F1 of labels"), ("groups", "nmi", "NMI of groups")):
+        mine = pick(records, task=task)
+        graphs = distinct(mine, "graph")
+        means = {m: average(of, score) for m, of in groups(mine, "method") if distinct(of, "graph") == graphs}
+        listed = ", ".join(f"{method} {value:.2f}" for method, value in means.items() if value is not None)
+        found += [f"{what}, mean of {len(graphs)} graphs: {listed}"] if listed else []
+    return "One thread each, at the defaults: " + "; ".join(found) + "." if found else ""

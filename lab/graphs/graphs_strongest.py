@@ -69,7 +69,7 @@ def with_groups(name: str, seed: int) -> tuple[Any, NDArray[Any], NDArray[Any]]:
 
 def run(file: ResultFile, given: Namespace) -> None:
     edrep(nf.datasets.dcsbm(1000, alpha=4.0, random_state=0).adjacency, D, 0)  # compiles
-    for name, seed, method in product(given.graphs, range(given.seeds), VECTORS):
+    for name, seed, method in product(given.graphs, range(given.seeds), given.methods):
         if key := file.new(name, "labels", method, seed):
             graph = without_isolates(read_graph(name))
             rows = np.flatnonzero(graph.scored)
@@ -78,12 +78,19 @@ def run(file: ResultFile, given: Namespace) -> None:
                 vectors[rows], graph.labels[rows], fractions=(0.1, 0.5), n_repeats=5, random_state=seed
             )
             micro = {f"micro {share}": round(value, 4) for share, value in found.micro.items()}
-            file.add({**key, "n": graph.adjacency.shape[0], "seconds": round(seconds, 3), **micro})
+            file.add({**key, "n": graph.adjacency.shape[0], "seconds": round(seconds, 3), **micro, **told_by(method)})
     for name, seed, method in product((*ALPHAS, *WITH_GROUPS), range(given.seeds), GROUPS):
         if key := file.new(name, "groups", method, seed):
             adjacency, labels, rows = with_groups(name, seed)
             nmi, seconds = groups_of(method, adjacency, labels, rows, seed)
-            file.add({**key, "n": adjacency.shape[0], "seconds": round(seconds, 3), "nmi": round(nmi, 4)})
+            facts = {"n": adjacency.shape[0], "seconds": round(seconds, 3), "nmi": round(nmi, 4)}
+            file.add({**key, **facts, **told_by(method)})
+
+
+def told_by(method: str) -> dict[str, str]:
+    """Return the version of a peer."""
+    name = VECTORS.get(method) or GROUPS.get(method)
+    return {"version": elsewhere.version(name)} if name else {}
 
 
 def told(section: Section, records: list[Record]) -> None:
@@ -104,6 +111,6 @@ EXPERIMENT = Experiment(
     "Graphs beside the strongest programs",
     ("graph", "task", "method", "seed"),
     run,
-    {"graphs": GRAPHS, "seeds": 2},
+    {"graphs": GRAPHS, "seeds": 2, "methods": tuple(VECTORS)},
     ("graphs",),
 )

@@ -49,7 +49,8 @@ def run(file: ResultFile, given: Namespace) -> None:
             if (method == "fastText") <= (seed == 0 and rate == 0.05) and (key := file.new(method, rate, seed)):
                 vectors, seconds = fit(method, path, rate, seed)
                 found = {s: round(nf.evaluate.word_similarity(vectors, at).rho, 4) for s, at in SIMILARITY.items()}
-                file.add({**key, "seconds": round(seconds, 2), **found})
+                version = {"version": elsewhere.version("fasttext")} if method == "fastText" else {}
+                file.add({**key, "seconds": round(seconds, 2), **found, **version})
 
 
 def told(section: Section, records: list[Record]) -> None:
