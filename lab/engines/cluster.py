@@ -255,7 +255,7 @@ def _told_of_model(section: Section, records: list[Record]) -> None:
         sizes = [f"{r[name]:,}" for name in ("n_nodes", "nnz", "n_components", "n_parts", "n_workers")]
         rows.append([r["what"].replace("model", "fitted"), *sizes, *pairs])
     section.say("""Processor time of an epoch, and what a worker's memory grows by; in brackets what the model of
-        the guide [How large a cluster](../guide/cluster-size.md) says of it. It was fitted on the first runs; the
+        the guide [How large a cluster](../guide/clusters.md) says of it. It was fitted on the first runs; the
         last ones check it.""")
     section.table(["run", "nodes", "entries", "d", "parts", "workers", *names.values()], rows)
 
