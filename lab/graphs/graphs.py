@@ -33,7 +33,7 @@ import nearfar as nf
 from lab.experiment import Experiment, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
 from lab.measure import cpu_timed, say
-from lab.peers import deepwalk, edrep_package, factorized, other_graphs
+from lab.peers import deepwalk, edrep_package, elsewhere, factorized, other_graphs
 from lab.records import (
     Record,
     average,
@@ -96,7 +96,7 @@ METHODS: dict[str, Callable[[Any, int], Vectors]] = {
     "NetMF, window 1": lambda A, seed: factorized.netmf(A, D, window=1, seed=seed),
     "Spectral": lambda A, seed: other_graphs.spectral(A, D, seed=seed),
     "GSVD": lambda A, seed: other_graphs.gsvd(A, D, seed=seed),
-    "Cleora": lambda A, seed: other_graphs.cleora(A, D, seed=seed),
+    "Cleora": lambda A, seed: elsewhere.cleora(np.stack(A.nonzero(), axis=1), A.shape[0], D, seed),
     "EDRep 0.1.2": lambda A, seed: edrep_package.embed(A, D, seed=seed),
     "DeepWalk": walks,
     "node2vec": lambda A, seed: walks(A, seed, 0.25, 0.25),

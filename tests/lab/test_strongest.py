@@ -13,6 +13,21 @@ def test_a_peer_that_no_interpreter_has_is_told_with_where_to_look(monkeypatch):
         elsewhere.interpreter("no_such_package")
 
 
+def test_arrays_go_to_a_peer_and_back_with_its_seconds(tmp_path, monkeypatch):
+    from lab.peers import elsewhere
+
+    (tmp_path / "igraph.py").write_text("def Graph(n, edges): return n, edges")
+    made = "type('Found', (), {'membership': [len(graph[1])] * graph[0]})"
+    (tmp_path / "leidenalg.py").write_text(
+        f"ModularityVertexPartition = None\ndef find_partition(graph, kind, seed): return {made}"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("LAB_PEERS", "")
+    found, seconds = elsewhere.run("leiden", edges=np.array([[0, 1], [1, 0]]), n=3, seed=0)
+    assert found.tolist() == [1, 1, 1]
+    assert 0 <= seconds < 10
+
+
 def test_triplets_count_whose_nearer_pair_is_nearer_in_the_map():
     from lab.maps.maps_strongest import triplets
 
