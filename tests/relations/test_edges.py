@@ -57,14 +57,16 @@ def first_seen(edges):
         ("5,3\r\n3,7", [(5, 3), (3, 7)]),
         ("5, 3\n3 ,7\n", [(5, 3), (3, 7)]),
         ("5;3\n3;7\n", [(5, 3), (3, 7)]),
-        ("5|3\n3|7\n", None),
+        ("5|3\n3|7\n", [(5, 3), (3, 7)]),
+        ("5::3\n3::7\n", [(5, 3), (3, 7)]),
+        ("5 -> 3\n3 -> 7\n", [(5, 3), (3, 7)]),
         ("# a b c\n\n5 3\n   \n#x\n3 7\n", [(5, 3), (3, 7)]),
         ("\ufeff5,3\n3,7\n", [(5, 3), (3, 7)]),
         ("source,target\n5,3\n3,7\n", [(5, 3), (3, 7)]),
         ("id_1,id_2\nann,bob\n", [("ann", "bob")]),
         ("\ufeffTarget,Source\nann,bob\n", [("bob", "ann")]),
         ("who,whom\n5,3\n3,7\n", [(5, 3), (3, 7)]),
-        ("who,whom\nann,bob\n", [("who", "whom"), ("ann", "bob")]),
+        ("who,whom\nann,bob\n", [("ann", "bob")]),
         ("a,a\n5,3\n", [("a", "a"), ("5", "3")]),
         ("a,1\n5,3\n", [("a", "1"), ("5", "3")]),
         ("New York,San José\nSan José,東京\n", [("New York", "San José"), ("San José", "東京")]),
@@ -84,13 +86,7 @@ def first_seen(edges):
     ],
 )
 def test_layouts_are_found_out(text, expected):
-    if expected is None:
-        found = from_text(text, delimiter="|")
-        assert listed(found) == [(5, 3), (3, 7)]
-        with pytest.raises(ValueError, match="at least two columns"):
-            from_text(text)
-    else:
-        assert listed(from_text(text)) == expected
+    assert listed(from_text(text)) == expected
 
 
 def test_ids_come_in_order_of_first_appearance():
@@ -135,9 +131,8 @@ def test_columns_by_name_and_position():
     assert listed(from_text(text, source="who", target="whom", weight=False)) == [("a", "b"), ("b", "c")]
     assert listed(from_text(text, source="whom", target="who", weight="times")) == [("b", "a", 5), ("c", "b", 7)]
     assert listed(from_text(text, source=1, target=2, weight=0)) == [("a", "b", 1), ("b", "c", 2)]
-    with pytest.raises(ValueError, match="columns must be given where the target would be times; got column 'when'"):
-        from_text(text, source="who")
-    assert listed(from_text(text, target="who", source="when")) == [("1", "a", 5), ("2", "b", 7)]
+    assert listed(from_text(text, source="who")) == [("a", "b", 5), ("b", "c", 7)]  # not a time
+    assert listed(from_text(text, target="who", source="when")) == [("1", "a"), ("2", "b")]
     assert listed(from_text("1,a,b\n2,b,c\n", source=2, target=1, weight=0, header=False)) == [
         ("b", "a", 1),
         ("c", "b", 2),
@@ -150,7 +145,7 @@ def test_columns_by_name_and_position():
 def test_comment_lines_are_a_choice():
     assert listed(from_text("% x\n5 3\n", comments="%")) == [(5, 3)]
     assert listed(from_text("//x y\n5 3\n", comments="//")) == [(5, 3)]
-    assert listed(from_text("#x #y\na b\n", comments=None)) == [("#x", "#y"), ("a", "b")]
+    assert listed(from_text("#x #y\na #x\n", comments=None)) == [("#x", "#y"), ("a", "#x")]
 
 
 def test_a_long_comment_before_the_first_edge():
@@ -270,7 +265,7 @@ def test_columns_of_all_types():
         }
     )
     assert listed(read_edges(frame, weight="count")) == [("b", ("x", 1), 2.0), ("a", ("y", 2), 3.0)]
-    assert listed(read_edges(frame, target="big", chunk_size=1)) == [("b", 2**63), ("a", 5)]
+    assert listed(read_edges(frame, target="big", chunk_size=1)) == [("b", 2**63, 2.0), ("a", 5, 3.0)]
     assert listed(read_edges(frame, source="count", target="big", weight="yes")) == [(2, 2**63, 1.0)]
     with pytest.raises(
         ValueError, match=r"every weight must be a number; got '1' in row 0 of the frame, column 'text'"
@@ -407,9 +402,12 @@ LONG = "".join(f"{k},{k + 1},1.5\n" for k in range(1, 400))  # the odd line come
         (LONG + "7,8,1_0\n", r"a number; got '1_0' in line 400"),
         (LONG + "7,8,\n", r"a number; got '' in line 400"),
         ("a,b,nan\n", r"got nan in line 1 .* \('a' -> 'b'\)"),
-        ("#\n\n" + LONG + "7,8\n", r"of 3 fields separated by ',', as the first one; got 2 on line 402 of .*: '7,8'"),
+        (
+            "#\n\n" + LONG + "7,8\n",
+            r"of 3 fields separated by ',', as the first one .*; got 2 on line 402 of .*: '7,8'",
+        ),
         (LONG + "7,8,9,10\n", "of 3 fields .* got 4 on line 400"),
-        ("a b\nc d e\n", "of 2 fields separated by blanks, as the first one; got 3 on line 2 of .*: 'c d e'"),
+        ("a b\nc d e\n", "of 2 fields separated by blanks, as the first one .*; got 3 on line 2 of .*: 'c d e'"),
         (LONG + ",8,1\n", r"every id must be there, not an empty field; got no source on line 400"),
         (LONG + '"7", ,1\n', r"got no target on line 400"),
         (LONG + '7,"8" 9,1\n', r"behind the closing quote .* got line 400"),
@@ -757,6 +755,7 @@ def test_a_third_column_of_numbers_is_the_weight_with_or_without_a_header(make, 
     rel = nf.Relation.from_edges(edges, bipartite=True)
     assert rel.neighbors("u1") == [("f1", 5.0), ("f2", 4.0)]
     taken = {"source": "user", "target": "film", "weight": "rating", "left_out": list(more)}
+    taken |= {"form": "commas, a header"} if make is as_csv else {}
     assert rel.describe()["columns"] == rel.normalized().describe()["columns"] == taken
     assert "of columns 'user' -> 'film' with weight 'rating'" in repr(rel)
     assert repr(rel).endswith(f", not '{next(iter(more))}'>" if more else "'rating'>")
@@ -772,12 +771,13 @@ def test_columns_that_are_no_weights(tmp_path):
     ):
         rel = nf.Relation.from_edges(as_csv(no_weight | third), storage=tmp_path / "stored")
         assert rel.neighbors("x") == [("y", 1.0)]
-        assert rel.describe()["columns"] == {"source": "a", "target": "b", "weight": None, "left_out": list(third)}
+        taken = {"source": "a", "target": "b", "weight": None, "left_out": list(third), "form": "commas, a header"}
+        assert rel.describe()["columns"] == taken
         assert "without weight, not '" in repr(rel)
     assert nf.Relation.from_edges(io.StringIO("s,t,w\n1,2,5\n")).neighbors(1) == [(2, 5.0)]
     unnamed = nf.Relation.from_edges(io.StringIO("5 3 2 9\n3 7 1 9\n"))
     assert unnamed.describe()["columns"]["left_out"] == [2, 3]
-    with pytest.warns(NearfarWarning, match="column 2 .*looks like times, and was read as the weight"):
+    with pytest.warns(NearfarWarning, match="column 2 .*looks like times; it was left out"):
         nf.Relation.from_edges(io.StringIO("5 3 1385982020\n3 7 1385982040\n"))
 
 
@@ -816,26 +816,33 @@ ROWS = "\n".join(f"{k} {k % 7} {(k + 3) % 9}" for k in range(12))
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "ends"),
     [
-        ("timestamp,i,j\n20,4,7\n20,7,1\n", "times"),
-        ("Start time;i;j\n20;4;7\n", "times"),
-        ("2020-01-31 10:00,a,b\n2020-01-31 10:00,b,c\n", "times"),
-        ("31.12.2020\ta\tb\n1.2.2021\tb\tc\n", "times"),
-        ("a,2020-01-31,b\nb,2020-02-01,c\n", "times"),
-        ("t,i,j\n1,4,7\n1,7,4\n", "times"),
-        ("id,person,friend,since\n1,a,b,2009\n2,b,c,2011\n", "row numbers"),
-        ("Unnamed: 0,person,friend\n0,5,7\n1,7,9\n", "row numbers"),
+        ("timestamp,i,j\n20,4,7\n20,7,1\n", ("i", "j")),
+        ("Start time;i;j\n20;4;7\n", ("i", "j")),
+        ("2020-01-31 10:00,a,b\n2020-01-31 10:00,b,c\n", None),
+        ("31.12.2020\ta\tb\n1.2.2021\tb\tc\n", None),
+        ("a,2020-01-31,b\nb,2020-02-01,c\n", None),
+        ("t,i,j\n1,4,7\n1,7,4\n", ("i", "j")),
+        ("id,person,friend,since\n1,a,b,2009\n2,b,c,2011\n", ("person", "friend")),
+        ("Unnamed: 0,person,friend\n0,5,7\n1,7,9\n", ("person", "friend")),
+        ('"","from","to","n"\n"1","a","b",1\n"2","b","c",2\n', ("from", "to")),
+        (",from,to\n0,a,b\n1,b,c\n", ("from", "to")),
+        ("id,source_id,target_id\n7,1,2\n3,2,4\n", ("source_id", "target_id")),
+        ("name,Target Node,n,Source Node\nx,1,2,3\n", ("Source Node", "Target Node")),
     ],
 )
-def test_times_and_row_numbers_are_refused_by_name(text, what):
-    for frame in (False, True):
-        edges = pd.read_csv(io.StringIO(text), sep=None, engine="python", parse_dates=False) if frame else text
-        if frame and (text[0].isdecimal() or text.startswith("a,")):
-            continue
-        with pytest.raises(ValueError, match=f"columns must be given where the .* would be {what}; got column"):
-            nf.Relation.from_edges(edges if frame else io.StringIO(text))
-    nf.Relation.from_edges(io.StringIO(text), columns=(1, 2), weight=False)
+def test_times_and_row_numbers_are_passed_over(text, ends):
+    if ends is None:  # without names it is told
+        with pytest.warns(NearfarWarning, match="looks like times; .* is read. Name the source and the target"):
+            rel = nf.Relation.from_edges(io.StringIO(text))
+        assert set(rel.row_ids) == {"a", "b", "c"}
+    else:
+        for edges in (io.StringIO(text), pd.read_csv(io.StringIO(text), sep=None, engine="python")):
+            columns = nf.Relation.from_edges(edges).describe()["columns"]
+            assert (columns["source"], columns["target"]) == ends
+    with pytest.raises(ValueError, match="columns must be given where the source would be times; got column"):
+        nf.Relation.from_edges(io.StringIO("ann,2020-01-31,0.5\nbob,2020-02-01,0.7\n"))
     nf.Relation.from_edges(io.StringIO(text), columns=(0, 1), weight=False)
 
 
@@ -855,8 +862,9 @@ def test_times_and_row_numbers_are_told_by_values(text, what):
     inputs = [io.StringIO(text), table, table.set_axis(list("abc"), axis=1)]
     inputs += [] if table[1].dtype == object or not pd.api.types.is_numeric_dtype(table[1]) else [table.to_numpy()]
     for edges in inputs:
-        with pytest.warns(NearfarWarning, match=rf"column .* looks like {what}, and was read as the source\. Name the"):
-            nf.Relation.from_edges(edges)
+        with pytest.warns(NearfarWarning, match=rf"column .* looks like {what}; .* -> .* is read\. Name the"):
+            taken = nf.Relation.from_edges(edges, bipartite=False).describe()["columns"]
+        assert taken["source"] in (1, "b")
     for edges in inputs[1:]:
         nf.Relation.from_edges(edges, source=1, target=2) if edges is not inputs[2] else None
 

@@ -20,12 +20,33 @@ _COMPRESSED: tuple[tuple[bytes, str, Any], ...] = (
 )
 _XZ, _ZSTANDARD = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
 _MEMORY = 256 << 20  # bytes that a file may ask for to be unpacked; "xz -9" takes 65 MB
-_HINTS = {
-    "zip archive": "Unpack it first.",
-    "Parquet file": "Parquet is recognised by the ending .parquet.",
-    "HDF5 file": "Of .h5ad, pass anndata.read_h5ad(path); of others, the array or frame that it holds.",
-}
-_REFUSED = ((b"PK\3\4", "zip archive"), (b"PAR1", "Parquet file"), (b"\x89HDF\r\n", "HDF5 file"))
+_HEAD = 512  # bytes that tell what a file is
+_TAR = 257  # where the mark of a tar archive is
+# What is no text: where its mark is, what it is and how it is read.
+_REFUSED = (
+    (0, b"PK\3\4", "a zip archive", "Unpack it first; an Excel workbook goes through pandas.read_excel(path)."),
+    (0, b"PAR1", "a Parquet file", "Parquet is recognised by the ending .parquet."),
+    (0, b"\x89HDF\r\n", "an HDF5 file", "Of .h5ad, pass anndata.read_h5ad(path); of others, the array or frame in it."),
+    (0, b"\x93NUMPY", "a NumPy file", "Pass numpy.load(path)."),
+    (0, b"ARROW1", "a feather (Arrow IPC) file", "Pass pyarrow.feather.read_table(path)."),
+    (0, b"FEA1", "a feather file", "Pass pyarrow.feather.read_table(path)."),
+    (0, b"\xff\xff\xff\xff", "an Arrow IPC stream", "Pass pyarrow.ipc.open_stream(path).read_all()."),
+    (0, b"SQLite format 3\0", "an SQLite database", "Pass pandas.read_sql(query, sqlite3.connect(path))."),
+    (0, b"Obj\1", "an Avro file", "Pass a frame of its records."),
+    (0, b"ORC", "an ORC file", "Pass pyarrow.orc.read_table(path)."),
+    (0, b"RDX", "a file of R", "Write a table with write.csv in R."),
+    (0, b"MATLAB 5.0", "a file of MATLAB", "Pass scipy.io.loadmat(path) of a matrix to Relation.from_matrix."),
+    (0, b"CDF\1", "a NetCDF file", "Pass the array or frame that it holds."),
+    (0, b"%PDF-", "a PDF file", ""),
+    (0, b"\xd0\xcf\x11\xe0", "an Excel workbook (.xls)", "Pass pandas.read_excel(path)."),
+    (0, b"\x89PNG", "a picture (PNG)", ""),
+    (0, b"\xff\xd8\xff", "a picture (JPEG)", ""),
+    (0, b"\x7fELF", "a program", ""),
+    (0, b"7z\xbc\xaf", "a 7z archive", "Unpack it first."),
+    (0, b"Rar!", "a RAR archive", "Unpack it first."),
+    (_TAR, b"ustar", "a tar archive", "Unpack it first, or pass tarfile.open(path).extractfile(name)."),
+)
+_PICKLE = tuple(bytes([0x80, version]) for version in (2, 3, 4, 5))
 _ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
@@ -73,7 +94,8 @@ class ByteStream:
             self._raw = source
             name = getattr(source, "name", None) or getattr(source, "path", None)
             self.name = repr(name) if isinstance(name, str) else "the open file"
-        self._head = b""
+        self._head = b""  # raw bytes that were looked at
+        self._held = b""  # unpacked ones
         self._kind = ""
         self._file: Any = _Raw(self)
 
@@ -97,6 +119,9 @@ class ByteStream:
         DataError
             If compressed data are cut short or altered, or a file object cannot decode its own text.
         """
+        if self._held:
+            held, self._held = self._held[:size], self._held[size:]
+            return held
         try:
             data: bytes = self._file.read(size)
         except UnicodeError as error:
@@ -120,15 +145,9 @@ class ByteStream:
         return data
 
     def _recognise(self) -> None:
-        head = b""
-        while len(head) < 6 and (more := self.read(6 - len(head))):
-            head += more
-        self._head = head
-        for magic, what in _REFUSED:
-            if head.startswith(magic):
-                expected = "plain text, gzip, xz, bzip2 or zstandard"
-                article = "an" if what[0] == "H" else "a"
-                raise DataError(self._owner, self._argument, expected, f"{article} {what}: {self.name}", _HINTS[what])
+        """Refuse what is no text, packed or not, and unpack it."""
+        head = self._head = self._gather()
+        self._refuse(head)
         for magic, kind, opener in _COMPRESSED:
             if head.startswith(magic):
                 self._kind = kind
@@ -138,6 +157,26 @@ class ByteStream:
         if head.startswith(_ZSTANDARD):
             self._kind = "zstandard"
             self._file = _Zstandard(self._owner, self._file)
+        if self._kind:
+            self._held = self._gather()
+            self._refuse(self._held)
+
+    def _gather(self) -> bytes:
+        head = b""
+        while len(head) < _HEAD and (more := self.read(_HEAD - len(head))):
+            head += more
+        return head
+
+    def _refuse(self, head: bytes) -> None:
+        what, hint = "", ""
+        for at, magic, name, how in _REFUSED:
+            if head.startswith(magic, at):
+                what, hint = name, how
+        if head.startswith(_PICKLE):
+            what, hint = "a pickle", "Pass what pickle.load gives; load none that you do not trust."
+        if what:
+            expected = "plain text, gzip, xz, bzip2 or zstandard"
+            raise DataError(self._owner, self._argument, expected, f"{what}: {self.name}", hint)
 
 
 class _Raw:

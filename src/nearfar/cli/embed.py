@@ -56,7 +56,9 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
 )
 @option("--no-weight", is_flag=True, help="Read no weights: every edge weighs 1, repeated ones add up.")
 @option("--delimiter", metavar="TEXT", help="What separates columns; 'tab' for a tab. [default: from the file]")
-@option("--comments", metavar="TEXT", help="Leave out lines that begin with TEXT; '' for none. [default: #]")
+@option(
+    "--comments", metavar="TEXT", help="Leave out lines that begin with TEXT; '' for none. [default: from the file]"
+)
 @option("--header/--no-header", default=None, help="Whether the first line names columns. [default: from the file]")
 @option("--contacts", is_flag=True, help="EDGES are contacts with times: vectors are of nodes at times.")
 @options_of(
@@ -194,7 +196,7 @@ def _relation(
         if options["no_weight"]:
             columns["weight"] = False
         options["delimiter"] = "\t" if options["delimiter"] in ("tab", "\\t") else options["delimiter"]
-        options["comments"] = "#" if options["comments"] is None else options["comments"] or None
+        options["comments"] = "infer" if options["comments"] is None else options["comments"] or None
         options["header"] = "infer" if options["header"] is None else options["header"]
         form = {name: options[name] for name in ("delimiter", "comments", "header")}
         if options["contacts"]:

@@ -10,8 +10,6 @@ them has a table ``_not_on``: from the name of an engine to the reason, which th
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +17,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from nearfar._core.warn import warn_user
 from nearfar.engines.registry import (
     DASK,
     DEVICES,
@@ -228,11 +227,8 @@ def engine_of_device(owner: str, device: object) -> str:
 
 def _going_away(old: str, new: str) -> None:
     """Warn in the name of the line that called the library, however deep this is."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("nearfar."):
-        level, frame = level + 1, frame.f_back
     text = f"{old} is going away in version 0.4; write {new}."
-    warnings.warn(text, FutureWarning, stacklevel=level)
+    warn_user(text, FutureWarning)
 
 
 def check_engine(owner: str, engine: object, not_on: Mapping[str, str] = _RUNS_ON_ALL) -> None:

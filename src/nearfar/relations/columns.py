@@ -1,36 +1,65 @@
 """Which columns of a table are source, target and weight: by what was asked for, by their names, by their values.
 
-A default that would take times or row numbers for ids is refused; where values only look like that, a warning says so.
+What the default passes over is said in the relation's repr; where the choice is open a warning says what was chosen and
+how to choose otherwise.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from itertools import pairwise
+from functools import cached_property
+from itertools import combinations, pairwise, product
 from typing import Literal, NamedTuple, TypeGuard
 
 import numpy as np
 
 from nearfar._core.checks import check_integer
 from nearfar._core.progress import logger
-from nearfar.errors import InputError, NearfarWarning
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError
 from nearfar.relations.inputs import Taken
+from nearfar.relations.values import Kind, kind_of, numbers_of_sample, shape_of, the_words, whole_numbers_of, words_of
 
 Name = str | int | None
 
 # Names of columns that by default are neither weights nor, where there are others, sources or targets.
-_TIME_NAME = re.compile(r"(.*[ _-])?(time|timestamp|date|datetime|ts|year)([ _-].*)?|day|month|when|since")
-_ROW_NAME = re.compile(r"(|id|idx|index|row|nr|no|number|#|unnamed: 0|(row|edge)[ _-]?(id|number|index))")
-_DATE = re.compile(r"\d{4}[-/]\d\d?[-/]\d\d?\b.*|\d\d?[-/.]\d\d?[-/.]\d{4}\b.*")
-_WHOLE = re.compile(r"[+-]?\d+")
+_TIME_NAME = re.compile(r"(.*[ _-])?(time|timestamp|date|datetime|ts|year)([ _-].*)?|day|month|hour|when|since")
+_TIME_WORDS = the_words("time timestamp date datetime year")
+_ROW_NAME = re.compile(
+    r"(|id|idx|index|row|nr|no|number|#|unnamed: 0|(row|edge|line|record|event)[ _-]?(id|number|index))"
+)
+_WEIGHTS = frozenset(("weight", "weights", "edge weight", "edgeweight"))
+_STRENGTHS = the_words("weight score count counts strength rating ratings stars freq frequency similarity occurrences")
+_DISTANCES = the_words(
+    """
+    distance distances dist length len cost costs km miles meters metres meter m pvalue pval p qvalue qval q fdr evalue
+    rank ranking duration delay latency travel traveltime error rmsd gap
+    """
+)
+
+
+def _pairs(text: str) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
+    pairs = (pair.split(" ") for pair in text.split("; "))
+    return tuple((frozenset(left.split(",")), frozenset(right.split(","))) for left, right in pairs)
+
+
+# Words that name the two ends of an edge, the clearest first; and what tells two names apart that are one else.
+_ENDS = _pairs(
+    "source,src target,tgt,dst,dest,destination; from to; start end; origin,orig destination,dest; "
+    "sender receiver,recipient; head tail; subject,subj object,obj; caller callee,called; citing cited; "
+    "follower followee,followed; parent child"
+)
+_COUNTED = _pairs("u v; s t; i j; a b; 1 2; 0 1; x y; out in")
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
+_SHORT = 3  # words of a name
+_UNITS = (1, 1e3, 1e6, 1e9)
 _STEP = 10  # the times of contacts are multiples of that or more
-_ROWS_IN_A_ROW = 10  # a first column that _grows with each of so many rows numbers them
+_ROWS_IN_A_ROW = 10  # a first column that grows with each of so many rows numbers them
+_MATRIX = 5  # columns of numbers without names
+_CLEARLY = 1.0  # by how much two other columns must look more like ends than the first two
 _PEOPLE = re.compile(
     r"user|customer|reader|listener|viewer|reviewer|rater|buyer|client|member|student|patient|visitor|subscriber|"
     r"author|actor|person|employee|player"
@@ -62,14 +91,14 @@ class Roles:
         return {"source": self.source, "target": self.target, "weight": self.weight}
 
     @property
-    def named(self) -> bool:
-        """Whether a column is asked for by name."""
-        return any(isinstance(role, str) for role in self.asked.values())
+    def names(self) -> list[str]:
+        """The columns that are asked for by name."""
+        return [role for role in self.asked.values() if isinstance(role, str)]
 
     def warn(self, text: str) -> None:
         """Warn the user, and keep the warning."""
         self.warned.append(text)
-        warnings.warn(text, NearfarWarning, stacklevel=8)  # about where the user's own code is
+        warn_user(text)
 
     def refuse(self, owner: str, kind: str) -> None:
         """Refuse names of columns for an input that has none."""
@@ -91,34 +120,104 @@ class Table(NamedTuple):
         The first values of each column.
     numeric : sequence of bool
         Which columns hold numbers.
+    form : str
+        What a text was taken for: "tabs, a header".
     """
 
     title: str
     names: Sequence[str] | None
     head: Sequence[Sequence[object]]
     numeric: Sequence[bool]
+    form: str = ""
 
     def label(self, column: int) -> str | int:
         """Return the name of a column, or its position."""
         return column if self.names is None else self.names[column]
 
 
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """What a column shows of itself."""
+
+    at: int
+    name: str | None
+    values: Sequence[object]
+    kind: Kind
+    numeric: bool
+
+    @property
+    def lower(self) -> str:
+        return (self.name or "").strip().lower()
+
+    @cached_property
+    def words(self) -> list[str]:
+        return words_of(self.name or "")
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        return frozenset(map(str, self.values))
+
+    @cached_property
+    def shapes(self) -> frozenset[str]:
+        return frozenset(map(shape_of, self.known))
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it holds times by its name, or dates."""
+        named = self.name is not None and (is_time(self.lower, self.at) or not _TIME_WORDS.isdisjoint(self.words))
+        return self.kind == "date" or (named and self.kind in ("whole", "number", "text", "nothing"))
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether it is named as row numbers; or has no name, where others have."""
+        return self.name is not None and _ROW_NAME.fullmatch(self.lower) is not None
+
+    @property
+    def is_distance(self) -> bool:
+        joined = "".join(self.words)
+        return joined in _DISTANCES or any(len(word) > 1 and word in _DISTANCES for word in self.words)
+
+    @property
+    def seconds(self) -> bool:
+        """Whether it holds seconds since 1970, or thousandths or millionths of them, by the size of its numbers."""
+        numbers = numbers_of_sample(self.values)
+        whole = len(numbers) == len(self.values) > 0
+        return whole and any(
+            _SINCE_1973 * unit <= min(numbers) <= max(numbers) < 50 * _SINCE_1973 * unit for unit in _UNITS
+        )
+
+    @property
+    def why_no_end(self) -> str | None:
+        """What makes it no end of an edge, if anything does."""
+        if self.is_time:
+            return "times"
+        if self.at == 0 and self.numbers_rows and _grows(whole_numbers_of(self.values)):
+            return "row numbers"
+        if self.kind == "number":
+            return "times" if self.seconds else "numbers with fractions"
+        return {"mark": "punctuation", "nothing": "nothing", "truth": "true or false", "amount": "amounts"}.get(
+            self.kind
+        )
+
+
 def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     """Return the positions of source, target and, if there is one, weight.
 
-    By default source and target are the columns of these names (upper or lower case), else the first two that are not
-    the weight. The weight is the column called weight, else the third of three if it holds numbers; columns whose names
-    are those of times or of row numbers do not count, nor do those behind the third that hold times.
+    By default source and target are the two columns whose names say so (source and target, from and to, ...), else the
+    first two that can be ends of edges. Times, row numbers, numbers with fractions, and columns of punctuation cannot;
+    other columns come before the first two where their values or names clearly have more in common. The weight is the
+    column called weight, the only one called a strength (score, count, rating, ...), or the only other one, if it holds
+    numbers and is neither a time, a row number nor, by its name, a distance.
 
     Raises
     ------
     InputError
-        If there is no such column, one column has two roles, or a default would take times or row numbers for ids.
+        If there is no such column, one column has two roles, or no two columns can be ends of edges.
 
     Warns
     -----
     NearfarWarning
-        If values look as if it did, or names like two kinds of objects while ``roles.bipartite`` is not said.
+        If the choice is open; or if names are of two kinds of objects while ``roles.bipartite`` is not said.
     """
     names, n_columns = table.names, len(table.head)
     if n_columns < 2:
@@ -129,46 +228,195 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         None if role is None or role is False else position_of(owner, argument, role, names, n_columns)
         for argument, role in roles.asked.items()
     )
-    lower = [name.strip().lower() for name in names or ()]
-    if roles.weight is None:
-        if lower.count("weight") == 1:
-            found: int | None = lower.index("weight")
-        else:
-            usual = [k for k in range(n_columns) if not lower or not _is_time_or_row(lower[k], k)]
-            usual = [k for k in usual if k < 3 or not _are_times(table.head[k])]
-            found = usual[2] if len(usual) == 3 and table.numeric[usual[2]] else None
-        weight = None if found in (source, target) else found
-    if source is None and target is None and lower.count("source") == lower.count("target") == 1:
-        source, target = lower.index("source"), lower.index("target")
-    free = (column for column in range(n_columns) if column not in {source, target, weight})
-    first = next(free, None) if source is None else source
-    second = next(free, None) if target is None else target
-    if first is None or second is None or len({first, second, weight}) < 3:
+    columns = [
+        _Column(
+            k,
+            None if names is None else names[k],
+            values,
+            kind_of(values) if values or not numeric else "whole",
+            bool(numeric),
+        )
+        for k, (values, numeric) in enumerate(zip(table.head, table.numeric, strict=True))
+    ]
+    asked = [k for k in (source, target, weight) if k is not None]
+    if source is None or target is None:
+        _refuse_matrix(owner, table, columns, asked)
+        ends = _Ends(owner, roles, table, columns, source, target, weight)
+        source, target = ends.found()
+        columns = [column for column in columns if column.at not in ends.told]
+    if len({source, target, weight}) < 3:
         raise InputError(
             owner, "source, target and weight", "different columns", f"{roles.asked} of {n_columns} columns"
         )
-    by_name = "weight" in lower or (roles.weight is not None and roles.weight is not False)
-    others = [column for column in range(n_columns) if column not in (first, second, weight if by_name else None)]
-    defaults = {"source": first} if source is None else {}
-    defaults |= {"target": second} if target is None else {}
-    if others and defaults:
-        _check_ids(owner, table, lower, defaults)
-    if others and source is None:
-        _check_growing(owner, roles, table, [first, second, others[0]])
-    if roles.weight is None and weight is not None:
-        _check_weight(owner, roles, table, weight)
+    if roles.weight is None:
+        before = min(source, target) if names is None else 0  # whole numbers in front, without a name, are no weights
+        others = [c for c in columns if c.at not in (source, target) and (c.at >= before or c.kind == "number")]
+        weight = _find_weight(owner, roles, table, others)
     if roles.bipartite is None and names is not None:
-        _check_kinds(owner, roles, [names[first], names[second]])
-    picks = [first, second] if weight is None else [first, second, weight]
+        _check_kinds(owner, roles, [names[source], names[target]])
+    picks = [source, target] if weight is None else [source, target, weight]
     words = [table.label(column) for column in picks]
     rest = [table.label(column) for column in range(n_columns) if column not in picks]
     roles.taken.update(
         {"source": words[0], "target": words[1], "weight": words[2] if words[2:] else None, "left_out": rest}
     )
+    if table.form:
+        roles.taken["form"] = table.form
     logger.info(
         "%s; source %r, target %r, weight %s", table.title, *words[:2], repr(words[2]) if words[2:] else "not read"
     )
     return picks
+
+
+# -- which two columns are the ends ------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Ends:
+    """The choice of the source and the target; what is asked for is not chosen."""
+
+    owner: str
+    roles: Roles
+    table: Table
+    columns: Sequence[_Column]
+    source: int | None
+    target: int | None
+    weight: int | None
+    told: list[int] = field(default_factory=list)  # columns that were warned of, and are no weights
+
+    def found(self) -> tuple[int, int]:
+        """Return the two; warns where that is open, and refuses where it cannot be."""
+        asked = {self.source, self.target, self.weight} - {None}
+        free = [column for column in self.columns if column.at not in asked]
+        called = [column for column in free if column.lower in _WEIGHTS]
+        if len(called) == 1 and self.weight is None and len(free) > 2:
+            free.remove(called[0])
+        named = _by_names(free) if self.source is self.target is None else None
+        if named is not None:
+            return named
+        if len(free) + sum(at is not None for at in (self.source, self.target)) == 2:
+            return self._of_two(free)
+        could = [column for column in free if column.why_no_end is None and not self._is_measure(column)]
+        if self.source is not None or self.target is not None:
+            return self._with_one_given(could, free)
+        if len(could) < 2:
+            self._refuse(free)
+        return self._by_values(could)
+
+    def _of_two(self, free: Sequence[_Column]) -> tuple[int, int]:
+        """There is no choice."""
+        left = iter(free)
+        first = next(left).at if self.source is None else self.source
+        second = next(left).at if self.target is None else self.target
+        for column in free:
+            if column.kind == "number" and isinstance(column.values[0], str):
+                shown = _shown(self.table, column)
+                self.roles.warn(f"{self.owner}: {shown} holds numbers with fractions, which were read as ids.")
+                break
+        return first, second
+
+    def _is_measure(self, column: _Column) -> bool:
+        """Whether it is named as a weight or a distance, and is not needed as an end."""
+        measures = column.lower in _WEIGHTS or not _STRENGTHS.isdisjoint(column.words) or column.is_distance
+        return measures and column.numeric and len(self.columns) > 2
+
+    def _with_one_given(self, could: Sequence[_Column], free: Sequence[_Column]) -> tuple[int, int]:
+        if not could:
+            self._refuse(free)
+        return (could[0].at, self.target) if self.source is None else (self.source, could[0].at)  # type: ignore[return-value]
+
+    def _refuse(self, free: Sequence[_Column]) -> None:
+        column = next((column for column in free if column.why_no_end is not None), None)
+        given = {"source": self.source, "target": self.target}
+        role = next(role for role, at in given.items() if at is None)
+        if column is None:
+            got = f"{self.roles.asked} of {len(self.columns)} columns"
+            raise InputError(self.owner, "source, target and weight", "different columns", got)
+        expected = f"given where the {role} would be {column.why_no_end}"
+        raise InputError(self.owner, "columns", expected, _shown(self.table, column), self._naming)
+
+    @property
+    def _naming(self) -> str:
+        there = ", ".join(repr(self.table.label(column.at)) for column in self.columns)
+        return f"Name the source and the target by columns=, two of {there}."
+
+    def _warn(self, left_out: _Column, what: str, first: int, second: int) -> tuple[int, int]:
+        read = f"{self.table.label(first)!r} -> {self.table.label(second)!r} is read"
+        shown = _shown(self.table, left_out)
+        if left_out.kind != "number" or left_out.seconds:
+            self.told.append(left_out.at)
+        self.roles.warn(f"{self.owner}: {shown} looks like {what}; {read}. {self._naming}")
+        return first, second
+
+    def _by_values(self, could: Sequence[_Column]) -> tuple[int, int]:
+        first, second, *others = could
+        scores = {pair: _likeness(*pair) for pair in combinations(could[:6], 2)}
+        for k, pair in enumerate(scores):
+            scores[pair] -= 0.05 * k  # the earlier of two alike
+        best = max(scores, key=lambda pair: scores[pair])
+        if others:
+            likely = _times_or_rows(first.values, second.values, others[0].values)
+            if likely and first.at == 0:
+                return self._warn(first, likely, second.at, others[0].at)
+        if best != (first, second) and scores[best] > scores[first, second] + _CLEARLY:
+            between = next(column for column in could if column not in best)
+            what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
+            return self._warn(between, what, best[0].at, best[1].at)
+        if others and _may_be_relations(second, first, others[0]):
+            return self._warn(second, "names of relations", first.at, second.at)
+        passed = [
+            column for column in self.columns[: second.at] if column.why_no_end in ("times", "numbers with fractions")
+        ]
+        if passed and self.table.names is None:
+            return self._warn(passed[0], str(passed[0].why_no_end), first.at, second.at)
+        telling = _alike_names(first, second) or scores[first, second] > _CLEARLY
+        if len(others) > 2 and not telling and self.table.names is not None:
+            return self._warn(first, "an end of an edge only by its place", first.at, second.at)
+        return first.at, second.at
+
+
+def _by_names(columns: Sequence[_Column]) -> tuple[int, int] | None:
+    """Return the two columns whose names say that they are the ends, with the same other words: from node, to node."""
+    could = [column for column in columns if column.name is not None and column.why_no_end != "times"]
+    for kinds in (*((pair,) for pair in _ENDS), _COUNTED):
+        found = []
+        for (sources, targets), a, b in product(kinds, could, could):
+            left, right = set(a.words), set(b.words)
+            if a is b or not (left & sources and right & targets):
+                continue
+            if kinds is _COUNTED and len(left) == 1:
+                continue  # a, b, c: letters of a table
+            alike = left - sources == right - targets
+            fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
+            if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
+                found.append((not alike, not fits, a.at + b.at, a.at, b.at))
+        if found:
+            return min(found)[3:]
+    return None
+
+
+def _alike_names(a: _Column, b: _Column) -> bool:
+    return _by_names([a, b]) is not None or (
+        len(a.words) > 1 and len({*a.words} ^ {*b.words}) <= 2 and bool({*a.words} & {*b.words})
+    )
+
+
+def _likeness(a: _Column, b: _Column) -> float:
+    """How much two columns look like two ends of edges, without their places."""
+    score = 0.5 * (a.kind == b.kind) + 3.0 * _alike_names(a, b)
+    common = len(a.known & b.known)
+    if a.kind == b.kind == "text":
+        score += 2.0 * min(1.0, 4 * common / max(1, min(len(a.known), len(b.known))))
+        score += len(a.shapes & b.shapes) / max(1, len(a.shapes | b.shapes))
+    else:
+        score += 1.5 * common / max(1, len(a.known | b.known))
+    return score - 0.4 * (b.at - a.at - 1)
+
+
+def _may_be_relations(column: _Column, before: _Column, behind: _Column) -> bool:
+    """Whether a column of few texts between two of many looks like kinds of relations."""
+    few = len(column.known) <= max(1, min(len(before.known), len(behind.known)) // 3)
+    return few and column.kind == before.kind == behind.kind == "text" and len(column.values) > 3
 
 
 def is_time(name: str, column: int) -> bool:
@@ -176,35 +424,9 @@ def is_time(name: str, column: int) -> bool:
     return _TIME_NAME.fullmatch(name) is not None or (name == "t" and column != 1)  # s and t are source and target
 
 
-def _is_time_or_row(name: str, column: int) -> bool:
-    return is_time(name, column) or _ROW_NAME.fullmatch(name) is not None
-
-
-def _check_ids(owner: str, table: Table, lower: Sequence[str], defaults: dict[str, int]) -> None:
-    """Refuse a default that takes times or row numbers for ids, by the name of a column or by its dates."""
-    for role, column in defaults.items():
-        values, name = table.head[column], lower[column] if lower else "a column without a name"
-        if is_time(name, column) or (values and all(map(_is_date, values))):
-            what = "times"
-        elif role == "source" and _ROW_NAME.fullmatch(name) and _grows(_whole_numbers(values)):
-            what = "row numbers"
-        else:
-            continue
-        expected = f"given where the {role} would be {what}"
-        raise InputError(owner, "columns", expected, _shown_column(table, column), _naming(table))
-
-
-def _check_growing(owner: str, roles: Roles, table: Table, columns: Sequence[int]) -> None:
-    """Warn where the numbers of the source, the first of three columns, look like times or row numbers."""
-    likely = _times_or_rows(*(table.head[column] for column in columns))
-    if likely:
-        shown = _shown_column(table, columns[0])
-        roles.warn(f"{owner}: {shown} looks like {likely}, and was read as the source. {_naming(table)}")
-
-
 def _times_or_rows(source: Sequence[object], target: Sequence[object], other: Sequence[object]) -> str | None:
     """Return what the values of the source seem to be if the other two columns are alike and it is unlike them."""
-    numbers, seconds, thirds = map(_whole_numbers, (source, target, other))
+    numbers, seconds, thirds = map(whole_numbers_of, (source, target, other))
     if not _grows(numbers, "or stays") or len(numbers) < 3 or numbers[0] == numbers[-1]:
         return None
     in_rows = len(numbers) >= _ROWS_IN_A_ROW and _grows(numbers)
@@ -226,20 +448,54 @@ def _grows(numbers: Sequence[int] | None, or_stays: str = "") -> TypeGuard[Seque
     return numbers is not None and all(a <= b if or_stays else a < b for a, b in pairs)
 
 
-def _is_date(value: object) -> bool:
-    return isinstance(value, date) or (isinstance(value, str) and _DATE.fullmatch(value) is not None)
+def _refuse_matrix(owner: str, table: Table, columns: Sequence[_Column], asked: Sequence[int]) -> None:
+    """Refuse many columns of numbers without names, and a square table whose names come again in its first column."""
+    names = table.names
+    numbers = all(column.kind in ("whole", "number", "nothing") for column in columns)
+    square = (
+        names is not None and len(names) > 3 and list(map(str, columns[0].values))[: len(names) - 1] == list(names[1:])
+    )
+    if asked or not (square or (names is None and numbers and len(columns) >= _MATRIX)):
+        return
+    expected = "a table whose columns are the ends of edges and a weight"
+    got = f"{len(columns)} columns of numbers without names" if names is None else "a square table with names"
+    hint = "A matrix of relations goes to Relation.from_matrix, rows of numbers to a map or an index. "
+    raise InputError(owner, "edges", expected, got, hint + "If two columns are the ends, name them by columns=.")
 
 
-def _are_times(values: Sequence[object]) -> bool:
-    numbers = _whole_numbers(values)
-    return numbers is not None and min(numbers) >= _SINCE_1973
+# -- which column is the weight ----------------------------------------------------------------------------------------
 
 
-def _check_weight(owner: str, roles: Roles, table: Table, column: int) -> None:
-    if _are_times(table.head[column]) and table.label(column) != "weight":
-        text = f"{owner}: {_shown_column(table, column)} looks like times, and was read as the weight. "
-        text += "Pass weight=False to read no weights, or name the weight."
-        roles.warn(text)
+def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[_Column]) -> int | None:
+    """Return the column of the weights, None if there is none."""
+    called = [column for column in others if column.lower in _WEIGHTS]
+    if len(called) == 1:
+        return called[0].at
+    usual = [column for column in others if not (_is_passed_over(column))]
+    strengths = [column for column in usual if column.numeric and not _STRENGTHS.isdisjoint(column.words)]
+    if len(strengths) == 1 and not strengths[0].is_distance:
+        return strengths[0].at
+    if len(usual) != 1:
+        return None
+    column = usual[0]
+    reads = f"weight={table.label(column.at)!r} reads it as it is"
+    if column.numeric and column.seconds:
+        why = f"looks like times; it was left out. {reads}"
+    elif column.numeric and column.is_distance:
+        why = f"is no strength by its name, and larger weights mean more related; it was left out. {reads}"
+    elif column.kind in ("amount", "truth"):
+        why = "holds no plain numbers; it was left out. Make numbers of it to read it as the weight"
+    else:
+        return column.at if column.numeric else None
+    roles.warn(f"{owner}: {_shown(table, column)} {why}, weight=False says that it is none.")
+    return None
+
+
+def _is_passed_over(column: _Column) -> bool:
+    late = column.at > 2 and column.seconds
+    named = column.name is not None and (is_time(column.lower, column.at) or column.numbers_rows)
+    ids = len(column.words) > 1 and column.words[-1] in ("id", "ids")
+    return late or named or ids or column.is_time or (column.kind in ("mark", "nothing") and not column.numeric)
 
 
 def _check_kinds(owner: str, roles: Roles, names: Sequence[str]) -> None:
@@ -250,22 +506,9 @@ def _check_kinds(owner: str, roles: Roles, names: Sequence[str]) -> None:
         roles.warn(text)
 
 
-def _whole_numbers(values: Sequence[object]) -> list[int] | None:
-    """Return values as integers if there are some and all are, as texts or by themselves."""
-    texts = [value for value in values if isinstance(value, str) and _WHOLE.fullmatch(value)]
-    numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
-    found = [int(value) for value in texts or numbers if isinstance(value, str) or value % 1 == 0]
-    return found if found and len(found) == len(values) else None
-
-
-def _shown_column(table: Table, column: int) -> str:
-    values = ", ".join(str(value) for value in table.head[column][:3])
-    return f"column {table.label(column)!r} ({values}, ...)"
-
-
-def _naming(table: Table) -> str:
-    there = ", ".join(repr(table.label(column)) for column in range(len(table.head)))
-    return f"Name the source and the target by columns=, two of {there}."
+def _shown(table: Table, column: _Column) -> str:
+    values = ", ".join(str(value) for value in column.values[:3])
+    return f"column {table.label(column.at)!r} ({values}, ...)"
 
 
 def position_of(owner: str, argument: str, role: object, names: Sequence[str] | None, n_columns: int) -> int:

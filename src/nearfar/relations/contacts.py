@@ -34,7 +34,6 @@ from nearfar.relations.delimited import (
     SAMPLE_LINES,
     TextFormat,
     Where,
-    is_number,
     parse_column,
     read_records,
 )
@@ -53,6 +52,7 @@ from nearfar.relations.edges import (
     whole_numbers,
 )
 from nearfar.relations.records import parse_numbers
+from nearfar.relations.values import is_number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -265,7 +265,7 @@ def read_contacts(
     end: Name = None,
     weight: Name = None,
     delimiter: str | None = None,
-    comments: str | None = "#",
+    comments: str | None = "infer",
     header: bool | Literal["infer"] = "infer",
 ) -> Contacts:
     """Read contacts from a file, a stream, a data frame, an array or an iterable of tuples.
@@ -284,7 +284,7 @@ def read_contacts(
     elif is_text(contacts):
         form = TextFormat.checked(owner, delimiter, header, comments)
         asked = reader.choose, form, CHUNK, 0
-        with closing(read_records(owner, contacts, *asked, named=reader.named, argument="contacts")) as records:
+        with closing(read_records(owner, contacts, *asked, names=reader.column_names, argument="contacts")) as records:
             for text, spans, where in records:
                 reader.add_text(text, spans, where)
     elif isinstance(contacts, np.ndarray) and contacts.dtype.kind in "iuf":
@@ -316,7 +316,7 @@ class _Reader:
             raise InputError(owner, "columns", "three names or positions: source, target, time", columns)
         named = dict(zip(_ROLES, columns or (), strict=False)) | {"end": end, "weight": weight}
         self._asked = {role: name for role, name in named.items() if name is not None}
-        self.named = any(isinstance(name, str) for name in self._asked.values())
+        self.column_names = [name for name in self._asked.values() if isinstance(name, str)]
         self._owner = owner
         self._roles: list[str] = []  # of the columns that are read
         self._taken: Taken = {}

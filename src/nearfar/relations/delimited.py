@@ -1,8 +1,9 @@
 """Edges from delimited text: CSV, TSV and their kin, plain or compressed, from a file or a stream, in chunks.
 
-The first lines tell the layout: the delimiter, whether there is a header, and which columns are source, target and
-weight. The text is then read in chunks, which compiled loops cut into fields. An incomplete record at the end of a
-chunk is read with the next one, so the size of the chunks does not change the result.
+The first lines tell what a text is and how it is laid out: the delimiter, what begins a comment, whether there is a
+header, and which columns are source, target and weight. The text is then read in chunks, which compiled loops cut into
+fields, and all of it must be as its first lines said. An incomplete record at the end of a chunk is read with the next
+one, so the size of the chunks does not change the result.
 
 What a record and a field are: :mod:`nearfar.relations.records`.
 """
@@ -23,36 +24,42 @@ from numpy.typing import NDArray
 from nearfar._core.progress import ProgressLine
 from nearfar._core.streams import ByteStream
 from nearfar._core.types import Bytes
+from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 from nearfar.relations.columns import Table
+from nearfar.relations.header import OPEN, header_odds
 from nearfar.relations.records import (
+    ALIKE,
     DONE,
     ESCAPED,
+    FIRST_ALIKE,
+    FIRST_HEADER,
+    HEADERS,
     MISSING,
-    SPACE,
     STRAY_QUOTE,
     Layout,
     cut_record,
     parse_numbers,
     scan_records,
 )
+from nearfar.relations.signatures import refuse_other_texts
+from nearfar.relations.values import is_number, whole_numbers_of
 
 Where = Callable[[int], str]
 Records = tuple[Bytes, NDArray[np.int32], Where]
 Choose = Callable[["Table"], list[int]]
 
-SAMPLE_LINES = 100  # lines from which the layout is found out
+SAMPLE_LINES = 200  # lines from which the layout is found out
 _SAMPLE = 1 << 16  # bytes that are read at a time until there are so many
 _ROWS = 1 << 16  # edges that are worked on at a time: what they need stays in the processor's cache
 _LONGEST = 1 << 24  # bytes of one record
 
-_CANDIDATES = "\t;, "  # a semicolon before a comma: lines with decimal commas are cut alike by both
+_CANDIDATES = "\t;,| "  # a semicolon before a comma: lines with decimal commas are cut alike by both
 _LINE = re.compile(rb"\S[^\n]*\n")  # one with something in it, from there on
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_HEADERS = {  # first two names, in lower case, that show that a line is a header
-    ("source", "target"), ("src", "dst"), ("src", "dest"), ("from", "to"), ("u", "v"), ("node1", "node2"),
-    ("node_1", "node_2"), ("id1", "id2"), ("id_1", "id_2"), ("user", "item"), ("user_id", "item_id"), ("head", "tail"),
-}  # fmt: skip
+_MARKS = ("#", "%", "//")  # what comments begin with
+_TITLES = 0.1  # of the lines; if more than that begin with a mark and are as the others, the mark is part of ids
+_FEW = 4  # records behind a line of the size of a graph; fewer may be so many by chance
+_SAID = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "blanks", ":": "colons"}
 
 
 def read_records(
@@ -63,7 +70,7 @@ def read_records(
     chunk_size: int,
     verbose: int,
     *,
-    named: bool = False,
+    names: Sequence[str] = (),
     argument: str = "edges",
 ) -> Generator[Records, None, None]:
     """Yield the fields of some columns of a delimited text, piece by piece.
@@ -82,8 +89,8 @@ def read_records(
         Bytes to read at a time.
     verbose : int
         0 draws no progress line.
-    named : bool
-        Whether a column is asked for by its name, so that the first line must be a header.
+    names : sequence of str
+        The columns that are asked for by name: there must be a header, then.
     argument : str
         What the source is called, for messages.
 
@@ -102,6 +109,12 @@ def read_records(
         If the text cannot be cut into records; says in which line.
     InputError
         If there is no such file or column.
+
+    Warns
+    -----
+    NearfarWarning
+        If it is open whether there is a header or what a comment is; if lines were skipped that may be edges; if the
+        first line looks like the size of the graph.
     """
     with (
         ByteStream(owner, source, argument) as stream,
@@ -109,14 +122,15 @@ def read_records(
     ):
         buffer, at_end = _read_sample(stream, form)
         _check_utf8(buffer, 1, owner, argument, stream.name)
-        layout = find_layout(stream.name, buffer, choose, form, named=named)
-        if layout is None:
+        refuse_other_texts(owner, argument, stream.name, buffer[:_SAMPLE].decode(errors="replace"))
+        found = find_layout(stream.name, buffer, choose, form, names=names)
+        if found is None:
             if at_end and not buffer.strip():
                 return
-            layout = Layout(
-                ord(form.delimiter or ","), 2, np.array([0, 1]), form.comment_bytes, 0, 1
-            )  # the scan says what is wrong
-        scanner = _Scanner(owner, argument, stream.name, layout)
+            comment = _as_array(form.mark(buffer))  # the scan says what is wrong
+            layout = Layout(ord(form.delimiter or ","), 2, np.array([0, 1]), comment, _as_array(""), 0, 1)
+            found = Found(layout, "", None, [])
+        scanner = _Scanner(owner, argument, stream.name, found)
         n_raw = 0
         while True:
             yield from scanner.pieces(buffer)
@@ -130,13 +144,16 @@ def read_records(
             at_end = not more
             del more  # or two chunks would be held while the next one is read
         scanner.check_nothing_left()
+        for doubt in [*found.doubts, *scanner.doubts()]:
+            warn_user(f"{owner}: {doubt}")
 
 
 def _read_sample(stream: ByteStream, form: TextFormat) -> tuple[bytearray, bool]:
     """Read until there are enough lines to judge by; returns (bytes, whether that was all)."""
-    buffer, mark = bytearray(), (form.comments or "").encode()
+    buffer = bytearray()
     while more := stream.read(max(_SAMPLE, len(buffer))):
         buffer += more
+        mark = form.mark(buffer).encode()
         end = buffer.rfind(b"\n") + 1
         # Line by line and no further than needed: a list of all of them may take many times the memory of the text.
         found = (line for line in _LINE.finditer(buffer, 0, end) if not mark or not line[0].startswith(mark))
@@ -152,11 +169,14 @@ def _last_newline(buffer: bytearray) -> bytes:
 class _Scanner:
     """Cuts buffers into edges, one after another, and keeps count of the lines; ``left`` belongs to the next buffer."""
 
-    def __init__(self, owner: str, argument: str, name: str, layout: Layout) -> None:
-        self._owner, self._argument, self._name, self._layout = owner, argument, name, layout
+    def __init__(self, owner: str, argument: str, name: str, found: Found) -> None:
+        self._owner, self._argument, self._name, self._found = owner, argument, name, found
+        self._layout = layout = found.layout
         self._position, self._line = layout.position, layout.line
         self._spans = np.empty((_ROWS, layout.picks.size, 2), np.int32)
         self._lines = np.empty(_ROWS, np.int64)
+        self._skipped = np.zeros(4, np.int64)
+        self._n_records = 0
         self.left = bytearray()
 
     def pieces(self, buffer: bytearray) -> Generator[Records, None, None]:
@@ -166,9 +186,10 @@ class _Scanner:
         position, rows = self._position, _ROWS
         while rows == _ROWS:
             rows, position, line, status, found = scan_records(
-                text, position, self._line, self._layout, self._spans, self._lines
+                text, position, self._line, self._layout, self._spans, self._lines, self._skipped
             )  # fmt: skip
             if rows:
+                self._n_records += rows
                 yield text, self._spans[:rows], self._where
             if status != DONE:
                 self._refuse(status, line, found, buffer[position : position + 300])
@@ -185,6 +206,27 @@ class _Scanner:
             got = f"{_shown(self.left)} on line {self._line} of {self._name}"
             raise DataError(self._owner, "every line", expected, got)
 
+    def doubts(self) -> list[str]:
+        """Return what the whole text made doubtful."""
+        found, n_again, n_alike = [], self._skipped[HEADERS], self._skipped[ALIKE]
+        if n_again:
+            found.append(
+                f"the names of the columns come again on {n_again} line(s) of {self._name}, from line "
+                f"{self._skipped[FIRST_HEADER]} on; they were left out"
+            )
+        if n_alike:
+            mark = self._layout.comment.tobytes().decode()
+            found.append(
+                f"{n_alike} line(s) of {self._name}, from line {self._skipped[FIRST_ALIKE]} on, begin with {mark!r} "
+                "and have as many fields as the others; they were left out as comments. comments=None reads them"
+            )
+        if self._found.size is not None and self._found.size == self._n_records - 1:
+            found.append(
+                f"the first line of {self._name} ({_shown(self._found.first.encode())}) looks like the size of the "
+                "graph: so many lines follow. It was read as an edge; leave it out if it is none"
+            )
+        return found
+
     def _where(self, row: int) -> str:
         return f"line {self._lines[row]} of {self._name}"
 
@@ -196,9 +238,13 @@ class _Scanner:
         if status == STRAY_QUOTE:
             expected = 'with a delimiter or a line end behind the closing quote of a field (a quote inside is "")'
             raise DataError(self._owner, "every line", expected, where)
-        by = "blanks" if self._layout.delimiter == SPACE else repr(chr(self._layout.delimiter))
-        expected = f"of {self._layout.n_fields} fields separated by {by}, as the first one"
+        delimiter, n_fields = chr(self._layout.delimiter), self._layout.n_fields
+        by = "blanks" if delimiter == " " else repr(delimiter)
+        expected = f"of {n_fields} fields separated by {by}, as the first one ({_shown(self._found.first.encode())})"
         hint = "Pass delimiter if another one separates the fields, comments if the line is one."
+        others = [c for c in _CANDIDATES if c != delimiter and _n_fields(rest, c) == n_fields]
+        if others:
+            hint = f"That line has {n_fields} fields separated by {_SAID[others[0]]}: the file changes its mind there."
         raise DataError(self._owner, "every line", expected, f"{found} on {where}", hint)
 
 
@@ -231,7 +277,12 @@ def _check_utf8(buffer: bytearray, line: int, owner: str, argument: str, name: s
         raise DataError(owner, argument, "text in UTF-8", got, hint) from None
 
 
-def _shown(rest: bytearray) -> str:
+def _n_fields(rest: bytearray, delimiter: str) -> int:
+    found = _first_records(np.frombuffer(rest + b"\n", np.uint8), delimiter, _as_array(""))
+    return len(found[0].fields) if found else 0
+
+
+def _shown(rest: bytes | bytearray) -> str:
     return repr(bytes(rest).split(b"\n")[0].decode(errors="replace").rstrip("\r")[:80])
 
 
@@ -258,24 +309,49 @@ class TextFormat:
         if header not in (True, False, "infer"):
             raise InputError(owner, "header", "True, False or 'infer'", header)
         if comments is not None and (not isinstance(comments, str) or not comments.strip()):
-            raise InputError(owner, "comments", "a text that comment lines begin with, or None", comments)
+            raise InputError(owner, "comments", "a text that comment lines begin with, 'infer' or None", comments)
         return cls(delimiter, header, comments)  # type: ignore[arg-type]
 
-    @property
-    def comment_bytes(self) -> Bytes:
-        """The beginning of a comment line, as an array; empty if there are none."""
-        return np.frombuffer(bytearray((self.comments or "").encode()), np.uint8)
+    def mark(self, sample: bytes | bytearray) -> str:
+        """Return what comments begin with: where it is not said, what the first line does if that is usual, else #."""
+        if self.comments != "infer":
+            return self.comments or ""
+        first = bytes(sample[:_SAMPLE]).lstrip(b"\xef\xbb\xbf \t\r\n")
+        return next((mark for mark in _MARKS if first.startswith(mark.encode())), _MARKS[0])
+
+
+class Found(NamedTuple):
+    """What the first lines of a text show.
+
+    Attributes
+    ----------
+    layout : Layout
+        How it is laid out.
+    first : str
+        The first record.
+    size : int or None
+        How many records follow if the first one is the size of a graph, which it may be.
+    doubts : list of str
+        What is open.
+    """
+
+    layout: Layout
+    first: str
+    size: int | None
+    doubts: list[str]
 
 
 class _Record(NamedTuple):
     fields: list[str]
+    at: int
+    line: int
     after: int  # position of the next record
     line_after: int
 
 
 def find_layout(
-    name: str, sample: bytearray, choose: Choose, form: TextFormat, *, named: bool = False
-) -> Layout | None:
+    name: str, sample: bytearray, choose: Choose, form: TextFormat, *, names: Sequence[str] = ()
+) -> Found | None:
     """Find out how a text is laid out from a sample of whole lines; None if there is no line at all.
 
     Raises
@@ -283,25 +359,57 @@ def find_layout(
     InputError
         If it lacks a column that was asked for.
     """
-    delimiter, records = _choose_delimiter(np.frombuffer(sample, np.uint8), form)
+    text, doubts = np.frombuffer(sample, np.uint8), list[str]()
+    mark = form.mark(sample)
+    delimiter, records = _choose_delimiter(text, form, mark)
+    if form.comments == "infer" and (bare := _with_marked_ids(text, form, mark)) is not None:
+        delimiter, records, n_marked = bare
+        doubts.append(
+            f"{n_marked} of the first {len(records)} lines begin with {mark!r} and were read as the others; "
+            f"comments={mark!r} leaves them out"
+        )
+        mark = ""
     if not records:
         return None
     lines = [record.fields for record in records]
-    first = lines[0]
-    with_header = form.header
-    if with_header == "infer":
-        with_header = named or _looks_like_header(first, lines[1:])
-    head = [fields for fields in lines[bool(with_header) :] if len(fields) == len(first)]
-    # One number in a column makes it one of numbers: other values there are then refused, not silently ignored.
+    n_fields = len(lines[0])
+    labels = _names_behind_mark(bytes(sample[: records[0].at]), mark, delimiter, n_fields)
+    if form.header != "infer":
+        with_header = bool(form.header)
+    elif names:
+        with_header = labels is None or not set(names) <= set(labels)
+    else:
+        odds = header_odds(lines[0], [fields for fields in lines[1:] if len(fields) == n_fields], delimiter)
+        with_header = odds > 0
+        if abs(odds) < OPEN and len(lines) > 1:
+            read, other = ("names of columns", "header=False reads an edge")
+            if not with_header:
+                read, other = ("an edge", "header=True reads names of columns")
+            doubts.append(f"{', '.join(map(repr, lines[0]))} on line {records[0].line} was read as {read}; {other}")
+    body = records[bool(with_header) :]
+    shown = lines[0] if with_header else labels if form.header == "infer" else None
+    head = [record.fields for record in body if len(record.fields) == n_fields]
+    columns = list(zip(*head, strict=True)) or [()] * n_fields
+    # Two colons are a delimiter with nothing between.
+    kept = [k for k in range(n_fields) if delimiter != ":" or not head or any(columns[k])]
+    said = _SAID.get(delimiter, repr(delimiter))
+    form_said = f"{said}, {'a header' if with_header else 'no header' if shown is None else 'names in a comment'}"
     table = Table(
-        f"{name}: columns {len(first)} separated by {delimiter!r}, {'with' if with_header else 'without'} a header",
-        first if with_header else None,
-        list(zip(*head, strict=True)) or [()] * len(first),
-        [any(map(is_number, column)) for column in zip(*head, strict=True)] or [False] * len(first),
+        f"{name}: columns {len(kept)} separated by {delimiter!r}, {'with' if with_header else 'without'} a header",
+        None if shown is None else [shown[k] for k in kept],
+        [columns[k] for k in kept],
+        # One number in a column makes it one of numbers: other values there are then refused, not silently ignored.
+        [any(map(is_number, columns[k])) for k in kept],
+        form_said,
     )
-    picks = choose(table)
-    start = records[0][1:] if with_header else (_skip_mark(sample), 1)
-    return Layout(ord(delimiter), len(first), np.array(picks, np.int64), form.comment_bytes, *start)
+    picks = [kept[k] for k in choose(table)]
+    header = bytes(sample[records[0].at : records[0].after]).rstrip() if with_header else b""
+    begin = (records[0].after, records[0].line_after) if with_header else (records[0].at, records[0].line)
+    layout = Layout(
+        ord(delimiter), n_fields, np.array(picks, np.int64), _as_array(mark), _as_array(header.decode()), *begin
+    )
+    first = bytes(sample[records[0].at : records[0].after]).decode()
+    return Found(layout, first, _size_of(head), doubts)
 
 
 def _skip_mark(text: bytes | bytearray) -> int:
@@ -309,22 +417,67 @@ def _skip_mark(text: bytes | bytearray) -> int:
     return 3 if text.startswith(b"\xef\xbb\xbf") else 0
 
 
-def _choose_delimiter(text: Bytes, form: TextFormat) -> tuple[str, list[_Record]]:
+def _as_array(text: str) -> Bytes:
+    return np.frombuffer(bytearray(text.encode()), np.uint8)
+
+
+def _choose_delimiter(text: Bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record]]:
     """Return the delimiter and the first records: the candidate that cuts most lines alike.
 
     Ties go to the one that leaves fewer ids empty, then to the first.
     """
     best, most = " ", (-1.0, -1.0)
     records: list[_Record] = []
+    comment = _as_array(mark)
     for candidate in form.delimiter or _CANDIDATES:
-        found = _first_records(text, candidate, form.comment_bytes)
-        n_fields = len(found[0].fields) if found else 0
-        alike = [record for record in found if len(record.fields) == n_fields > 1]
-        with_ids = [record for record in alike if all(record.fields[:2])]
-        share = (len(alike) / len(found), len(with_ids) / len(found)) if found else (0.0, 0.0)
+        found = _first_records(text, candidate, comment)
+        share = _share_alike(found)
         if not records or share > most:
             best, records, most = candidate, found, share
+    if most[0] == 0 and form.delimiter is None and records and "::" in records[0].fields[0]:
+        return ":", _first_records(text, ":", comment)
     return best, records
+
+
+def _share_alike(records: Sequence[_Record]) -> tuple[float, float]:
+    """Return the share of records that have as many fields as the first, two or more, and that of those with ids."""
+    n_fields = len(records[0].fields) if records else 0
+    alike = [record for record in records if len(record.fields) == n_fields > 1]
+    with_ids = [record for record in alike if all(record.fields[:2])]
+    return (len(alike) / len(records), len(with_ids) / len(records)) if records else (0.0, 0.0)
+
+
+def _with_marked_ids(text: Bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record], int] | None:
+    """Return delimiter, records, and how many begin with a mark if it is part of ids; None if it begins comments.
+
+    It is part of ids where lines that begin with it are as many as _TITLES of all, are cut as all others are, and have
+    no blank behind it.
+    """
+    delimiter, records = _choose_delimiter(text, form, "")
+    marked = [record.fields[0] for record in records[1:] if record.fields[0].startswith(mark)]
+    few = len(marked) < max(1.0, _TITLES * len(records))
+    if few or _share_alike(records)[0] < 1 or any(field[len(mark) :].strip() == "" for field in marked):
+        return None
+    words = [field for field in marked if field[len(mark)] != " "]
+    return (delimiter, records, len(marked)) if len(words) == len(marked) else None
+
+
+def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) -> list[str] | None:
+    """Return the names of the columns from the last comment before the first record, if it is as long as that."""
+    lines = before.decode().strip().splitlines() if mark else []
+    last = lines[-1].strip().lstrip(mark).strip() if lines else ""
+    found = _first_records(_as_array(last + "\n"), delimiter, _as_array("")) if last else []
+    names = found[0].fields if found else []
+    fits = len(names) == n_fields == len(set(names)) and not any(map(is_number, names))
+    return names if fits else None
+
+
+def _size_of(head: Sequence[Sequence[str]]) -> int | None:
+    """Return the last number of the first record if it may be a graph's size: no id exceeds the number of nodes."""
+    size = whole_numbers_of(head[0]) if head and len(head[0]) in (2, 3) else None
+    ids = whole_numbers_of([field for fields in head[1:] for field in fields[:2]])
+    fits = size is not None and ids is not None and max(ids) <= size[0] and size[-1] >= _FEW
+    return size[-1] if size is not None and fits else None
 
 
 def _first_records(text: Bytes, delimiter: str, comment: Bytes) -> list[_Record]:
@@ -338,31 +491,14 @@ def _first_records(text: Bytes, delimiter: str, comment: Bytes) -> list[_Record]
         if n > len(fields):
             fields = np.empty((n, 3), np.int64)
             continue
-        line += 1 + newlines
-        records.append(_Record([_field(text, *field) for field in fields[:n].tolist()], after, line))
-        position = after
+        following = line + 1 + newlines
+        records.append(
+            _Record([_field(text, *field) for field in fields[:n].tolist()], position, line, after, following)
+        )
+        position, line = after, following
     return records
 
 
 def _field(text: Bytes, first: int, last: int, kind: int) -> str:
     field = text[first:last].tobytes().decode()
     return field.replace('""', '"') if kind == ESCAPED else field
-
-
-def _looks_like_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    lower = [name.lower() for name in first]
-    if tuple(lower[:2]) in _HEADERS or {"source", "target"} <= set(lower):
-        return True
-    if not all(first) or len(set(first)) < len(first) or any(map(_NUMBER.fullmatch, first)):
-        return False
-    columns = zip(*(fields for fields in rest if len(fields) == len(first)), strict=True)
-    return any(all(map(_NUMBER.fullmatch, column)) for column in columns)
-
-
-def is_number(field: str) -> bool:
-    """Whether a text is a number, perhaps with a decimal comma."""
-    try:
-        float(field.replace(",", "."))  # also nan, inf and decimal commas, which are refused later
-    except ValueError:
-        return False
-    return True

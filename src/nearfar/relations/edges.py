@@ -48,7 +48,7 @@ Pieces = Generator[tuple[Column, Column, Weights, Where], None, None]
 
 OWNER = "Relation.from_edges"
 CHUNK = 16 << 20
-_LOOKED_AT = 4  # columns of a table, from the first, among which source and target are by default
+_LOOKED_AT = 32  # columns of a table, from the first, whose values are looked at
 _APART_FROM = 100  # edges; fewer may have no id on both sides by chance
 _ROWS_AT_ONCE = 1 << 20
 _BYTES_A_ROW = 64  # what a row of an array, a frame or a list of tuples takes while it is worked on, about
@@ -94,7 +94,7 @@ def read_edges(
     bipartite: bool | None = False,
     delimiter: str | None = None,
     header: bool | Literal["infer"] = "infer",
-    comments: str | None = "#",
+    comments: str | None = "infer",
     chunk_size: int = CHUNK,
     verbose: int = 0,
     owner: str = OWNER,
@@ -191,7 +191,7 @@ def read_edges(
     elif is_text(edges):
         form = TextFormat.checked(owner, delimiter, header, comments)
         choose = partial(choose_columns, owner, roles)
-        pieces = read_records(owner, edges, choose, form, chunk_size, verbose, named=roles.named)
+        pieces = read_records(owner, edges, choose, form, chunk_size, verbose, names=roles.names)
         add = collector.add_text
     elif (index := edge_index_of(edges)) is not None:
         pieces = _index_pieces(edges, index, collector, roles, bool(bipartite), n_rows)

@@ -24,6 +24,7 @@ class Taken(TypedDict, total=False):
     end: str | int
     weight: str | int | None
     left_out: list[str | int]
+    form: str  # of a text: what separates its fields, and whether there is a header
 
 
 class _Counts(TypedDict):

@@ -99,7 +99,7 @@ class Relation:
         bipartite: bool | None = None,
         self_loops: bool = True,
         delimiter: str | None = None,
-        comments: str | None = "#",
+        comments: str | None = "infer",
         header: bool | Literal["infer"] = "infer",
         storage: str | PathLike[str] | None = None,
         verbose: int = 0,
@@ -137,8 +137,9 @@ class Relation:
             Whether edges from an object to itself are kept.
         delimiter : str, optional
             What separates the fields of a file; found out by default.
-        comments : str or None, default="#"
-            What a line starts with that is to be left out.
+        comments : str or None, default="infer"
+            What a line starts with that is to be left out; by default #, or what the first line starts with if that is
+            % or //, unless many lines do that are like the others.
         header : bool or "infer", default="infer"
             Whether the first line of a file names the columns.
         storage : path, optional
@@ -289,7 +290,7 @@ class Relation:
         end: str | int | None = None,
         weight: str | int | None = None,
         delimiter: str | None = None,
-        comments: str | None = "#",
+        comments: str | None = "infer",
         header: bool | Literal["infer"] = "infer",
     ) -> Self:
         """Make a relation of nodes at times from contacts that have a time: the supra-adjacency matrix of DyANE.
@@ -325,8 +326,9 @@ class Relation:
             in one slice add up.
         delimiter : str, optional
             What separates the fields of a file; found out by default.
-        comments : str or None, default="#"
-            What a line starts with that is to be left out.
+        comments : str or None, default="infer"
+            What a line starts with that is to be left out; by default #, or what the first line starts with if that is
+            % or //, unless many lines do that are like the others.
         header : bool or "infer", default="infer"
             Whether the first line of a file names the columns.
 

@@ -42,6 +42,8 @@ class Layout(NamedTuple):
         Positions of source, target and, if there is one, weight.
     comment : ndarray of uint8
         What a comment line begins with; empty if there are none.
+    header : ndarray of uint8
+        The line that names the columns, without its end: where it comes again it is no edge. Empty if there is none.
     position, line : int
         Where the first edge may begin: byte of the sample, line counted from 1.
     """
@@ -50,28 +52,47 @@ class Layout(NamedTuple):
     n_fields: int
     picks: NDArray[np.int64]
     comment: Bytes
+    header: Bytes
     position: int
     line: int
 
 
+# What was skipped, as counted by a scan: how many lines, and which was the first.
+HEADERS, FIRST_HEADER, ALIKE, FIRST_ALIKE = range(4)
 _POWERS = 10.0 ** np.arange(23)  # all exact in float64
 
 
 @jit
 def scan_records(
-    text: Bytes, position: int, line: int, layout: Layout, spans: NDArray[np.int32], lines: NDArray[np.int64]
+    text: Bytes,
+    position: int,
+    line: int,
+    layout: Layout,
+    spans: NDArray[np.int32],
+    lines: NDArray[np.int64],
+    skipped: NDArray[np.int64],
 ) -> tuple[int, int, int, int, int]:
     """Cut records, and write where their picked fields lie.
 
     ``spans[row, k]`` receives (start, end) of the field ``layout.picks[k]``, ``lines[row]`` the line of the record. The
-    first two picks are ids: an unquoted one must not be empty. Stops when ``lines`` is full, at an incomplete record or
-    at an error. Returns (rows, position, line, how it ended, number of fields found or pick that is missing).
+    first two picks are ids: an unquoted one must not be empty. ``skipped`` counts the lines that are the header again,
+    and the comments that have as many fields as records. Stops when ``lines`` is full, at an incomplete record or at an
+    error. Returns (rows, position, line, how it ended, number of fields found or pick that is missing).
     """
     picks, fields, row = layout.picks, np.empty((layout.n_fields, 3), np.int64), 0
     while row < lines.size:
-        position, line = next_record(text, position, line, layout.comment)
+        begin = _line_with_text(text, position)
+        line += begin[1]
+        position = begin[0]
         if position >= text.size:
             break
+        after = _behind_no_record(text, position, line, layout, fields, skipped)
+        if after == INCOMPLETE:
+            break
+        if after > position:
+            position = after
+            line += 1
+            continue
         n, after, newlines = split_record(text, position, layout.delimiter, fields)
         if n == INCOMPLETE:
             break
@@ -97,6 +118,34 @@ def scan_records(
 
 
 @jit
+def _behind_no_record(
+    text: Bytes, position: int, line: int, layout: Layout, fields: NDArray[np.int64], skipped: NDArray[np.int64]
+) -> int:
+    """Return what is behind a comment or the header again, and count it; the position itself if it is neither."""
+    commented = _begins_with(text, position, layout.comment)
+    if not (commented or _begins_with(text, position, layout.header)):
+        return position
+    end = position
+    while end < text.size and text[end] != NEWLINE:
+        end += 1
+    if end >= text.size:
+        return INCOMPLETE
+    if commented:
+        which, mark = ALIKE, _skip_blanks(text, position, SPACE) + layout.comment.size
+        alike = mark < end and text[mark] != SPACE and text[mark] != TAB
+        if alike:
+            alike = split_record(text[: end + 1], position, layout.delimiter, fields)[0] == layout.n_fields
+    else:
+        which, alike = HEADERS, _before_blanks(text, position, end) == position + layout.header.size
+        if not alike:
+            return position
+    if alike:
+        skipped[which + 1] = skipped[which + 1] if skipped[which] else line
+        skipped[which] += 1
+    return end + 1
+
+
+@jit
 def cut_record(
     text: Bytes, position: int, line: int, comment: Bytes, delimiter: int, fields: NDArray[np.int64]
 ) -> tuple[int, int, int, int, int]:
@@ -109,24 +158,18 @@ def cut_record(
 @jit
 def next_record(text: Bytes, position: int, line: int, comment: Bytes) -> tuple[int, int]:
     """Skip blank and comment lines; return (position, line) of the next record."""
-    while position < text.size:
-        begin = _skip_blanks(text, position, SPACE)
-        if begin >= text.size:
-            break
-        skipped = _at_line_end(text, begin)
-        if not skipped and 0 < comment.size <= text.size - begin:
-            skipped = True
-            for k in range(comment.size):
-                skipped = skipped and text[begin + k] == comment[k]
-        if not skipped:
-            break
-        while begin < text.size and text[begin] != NEWLINE:
-            begin += 1
-        if begin >= text.size:
-            break
-        position = begin + 1
+    while True:
+        position, blank = _line_with_text(text, position)
+        line += blank
+        end = position
+        if not _begins_with(text, position, comment):
+            return position, line
+        while end < text.size and text[end] != NEWLINE:
+            end += 1
+        if end >= text.size:
+            return position, line
+        position = end + 1
         line += 1
-    return position, line
 
 
 @jit
@@ -168,6 +211,33 @@ def split_record(text: Bytes, position: int, delimiter: int, fields: NDArray[np.
 
 
 # Inlined: as quick to compile as by themselves, and fewer files of machine code to load.
+@jit(inline="always")
+def _line_with_text(text: Bytes, position: int) -> tuple[int, int]:
+    """Return where the first line with something in it has that, and how many lines were blank."""
+    lines = 0
+    while position < text.size:
+        begin = _skip_blanks(text, position, SPACE)
+        if begin >= text.size or not _at_line_end(text, begin):
+            break
+        while begin < text.size and text[begin] != NEWLINE:
+            begin += 1
+        if begin >= text.size:
+            break
+        position = begin + 1
+        lines += 1
+    return position, lines
+
+
+@jit(inline="always")
+def _begins_with(text: Bytes, position: int, mark: Bytes) -> bool:
+    """Whether the line at a position has a mark as the first of what is in it; never an empty one."""
+    position = _skip_blanks(text, position, SPACE)
+    found = 0 < mark.size <= text.size - position
+    for k in range(mark.size):
+        found = found and text[position + k] == mark[k]
+    return found
+
+
 @jit(inline="always")
 def _skip_blanks(text: Bytes, position: int, delimiter: int) -> int:
     while position < text.size and (text[position] == SPACE or (text[position] == TAB and delimiter != TAB)):

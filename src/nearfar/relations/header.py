@@ -1,0 +1,141 @@
+"""Whether the first line of a table names its columns, by how unlike it is to what is below.
+
+Each piece of evidence is a log-odds, and they add up: what a name and a value have in common decides, not a list of
+known names. Where the sum is near zero the question is open.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+from nearfar.relations.values import is_missing, is_number, the_words, words_of
+
+OPEN = 1.0  # log-odds; less than that either way is worth a warning
+_SURE = 6.0
+_USUAL = {",": 0.5, ";": 0.5, "\t": 0.0, "|": 0.0, ":": -2.0, " ": -1.5}  # how often tables with it have a header
+_MOST = 4.0  # of one column's look
+
+# Words that name columns; each is but one piece of evidence.
+_NAMES = the_words(
+    """
+    id ids key name label node vertex edge link source target src tgt dst dest from to start end origin destination
+    sender receiver recipient caller callee parent child head tail subject object predicate relation type kind user item
+    person friend author paper citing cited reviewer product buyer seller customer movie film book song artist gene
+    protein interactor drug disease chemical cell tissue species word term token context tag city country airport
+    station stop page url host domain account wallet follower followee followed follows member group team player company
+    supplier owner student teacher course weight count value score rating stars strength distance dist time date
+    timestamp year who whom
+    """
+)
+# Last words by which the names of two ends differ.
+_ENDS = tuple(
+    the_words(pair)
+    for pair in (
+        "from to", "source target", "src dst", "src tgt", "src dest", "start end", "in out", "left right",
+        "first second",
+        "head tail", "origin destination", "one two", "1 2", "0 1", "a b", "x y", "i j", "u v", "s t",
+    )
+)  # fmt: skip
+_WHOLE_NAMES = _ENDS[:12]  # these may be all of the names
+_LOOKS: tuple[Callable[[str], object], ...] = (
+    lambda field: any(map(str.isdigit, field)),
+    str.isupper,
+    str.islower,
+    lambda field: field[:1].isupper(),
+    lambda field: "_" in field,
+    lambda field: " " in field,
+    re.compile(r".*[:/@|#]").match,
+    re.compile(r".*[.-]").match,
+    str.isascii,
+    lambda field: len(field) > 24,
+)
+
+
+def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: str = ",") -> float:
+    """Return the log-odds that the first record names the columns of the others.
+
+    Parameters
+    ----------
+    first : sequence of str
+        The fields of the first record.
+    rest : sequence of sequences
+        Those of the next ones, of as many fields.
+    delimiter : str
+        What separates the fields: tables that are separated by blanks seldom have a header.
+    """
+    again = [fields for fields in rest if list(fields) == list(first)]
+    columns = list(zip(*(fields for fields in rest if list(fields) != list(first)), strict=True))
+    nameless = sum(not name for name in first)
+    if not columns or nameless > 1 or (nameless and first[0]):
+        odds = sum(-1.5 * _SURE if is_number(name) else _of_name(name) for name in first)
+        return odds + _of_ends(first) + _USUAL.get(delimiter, 0.0)
+    odds = _USUAL.get(delimiter, 0.0) + _of_ends(first)
+    if len(set(first)) < len(first):
+        odds -= 3 * _SURE
+    pool = {value for column in columns for value in column if not is_number(value)}
+    for name, column in zip(first, columns, strict=True):
+        known = [value for value in column if not is_missing(value)]
+        numbers = [value for value in known if is_number(value)]
+        if not name:
+            odds += _SURE / 2 if len(numbers) == len(known) > 0 else 0.0  # of row numbers
+        elif is_number(name):
+            odds -= 1.5 * _SURE if numbers or not known else -_SURE / 4  # a frame without names has 0, 1, 2
+        elif is_missing(name):
+            continue
+        elif known and len(numbers) == len(known):
+            odds += _SURE
+        elif len(numbers) > len(known) / 2:
+            odds += _SURE / 2
+        elif name in pool:
+            odds -= _SURE
+        else:
+            odds += _of_name(name) + _of_look(name, known) + _of_once(column)
+    return odds + (math.log1p(len(again)) if odds > -OPEN else 0.0)
+
+
+def _of_name(name: str) -> float:
+    """Judge by words that name columns, in a short name."""
+    words = words_of(name)
+    if not name or name != name.strip() or re.search(r"[\n\",;]", name):
+        return -2.0
+    if 0 < len(words) <= 4 and any(word in _NAMES for word in words) and len(name) <= 30:
+        return 2.5 if max(map(len, words)) > 1 else 0.5
+    return -0.5
+
+
+def _of_ends(names: Sequence[str]) -> float:
+    """Judge by two names that are one but for what tells the ends of an edge: gene_a and gene_b."""
+    stems = [words_of(name) for name in names]
+    for k, left in enumerate(stems[:-1]):
+        for right in stems[k + 1 : k + 3]:
+            unlike = [{a, b} for a, b in zip(left, right, strict=False) if a != b]
+            if len(left) == len(right) > 1 and len(unlike) == 1 and unlike[0] in _ENDS:
+                return 2.0
+            if len(left) == len(right) == 1 and {*left, *right} in _WHOLE_NAMES:
+                return 2.0
+    return 0.0
+
+
+def _of_look(name: str, column: Sequence[str]) -> float:
+    """Judge by what all values have and the name lacks, or the other way: rule of succession, most telling trait."""
+    if not column:
+        return 0.0
+    telling = math.log((len(column) + 2) / 3)  # less than by that rule, as there are many traits
+    lengths = {len(value) for value in column}
+    found = -0.5
+    for look in _LOOKS:
+        here, there = bool(look(name)), [bool(look(value)) for value in column]
+        if (here and not any(there)) or (not here and all(there)):
+            found = max(found, telling)
+    if len(lengths) == 1 and len(name) not in lengths and len(column) > 2:
+        found = max(found, telling)
+    return min(found, _MOST)
+
+
+def _of_once(column: Sequence[str]) -> float:
+    """Judge by a value that never comes again, in a column whose values do."""
+    n = len(column)
+    once = sum(column.count(value) == 1 for value in set(column)) if n <= 400 else n
+    return min(-math.log((once + 1) / (n + 1)), 3.0) if n else 0.0

@@ -1,0 +1,109 @@
+"""Texts that are no list of edges, told by their first bytes, and the one call that reads each."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from nearfar.errors import DataError
+
+_GRAPH = "nf.Relation.from_edges(graph) takes the graph: graph = "
+_ROWS = "Pass a frame of it: "
+
+
+class Signature(NamedTuple):
+    """What a text is, how it begins, and how it is read."""
+
+    what: str
+    begins: re.Pattern[str]
+    hint: str
+
+
+def _of(what: str, begins: str, hint: str = "Is this the right file?") -> Signature:
+    return Signature(what, re.compile(begins, re.IGNORECASE), hint)
+
+
+# The first that fits, of what is left of a text behind blank lines; some after lines of comments.
+_SIGNATURES = (
+    _of("a pointer of Git LFS", r"version https://git-lfs", "The data are elsewhere: run git lfs pull."),
+    _of("an HTML page", r"<!doctype html|<html|<head|<body", "The download failed, or the link is to a page."),
+    _of("a GraphML file", r"<graphml|<\?xml[^>]*>(\s|<!--.*?-->)*<graphml", _GRAPH + "networkx.read_graphml(path)"),
+    _of("a GEXF file", r"<gexf|<\?xml[^>]*>(\s|<!--.*?-->)*<gexf", _GRAPH + "networkx.read_gexf(path)"),
+    _of(
+        "triples (N-Triples, Turtle or TriG)",
+        r"<[a-z][a-z0-9+.-]*:[^>\s]*>\s|_:\w+\s+<|@prefix\s|@base\s|prefix\s+\w*:\s*<",
+        "Pass [(str(s), str(o)) for s, p, o in rdflib.Graph().parse(path)].",
+    ),
+    _of("an XML file", r"<\?xml|<!--|<!doctype|</?[a-z][\w:.-]*[\s/>]"),
+    _of(
+        "a graph in JSON",
+        r"\{(?=.{0,65536}\"(nodes|links|edges|elements)\"\s*:)",
+        _GRAPH + "networkx.node_link_graph(json.load(open(path)))",
+    ),
+    _of("GeoJSON", r"\{\s*\"type\"\s*:\s*\"(feature|topology|point|line|poly|multi)"),
+    _of(
+        "JSON",
+        r"\{\s*(\"|\}|\r?\n)|\[\s*(\[|\{|\"|\]|-?\d)",
+        _ROWS + "pandas.read_json(path), with lines=True if each is one.",
+    ),
+    _of("a Matrix Market file", r"%%MatrixMarket", "nf.Relation.from_matrix(scipy.io.mmread(path)) reads it."),
+    _of("a Pajek file", r"\*(vertices|network|arcs|edges|arcslist|matrix)\b", _GRAPH + "networkx.read_pajek(path)"),
+    _of("a GML file", r"((creator|version|comment)\b.*\s+)*graph\s*\[", _GRAPH + "networkx.read_gml(path)"),
+    _of("a DOT file", r"(strict\s+)?(di)?graph\b[^\[{\n]*\{", _GRAPH + "networkx.nx_pydot.read_dot(path)"),
+    _of("a UCINET DL file", r"dl\s+n\s*[r=]", "Pass its matrix to nf.Relation.from_matrix, its edges as tuples."),
+    _of("a DIMACS file", r"(c\b.*\n\s*)*p\s+(sp|edges?|col|max|min|asn|cnf|aux)\b", "Pass its arcs as tuples."),
+    _of(
+        "an edge list of networkx with attributes",
+        r"(#.*\n\s*)*[^\n{]*\S[ ,;\t][^\n{]*\{['\"]?\w+['\"]?\s*:[^\n]*\}",
+        _GRAPH + "networkx.read_edgelist(path)",
+    ),
+    _of("tuples written as text", r"(#.*\n\s*)*\([^\n()]*,[^\n()]*\)\s*[,;\t ]", "Pass the tuples themselves."),
+    _of("a tree in Newick", r"\([^\n]*\)[^\n]*;\s*(\n|$)"),
+    _of("a NEXUS file", r"#nexus\b"),
+    _of("an ARFF file", r"(%.*\n\s*)*@relation\b", _ROWS + "pandas.DataFrame(scipy.io.arff.loadarff(path)[0])."),
+    _of("sequences (FASTA)", r">\s*[\w|]"),
+    _of("variants (VCF)", r"##fileformat=vcf"),
+    _of("an SQL dump", r"(--.*\s+|/\*.*?\*/;?\s*)*(create|insert|drop|begin|set|alter)\s+"
+        r"(table|into|database|transaction|names|@)\s*[`\"\w@;]",
+    ),
+    _of("a patch", r"(diff --git|---? a/|index:? )"),
+    _of("a script", r"#!\s*/|(import|from|package|library|def|class|function|const|let|var)\s*[ (][\w.{(*]+"
+        r"( import .*|.*[({;:)])\s*\n|import [\w.]+( as \w+)?\s*\n|#include\s*[<\"]",
+    ),
+    _of("a PDF file", r"%pdf-"),
+    _of("PostScript", r"%!ps"),
+    _of("rich text (RTF)", r"\{\\rtf"),
+    _of("a LaTeX file", r"(%.*\n\s*)*\\(documentclass|begin|section|input|usepackage)\b"),
+    _of("references (BibTeX)", r"(%.*\n\s*)*@\w+\s*\{"),
+    _of("references (RIS)", r"ty  - "),
+    _of("a key or certificate", r"-----begin "),
+    _of("a calendar or card", r"begin:v"),
+    _of("an answer of a web server", r"http/\d"),
+    _of("a mailbox", r"from \S+@?\S* +(mon|tue|wed|thu|fri|sat|sun)|"
+        r"(received|return-path|delivered-to|message-id|mime-version):",
+    ),
+    _of("subtitles", r"webvtt\b|\d+\r?\n\d\d:\d\d:\d\d[,.]\d+ -->"),
+    _of("a playlist", r"#extm3u"),
+    _of("settings (YAML)", r"---\s*\n|%yaml"),
+    _of("settings (INI or TOML)", r"(([;#].*)?\n)*\s*\[[\w.\" -]+\]\s*\n\s*[\w.-]+\s*="),
+    _of("a solid (STL)", r"solid\b.*\n\s*facet"),
+    _of("a structure (PDB)", r"(header|title|atom|hetatm|model|compnd|remark)\b.{60,}\n"),
+)  # fmt: skip
+
+
+def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
+    """Refuse a text that is no list of edges by how it begins.
+
+    Raises
+    ------
+    DataError
+        Says what it is, and how it is read.
+    """
+    text = text.lstrip("\ufeff \t\r\n")
+    for what, begins, hint in _SIGNATURES:
+        if begins.match(text):
+            raise DataError(owner, argument, "a list of edges", f"{what}: {name}", hint)
+    if "\r" in text and "\n" not in text:
+        expected = "lines that end with a line feed"
+        hint = "open(path), which takes both, can be passed."
+        raise DataError(owner, argument, expected, f"carriage returns alone in {name}", hint)

@@ -1,0 +1,124 @@
+"""What the first values of a column are: whole numbers, numbers, dates, truths, amounts, marks or text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, time
+from decimal import Decimal
+from typing import Literal
+
+import numpy as np
+
+Kind = Literal["whole", "number", "date", "truth", "amount", "mark", "text", "nothing"]
+
+_DATE = re.compile(
+    r"\d{4}[-/.]\d\d?[-/.]\d\d?\b.*|\d{4}[-/]\d\d|"  # 2020-01-31, 2020-01
+    r"\d\d?[-/.]\d\d?[-/.]\d{4}\b.*|\d\d?[-/]\d\d?[-/]\d\d( .*)?|"  # 31.1.2020, 1/31/20
+    r"\d\d?:\d\d(:\d\d.*)?|"
+    r"(\w{3},? )?\d?\d[ -][A-Z][a-z]{2}[a-z]*,?[ -]\d{2,4}.*|"  # 31 Jan 2020
+    r"(\w{3,9},? )?[A-Z][a-z]{2}[a-z]* \d?\d,? (\d\d:.*)?\d{4}.*"  # Fri Jan 31 12:00:00 2020
+)
+_WHOLE = re.compile(r"[+-]?\d+")
+_AMOUNT = re.compile(r"([$€£¥₹]|[A-Z]{3} ?)?[+-]?\d[\d.,' ]*( ?([%‰$€£¥₹]|[kKMG]?[A-Za-z]{1,3}))?")
+_UNIT = re.compile(
+    r"[$€£¥₹%‰]|^[A-Z]{3} \d|\d ?(km|mi|kg|EUR|USD|GBP|CHF|min|ms|sec|pct)$|"
+    r"^[+-]?\d{1,3}([,']\d{3})+(\.\d+)?$"  # 1,234
+)
+_TRUTHS = frozenset(("true", "false", "yes", "no"))
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "\\n", "-", "--", "?", ".", "#n/a", "<na>", "nat"))
+_WORD = re.compile(r"[^\W\d_]+|\d+")
+_HUMP = re.compile(r"([^\W\dA-Z_])([A-Z])")
+
+
+def the_words(text: str) -> frozenset[str]:
+    """Return the words of a text, which blanks separate."""
+    return frozenset(text.split())
+
+
+def kind_of(values: Sequence[object]) -> Kind:
+    """Return what most values are; one that is missing does not count.
+
+    Parameters
+    ----------
+    values : sequence
+        Texts of a file, or objects of a frame.
+    """
+    known = [value for value in values if not is_missing(value)]
+    if not known:
+        return "nothing" if values else "text"
+    kinds = {_kind(value) for value in known}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds <= {"whole", "number"}:
+        return "number"
+    if kinds <= {"whole", "number", "amount"}:
+        return "amount"
+    return "text"
+
+
+def _kind(value: object) -> Kind:
+    if isinstance(value, str):
+        if _WHOLE.fullmatch(value):
+            return "whole"
+        if is_number(value):
+            return "number"
+        if value.lower() in _TRUTHS:
+            return "truth"
+        if not any(map(str.isalnum, value)) and value.isascii():
+            return "mark"
+        if _DATE.fullmatch(value):
+            return "date"
+        return "amount" if _AMOUNT.fullmatch(value) and _UNIT.search(value) else "text"
+    if isinstance(value, (bool, np.bool_)):
+        return "truth"
+    if isinstance(value, (int, np.integer)):
+        return "whole"
+    if isinstance(value, (float, np.floating, Decimal)):
+        return "whole" if value % 1 == 0 else "number"
+    return "date" if isinstance(value, (date, time, np.datetime64)) else "text"
+
+
+def is_number(field: str) -> bool:
+    """Whether a text is a number, perhaps with a decimal comma; inf and nan are."""
+    try:
+        float(field.replace(",", "."))  # which are refused later
+    except ValueError:
+        return False
+    return "_" not in field
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value marks that there is none."""
+    if isinstance(value, str):
+        return value.strip().lower() in MISSING
+    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+
+
+def whole_numbers_of(values: Sequence[object]) -> list[int] | None:
+    """Return values as integers if there are some and all are, as texts or by themselves."""
+    texts = [value for value in values if isinstance(value, str) and _WHOLE.fullmatch(value)]
+    numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    found = [int(value) for value in texts or numbers if isinstance(value, str) or value % 1 == 0]
+    return found if found and len(found) == len(values) else None
+
+
+def numbers_of_sample(values: Sequence[object]) -> list[float]:
+    """Return the numbers among values."""
+    found = []
+    for value in values:
+        if isinstance(value, str) and is_number(value):
+            found.append(float(value.replace(",", ".")))
+        elif isinstance(value, (int, float, Decimal, np.number)) and not isinstance(value, bool):
+            found.append(float(value))
+    return found
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name in lower case: ``sourceNode_id`` has three."""
+    return [word.lower() for word in _WORD.findall(_HUMP.sub(r"\1 \2", name))]
+
+
+def shape_of(value: object) -> str:
+    """Return how a value looks: its letters as a, its digits as 0, each run as one; the rest as it is."""
+    return re.sub(r"0+", "0", re.sub(r"a+", "a", re.sub(r"\d", "0", re.sub(r"[^\W\d_]", "a", str(value)))))
