@@ -23,7 +23,8 @@ from refusals import refusals
 import nearfar as nf
 from nearfar.errors import NearfarWarning
 from nearfar.relations import kernels
-from nearfar.relations.edges import is_directed, read_edges
+from nearfar.relations.edges import read_edges
+from nearfar.relations.graphs import is_directed
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "graphs"
 
@@ -111,12 +112,15 @@ def test_an_edge_of_weight_zero_leaves_its_ids():
     "odd",
     ["007", "+5", "-0", "1.0", "x", "9223372036854775808", "-9223372036854775809", "99999999999999999999", "-", "1_0"],
 )
+@pytest.mark.filterwarnings("ignore:.*are different ids")
 def test_one_id_that_is_no_plain_integer_makes_all_strings(odd, monkeypatch):
     monkeypatch.setattr("nearfar.relations.delimited._ROWS", 50)  # the odd one comes long after the first codes
     many = "".join(f"{k} {k * k}\n" for k in range(300))
-    found = from_text(many + f"4 {odd}\n", chunk_size=64)
+    with pytest.warns(NearfarWarning, match="ids are integers up to line 301 of the open file, which has '4' -> "):
+        found = from_text(many + f"4 {odd}\n", chunk_size=64)
     assert found.row_ids.to_list() == first_seen([(str(k), str(k * k)) for k in range(300)] + [("4", odd)])
-    both = from_text(many + f"4 {odd}\n", chunk_size=64, bipartite=True)
+    with pytest.warns(NearfarWarning, match="so all ids are text"):
+        both = from_text(many + f"4 {odd}\n", chunk_size=1 << 20, bipartite=True)
     assert both.row_ids.to_list() == [str(k) for k in range(300)]
 
 
@@ -267,10 +271,11 @@ def test_columns_of_all_types():
     assert listed(read_edges(frame, weight="count")) == [("b", ("x", 1), 2.0), ("a", ("y", 2), 3.0)]
     assert listed(read_edges(frame, target="big", chunk_size=1)) == [("b", 2**63, 2.0), ("a", 5, 3.0)]
     assert listed(read_edges(frame, source="count", target="big", weight="yes")) == [(2, 2**63, 1.0)]
+    assert read_edges(frame, weight="text").weights.tolist() == [1.0, 2.0]
     with pytest.raises(
-        ValueError, match=r"every weight must be a number; got '1' in row 0 of the frame, column 'text'"
+        ValueError, match=r"every weight must be a number; got 'x' in row 1 of the frame, column 'text'"
     ):
-        read_edges(frame, weight="text")
+        read_edges(frame.assign(text=["1", "x"]), weight="text")
     arrow = pa.table({"a": pa.array(["x", "y"]).dictionary_encode(), "b": ["y", "z"]})
     assert listed(read_edges(arrow)) == [("x", "y"), ("y", "z")]
 
@@ -323,7 +328,8 @@ def test_arrays():
 def test_iterables_keep_ids_as_they_are():
     edges = [("a", 1), (1, ("t", 2)), (frozenset({3}), "a"), (2.5, b"x"), ("1", True)]
     for given_edges in (edges, iter(edges), (edge for edge in edges), [list(edge) for edge in edges]):
-        found = read_edges(given_edges, chunk_size=64)
+        with pytest.warns(NearfarWarning, match="1 and '1' are different ids, and there are 1 such pairs"):
+            found = read_edges(given_edges, chunk_size=64)
         assert listed(found) == edges
         assert found.row_ids.to_list() == first_seen(edges)
     assert listed(read_edges(list(np.array([[1, 2], [2, 5]])))) == [(1, 2), (2, 5)]
@@ -575,6 +581,7 @@ def quoted(edges, delimiter=","):
     return out.getvalue()
 
 
+@pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
 @given(edge_lists, st.sampled_from(",;"), st.integers(1, 40))
 def test_strings_survive_csv(edges, delimiter, chunk_size):
     found = from_text(
@@ -599,6 +606,7 @@ def test_integers_survive_text(edges, delimiter, chunk_size):
     assert found.row_ids == read_edges(np.array(edges, np.int64)).row_ids
 
 
+@pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
 @given(st.lists(st.tuples(integers, integers, weights), min_size=1, max_size=20), st.booleans())
 def test_all_roads_lead_to_the_same_edges(edges, bipartite):
     if not any(w for *_, w in edges):
@@ -622,6 +630,7 @@ def test_all_roads_lead_to_the_same_edges(edges, bipartite):
         assert first.column_ids == other.column_ids
 
 
+@pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
 @given(
     st.binary(max_size=60) | st.text(st.sampled_from('ab1 2\t,;"\n\r#.-'), max_size=60).map(str.encode),
     st.integers(1, 12),

@@ -30,34 +30,25 @@ from nearfar._core.ids import Ids
 from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.columns import Name, Table, is_time, position_of
-from nearfar.relations.delimited import (
-    SAMPLE_LINES,
-    TextFormat,
-    Where,
-    parse_column,
-    read_records,
-)
-from nearfar.relations.edges import (
-    CHUNK,
-    EdgeCollector,
+from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
+from nearfar.relations.edges import CHUNK, EdgeCollector, is_text
+from nearfar.relations.frames import (
     frame_of,
     ids_of_column,
     is_parquet,
-    is_text,
-    numbers_of,
+    names_of,
     numbers_of_column,
-    place,
     refuse_nulls,
     table_of,
-    whole_numbers,
 )
+from nearfar.relations.pieces import Where, numbers_of, place, whole_numbers
 from nearfar.relations.records import parse_numbers
 from nearfar.relations.values import is_number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from nearfar.relations.edges import Frame
+    from nearfar.relations.frames import Frame
     from nearfar.relations.inputs import EdgeSource, Length, Taken
 
 Moments = NDArray[np.number]  # int64 or float64
@@ -408,8 +399,7 @@ class _Reader:
         """Enter the rows of a frame, wrapped by narwhals."""
         frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
         schema, owner = frame.collect_schema(), self._owner
-        names = schema.names() if all(isinstance(name, str) for name in schema.names()) else None
-        picks = self.choose(table_of("the frame", names, schema.dtypes(), frame.head(SAMPLE_LINES)))
+        picks = self.choose(table_of("the frame", names_of(schema.names()), schema.dtypes(), frame.head(SAMPLE_LINES)))
         values: dict[str, Any] = {}
         for role, k in zip(self._roles, picks, strict=True):
             where = place("row ", 0, f" of the frame, column {schema.names()[k]!r}")

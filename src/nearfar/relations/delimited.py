@@ -28,6 +28,7 @@ from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 from nearfar.relations.columns import Table
 from nearfar.relations.header import OPEN, header_odds
+from nearfar.relations.pieces import Where
 from nearfar.relations.records import (
     ALIKE,
     DONE,
@@ -45,7 +46,6 @@ from nearfar.relations.records import (
 from nearfar.relations.signatures import refuse_other_texts
 from nearfar.relations.values import is_number, whole_numbers_of
 
-Where = Callable[[int], str]
 Records = tuple[Bytes, NDArray[np.int32], Where]
 Choose = Callable[["Table"], list[int]]
 

@@ -80,19 +80,21 @@ def scan_records(
     error. Returns (rows, position, line, how it ended, number of fields found or pick that is missing).
     """
     picks, fields, row = layout.picks, np.empty((layout.n_fields, 3), np.int64), 0
+    comment = layout.comment[0] if layout.comment.size else NEWLINE
+    header = layout.header[0] if layout.header.size else NEWLINE
     while row < lines.size:
-        begin = _line_with_text(text, position)
-        line += begin[1]
-        position = begin[0]
-        if position >= text.size:
+        begin = _skip_blanks(text, position, SPACE)
+        if begin >= text.size:
             break
-        after = _behind_no_record(text, position, line, layout, fields, skipped)
-        if after == INCOMPLETE:
-            break
-        if after > position:
-            position = after
-            line += 1
-            continue
+        byte = text[begin]
+        if byte in (NEWLINE, RETURN, comment, header):  # may be no record
+            after = _behind_no_record(text, position, line, layout, fields, skipped)
+            if after == INCOMPLETE:
+                break
+            if after > position:
+                position = after
+                line += 1
+                continue
         n, after, newlines = split_record(text, position, layout.delimiter, fields)
         if n == INCOMPLETE:
             break
@@ -121,15 +123,21 @@ def scan_records(
 def _behind_no_record(
     text: Bytes, position: int, line: int, layout: Layout, fields: NDArray[np.int64], skipped: NDArray[np.int64]
 ) -> int:
-    """Return what is behind a comment or the header again, and count it; the position itself if it is neither."""
+    """Return what is behind a line that is blank, a comment or the header again; the position itself if it is neither.
+
+    Counts those that may be edges.
+    """
+    blank = _at_line_end(text, _skip_blanks(text, position, SPACE))
     commented = _begins_with(text, position, layout.comment)
-    if not (commented or _begins_with(text, position, layout.header)):
+    if not (blank or commented or _begins_with(text, position, layout.header)):
         return position
     end = position
     while end < text.size and text[end] != NEWLINE:
         end += 1
     if end >= text.size:
         return INCOMPLETE
+    if blank:
+        return end + 1
     if commented:
         which, mark = ALIKE, _skip_blanks(text, position, SPACE) + layout.comment.size
         alike = mark < end and text[mark] != SPACE and text[mark] != TAB

@@ -80,9 +80,9 @@ def _kind(value: object) -> Kind:
 
 
 def is_number(field: str) -> bool:
-    """Whether a text is a number, perhaps with a decimal comma; inf and nan are."""
+    """Whether a text is a number, perhaps with a decimal comma, which is refused later; inf and nan are."""
     try:
-        float(field.replace(",", "."))  # which are refused later
+        float(field.replace(",", "."))
     except ValueError:
         return False
     return "_" not in field

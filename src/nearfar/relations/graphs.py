@@ -1,0 +1,191 @@
+"""Edges from graphs of networkx, igraph and PyTorch Geometric, and from an edge_index: a tensor of two rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar.errors import DataError, InputError
+from nearfar.relations.columns import Name, Roles
+from nearfar.relations.pieces import Pieces, numbers_of, place
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Entry(Protocol):
+    """Who takes the edges."""
+
+    owner: str
+
+    def add_ids(self, keys: Sequence[Hashable], side: int = 0) -> None:
+        """Enter ids without an edge."""
+
+
+class Graph(NamedTuple):
+    """What a graph of another library holds.
+
+    Attributes
+    ----------
+    make : str
+        The library.
+    directed : bool
+        Whether edges have a direction.
+    kinds : mapping
+        Each node, in their order, and its kind in a bipartite graph; None where it is not said.
+    attributes : frozenset of str
+        Those that some edge has.
+    edges : callable
+        Returns the edges: two nodes and the attributes.
+    """
+
+    make: str
+    directed: bool
+    kinds: Mapping[Hashable, object]
+    attributes: frozenset[str]
+    edges: Callable[[], Iterator[tuple[Hashable, Hashable, Mapping[str, object]]]]
+
+
+def graph_of(edges: object) -> Graph | None:
+    """Return a graph of networkx or igraph; None for anything else."""
+    networkx, igraph = sys.modules.get("networkx"), sys.modules.get("igraph")  # who holds a graph has imported it
+    if networkx is not None and isinstance(edges, networkx.Graph):
+        known = frozenset(key for _, _, attributes in edges.edges(data=True) for key in attributes)
+        kinds = dict(edges.nodes(data="bipartite"))
+        return Graph("networkx", edges.is_directed(), kinds, known, lambda: iter(edges.edges(data=True)))
+    if igraph is not None and isinstance(edges, igraph.Graph):
+        names = edges.vs["name"] if "name" in edges.vs.attributes() else list(range(edges.vcount()))
+        types = edges.vs["type"] if "type" in edges.vs.attributes() else [None] * len(names)
+        kinds = {name: None if kind is None else int(kind) for name, kind in zip(names, types, strict=True)}
+        if len(kinds) < len(names):
+            raise InputError("Relation.from_edges", "edges", "a graph of igraph with distinct names", "equal ones")
+        return Graph(
+            "igraph",
+            edges.is_directed(),
+            kinds,
+            frozenset(edges.es.attributes()),
+            lambda: ((names[edge.source], names[edge.target], edge.attributes()) for edge in edges.es),
+        )
+    return None
+
+
+def is_directed(edges: object) -> bool | None:
+    """Return whether a graph is directed; True for an edge_index, which has both directions of an edge.
+
+    None for anything else.
+    """
+    if edge_index_of(edges) is not None:
+        return True
+    graph = graph_of(edges)
+    return None if graph is None else graph.directed
+
+
+def graph_pieces(graph: Graph, collector: Entry, roles: Roles, bipartite: bool, n_rows: int) -> Pieces:
+    """Enter the nodes in the order of the graph, and yield the edges; an undirected one comes once."""
+    owner = collector.owner
+    Roles(roles.source, roles.target).refuse(owner, f"a {graph.make} graph")
+    name = _weight_name(owner, graph, roles)
+    kinds = _kinds(owner, graph) if bipartite else {}
+    for side, nodes in enumerate(_two_sides(graph, kinds) if bipartite else [list(graph.kinds)]):
+        collector.add_ids(nodes, side)
+    edges = _oriented(owner, graph, kinds)
+    while piece := list(islice(edges, n_rows)):
+        sources, targets, attributes = zip(*piece, strict=True)
+
+        def where(k: int, sources: Sequence[Hashable] = sources, targets: Sequence[Hashable] = targets) -> str:
+            return f"the edge {sources[k]!r} -> {targets[k]!r}"
+
+        weights = None if name is None else numbers_of(owner, [found.get(name, 1) for found in attributes], where)
+        yield sources, targets, weights, where
+
+
+def _weight_name(owner: str, graph: Graph, roles: Roles) -> Name:
+    if roles.weight is False:
+        return None
+    wanted = "weight" if roles.weight is None else roles.weight
+    if wanted in graph.attributes:
+        return wanted
+    if roles.weight is None:
+        return None
+    there = ", ".join(sorted(map(str, graph.attributes))) or "there is none"
+    raise InputError(owner, "weight", f"an attribute of the edges: {there}", repr(wanted))
+
+
+def _kinds(owner: str, graph: Graph) -> dict[Hashable, int]:
+    """Return the kind of each node, 0 for rows and 1 for columns; empty when the direction of edges has to tell."""
+    unknown = [node for node, kind in graph.kinds.items() if kind not in (0, 1)]
+    if unknown and not graph.directed:
+        expected = "False for an undirected graph whose nodes don't tell their kind"
+        got = f"True, and node {unknown[0]!r} without attribute bipartite = 0 or 1"
+        raise InputError(owner, "bipartite", expected, got)
+    return {} if unknown else {node: int(kind == 1) for node, kind in graph.kinds.items()}
+
+
+def _two_sides(graph: Graph, kinds: Mapping[Hashable, int]) -> tuple[list[Hashable], list[Hashable]]:
+    """Return the nodes that are rows and those that are columns; without kinds an isolated node is a row."""
+    if kinds:
+        return [n for n, kind in kinds.items() if kind == 0], [n for n, kind in kinds.items() if kind == 1]
+    sources, targets = ({edge[end] for edge in graph.edges()} for end in (0, 1))
+    return [n for n in graph.kinds if n in sources or n not in targets], [n for n in graph.kinds if n in targets]
+
+
+def _oriented(
+    owner: str, graph: Graph, kinds: Mapping[Hashable, int]
+) -> Iterator[tuple[Hashable, Hashable, Mapping[str, object]]]:
+    for u, v, attributes in graph.edges():
+        if kinds and kinds[u] == kinds[v]:
+            raise DataError(owner, "every edge", "between the two kinds", f"{u!r} -> {v!r}, both of one kind")
+        yield (v, u, attributes) if kinds and kinds[u] == 1 else (u, v, attributes)
+
+
+# -- graphs of PyTorch Geometric, and their edge_index, a tensor of shape (2, n_edges) ---------------------------------
+
+
+def edge_index_of(edges: object) -> torch.Tensor | None:
+    """Return the edge_index of a graph, or a tensor as it is; None for anything else."""
+    torch = sys.modules.get("torch")  # who holds a tensor has imported it
+    if torch is None:
+        return None
+    index = edges if isinstance(edges, torch.Tensor) else getattr(edges, "edge_index", None)
+    return index if isinstance(index, torch.Tensor) else None
+
+
+def index_pieces(
+    edges: object, tensor: torch.Tensor, collector: Entry, roles: Roles, bipartite: bool, n_rows: int
+) -> Pieces:
+    """Yield the edges of a graph, whose nodes are entered in their order, or of an edge_index alone."""
+    owner = collector.owner
+    Roles(roles.source, roles.target).refuse(owner, "an edge_index")
+    index = tensor.detach().cpu().numpy()
+    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
+        got = f"{index.dtype}, shape {index.shape}"
+        hint = "Edges in rows are given as a NumPy array, a matrix goes to Relation.from_matrix."
+        raise InputError(owner, "edges", "an edge_index of integers, shape (2, n_edges), if it is a tensor", got, hint)
+    n_nodes = getattr(edges, "num_nodes", None)
+    if isinstance(n_nodes, int) and not bipartite:
+        collector.add_ids(range(n_nodes))
+    weights = _weights_of_index(owner, edges, roles, index.shape[1])
+    for first in range(0, index.shape[1], n_rows):
+        piece = index[:, first : first + n_rows].astype(np.int64)
+        weight = None if weights is None else weights[first : first + n_rows]
+        yield piece[0], piece[1], weight, place("edge_index[:, ", first, "]")
+
+
+def _weights_of_index(owner: str, edges: object, roles: Roles, n_edges: int) -> NDArray[np.float64] | None:
+    if roles.weight is False:
+        return None
+    name = "edge_weight" if roles.weight is None else str(roles.weight)
+    found = getattr(edges, name, None)
+    if found is None and roles.weight is None:
+        return None
+    weights = np.empty(0) if found is None else found.detach().cpu().numpy().astype(np.float64)
+    if weights.shape not in ((n_edges,), (n_edges, 1)):
+        expected = f"an attribute of shape ({n_edges},), one number for each edge"
+        got = "which is not there" if found is None else f"of shape {weights.shape}"
+        raise InputError(owner, "weight", expected, f"{name!r}, {got}")
+    return weights.reshape(-1)
