@@ -21,7 +21,16 @@ from nearfar._core.progress import logger
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.relations.inputs import Taken
-from nearfar.relations.values import Kind, kind_of, numbers_of_sample, shape_of, the_words, whole_numbers_of, words_of
+from nearfar.relations.values import (
+    Kind,
+    is_missing,
+    kind_of,
+    numbers_of_sample,
+    shape_of,
+    the_words,
+    whole_numbers_of,
+    words_of,
+)
 
 Name = str | int | None
 
@@ -54,6 +63,11 @@ _ENDS = _pairs(
 )
 _COUNTED = _pairs("u v; s t; i j; a b; 1 2; 0 1; x y; out in")
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
+_KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
+_FEW = 0.25  # of the different values of another column
+_TRIED = 8  # columns that can be ends
+_HARDLY = 0.1  # by how much two columns must look more like ends than others
+_LARGE = 10**6  # of counts and ids
 _SHORT = 3  # words of a name
 _UNITS = (1, 1e3, 1e6, 1e9)
 _STEP = 10  # the times of contacts are multiples of that or more
@@ -167,10 +181,42 @@ class _Column:
         named = self.name is not None and (is_time(self.lower, self.at) or not _TIME_WORDS.isdisjoint(self.words))
         return self.kind == "date" or (named and self.kind in ("whole", "number", "text", "nothing"))
 
+    @cached_property
+    def diversity(self) -> float:
+        """How many of its values are different."""
+        return len(self.known) / max(1, len(self.values))
+
+    @property
+    def missing(self) -> float:
+        """How many of its values mark that there is none."""
+        return sum(map(is_missing, self.values)) / max(1, len(self.values))
+
+    @property
+    def is_key(self) -> bool:
+        """Whether it may be the key of the rows."""
+        return self.diversity == 1 and len(self.values) > 2 and bool(self.words) and self.words[-1] in _KEYS
+
     @property
     def numbers_rows(self) -> bool:
         """Whether it is named as row numbers; or has no name, where others have."""
         return self.name is not None and _ROW_NAME.fullmatch(self.lower) is not None
+
+    @property
+    def is_amount(self) -> bool:
+        """Whether it holds numbers, perhaps with a unit."""
+        return self.numeric or self.kind == "amount"
+
+    @property
+    def looks_like_ids(self) -> bool:
+        """Whether it holds large whole numbers that hardly come again, or not numbers alone."""
+        numbers = whole_numbers_of(self.values)
+        large = numbers is not None and max(numbers) >= _LARGE and self.diversity > 0.8  # noqa: PLR2004
+        return large or self.kind not in ("whole", "number", "amount")
+
+    @property
+    def is_strength(self) -> bool:
+        """Whether it holds numbers that are strengths by their name."""
+        return self.is_amount and not _STRENGTHS.isdisjoint(self.words)
 
     @property
     def is_distance(self) -> bool:
@@ -251,7 +297,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     if roles.weight is None:
         before = min(source, target) if names is None else 0  # whole numbers in front, without a name, are no weights
         others = [c for c in columns if c.at not in (source, target) and (c.at >= before or c.kind == "number")]
-        weight = _find_weight(owner, roles, table, others)
+        weight = _find_weight(owner, roles, table, others, (source, target))
     if roles.bipartite is None and names is not None:
         _check_kinds(owner, roles, [names[source], names[target]])
     picks = [source, target] if weight is None else [source, target, weight]
@@ -291,9 +337,9 @@ class _Ends:
         called = [column for column in free if column.lower in _WEIGHTS]
         if len(called) == 1 and self.weight is None and len(free) > 2:
             free.remove(called[0])
-        named = _by_names(free) if self.source is self.target is None else None
-        if named is not None:
-            return named
+        named = _by_names(free) if self.source is self.target is None else []
+        if named:
+            return self._named(named)
         if len(free) + sum(at is not None for at in (self.source, self.target)) == 2:
             return self._of_two(free)
         could = [column for column in free if column.why_no_end is None and not self._is_measure(column)]
@@ -302,6 +348,18 @@ class _Ends:
         if len(could) < 2:
             self._refuse(free)
         return self._by_values(could)
+
+    def _named(self, pairs: Sequence[tuple[_Column, _Column]]) -> tuple[int, int]:
+        """Return the first of the pairs whose names say so; a later one may be other things."""
+        first, second = pairs[0]
+        other = next((pair for pair in pairs[1:] if not _alike(pair, pairs[0]) and {*pair}.isdisjoint(pairs[0])), None)
+        names = [column.name for column in self.columns]
+        twice = next((column for column in self.columns if column.name and names.count(column.name) > 1), None)
+        if other is not None:
+            return self._warn(other[0], "an end of an edge, too", first.at, second.at)
+        if twice is not None and twice not in pairs[0]:
+            return self._warn(twice, "an end of an edge, too, as two columns have this name", first.at, second.at)
+        return first.at, second.at
 
     def _of_two(self, free: Sequence[_Column]) -> tuple[int, int]:
         """There is no choice."""
@@ -317,8 +375,8 @@ class _Ends:
 
     def _is_measure(self, column: _Column) -> bool:
         """Whether it is named as a weight or a distance, and is not needed as an end."""
-        measures = column.lower in _WEIGHTS or not _STRENGTHS.isdisjoint(column.words) or column.is_distance
-        return measures and column.numeric and len(self.columns) > 2
+        measures = column.lower in _WEIGHTS or column.is_strength or (column.is_distance and column.numeric)
+        return measures and len(self.columns) > 2
 
     def _with_one_given(self, could: Sequence[_Column], free: Sequence[_Column]) -> tuple[int, int]:
         if not could:
@@ -349,34 +407,38 @@ class _Ends:
         return first, second
 
     def _by_values(self, could: Sequence[_Column]) -> tuple[int, int]:
-        first, second, *others = could
-        scores = {pair: _likeness(*pair) for pair in combinations(could[:6], 2)}
-        for k, pair in enumerate(scores):
-            scores[pair] -= 0.05 * k  # the earlier of two alike
+        scores = {(a, b): _likeness(a, b, could) for a, b in combinations(could[:_TRIED], 2)}
         best = max(scores, key=lambda pair: scores[pair])
-        if others:
-            likely = _times_or_rows(first.values, second.values, others[0].values)
+        if self.table.names is not None:
+            others = [score for pair, score in scores.items() if not _alike(pair, best)]
+            if scores[best] < 0 or (others and scores[best] - max(others) < _HARDLY):
+                out = next(column for column in could if column not in best)
+                return self._warn(out, "an end of an edge, too", best[0].at, best[1].at)
+            return best[0].at, best[1].at
+        first, second, *others_left = could
+        if others_left:
+            likely = _times_or_rows(first.values, second.values, others_left[0].values)
             if likely and first.at == 0:
-                return self._warn(first, likely, second.at, others[0].at)
+                return self._warn(first, likely, second.at, others_left[0].at)
         if best != (first, second) and scores[best] > scores[first, second] + _CLEARLY:
             between = next(column for column in could if column not in best)
             what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
             return self._warn(between, what, best[0].at, best[1].at)
-        if others and _may_be_relations(second, first, others[0]):
+        if others_left and _may_be_relations(second, first, others_left[0]):
             return self._warn(second, "names of relations", first.at, second.at)
         passed = [
             column for column in self.columns[: second.at] if column.why_no_end in ("times", "numbers with fractions")
         ]
-        if passed and self.table.names is None:
+        if passed:
             return self._warn(passed[0], str(passed[0].why_no_end), first.at, second.at)
-        telling = _alike_names(first, second) or scores[first, second] > _CLEARLY
-        if len(others) > 2 and not telling and self.table.names is not None:
-            return self._warn(first, "an end of an edge only by its place", first.at, second.at)
         return first.at, second.at
 
 
-def _by_names(columns: Sequence[_Column]) -> tuple[int, int] | None:
-    """Return the two columns whose names say that they are the ends, with the same other words: from node, to node."""
+def _by_names(columns: Sequence[_Column]) -> list[tuple[_Column, _Column]]:
+    """Return the pairs of columns whose names say that they are the ends, with the same other words: from node, to node.
+
+    The best first: that of more different values, of text before numbers, the first.
+    """
     could = [column for column in columns if column.name is not None and column.why_no_end != "times"]
     for kinds in (*((pair,) for pair in _ENDS), _COUNTED):
         found = []
@@ -389,28 +451,46 @@ def _by_names(columns: Sequence[_Column]) -> tuple[int, int] | None:
             alike = left - sources == right - targets
             fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
             if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
-                found.append((not alike, not fits, a.at + b.at, a.at, b.at))
+                few = a.diversity + b.diversity < _FEW * max(column.diversity for column in could)
+                found.append((not alike, few, not fits, a.kind != "text", a.at + b.at, a.at, b.at))
         if found:
-            return min(found)[3:]
-    return None
+            best = min(found)[:3]
+            at = {column.at: column for column in could}
+            return [(at[pair[-2]], at[pair[-1]]) for pair in sorted(found) if pair[:3] == best]
+    return []
 
 
-def _alike_names(a: _Column, b: _Column) -> bool:
-    return _by_names([a, b]) is not None or (
-        len(a.words) > 1 and len({*a.words} ^ {*b.words}) <= 2 and bool({*a.words} & {*b.words})
-    )
-
-
-def _likeness(a: _Column, b: _Column) -> float:
-    """How much two columns look like two ends of edges, without their places."""
-    score = 0.5 * (a.kind == b.kind) + 3.0 * _alike_names(a, b)
-    common = len(a.known & b.known)
+def _likeness(a: _Column, b: _Column, all_columns: Sequence[_Column]) -> float:
+    """How much two columns look like the two ends of edges."""
+    score = 0.5 * (a.kind == b.kind)
+    if a.name is not None and b.name is not None:
+        common = {*a.words} & {*b.words}
+        score += 3.0 if _by_names([a, b]) else 1.5 if common and a.words[-1] == b.words[-1] else 0.0
+        key = next(column for column in all_columns if column.kind in ("whole", "text"))
+        score -= 1.5 * (key in (a, b) and key.is_key and len(all_columns) > 2)
+        score -= 2.0 * max(a.missing, b.missing)
     if a.kind == b.kind == "text":
-        score += 2.0 * min(1.0, 4 * common / max(1, min(len(a.known), len(b.known))))
+        score += 2.0 * min(1.0, 4 * len(a.known & b.known) / max(1, min(len(a.known), len(b.known))))
         score += len(a.shapes & b.shapes) / max(1, len(a.shapes | b.shapes))
     else:
-        score += 1.5 * common / max(1, len(a.known | b.known))
-    return score - 0.4 * (b.at - a.at - 1)
+        score += 1.5 * len(a.known & b.known) / max(1, len(a.known | b.known))
+    score += 1.5 * min(1.0 if a is all_columns[0] else a.diversity, b.diversity)  # the first may be sorted
+    pairs = len(set(zip(map(str, a.values), map(str, b.values), strict=True)))
+    if len(a.known) == len(b.known) == pairs < len(a.values):
+        score -= 3.0  # one is the label of the other
+    may_be_constant = a.name is None or len(all_columns) < _MATRIX
+    constant = [column for column in (a, b) if len(column.known) == 1 < len(column.values) - 1]
+    score -= 2.0 * sum(not may_be_constant or column.at > all_columns[0].at for column in constant)
+    at = [column.at for column in all_columns]
+    return score - 0.3 * at.index(a.at) - 0.3 * (at.index(b.at) - at.index(a.at) - 1)
+
+
+def _alike(pair: tuple[_Column, _Column], other: tuple[_Column, _Column]) -> bool:
+    """Whether two pairs say the same: a column may be the label of another."""
+    return all(
+        a is b or len(set(zip(map(str, a.values), map(str, b.values), strict=True))) == len(a.known) == len(b.known)
+        for a, b in zip(pair, other, strict=True)
+    )
 
 
 def _may_be_relations(column: _Column, before: _Column, behind: _Column) -> bool:
@@ -466,15 +546,24 @@ def _refuse_matrix(owner: str, table: Table, columns: Sequence[_Column], asked: 
 # -- which column is the weight ----------------------------------------------------------------------------------------
 
 
-def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[_Column]) -> int | None:
-    """Return the column of the weights, None if there is none."""
+def _find_weight(
+    owner: str, roles: Roles, table: Table, others: Sequence[_Column], ends: tuple[int, int]
+) -> int | None:
+    """Return the column of the weights, None if there is none.
+
+    It is called so; or is the only one of a name that means a strength, the only one of numbers behind the ends, or the
+    only one at all.
+    """
     called = [column for column in others if column.lower in _WEIGHTS]
     if len(called) == 1:
         return called[0].at
-    usual = [column for column in others if not (_is_passed_over(column))]
-    strengths = [column for column in usual if column.numeric and not _STRENGTHS.isdisjoint(column.words)]
-    if len(strengths) == 1 and not strengths[0].is_distance:
+    usual = [column for column in others if not _is_passed_over(column)]
+    strengths = [column for column in usual if column.is_strength and not column.is_distance]
+    if len(strengths) == 1:
         return strengths[0].at
+    numbers = [column for column in usual if column.is_amount and not (column.is_distance and len(usual) > 1)]
+    if len(numbers) == 1 and len(usual) > 1 and table.names is not None:
+        usual = [column for column in numbers if column.at > max(ends) and not column.looks_like_ids]
     if len(usual) != 1:
         return None
     column = usual[0]
@@ -483,10 +572,10 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[_Colum
         why = f"looks like times; it was left out. {reads}"
     elif column.numeric and column.is_distance:
         why = f"is no strength by its name, and larger weights mean more related; it was left out. {reads}"
-    elif column.kind in ("amount", "truth"):
-        why = "holds no plain numbers; it was left out. Make numbers of it to read it as the weight"
+    elif column.kind == "truth":
+        why = "holds no numbers; it was left out. Make numbers of it to read it as the weight"
     else:
-        return column.at if column.numeric else None
+        return column.at if column.is_amount else None
     roles.warn(f"{owner}: {_shown(table, column)} {why}, weight=False says that it is none.")
     return None
 

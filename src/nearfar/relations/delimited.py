@@ -44,7 +44,7 @@ from nearfar.relations.records import (
     scan_records,
 )
 from nearfar.relations.signatures import refuse_other_texts
-from nearfar.relations.values import is_number, whole_numbers_of
+from nearfar.relations.values import is_number, number_of, whole_numbers_of
 
 Records = tuple[Bytes, NDArray[np.int32], Where]
 Choose = Callable[["Table"], list[int]]
@@ -257,7 +257,7 @@ def parse_column(
     for k in np.flatnonzero(np.isnan(values)).tolist():
         field = text[spans[k, 0] : spans[k, 1]].tobytes()
         try:
-            values[k] = float(field.replace(b"_", b"?"))  # Python alone takes 1_000 for a number
+            values[k] = number_of(field.decode())
         except ValueError:
             got, hint = f"{field.decode()!r} in {where(k)}", "Pass weight=False to ignore this column."
             raise DataError(owner, argument, "a number", got, hint) from None
@@ -372,6 +372,9 @@ def find_layout(
     if not records:
         return None
     lines = [record.fields for record in records]
+    n_fields = len(lines[-1])
+    if len(lines) > 1 and all(len(fields) == n_fields == len(lines[0]) + 1 for fields in lines[1:]):
+        lines[0] = _with_one_more(lines)
     n_fields = len(lines[0])
     labels = _names_behind_mark(bytes(sample[: records[0].at]), mark, delimiter, n_fields)
     if form.header != "infer":
@@ -440,11 +443,24 @@ def _choose_delimiter(text: Bytes, form: TextFormat, mark: str) -> tuple[str, li
 
 
 def _share_alike(records: Sequence[_Record]) -> tuple[float, float]:
-    """Return the share of records that have as many fields as the first, two or more, and that of those with ids."""
-    n_fields = len(records[0].fields) if records else 0
+    """Return the share of records that have as many fields as the last, two or more, and that of those with ids."""
+    if not records:
+        return 0.0, 0.0
+    n_fields = len(records[-1].fields)
     alike = [record for record in records if len(record.fields) == n_fields > 1]
+    if 1 < n_fields == len(records[0].fields) + 1 and len(alike) == len(records) - 1:
+        alike = list(records)  # the names of the columns, without one for row numbers
     with_ids = [record for record in alike if all(record.fields[:2])]
-    return (len(alike) / len(records), len(with_ids) / len(records)) if records else (0.0, 0.0)
+    return len(alike) / len(records), len(with_ids) / len(records)
+
+
+def _with_one_more(lines: Sequence[list[str]]) -> list[str]:
+    """Return the names of the columns where all other lines have one field more: row numbers, as R and pandas write.
+
+    Or nothing behind the last delimiter.
+    """
+    first, *rest = lines
+    return [*first, ""] if not any(fields[-1] for fields in rest) else ["", *first]
 
 
 def _with_marked_ids(text: Bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record], int] | None:
@@ -463,13 +479,20 @@ def _with_marked_ids(text: Bytes, form: TextFormat, mark: str) -> tuple[str, lis
 
 
 def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) -> list[str] | None:
-    """Return the names of the columns from the last comment before the first record, if it is as long as that."""
-    lines = before.decode().strip().splitlines() if mark else []
-    last = lines[-1].strip().lstrip(mark).strip() if lines else ""
-    found = _first_records(_as_array(last + "\n"), delimiter, _as_array("")) if last else []
-    names = found[0].fields if found else []
-    fits = len(names) == n_fields == len(set(names)) and not any(map(is_number, names))
-    return names if fits else None
+    """Return the names of the columns from the last comment before the first record that has as many fields as that.
+
+    The names may stand behind a word that says so: ``#fields``.
+    """
+    for line in reversed(before.decode().splitlines() if mark else []):
+        plain = line.strip().lstrip(mark).strip()
+        for separator in (delimiter, ","):
+            found = _first_records(_as_array(plain + "\n"), separator, _as_array("")) if plain else []
+            names = found[0].fields if found else []
+            if len(names) == n_fields + 1 and names[0].lower().rstrip(":") in ("fields", "columns", "types"):
+                names = names[1:]
+            if len(names) == n_fields == len(set(names)) and not any(map(is_number, names)):
+                return names
+    return None
 
 
 def _size_of(head: Sequence[Sequence[str]]) -> int | None:

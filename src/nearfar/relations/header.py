@@ -74,6 +74,9 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
     odds = _USUAL.get(delimiter, 0.0) + _of_ends(first)
     if len(set(first)) < len(first):
         odds -= 3 * _SURE
+    if list(first) == list(map(str, range(len(first)))) and delimiter == "," and len(first) > 1:
+        ids = {value for column in columns[:2] for value in column}
+        return -_SURE if ids & {"0", "1"} else OPEN / 2  # as pandas writes a frame without names
     pool = {value for column in columns for value in column if not is_number(value)}
     for name, column in zip(first, columns, strict=True):
         known = [value for value in column if not is_missing(value)]

@@ -103,7 +103,7 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
     for what, begins, hint in _SIGNATURES:
         if begins.match(text):
             raise DataError(owner, argument, "a list of edges", f"{what}: {name}", hint)
-    if "\r" in text and "\n" not in text:
+    if "\r" in text.rstrip("\r\n") and "\n" not in text.rstrip("\r\n"):
         expected = "lines that end with a line feed"
         hint = "open(path), which takes both, can be passed."
         raise DataError(owner, argument, expected, f"carriage returns alone in {name}", hint)

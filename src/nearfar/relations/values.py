@@ -13,7 +13,7 @@ import numpy as np
 Kind = Literal["whole", "number", "date", "truth", "amount", "mark", "text", "nothing"]
 
 _DATE = re.compile(
-    r"\d{4}[-/.]\d\d?[-/.]\d\d?\b.*|\d{4}[-/]\d\d|"  # 2020-01-31, 2020-01
+    r"\d{4}[-/.]\d\d?[-/.]\d\d?(?!\d).*|\d{4}[-/]\d\d|"  # 2020-01-31, 2020-01
     r"\d\d?[-/.]\d\d?[-/.]\d{4}\b.*|\d\d?[-/]\d\d?[-/]\d\d( .*)?|"  # 31.1.2020, 1/31/20
     r"\d\d?:\d\d(:\d\d.*)?|"
     r"(\w{3},? )?\d?\d[ -][A-Z][a-z]{2}[a-z]*,?[ -]\d{2,4}.*|"  # 31 Jan 2020
@@ -28,7 +28,7 @@ _UNIT = re.compile(
 _TRUTHS = frozenset(("true", "false", "yes", "no"))
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "\\n", "-", "--", "?", ".", "#n/a", "<na>", "nat"))
 _WORD = re.compile(r"[^\W\d_]+|\d+")
-_HUMP = re.compile(r"([^\W\dA-Z_])([A-Z])")
+_HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def the_words(text: str) -> frozenset[str]:
@@ -88,6 +88,12 @@ def is_number(field: str) -> bool:
     return "_" not in field
 
 
+def number_of(field: str) -> float:
+    """Return the number that is written in a field, also $7, 50% or 1,234.5; ValueError if there is none."""
+    plain = re.sub(r"(?<=\d),(?=\d{3}(\D|$))", "", field.strip().lstrip("$€£¥₹").rstrip("%$€£¥₹ "))
+    return float((plain if _UNIT.search(field) else field).replace("_", "?"))  # Python alone takes 1_000 for a number
+
+
 def is_missing(value: object) -> bool:
     """Whether a value marks that there is none."""
     if isinstance(value, str):
@@ -116,7 +122,7 @@ def numbers_of_sample(values: Sequence[object]) -> list[float]:
 
 def words_of(name: str) -> list[str]:
     """Return the words of a name in lower case: ``sourceNode_id`` has three."""
-    return [word.lower() for word in _WORD.findall(_HUMP.sub(r"\1 \2", name))]
+    return [word.lower() for word in _WORD.findall(_HUMP.sub(" ", name))]
 
 
 def shape_of(value: object) -> str:
