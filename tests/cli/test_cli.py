@@ -309,17 +309,23 @@ class TestEmbed:
         edges, out = tmp_path / "e.csv", tmp_path / "x.safetensors"
         edges.write_text("id,person,friend,since\n1,a,b,2009\n2,b,c,2010\n3,c,a,2011\n")
         args = ("embed", edges, "-o", out, "--n-components", 2, "--random-state", 0)
-        message = fails(*args)
-        assert (
-            "--columns must be given where the source would be row numbers; got column 'id' (1, 2, 3, ...)" in message
+        summary = json.loads(run(*args, "--json")[1])
+        assert (summary["relation"]["columns"]["source"], summary["relation"]["columns"]["target"]) == (
+            "person",
+            "friend",
         )
-        assert "Name the source and the target by --columns, two of 'id', 'person', 'friend', 'since'." in message
+        edges.write_text("day,weight,p\n2009,0.1,0.2\n2010,0.5,0.3\n")
+        message = fails(*args)
+        assert "--columns must be given where the source would be times; got column 'day' (2009, 2010, ...)" in message
+        assert "Name the source and the target by --columns, two of 'day', 'weight', 'p'." in message
+        edges.write_text("id,person,friend,since\n1,a,b,2009\n2,b,c,2010\n3,c,a,2011\n")
         code, _, err = run(*args, "--columns", "person,friend")
         assert (code, err.count("\n")) == (0, 1)
         assert ", columns 'person' -> 'friend' without weight, not 'id', 'since', " in err
         assert nf.Embedding.load(out).parameters["columns"] == ["person", "friend"]
         summary = json.loads(run(*args, "--columns", "1,2,3", "--json")[1])
         taken = {"source": "person", "target": "friend", "weight": "since", "left_out": ["id"]}
+        taken |= {"form": "commas, a header"}
         assert summary["relation"]["columns"] == taken
         assert "--source must be left out" in fails(*args, "--columns", "1,2", "--source", 1)
         assert "--columns must be two or three names" in fails(*args, "--columns", "1")
@@ -338,7 +344,7 @@ class TestEmbed:
         assert nf.Embedding.load(out).context_ids.to_list() == [1, 2]
         edges.write_text("20 1 3\n20 2 1\n40 3 2\n60 2 3\n")
         code, _, err = run(*args)
-        assert "column 0 (20, 20, 40, ...) looks like times, and was read as the source. Name the" in err
+        assert "column 0 (20, 20, 40, ...) looks like times; 1 -> 2 is read. Name the" in err
         assert run(*args, "--columns", "1,2") == (0, "", "")
 
     def test_likes(self, run, fails, tmp_path):
@@ -372,7 +378,8 @@ class TestEmbed:
         edges = tmp_path / "e.csv"
         edges.write_text("% said once\na,b\n#b,a\n#b,c\n")
         args = ("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "--random-state", 0, "-q")
-        assert "--comments if the line is one" in fails(*args)
+        assert run(*args) == (0, "", "")
+        assert "--comments if the line is one" in fails(*args, "--comments", "#")
         assert run(*args, "--comments", "%") == (0, "", "")
         assert list(nf.Embedding.load(tmp_path / "x.npz")) == ["a", "b", "#b", "c"]
         edges.write_text("#a,b\na,b\n")

@@ -1,4 +1,5 @@
 import bz2
+import contextlib
 import csv
 import gzip
 import io
@@ -84,6 +85,11 @@ def first_seen(edges):
         ("Source,Target,Type,Weight\n5,3,x,2\n3,7,x,1\n", [(5, 3, 2.0), (3, 7, 1.0)]),
         ("weight,from,to\n2,a,b\n", [("a", "b", 2.0)]),
         ("5,3,0\n3,7,1\n", [(3, 7, 1.0)]),
+        ("5;3;1,5\n3;7;2.000,25\n", [(5, 3, 1.5), (3, 7, 2000.25)]),
+        ('5,3,"$1,200.50"\n3,7,$7\n', [(5, 3, 1200.5), (3, 7, 7.0)]),
+        ("5,3,50%\n3,7,7.5 %\n", [(5, 3, 50.0), (3, 7, 7.5)]),
+        ('"from" "to" "n"\n"1" 5 3 2\n"2" 3 7 1\n', [(5, 3, 2.0), (3, 7, 1.0)]),
+        ("5 3 {}\n3 7 {}\n", [(5, 3), (3, 7)]),
     ],
 )
 def test_layouts_are_found_out(text, expected):
@@ -136,7 +142,7 @@ def test_columns_by_name_and_position():
     assert listed(from_text(text, source="whom", target="who", weight="times")) == [("b", "a", 5), ("c", "b", 7)]
     assert listed(from_text(text, source=1, target=2, weight=0)) == [("a", "b", 1), ("b", "c", 2)]
     assert listed(from_text(text, source="who")) == [("a", "b", 5), ("b", "c", 7)]  # not a time
-    assert listed(from_text(text, target="who", source="when")) == [("1", "a"), ("2", "b")]
+    assert listed(from_text(text, target="who", source="when")) == [("1", "a", 5), ("2", "b", 7)]
     assert listed(from_text("1,a,b\n2,b,c\n", source=2, target=1, weight=0, header=False)) == [
         ("b", "a", 1),
         ("c", "b", 2),
@@ -736,7 +742,7 @@ def test_real_graphs_agree_with_pandas(name):
 
 test_a_third_column_of_which_some_are_numbers_is_never_dropped_silently = refusals(
     lambda text: read_edges(io.StringIO(text)),
-    [("a,b,1\nb,c,\nc,d,\n", 2), ("a;b;1,5\nb;c;2,5\n", 1), ("a b 2\nb c x\n", 2)],
+    [("a,b,1\nb,c,\nc,d,\n", 2), ("a;b;1,500\nb;c;2,5\n", 1), ("a b 2\nb c x\n", 2)],
     "line {}",
     error=nf.errors.DataError,
 )
@@ -775,7 +781,7 @@ def test_columns_that_are_no_weights(tmp_path):
     for third in (
         {"since": [2009, 2011]},
         {"id": [7, 8]},
-        {"note": ["p", "q"], "k": [1, 2]},
+        {"note": ["p", "q"], "id": [7, 8]},
         {"m": [1, 2], "n": [3, 4]},
     ):
         rel = nf.Relation.from_edges(as_csv(no_weight | third), storage=tmp_path / "stored")
@@ -786,8 +792,9 @@ def test_columns_that_are_no_weights(tmp_path):
     assert nf.Relation.from_edges(io.StringIO("s,t,w\n1,2,5\n")).neighbors(1) == [(2, 5.0)]
     unnamed = nf.Relation.from_edges(io.StringIO("5 3 2 9\n3 7 1 9\n"))
     assert unnamed.describe()["columns"]["left_out"] == [2, 3]
-    with pytest.warns(NearfarWarning, match="column 2 .*looks like times; it was left out"):
-        nf.Relation.from_edges(io.StringIO("5 3 1385982020\n3 7 1385982040\n"))
+    assert nf.Relation.from_edges(io.StringIO("5 3 1385982020\n3 7 1385982040\n")).neighbors(5) == [(3, 1.0)]
+    with pytest.warns(NearfarWarning, match="column 2 .* grows from line to line, as times do"):
+        nf.Relation.from_edges(io.StringIO("5 3 1\n3 7 4\n7 5 4\n5 7 9\n3 5 12\n"))
 
 
 def test_a_rating_before_a_time_is_the_weight_without_a_header_too(tmp_path):
@@ -842,10 +849,8 @@ ROWS = "\n".join(f"{k} {k % 7} {(k + 3) % 9}" for k in range(12))
     ],
 )
 def test_times_and_row_numbers_are_passed_over(text, ends):
-    if ends is None:  # without names it is told
-        with pytest.warns(NearfarWarning, match="looks like times; .* is read. Name the source and the target"):
-            rel = nf.Relation.from_edges(io.StringIO(text))
-        assert set(rel.row_ids) == {"a", "b", "c"}
+    if ends is None:  # dates are told from ids without names
+        assert set(nf.Relation.from_edges(io.StringIO(text)).row_ids) == {"a", "b", "c"}
     else:
         for edges in (io.StringIO(text), pd.read_csv(io.StringIO(text), sep=None, engine="python")):
             columns = nf.Relation.from_edges(edges).describe()["columns"]
@@ -871,7 +876,12 @@ def test_times_and_row_numbers_are_told_by_values(text, what):
     inputs = [io.StringIO(text), table, table.set_axis(list("abc"), axis=1)]
     inputs += [] if table[1].dtype == object or not pd.api.types.is_numeric_dtype(table[1]) else [table.to_numpy()]
     for edges in inputs:
-        with pytest.warns(NearfarWarning, match=rf"column .* looks like {what}; .* -> .* is read\. Name the"):
+        doubtful = (
+            contextlib.nullcontext()
+            if text.startswith("1385")
+            else pytest.warns(NearfarWarning, match=rf"column .* looks like {what}; .* -> .* is read\. Name the")
+        )
+        with doubtful:
             taken = nf.Relation.from_edges(edges, bipartite=False).describe()["columns"]
         assert taken["source"] in (1, "b")
     for edges in inputs[1:]:

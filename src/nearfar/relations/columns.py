@@ -45,7 +45,7 @@ _STRENGTHS = the_words("weight score count counts strength rating ratings stars 
 _DISTANCES = the_words(
     """
     distance distances dist length len cost costs km miles meters metres meter m pvalue pval p qvalue qval q fdr evalue
-    rank ranking duration delay latency travel traveltime error rmsd gap
+    rank ranking duration delay latency travel traveltime error rmsd gap price age lat lon lng latitude longitude
     """
 )
 
@@ -63,17 +63,22 @@ _ENDS = _pairs(
 )
 _COUNTED = _pairs("u v; s t; i j; a b; 1 2; 0 1; x y; out in")
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
+_PLACES = the_words("id node vertex station stop point location place city airport name")
 _KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
 _FEW = 0.25  # of the different values of another column
 _TRIED = 8  # columns that can be ends
 _HARDLY = 0.1  # by how much two columns must look more like ends than others
+_GROWING = 5  # values that must grow to look like times
 _LARGE = 10**6  # of counts and ids
+_NO_ENDS = {
+    "mark": "punctuation", "nothing": "nothing", "truth": "true or false", "amount": "amounts", "measure": "amounts",
+}  # fmt: skip
 _SHORT = 3  # words of a name
 _UNITS = (1, 1e3, 1e6, 1e9)
 _STEP = 10  # the times of contacts are multiples of that or more
 _ROWS_IN_A_ROW = 10  # a first column that grows with each of so many rows numbers them
 _MATRIX = 5  # columns of numbers without names
-_CLEARLY = 1.0  # by how much two other columns must look more like ends than the first two
+_CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
 _PEOPLE = re.compile(
     r"user|customer|reader|listener|viewer|reviewer|rater|buyer|client|member|student|patient|visitor|subscriber|"
     r"author|actor|person|employee|player"
@@ -202,15 +207,33 @@ class _Column:
         return self.name is not None and _ROW_NAME.fullmatch(self.lower) is not None
 
     @property
+    def counts_rows(self) -> bool:
+        """Whether it holds 0, 1, 2, ... or 1, 2, 3, ..."""
+        numbers = whole_numbers_of(self.values)
+        return (
+            numbers is not None
+            and len(numbers) > 2
+            and numbers[0] in (0, 1)
+            and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        )
+
+    @property
     def is_amount(self) -> bool:
         """Whether it holds numbers, perhaps with a unit."""
         return self.numeric or self.kind == "amount"
 
     @property
+    def grows(self) -> bool:
+        """Whether whole numbers grow or stay, and take several values."""
+        return (
+            len(self.values) >= _GROWING and len(self.known) > 2 and _grows(whole_numbers_of(self.values), "or stays")
+        )
+
+    @property
     def looks_like_ids(self) -> bool:
         """Whether it holds large whole numbers that hardly come again, or not numbers alone."""
         numbers = whole_numbers_of(self.values)
-        large = numbers is not None and max(numbers) >= _LARGE and self.diversity > 0.8  # noqa: PLR2004
+        large = numbers is not None and max(numbers) >= _LARGE and self.diversity > 0.8
         return large or self.kind not in ("whole", "number", "amount")
 
     @property
@@ -296,7 +319,10 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         )
     if roles.weight is None:
         before = min(source, target) if names is None else 0  # whole numbers in front, without a name, are no weights
-        others = [c for c in columns if c.at not in (source, target) and (c.at >= before or c.kind == "number")]
+        texts = all(kind_of(table.head[k]) == "text" for k in (source, target))
+        others = [
+            c for c in columns if c.at not in (source, target) and (c.at >= before or texts or c.kind == "number")
+        ]
         weight = _find_weight(owner, roles, table, others, (source, target))
     if roles.bipartite is None and names is not None:
         _check_kinds(owner, roles, [names[source], names[target]])
@@ -352,7 +378,7 @@ class _Ends:
     def _named(self, pairs: Sequence[tuple[_Column, _Column]]) -> tuple[int, int]:
         """Return the first of the pairs whose names say so; a later one may be other things."""
         first, second = pairs[0]
-        other = next((pair for pair in pairs[1:] if not _alike(pair, pairs[0]) and {*pair}.isdisjoint(pairs[0])), None)
+        other = next((pair for pair in pairs[1:] if _is_another(pair, pairs[0])), None)
         names = [column.name for column in self.columns]
         twice = next((column for column in self.columns if column.name and names.count(column.name) > 1), None)
         if other is not None:
@@ -362,7 +388,9 @@ class _Ends:
         return first.at, second.at
 
     def _of_two(self, free: Sequence[_Column]) -> tuple[int, int]:
-        """There is no choice."""
+        """There is no choice; numbers at dates are no edges."""
+        if sorted(column.kind for column in free) == ["date", "number"]:
+            self._refuse(free)
         left = iter(free)
         first = next(left).at if self.source is None else self.source
         second = next(left).at if self.target is None else self.target
@@ -401,12 +429,23 @@ class _Ends:
     def _warn(self, left_out: _Column, what: str, first: int, second: int) -> tuple[int, int]:
         read = f"{self.table.label(first)!r} -> {self.table.label(second)!r} is read"
         shown = _shown(self.table, left_out)
-        if left_out.kind != "number" or left_out.seconds:
+        if what != "a weight" and (left_out.kind != "number" or left_out.seconds):
             self.told.append(left_out.at)
         self.roles.warn(f"{self.owner}: {shown} looks like {what}; {read}. {self._naming}")
         return first, second
 
     def _by_values(self, could: Sequence[_Column]) -> tuple[int, int]:
+        first, second, *others_left = could
+        if others_left and first.at == 0 and first.counts_rows and second.kind == others_left[0].kind == "text":
+            self.told.append(first.at)
+            return second.at, others_left[0].at
+        if others_left:
+            likely = _times_or_rows(first.values, second.values, others_left[0].values)
+            if likely and first.at == 0 and first.seconds:
+                self.told.append(first.at)
+                return second.at, others_left[0].at
+            if likely and first.at == 0:
+                return self._warn(first, likely, second.at, others_left[0].at)
         scores = {(a, b): _likeness(a, b, could) for a, b in combinations(could[:_TRIED], 2)}
         best = max(scores, key=lambda pair: scores[pair])
         if self.table.names is not None:
@@ -414,28 +453,33 @@ class _Ends:
             if scores[best] < 0 or (others and scores[best] - max(others) < _HARDLY):
                 out = next(column for column in could if column not in best)
                 return self._warn(out, "an end of an edge, too", best[0].at, best[1].at)
-            return best[0].at, best[1].at
-        first, second, *others_left = could
-        if others_left:
-            likely = _times_or_rows(first.values, second.values, others_left[0].values)
-            if likely and first.at == 0:
-                return self._warn(first, likely, second.at, others_left[0].at)
+            return self._open_or(best)
         if best != (first, second) and scores[best] > scores[first, second] + _CLEARLY:
             between = next(column for column in could if column not in best)
             what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
+            what = "another name of the one before" if _alike((between, first), (best[0], first)) else what
+            what = "a weight" if between.numeric and best[0].kind == best[1].kind == "text" else what
             return self._warn(between, what, best[0].at, best[1].at)
         if others_left and _may_be_relations(second, first, others_left[0]):
             return self._warn(second, "names of relations", first.at, second.at)
-        passed = [
-            column for column in self.columns[: second.at] if column.why_no_end in ("times", "numbers with fractions")
-        ]
+        passed = [column for column in self.columns[: second.at] if column.kind == "number" and not column.seconds]
         if passed:
             return self._warn(passed[0], str(passed[0].why_no_end), first.at, second.at)
-        return first.at, second.at
+        return self._open_or((first, second))
+
+    def _open_or(self, ends: tuple[_Column, _Column]) -> tuple[int, int]:
+        """Return two columns; warns if there are many and nothing but their places says that they are the ends."""
+        a, b = ends
+        told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or _of_two_kinds(a.name, b.name)
+        if len(self.columns) >= _MATRIX and not told and not (a.known & b.known):
+            others = sum(column.numeric for column in self.columns if column not in ends)
+            if others >= _MATRIX - 1 or self.table.names is None:
+                return self._warn(a, "an end of an edge by its place alone", a.at, b.at)
+        return a.at, b.at
 
 
 def _by_names(columns: Sequence[_Column]) -> list[tuple[_Column, _Column]]:
-    """Return the pairs of columns whose names say that they are the ends, with the same other words: from node, to node.
+    """Return the pairs of columns whose names say that they are the ends, with the same other words: from and to node.
 
     The best first: that of more different values, of text before numbers, the first.
     """
@@ -446,12 +490,14 @@ def _by_names(columns: Sequence[_Column]) -> list[tuple[_Column, _Column]]:
             left, right = set(a.words), set(b.words)
             if a is b or not (left & sources and right & targets):
                 continue
-            if kinds is _COUNTED and len(left) == 1:
-                continue  # a, b, c: letters of a table
+            if kinds is _COUNTED and (len(left) == 1 or sum(left - sources <= set(c.words) for c in could) > 2):
+                continue  # a, b, c; or x1, x2, x3
             alike = left - sources == right - targets
             fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
+            if "start" in left and a.kind in ("whole", "number") and left - sources and left.isdisjoint(_PLACES):
+                continue  # where an interval begins
             if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
-                few = a.diversity + b.diversity < _FEW * max(column.diversity for column in could)
+                few = a.diversity + b.diversity < 2 * _FEW * max(column.diversity for column in could)
                 found.append((not alike, few, not fits, a.kind != "text", a.at + b.at, a.at, b.at))
         if found:
             best = min(found)[:3]
@@ -462,7 +508,7 @@ def _by_names(columns: Sequence[_Column]) -> list[tuple[_Column, _Column]]:
 
 def _likeness(a: _Column, b: _Column, all_columns: Sequence[_Column]) -> float:
     """How much two columns look like the two ends of edges."""
-    score = 0.5 * (a.kind == b.kind)
+    score = (0.5 if a.name is not None else 0.8) * (a.kind == b.kind)
     if a.name is not None and b.name is not None:
         common = {*a.words} & {*b.words}
         score += 3.0 if _by_names([a, b]) else 1.5 if common and a.words[-1] == b.words[-1] else 0.0
@@ -474,7 +520,9 @@ def _likeness(a: _Column, b: _Column, all_columns: Sequence[_Column]) -> float:
         score += len(a.shapes & b.shapes) / max(1, len(a.shapes | b.shapes))
     else:
         score += 1.5 * len(a.known & b.known) / max(1, len(a.known | b.known))
-    score += 1.5 * min(1.0 if a is all_columns[0] else a.diversity, b.diversity)  # the first may be sorted
+    sorted_ones = 1.0 if len(a.known) > 1 or a.name is None else 0.5  # the first column may be sorted
+    score += 1.5 * min(sorted_ones if a is all_columns[0] else a.diversity, b.diversity)
+    score += _of_two_kinds(a.name, b.name)
     pairs = len(set(zip(map(str, a.values), map(str, b.values), strict=True)))
     if len(a.known) == len(b.known) == pairs < len(a.values):
         score -= 3.0  # one is the label of the other
@@ -491,6 +539,13 @@ def _alike(pair: tuple[_Column, _Column], other: tuple[_Column, _Column]) -> boo
         a is b or len(set(zip(map(str, a.values), map(str, b.values), strict=True))) == len(a.known) == len(b.known)
         for a, b in zip(pair, other, strict=True)
     )
+
+
+def _is_another(pair: tuple[_Column, _Column], best: tuple[_Column, _Column]) -> bool:
+    """Whether a pair of columns may as well be the ends: of other things, told apart by more than the best's names."""
+    tells = all(len(column.known) > 1 and column.missing < 0.5 for column in pair)
+    more = {*best[0].words} < {*pair[0].words}
+    return {*pair}.isdisjoint(best) and tells and not more and not _alike(pair, best)
 
 
 def _may_be_relations(column: _Column, before: _Column, behind: _Column) -> bool:
@@ -532,14 +587,19 @@ def _refuse_matrix(owner: str, table: Table, columns: Sequence[_Column], asked: 
     """Refuse many columns of numbers without names, and a square table whose names come again in its first column."""
     names = table.names
     numbers = all(column.kind in ("whole", "number", "nothing") for column in columns)
+    vectors = columns[0].kind == "text" and all(column.kind in ("whole", "number") for column in columns[1:])
+    vectors = vectors and sum(column.kind == "number" for column in columns) >= _MATRIX - 2
     square = (
         names is not None and len(names) > 3 and list(map(str, columns[0].values))[: len(names) - 1] == list(names[1:])
     )
-    if asked or not (square or (names is None and numbers and len(columns) >= _MATRIX)):
+    if asked or not (square or (names is None and (numbers or vectors) and len(columns) >= _MATRIX)):
         return
     expected = "a table whose columns are the ends of edges and a weight"
-    got = f"{len(columns)} columns of numbers without names" if names is None else "a square table with names"
-    hint = "A matrix of relations goes to Relation.from_matrix, rows of numbers to a map or an index. "
+    got = f"{len(columns)} columns of numbers without names" if numbers else "ids and vectors of numbers"
+    hint = "A matrix of relations goes to Relation.from_matrix, vectors to Embedding.load, points to a map, neighbours "
+    hint += "of points to Relation.from_edges as pairs. "
+    if square:
+        got = "a square matrix with names"
     raise InputError(owner, "edges", expected, got, hint + "If two columns are the ends, name them by columns=.")
 
 
@@ -569,11 +629,15 @@ def _find_weight(
     column = usual[0]
     reads = f"weight={table.label(column.at)!r} reads it as it is"
     if column.numeric and column.seconds:
-        why = f"looks like times; it was left out. {reads}"
-    elif column.numeric and column.is_distance:
+        return None  # times without doubt
+    if column.grows and table.names is None:
+        why = f"grows from line to line, as times do; it was read as the weight. {reads}"
+        roles.warn(f"{owner}: {_shown(table, column)} {why}, weight=False says that it is none.")
+        return column.at
+    if column.numeric and column.is_distance:
         why = f"is no strength by its name, and larger weights mean more related; it was left out. {reads}"
-    elif column.kind == "truth":
-        why = "holds no numbers; it was left out. Make numbers of it to read it as the weight"
+    elif column.kind in ("truth", "measure"):
+        why = "holds no plain numbers; it was left out. Make numbers of it to read it as the weight"
     else:
         return column.at if column.is_amount else None
     roles.warn(f"{owner}: {_shown(table, column)} {why}, weight=False says that it is none.")
@@ -587,9 +651,14 @@ def _is_passed_over(column: _Column) -> bool:
     return late or named or ids or column.is_time or (column.kind in ("mark", "nothing") and not column.numeric)
 
 
+def _of_two_kinds(*names: str | None) -> bool:
+    """Whether two names are of people and of things."""
+    singular = [re.sub(r"[ _-]?(id|name)?s?$", "", (name or "").strip().lower()) for name in names]
+    return any(_PEOPLE.fullmatch(a) and _THINGS.fullmatch(b) for a, b in (singular, singular[::-1]))
+
+
 def _check_kinds(owner: str, roles: Roles, names: Sequence[str]) -> None:
-    singular = [re.sub(r"[ _-]?(id|name)?s?$", "", name.strip().lower()) for name in names]
-    if any(_PEOPLE.fullmatch(a) and _THINGS.fullmatch(b) for a, b in (singular, singular[::-1])):
+    if _of_two_kinds(*names):
         text = f"{owner}: columns {names[0]!r} and {names[1]!r} are of two kinds by their names, and were read as one: "
         text += "the same id in both is one object. Pass bipartite=True to keep them apart, or bipartite=False."
         roles.warn(text)

@@ -192,7 +192,7 @@ class _Scanner:
                 self._n_records += rows
                 yield text, self._spans[:rows], self._where
             if status != DONE:
-                self._refuse(status, line, found, buffer[position : position + 300])
+                self._refuse(status, line, found, buffer[position : position + 1000])
             self._line = line
         self._position = 0
         self.left = bytearray(text[position:].tobytes())
@@ -242,6 +242,8 @@ class _Scanner:
         by = "blanks" if delimiter == " " else repr(delimiter)
         expected = f"of {n_fields} fields separated by {by}, as the first one ({_shown(self._found.first.encode())})"
         hint = "Pass delimiter if another one separates the fields, comments if the line is one."
+        if len({_n_fields(bytearray(line), delimiter) for line in bytes(rest).split(b"\n")[:20] if line.strip()}) > 2:
+            hint += " Lines of many lengths may be an adjacency list: networkx.read_adjlist(path)."
         others = [c for c in _CANDIDATES if c != delimiter and _n_fields(rest, c) == n_fields]
         if others:
             hint = f"That line has {n_fields} fields separated by {_SAID[others[0]]}: the file changes its mind there."
@@ -372,11 +374,11 @@ def find_layout(
     if not records:
         return None
     lines = [record.fields for record in records]
-    n_fields = len(lines[-1])
-    if len(lines) > 1 and all(len(fields) == n_fields == len(lines[0]) + 1 for fields in lines[1:]):
-        lines[0] = _with_one_more(lines)
+    lines[0] = _with_one_more(lines, delimiter)
     n_fields = len(lines[0])
-    labels = _names_behind_mark(bytes(sample[: records[0].at]), mark, delimiter, n_fields)
+    labels = _names_behind_mark(
+        bytes(sample[max(0, records[0].at - _SAMPLE) : records[0].at]), mark, delimiter, n_fields
+    )
     if form.header != "infer":
         with_header = bool(form.header)
     elif names:
@@ -454,13 +456,18 @@ def _share_alike(records: Sequence[_Record]) -> tuple[float, float]:
     return len(alike) / len(records), len(with_ids) / len(records)
 
 
-def _with_one_more(lines: Sequence[list[str]]) -> list[str]:
-    """Return the names of the columns where all other lines have one field more: row numbers, as R and pandas write.
+def _with_one_more(lines: Sequence[list[str]], delimiter: str) -> list[str]:
+    """Return the first record; with one name more where all others have one field more, if it names columns.
 
-    Or nothing behind the last delimiter.
+    So R and pandas write tables with row numbers; or there is nothing behind the last delimiter.
     """
     first, *rest = lines
-    return [*first, ""] if not any(fields[-1] for fields in rest) else ["", *first]
+    if len(rest) < 2 or any(len(fields) != len(first) + 1 for fields in rest):
+        return first
+    more = [*first, ""] if not any(fields[-1] for fields in rest) else ["", *first]
+    return (
+        more if header_odds(first, [fields[not more[0] :][: len(first)] for fields in rest], delimiter) > 0 else first
+    )
 
 
 def _with_marked_ids(text: Bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record], int] | None:
@@ -483,13 +490,16 @@ def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) 
 
     The names may stand behind a word that says so: ``#fields``.
     """
-    for line in reversed(before.decode().splitlines() if mark else []):
+    for line in reversed(before.decode(errors="replace").splitlines() if mark else []):
         plain = line.strip().lstrip(mark).strip()
         for separator in (delimiter, ","):
             found = _first_records(_as_array(plain + "\n"), separator, _as_array("")) if plain else []
             names = found[0].fields if found else []
             if len(names) == n_fields + 1 and names[0].lower().rstrip(":") in ("fields", "columns", "types"):
                 names = names[1:]
+            names[:1] = [re.sub(r"(?i)^(fields|columns): *", "", name) for name in names[:1]]
+            if names and names[0] in ("sym", "asym", "bip", "posweighted", "directed", "undirected"):  # as KONECT says
+                return None
             if len(names) == n_fields == len(set(names)) and not any(map(is_number, names)):
                 return names
     return None

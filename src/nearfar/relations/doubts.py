@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nearfar._core.ids import Ids
 from nearfar._core.types import Indices
-
-if TYPE_CHECKING:
-    from nearfar.relations.edges import Edges
 
 # Words that stand for no id at all; and those that may be names, as NA is Namibia.
 _NOBODY = frozenset(("NULL", "null", "\\N", "nan", "NaN", "None", "<NA>", "#N/A", "N/A", "undefined", "nil"))
@@ -18,20 +15,20 @@ _PERHAPS = frozenset(("NA", "n/a", "na", "-", "--", "?", "none", "missing", "unk
 _MANY = 2.0  # of the edges of a usual id
 
 
-def doubts_of_ids(edges: Edges) -> Iterator[str]:
+def doubts_of_ids(row_ids: Ids, column_ids: Ids, rows: Indices, columns: Indices) -> Iterator[str]:
     """Yield what is doubtful.
 
     Two kinds of doubts: an id and its text are both there (1 and "1", "1.0" and "1"), so what may be one object is two;
     a word for a missing value is an end of two edges or more, or one that may be a name of more than twice as many as
     usual, so that it draws together what has nothing in common. Integers have neither.
     """
-    sides = [(edges.row_ids, edges.rows), (edges.column_ids, edges.columns)]
-    one = edges.column_ids is edges.row_ids
+    sides = [(row_ids, rows), (column_ids, columns)]
+    one = column_ids is row_ids
     for ids, codes in sides[:1] if one else sides:
         if not ids.is_integer:
             listed = ids.to_list()
             yield from _equal_as_text(listed)
-            yield from _missing(listed, [edges.rows, edges.columns] if one else [codes])
+            yield from _missing(listed, [rows, columns] if one else [codes])
 
 
 def _equal_as_text(ids: Sequence[Hashable]) -> Iterator[str]:

@@ -194,7 +194,7 @@ def read_edges(
             add(*piece)
             del piece  # a view of a whole chunk: it would be held while the next one is read
     found = collector.finish()
-    for doubt in doubts_of_ids(found):
+    for doubt in doubts_of_ids(found.row_ids, found.column_ids, found.rows, found.columns):
         warn_user(f"{owner}: {doubt}")
     if bipartite is None and not roles.warned and is_directed(edges) is None and _sides_apart(found):
         warn_user(

@@ -54,7 +54,8 @@ _SIGNATURES = (
     _of("a DIMACS file", r"(c\b.*\n\s*)*p\s+(sp|edges?|col|max|min|asn|cnf|aux)\b", "Pass its arcs as tuples."),
     _of(
         "an edge list of networkx with attributes",
-        r"(#.*\n\s*)*[^\n{]*\S[ ,;\t][^\n{]*\{['\"]?\w+['\"]?\s*:[^\n]*\}",
+        r"(#.*\n\s*)*(\S+[ \t]+\S+[ \t]+|[^\n{,;]+[,;][^\n{,;]+[,;]|\S[^{\t]*\t[^{\t]*\t)"
+        r"\{['\"]?\w+['\"]?\s*:[^\n]*\}\s*\n",
         _GRAPH + "networkx.read_edgelist(path)",
     ),
     _of("tuples written as text", r"(#.*\n\s*)*\([^\n()]*,[^\n()]*\)\s*[,;\t ]", "Pass the tuples themselves."),
@@ -84,6 +85,9 @@ _SIGNATURES = (
     ),
     _of("subtitles", r"webvtt\b|\d+\r?\n\d\d:\d\d:\d\d[,.]\d+ -->"),
     _of("a playlist", r"#extm3u"),
+    _of("a log of a web server", r"\S+ \S+ \S+ \[\d\d/\w{3}/\d{4}"),
+    _of("regions of a genome (BED, GFF)", r"##gff|(#.*\n|track .*\n|browser .*\n)*chr\w{1,5}\t\d+\t\d+\t(?!chr)"),
+    _of("data in LIBSVM", r"\S+([ \t]+\d+:\S+){2,}", "Pass what sklearn.datasets.load_svmlight_file gives to a map."),
     _of("settings (YAML)", r"---\s*\n|%yaml"),
     _of("settings (INI or TOML)", r"(([;#].*)?\n)*\s*\[[\w.\" -]+\]\s*\n\s*[\w.-]+\s*="),
     _of("a solid (STL)", r"solid\b.*\n\s*facet"),
@@ -100,6 +104,16 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
         Says what it is, and how it is read.
     """
     text = text.lstrip("\ufeff \t\r\n")
+    head, _, rest = text.partition("\n")
+    sizes = head.split()
+    if (
+        len(sizes) == 2
+        and all(map(str.isdecimal, sizes))
+        and len(rest.partition("\n")[0].split()) == int(sizes[1]) + 1 > 3
+    ):
+        raise DataError(
+            owner, argument, "a list of edges", f"vectors in word2vec's text: {name}", "Embedding.load(path) reads it."
+        )
     for what, begins, hint in _SIGNATURES:
         if begins.match(text):
             raise DataError(owner, argument, "a list of edges", f"{what}: {name}", hint)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-Kind = Literal["whole", "number", "date", "truth", "amount", "mark", "text", "nothing"]
+Kind = Literal["whole", "number", "date", "truth", "amount", "measure", "mark", "text", "nothing"]
 
 _DATE = re.compile(
     r"\d{4}[-/.]\d\d?[-/.]\d\d?(?!\d).*|\d{4}[-/]\d\d|"  # 2020-01-31, 2020-01
@@ -20,11 +20,9 @@ _DATE = re.compile(
     r"(\w{3,9},? )?[A-Z][a-z]{2}[a-z]* \d?\d,? (\d\d:.*)?\d{4}.*"  # Fri Jan 31 12:00:00 2020
 )
 _WHOLE = re.compile(r"[+-]?\d+")
-_AMOUNT = re.compile(r"([$€£¥₹]|[A-Z]{3} ?)?[+-]?\d[\d.,' ]*( ?([%‰$€£¥₹]|[kKMG]?[A-Za-z]{1,3}))?")
-_UNIT = re.compile(
-    r"[$€£¥₹%‰]|^[A-Z]{3} \d|\d ?(km|mi|kg|EUR|USD|GBP|CHF|min|ms|sec|pct)$|"
-    r"^[+-]?\d{1,3}([,']\d{3})+(\.\d+)?$"  # 1,234
-)
+_AMOUNT = re.compile(r"[$€£¥₹]?\s?[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%$€£¥₹]?")  # $7, 50%, 1,234.5
+_COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+),(\d{1,2}|\d{4,})")  # 1.234,5: with three digits it may be 1,234
+_MEASURE = re.compile(r"[+-]?\d+([.,]\d+)? ?([a-zA-Zµ²]{1,5}|[A-Za-z]+/[a-z]+)|[A-Z]{3} ?\d[\d.,]*")  # 75km, EUR 5
 _TRUTHS = frozenset(("true", "false", "yes", "no"))
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "\\n", "-", "--", "?", ".", "#n/a", "<na>", "nat"))
 _WORD = re.compile(r"[^\W\d_]+|\d+")
@@ -69,7 +67,9 @@ def _kind(value: object) -> Kind:
             return "mark"
         if _DATE.fullmatch(value):
             return "date"
-        return "amount" if _AMOUNT.fullmatch(value) and _UNIT.search(value) else "text"
+        if _AMOUNT.fullmatch(value) or _COMMA.fullmatch(value):
+            return "amount"
+        return "measure" if _MEASURE.fullmatch(value) else "text"
     if isinstance(value, (bool, np.bool_)):
         return "truth"
     if isinstance(value, (int, np.integer)):
@@ -89,9 +89,12 @@ def is_number(field: str) -> bool:
 
 
 def number_of(field: str) -> float:
-    """Return the number that is written in a field, also $7, 50% or 1,234.5; ValueError if there is none."""
-    plain = re.sub(r"(?<=\d),(?=\d{3}(\D|$))", "", field.strip().lstrip("$€£¥₹").rstrip("%$€£¥₹ "))
-    return float((plain if _UNIT.search(field) else field).replace("_", "?"))  # Python alone takes 1_000 for a number
+    """Return the number that is written in a field, also $7, 50%, 1,234.5 or 1.234,5; ValueError if there is none."""
+    if _COMMA.fullmatch(field):
+        field = field.replace(".", "").replace(",", ".")
+    elif _AMOUNT.fullmatch(field) and not re.fullmatch(r"[+-]?\d+,\d{3}", field):  # 1,234 may be either
+        field = field.strip("$€£¥₹% ").replace(",", "")
+    return float(field.replace("_", "?"))  # Python alone takes 1_000 for a number
 
 
 def is_missing(value: object) -> bool:
