@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lab.experiment import Choice, Experiment, Section
 from lab.measure import timed
-from lab.records import Record, duration, percent
+from lab.records import Record
 from lab.results import ResultFile
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
 from nearfar.kernels import StudentT
@@ -143,12 +143,11 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     section.say("""All forces of t-SNE once, at fixed positions, two workers: best of several runs, and the root
         mean square error of the forces and of S against sums in float64.""")
-    rows = [
-        [r.get("components") or 2, f"{r['n']:,}", r["method"], duration(r["seconds"]), percent(r["force_error"]),
-         percent(r["sum_error"])]
-        for r in sorted(records, key=lambda r: (r.get("components") or 2, r["n"]))
-    ]  # fmt: skip
-    section.table(["d", "n", "method", "time", "error of the forces", "error of S"], rows)
+    section.rows(
+        "d | n | method | time | error of the forces | error of S",
+        "{components} | {n:,} | {method} | {seconds:time} | {force_error:%} | {sum_error:%}",
+        sorted(({"components": 2, **r} for r in records), key=lambda r: (r["components"], r["n"])),
+    )
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ Ids are words with numbers, and two columns go with them.
 from __future__ import annotations
 
 import shutil
-import statistics
+
 import tempfile
 import time
 from argparse import Namespace
@@ -99,12 +99,11 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""The file holds points, ids, two columns, neighbours and which of them are torn. First picture:
         from the start of the page to the drawn points; complete: ids, columns and neighbours are read too; frame:
         while zooming. Medians, headless Chromium with WebGL in software.""")
-    rows = [
-        [f"{r['n']:,}", f"{r['megabytes']:.1f} MB", f"{r['making']:.0f} s", f"{r['writing']:.1f} s",
-         *(f"{statistics.median(r[name]):.2f} s" for name in ("first", "ready", "frame"))]
-        for r in records
-    ]  # fmt: skip
-    section.table(["points", "file", "making it", "writing", "first picture", "complete", "frame"], rows)
+    section.rows(
+        "points | file | making it | writing | first picture | complete | frame",
+        "{n:,} | {megabytes:.1f} MB | {making:.0f} s | {writing:.1f} s | {first:.2f} s | {ready:.2f} s | {frame:.2f} s",
+        records,
+    )
 
 
 EXPERIMENT = Experiment("The page of a map", ("n",), run, {"sizes": (10_000, 100_000, 1_000_000), "repeats": 5})

@@ -140,23 +140,23 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations, two threads; one run of each
         size. Processor time is that of both threads, neighbours and start included: there was other work on the
         machine.""")
-    rows = [
-        [f"{r['n']:,}", duration(r["processor_seconds"]), f"{1e6 * r['processor_seconds'] / r['n']:.0f} µs",
-         f"{r['kl']:.3f}", gib(r["peak_bytes"])]
-        for r in mine
-    ]  # fmt: skip
-    section.table(["n", "processor time of the whole fit", "of a point", "cost", "peak memory of the process"], rows)
+    section.rows(
+        "n | processor time of the whole fit | of a point | cost | peak memory of the process",
+        "{n:,} | {processor_seconds:time} | {each:.0f} µs | {kl:.3f} | {peak_bytes:GiB}",
+        ({**r, "each": 1e6 * r["processor_seconds"] / r["n"]} for r in mine),
+    )
     if stored:
         section.say("With `storage=folder`: points, neighbours and probabilities are mapped from files; one thread.")
-        head = ["n", "perplexity", "iterations", "processor time: neighbours, start", "descent", "by the clock", "cost"]
-        rows = [
-            [f"{r['n']:,}", f"{r['perplexity']:g}", r["n_iter"], duration(r["neighbors_processor_seconds"]),
-             duration(r["processor_seconds"] - r["neighbors_processor_seconds"]),
-             duration(r["neighbors_seconds"] + r["seconds"]), f"{r['kl']:.3f}", gib(r["anonymous_bytes"]),
-             gib(r["peak_bytes"])]
-            for r in stored
-        ]  # fmt: skip
-        section.table([*head, "memory without mapped files", "with them"], rows)
+        for r in stored:
+            r["descent"] = r["processor_seconds"] - r["neighbors_processor_seconds"]
+            r["clock"] = r["neighbors_seconds"] + r["seconds"]
+        section.rows(
+            "n | perplexity | iterations | processor time: neighbours, start | descent | by the clock | cost"
+            " | memory without mapped files | with them",
+            "{n:,} | {perplexity:g} | {n_iter} | {neighbors_processor_seconds:time} | {descent:time} | {clock:time}"
+            " | {kl:.3f} | {anonymous_bytes:GiB} | {peak_bytes:GiB}",
+            stored,
+        )
 
 
 EXPERIMENT = Experiment(

@@ -26,7 +26,7 @@ from lab.experiment import Choice, Experiment, Section
 from lab.maps.scores import judged
 from lab.measure import timed
 from lab.peers import contrastive, umap_learn
-from lab.records import Record, average, duration, number, pick, ratio
+from lab.records import Record, average, number, pick, ratio
 from lab.results import ResultFile
 
 N_JOBS, SPREAD = 2, 1e-4
@@ -113,14 +113,13 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""Fashion-MNIST. Time of the optimisation only, from the same graph and start to the map, 2
         workers, each program with its own number of iterations. m is the number of noise pairs per pair of
         neighbours; 5 if not given.""")
-    head = ["d", "n", "graph", "method", "optimisation", "R_NX area", "neighbours kept, 10", "trustworthiness, 30"]
-    rows = [
-        [r["n_components"], f"{r['n']:,}", r["graph"], r["method"], duration(r["seconds"]),
-         f"{number(r['auc'])} ± {number(r['auc_error'])}", number(r["preservation"]), number(r["trustworthiness"]),
-         number(r["accuracy"])]
-        for r in sorted(records, key=lambda r: (r["n_components"], r["n"], r["graph"]))
-    ]  # fmt: skip
-    section.table([*head, "label accuracy, 10"], rows)
+    section.rows(
+        "d | n | graph | method | optimisation | R_NX area | neighbours kept, 10 | trustworthiness, 30"
+        " | label accuracy, 10",
+        "{n_components} | {n:,} | {graph} | {method} | {seconds:time} | {auc:.3f} ± {auc_error:.3f}"
+        " | {preservation:.3f} | {trustworthiness:.3f} | {accuracy:.3f}",
+        sorted(records, key=lambda r: (r["n_components"], r["n"], r["graph"])),
+    )
 
 
 EXPERIMENT = Experiment(

@@ -18,7 +18,7 @@ import nearfar as nf
 from lab.data import fashion
 from lab.experiment import Experiment, Section
 from lab.measure import cpu_timed
-from lab.records import Record, duration, percent, pick, values
+from lab.records import Record, percent, pick, values
 from lab.results import ResultFile
 from nearfar.far import ExactField, MeshField
 from nearfar.far.per_point import FAMILIES, nodes_for
@@ -126,22 +126,11 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""KL with row normalisation, Fashion-MNIST, parameters drawn uniformly on a log scale. Force errors
         relative to the far part: of the interpolation nodes only, with exact sums, and on the mesh. Time of one
         gradient, one processor, n = 70,000.""")
-    rows = [
-        [*(r[name] for name in key), r["nodes"], *(percent(r[f"{way}_force_error"]) for way in ("exact", "mesh"))]
-        for r in errors
-    ]
-    section.table(["kernel", "from", "to", "nodes", "error of the nodes", "on the mesh"], rows)
-    rows = [
-        [
-            *(r[name] for name in key),
-            r["nodes"],
-            duration(r["seconds"]),
-            duration(r["tasne_seconds"]),
-            f"{r['ratio']:.1f}x",
-        ]
-        for r in of_time
-    ]
-    section.table(["kernel", "from", "to", "nodes", "time", "t-ASNE", "ratio"], rows)
+    head, row = "kernel | from | to | nodes | ", "{kernel} | {low} | {high} | {nodes} | "
+    section.rows(f"{head}error of the nodes | on the mesh", row + "{exact_force_error:%} | {mesh_force_error:%}", errors)
+    section.rows(
+        f"{head}time | t-ASNE | ratio", row + "{seconds:time} | {tasne_seconds:time} | {ratio:.1f}x", of_time
+    )
 
 
 EXPERIMENT = Experiment(

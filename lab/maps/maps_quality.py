@@ -20,7 +20,7 @@ from lab.data import Points, cells, digits, fashion, mnist, principal_components
 from lab.experiment import Experiment, Section
 from lab.maps.scores import judged
 from lab.measure import cpu_timed, timed
-from lab.records import Record, average, distinct, duration, groups, interval, middle, number, pick
+from lab.records import Record, average, distinct, groups, number, pick
 from lab.results import ResultFile
 
 SETS: dict[str, Callable[[], Any]] = {
@@ -153,12 +153,11 @@ def told_maps_start(section: Section, records: list[Record]) -> None:
         t-SNE, 250 of t-SNE, 250 of the method. t-SNE map: 500 of the method after a whole fit of t-SNE, the best of
         three sizes of that map. Mean over seeds ± half of the 95 % interval (Student's t); of the processor time
         the median.""")
-    rows = [
-        [name, f"{mine[0]['n']:,}", method, start, *(interval(mine, score) for score in ("cost", "auc", "accuracy")),
-         duration(middle(mine, "seconds"))]
-        for name, method, start, mine in groups(records, "set", "method", "start")
-    ]  # fmt: skip
-    section.table(["set", "n", "method", "start", "cost", "R_NX area", "label accuracy, 10", "time"], rows)
+    section.rows(
+        "set | n | method | start | cost | R_NX area | label accuracy, 10 | time",
+        "{set} | {n:,} | {method} | {start} | {cost:±} | {auc:±} | {accuracy:±} | {seconds:time}",
+        groups(records, "set", "method", "start"),
+    )
 
 
 START_EXPERIMENT = Experiment(
@@ -209,11 +208,11 @@ def told_maps_floor(section: Section, records: list[Record]) -> None:
     section.say("""Digits, perplexity 30, exact sums, same start. Row normalisation uses the exponential kernel (the
         published NeRV), pair normalisation Student's t. P over all pairs is the original; there, the floor only
         keeps p above 0.""")
-    head = ["divergence", "normalisation", "P", "floor", "R_NX area", "trustworthiness at 30", "continuity at 30"]
-    scores = ("auc", "trustworthiness", "continuity")
-    names = ("divergence", "normalization", "P")
-    rows = [[*(r[n] for n in names), f"{r['floor']:g}", *(number(r[s], 4) for s in scores)] for r in records]
-    section.table(head, rows)
+    section.rows(
+        "divergence | normalisation | P | floor | R_NX area | trustworthiness at 30 | continuity at 30",
+        "{divergence} | {normalization} | {P} | {floor:g} | {auc:.4f} | {trustworthiness:.4f} | {continuity:.4f}",
+        records,
+    )
 
 
 FLOOR_EXPERIMENT = Experiment(

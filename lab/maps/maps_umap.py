@@ -21,7 +21,7 @@ from lab.experiment import Experiment, Section
 from lab.maps.scores import judged
 from lab.measure import timed
 from lab.peers import umap_learn
-from lab.records import Record, average, duration, groups, interval, middle, pick
+from lab.records import Record, average, groups, pick
 from lab.results import ResultFile
 
 SETS: dict[str, Callable[[], tuple[NDArray[Any], NDArray[Any]]]] = {
@@ -59,12 +59,11 @@ def told(section: Section, records: list[Record]) -> None:
         target.tell(f"above on {above} of {len(both)}", above == len(both) == 5)
     section.say("""Whole fits at the defaults of both, one worker. Mean over seeds ± half of the 95 % interval
         (Student's t); of the time the median.""")
-    rows = [
-        [name, f"{mine[0]['n']:,}", method, *(interval(mine, score) for score in ("auc", "preservation", "accuracy")),
-         duration(middle(mine, "seconds"))]
-        for name, method, mine in groups(records, "set", "method")
-    ]  # fmt: skip
-    section.table(["set", "n", "method", "R_NX area", "neighbours kept, 10", "label accuracy, 10", "time"], rows)
+    section.rows(
+        "set | n | method | R_NX area | neighbours kept, 10 | label accuracy, 10 | time",
+        "{set} | {n:,} | {method} | {auc:±} | {preservation:±} | {accuracy:±} | {seconds:time}",
+        groups(records, "set", "method"),
+    )
 
 
 EXPERIMENT = Experiment(
