@@ -154,8 +154,8 @@ SHOWN: dict[str, Callable[[list[Record], str], str]] = {
 def filled(template: str, records: list[Record]) -> str:
     """Fill a template such as ``"{method} | {n:,} | {auc:±} | {seconds:time}"`` with what records of one kind have.
 
-    After the colon is a name of ``SHOWN``, or a format of Python: one for floats is that of the mean. A list in a record
-    stands for its median, and what is not there is a dash.
+    After the colon is a name of ``SHOWN``, or a format of Python: one for floats is that of the mean. A list in a
+    record stands for its median, and what is not there is a dash.
     """
 
     def cell(found: re.Match[str]) -> str:

@@ -12,10 +12,9 @@ from argparse import Namespace
 from collections.abc import Callable
 from itertools import product
 
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import alone, measured, timed
 from lab.records import Record, duration, groups, number, pick
-from lab.results import ResultFile
 
 D, REPEATS = 64, 3
 METHODS = ("global_nce", "cross_entropy", "in_batch_nce", "cross_entropy(queries @ keys.T)")

@@ -15,7 +15,6 @@ from __future__ import annotations
 import lzma
 import math
 from argparse import Namespace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -25,10 +24,9 @@ from torch import Tensor, nn
 
 import nearfar as nf
 from lab.data import DATA
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, duration, groups, middle, number, pick
-from lab.results import ResultFile
 
 LOSSES = ("not corrected", "sampled softmax", "ranking")
 INFORMED = "ranking, from word frequencies"
@@ -138,7 +136,7 @@ def measure(file: ResultFile, parts: dict[str, Tensor], name: str | None, n_samp
     if name is not None:
         noise = nf.nn.UniformNoise(len(counts)) if name == "uniform" else nf.nn.UnigramNoise(counts, power=1.0)
     windows = {part: windows_of(words) for part, words in parts.items()}
-    model, seconds = cpu_timed(partial(train, windows["train"], counts, noise, n_samples, loss))
+    model, seconds = cpu_timed(train, windows["train"], counts, noise, n_samples, loss)
     log_q = None if noise is None else noise.log_prob(torch.arange(len(counts)))
     found = {part: perplexities(model, windows[part], log_q) for part in ("valid", "test")}
     file.add({**key, "cpu_seconds": round(seconds, 1), "n_words": len(windows["train"]), **found})

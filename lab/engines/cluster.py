@@ -24,10 +24,9 @@ import numpy as np
 import nearfar as nf
 from lab.data import clusters
 from lab.engines.cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import say, status, timed
 from lab.records import Record, duration, mib, number, pick
-from lab.results import ResultFile
 from nearfar.engines.dask import rows as parts
 from nearfar.engines.dask.maps import MapWorkers
 from nearfar.engines.dask.place import Workers

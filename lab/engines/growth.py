@@ -16,16 +16,14 @@ from __future__ import annotations
 import tempfile
 import time
 from argparse import Namespace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import Peak, alone, peak_memory, reset_peak_memory, resident_memory, status, timed
 from lab.records import Record, duration, exponent, gib, number, pick
-from lab.results import ResultFile
 
 LINEAR = 1.15  # exponent up to which growth counts as linear
 MOST_SECONDS, MOST_GIB = 40, 8  # of a fit with d = 128: of a million nodes, and of ten million
@@ -43,7 +41,7 @@ def measure(n: int, d: int, n_epochs: int, mean_degree: float, stored: bool) -> 
     labels, degrees, n_edges = graph.labels, graph.degrees, graph.n_edges
     adjacency = graph.adjacency
     del graph
-    relation, building = timed(partial(_relation, adjacency))
+    relation, building = timed(_relation, adjacency)
     del adjacency
     peak_before = peak_memory()
     reset_peak_memory()

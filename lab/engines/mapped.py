@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment
+from lab.experiment import Experiment, ResultFile
 from lab.measure import Peak, alone, status, timed
-from lab.results import ResultFile
 
 
 def write_edges(path: Path, n_edges: int, n_nodes: int, rng: np.random.Generator) -> None:

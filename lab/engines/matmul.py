@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
 from lab.records import Record, duration, groups, values
-from lab.results import ResultFile
 from nearfar._core.checks import available_processors
 from nearfar._core.threads import even_bounds, run_blocks
 

@@ -10,17 +10,15 @@ import statistics
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import alone, peak_memory, timed
 from lab.records import Record, mib
-from lab.results import ResultFile
 
 
 def write_integers(path: Path, n_edges: int, rng: np.random.Generator) -> None:
@@ -70,7 +68,7 @@ def compare(path: Path, small: Path, repeats: int) -> dict[str, Any]:
     spent: dict[str, list[float]] = {name: [] for name in READERS}
     found = {name: read(small) for name, read in READERS.items()}
     for _, (name, read) in product(range(repeats), READERS.items()):
-        found[name], seconds = timed(partial(read, path))
+        found[name], seconds = timed(read, path)
         spent[name].append(seconds)
     if len(set(found.values())) > 1:
         raise SystemExit(f"the two disagree on the number of ids: {found}")

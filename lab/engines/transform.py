@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment
+from lab.experiment import Experiment, ResultFile
 from lab.measure import timed
-from lab.results import ResultFile
 
 N_MANY = 10_000
 

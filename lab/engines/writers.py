@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, mib, pick
-from lab.results import ResultFile
 
 FILES = {
     "safetensors": ".safetensors",

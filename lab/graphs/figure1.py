@@ -24,11 +24,10 @@ from scipy.stats import norm
 
 import nearfar as nf
 from lab.data import articles, digits
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.measure import cpu_timed, say
 from lab.records import Record, distinct, duration, groups, mean_and_sd, number, percent, pick, spread, spread_of
-from lab.results import ResultFile
 from nearfar.far import spherical_kmeans
 
 CLUSTERS = (1, 2, 5, 10)

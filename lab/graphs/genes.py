@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,9 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import DATA
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, average, duration, groups, interval, middle, number, pick
-from lab.results import ResultFile
 from nearfar.reproduce import Setting
 
 N_COMPONENTS, SHARE = 200, 0.7
@@ -142,7 +140,7 @@ def run(file: ResultFile, given: Namespace) -> None:
                 continue
             if key := file.new(method, name, seed):
                 genes = read_genes(seed)
-                vectors, seconds = cpu_timed(partial(embed, method, setting, genes, seed))
+                vectors, seconds = cpu_timed(embed, method, setting, genes, seed)
                 facts = {"n_genes": len(np.unique(genes.positive)), "n_pairs": len(genes.positive)}
                 file.add({**key, "seconds": round(seconds, 3), **score(method, vectors, genes), **facts})
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
 from lab.measure import cpu_timed, say
 from lab.peers import deepwalk, edrep_package, elsewhere, factorized, other_graphs
@@ -47,7 +47,6 @@ from lab.records import (
     number,
     pick,
 )
-from lab.results import ResultFile
 
 FRACTIONS, HELD_OUT, FEATURES, D = (0.1, 0.5, 0.9), 0.2, ("hadamard", "l2", "dot"), 128
 TEMPERATURES, TUNED_AT = (0.5, 0.7, 1.0), 1000  # draws from here on are not told

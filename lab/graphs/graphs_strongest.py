@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
 from lab.records import Record, average, duration, groups, middle, number
-from lab.results import ResultFile
 
 D = 128
 GRAPHS = ("email-Eu-core", "cora", "wikipedia")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -19,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.graphs.data import MULTI, SINGLE, LabelledGraph, read_graph, without_isolates
 from lab.graphs.methods import LOOKS, TITLES, embed
 from lab.measure import timed
 from lab.records import Record, distinct, duration, groups, interval, mean_and_sd, pick, values
-from lab.results import ResultFile
 
 FRACTIONS, N_SPLITS = (0.1, 0.5, 0.9), 5
 HOW = {"n_epochs": 50, "learning_rate": 1.0}
@@ -56,8 +54,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         for d, seed in product(given.n_components if method != "spectral" else [0], range(given.seeds)):
             if key := file.new(name, method, d, seed):
                 how = HOW if method in ("nearfar", "package") else {}
-                task = partial(embed, method, graph.adjacency, d, graph.labels.shape[1], seed, **how)
-                vectors, seconds = timed(task)
+                vectors, seconds = timed(embed, method, graph.adjacency, d, graph.labels.shape[1], seed, **how)
                 file.add({**key, "seconds": round(seconds, 4), **score(graph, vectors, seed)})
 
 

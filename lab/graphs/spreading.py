@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from argparse import Namespace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,11 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import DATA
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.measure import cpu_timed
 from lab.peers import deepwalk_weighted
 from lab.records import Record, duration, half_interval, middle, pick, ratio
-from lab.results import ResultFile
 
 # method, length of a vector, walks per node
 SETTINGS = (
@@ -67,7 +65,7 @@ def run(file: ResultFile, given: Namespace) -> None:
             key = file.new(method, d, n_walks, seed)
             if not key:
                 continue
-            X, seconds = cpu_timed(partial(embed, method, relation, d, n_walks, seed))
+            X, seconds = cpu_timed(embed, method, relation, d, n_walks, seed)
             vectors = nf.Embedding(X, relation.row_ids)
             found = [
                 nf.evaluate.reconstruct_spreading(vectors, states, n_repeats=1, random_state=number)

@@ -10,7 +10,6 @@ of them in both directions by the exact normaliser, in nats. The seed draws the 
 from __future__ import annotations
 
 from argparse import Namespace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -19,12 +18,11 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, triu
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import WITH_GROUPS, LabelledGraph, read_graph, without_isolates
 from lab.measure import timed
 from lab.peers import deepwalk
 from lab.records import Record, groups, interval, pick
-from lab.results import ResultFile
 
 N_COMPONENTS, N_CLUSTERS, N_WALKS, MOST_HELD_OUT = 64, 100, 10, 2000
 
@@ -74,7 +72,7 @@ def measure(
     found: dict[str, float] = {}
     if method == "deepwalk":
         how = {"n_walks": N_WALKS, "seed": seed, "workers": 1}
-        vectors, seconds = timed(partial(deepwalk.embed, graph.adjacency, N_COMPONENTS, **how))
+        vectors, seconds = timed(deepwalk.embed, graph.adjacency, N_COMPONENTS, **how)
     else:
         model = nf.EDRep(N_COMPONENTS, temperature=heat, random_state=seed, n_jobs=1)
         _, seconds = timed(lambda: model.fit(nf.Relation.from_matrix(graph.adjacency).random_walk(walk)))

@@ -28,12 +28,11 @@ from scipy.sparse import csr_array, csr_matrix
 from scipy.sparse.linalg import svds
 
 import nearfar as nf
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.items.data import Mask, Ratings, Scores, Split, a_fifth, read_ratings, recalls, rows_of, split_of
 from lab.measure import cpu_timed, say
 from lab.peers import elsewhere
 from lab.records import Record, average, groups, interval, pick
-from lab.results import ResultFile
 
 N_COMPONENTS = 32
 N_EPOCHS, BATCH_SIZE, LEARNING_RATE, N_ANCHORS = 4, 512, 0.01, 200
@@ -184,7 +183,7 @@ def tune(split: Split, names: list[str]) -> None:
     """Print the recall in the validation of the first seed for all settings."""
     for name, settings in SETTINGS.items():
         for setting in settings if name.startswith(tuple(names)) else []:
-            (scores, _), seconds = cpu_timed(partial(others, name, split, 0, setting))
+            (scores, _), seconds = cpu_timed(others, name, split, 0, setting)
             say(f"{name} {setting}: {recalls(scores, *split.parts['validation'])} {seconds:.1f} s")
 
 

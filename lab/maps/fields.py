@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, Record, ResultFile, Section
 from lab.measure import timed
-from lab.records import Record
-from lab.results import ResultFile
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
 from nearfar.kernels import StudentT
 

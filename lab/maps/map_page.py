@@ -8,21 +8,18 @@ Ids are words with numbers, and two columns go with them.
 from __future__ import annotations
 
 import shutil
-
 import tempfile
 import time
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
 from lab.records import Record, pick
-from lab.results import ResultFile
 
 WORDS = np.array(["alpha", "beta", "gamma", "delta", "omega", "sigma", "kappa"])
 FLAGS = (
@@ -81,10 +78,10 @@ def run(file: ResultFile, given: Namespace) -> None:
     for n in given.sizes:
         if key := file.new(n):
             emb, Y, metadata = points(n)
-            page, making = timed(partial(emb.map, Y, metadata=metadata, metric="euclidean"))
+            page, making = timed(emb.map, Y, metadata=metadata, metric="euclidean")
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "map.html")
-                _, writing = timed(partial(page.save, path))
+                _, writing = timed(page.save, path)
                 runs = [looked_at(path) for _ in range(given.repeats)]
                 seen = {name: [round(run[name], 3) for run in runs] for name in runs[0]}
                 file.add({**key, "megabytes": path.stat().st_size / 1e6, "making": making, "writing": writing, **seen})

@@ -13,7 +13,6 @@ import itertools
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -22,10 +21,9 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import fashion
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
 from lab.records import Record, pick
-from lab.results import ResultFile
 from nearfar.far import ExactField, MeshField, Potential, Term
 from nearfar.maps.objective import NeighborObjective
 
@@ -67,7 +65,7 @@ def measure_time(file: ResultFile, n: int) -> None:
 
     def per_iteration(parts: dict[str, Any]) -> float:
         models = [estimator(parts, max_iter=k, **how) for k in (20, 80)]
-        short, long = (timed(partial(model.fit, affinities))[1] for model in models)
+        short, long = (timed(model.fit, affinities)[1] for model in models)
         return (long - short) / 60
 
     tsne = {"divergence": "kl", "kernel": "student-t", "normalization": "pair"}

@@ -25,10 +25,9 @@ import numpy as np
 
 import nearfar as nf
 from lab.data import clusters, digits
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import Peak, alone, cpu_timed, peak_memory, status
 from lab.records import Record, duration, exponent, gib, pick
-from lab.results import ResultFile
 
 MOST_GIB, MOST_SECONDS = 2.5, 250  # of a map of a million points
 STORED = 10_000_000  # points of a map whose neighbours are in files

@@ -22,12 +22,11 @@ from scipy.sparse import csr_array
 
 import nearfar as nf
 from lab.data import digits, fashion, principal_components
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.maps.scores import judged
 from lab.measure import timed
 from lab.peers import contrastive, umap_learn
 from lab.records import Record, average, number, pick, ratio
-from lab.results import ResultFile
 
 N_JOBS, SPREAD = 2, 1e-4
 OURS: dict[str, Any] = {

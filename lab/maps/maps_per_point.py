@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import fashion
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, percent, pick, values
-from lab.results import ResultFile
 from nearfar.far import ExactField, MeshField
 from nearfar.far.per_point import FAMILIES, nodes_for
 from nearfar.kernels import StudentT
@@ -127,10 +126,10 @@ def told(section: Section, records: list[Record]) -> None:
         relative to the far part: of the interpolation nodes only, with exact sums, and on the mesh. Time of one
         gradient, one processor, n = 70,000.""")
     head, row = "kernel | from | to | nodes | ", "{kernel} | {low} | {high} | {nodes} | "
-    section.rows(f"{head}error of the nodes | on the mesh", row + "{exact_force_error:%} | {mesh_force_error:%}", errors)
     section.rows(
-        f"{head}time | t-ASNE | ratio", row + "{seconds:time} | {tasne_seconds:time} | {ratio:.1f}x", of_time
+        f"{head}error of the nodes | on the mesh", row + "{exact_force_error:%} | {mesh_force_error:%}", errors
     )
+    section.rows(f"{head}time | t-ASNE | ratio", row + "{seconds:time} | {tasne_seconds:time} | {ratio:.1f}x", of_time)
 
 
 EXPERIMENT = Experiment(

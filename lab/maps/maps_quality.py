@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import Points, cells, digits, fashion, mnist, principal_components, swiss_roll
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.maps.scores import judged
 from lab.measure import cpu_timed, timed
 from lab.records import Record, average, distinct, groups, number, pick
-from lab.results import ResultFile
 
 SETS: dict[str, Callable[[], Any]] = {
     "digits": digits,
@@ -54,7 +53,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         X, labels = SETS[name]()
         for method in given.methods:
             if key := file.new(name, method):
-                Y, seconds = timed(partial(METHODS[method], X))
+                Y, seconds = timed(METHODS[method], X)
                 file.add({**key, "n": len(X), "seconds": round(seconds, 3), **judged(X, Y, labels, near=5)})
 
 
@@ -132,7 +131,7 @@ def run_maps_start(file: ResultFile, given: Namespace) -> None:
         affinities = nf.Affinities(30, **options).fit(X)
         for method, start in product(given.methods, STARTS):
             if key := file.new(name, method, start, seed):
-                est, seconds = cpu_timed(partial(mapped, STARTED[method], start, affinities, options))
+                est, seconds = cpu_timed(mapped, STARTED[method], start, affinities, options)
                 found = {"n": len(X), "seconds": round(seconds, 3), "cost": round(float(est.cost_), 4)}
                 file.add({**key, **found, **judged(X, est.embedding_, labels)})
 
@@ -197,7 +196,7 @@ def run_maps_floor(file: ResultFile, _given: Namespace) -> None:
         if key := file.new(divergence.__name__, normalization, which, floor):
             parts = {"divergence": divergence(floor=floor), "kernel": kernel, "normalization": normalization}
             model = nf.NeighborEmbedding(**parts, init="spectral", far="exact", random_state=0)
-            Y, seconds = timed(partial(model.fit_transform, P[which]))
+            Y, seconds = timed(model.fit_transform, P[which])
             file.add({**key, "n": len(X), "seconds": round(seconds, 2), **judged(X, Y)})
 
 

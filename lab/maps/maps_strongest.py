@@ -19,12 +19,11 @@ from sklearn.metrics import silhouette_score
 
 import nearfar as nf
 from lab.data import cells, digits, exact_kl, fashion
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.maps.scores import judged
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
 from lab.records import Record, average, groups, pick
-from lab.results import ResultFile
 
 SETS = {"digits": digits, "cells": cells, "Fashion-MNIST": lambda: fashion(11_000)}
 TSNE = ("nearfar t-SNE", "scikit-learn-intelex", "FIt-SNE")
@@ -80,7 +79,9 @@ def told(section: Section, records: list[Record]) -> None:
         median; scores are means over seeds. KL: exact, in nats. Triplets: the share of random triplets whose nearer
         pair is nearer in the map, too.""")
     tsne = [r for r in records if r["method"] in TSNE]
-    section.rows("n | t-SNE by | time | KL", "{n:,} | {method} | {seconds:time} | {kl:.3f}", groups(tsne, "n", "method"))
+    section.rows(
+        "n | t-SNE by | time | KL", "{n:,} | {method} | {seconds:time} | {kl:.3f}", groups(tsne, "n", "method")
+    )
     others = [r for r in records if r["method"] not in TSNE]
     section.rows(
         f"set | n | program | {' | '.join(SCORES.values())} | time",

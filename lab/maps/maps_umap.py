@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,12 +16,11 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import Points, cells, clusters, digits, fashion, swiss_roll
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.maps.scores import judged
 from lab.measure import timed
 from lab.peers import umap_learn
 from lab.records import Record, average, groups, pick
-from lab.results import ResultFile
 
 SETS: dict[str, Callable[[], tuple[NDArray[Any], NDArray[Any]]]] = {
     "digits": digits,
@@ -44,7 +42,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         X, labels = SETS[name]()
         for method, seed in product(given.methods, range(given.seeds)):
             if key := file.new(name, method, seed):
-                Y, seconds = timed(partial(METHODS[method], X, seed))
+                Y, seconds = timed(METHODS[method], X, seed)
                 file.add({**key, "n": len(X), "seconds": round(seconds, 3), **judged(X, Y, labels)})
 
 

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import Points, clusters, fashion
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.measure import alone, peak_memory, reset_peak_memory, resident_memory
 from lab.records import Record, average, duration, mib, percent, pick
-from lab.results import ResultFile
 
 ENTRIES = 2**18  # of the matrix of distances at a time: what is done with them stays in the cache
 EXACT_UP_TO = 20_000

@@ -18,7 +18,6 @@ import statistics
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,9 @@ import numpy as np
 
 import nearfar as nf
 from lab.data import DATA
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, distinct, pick
-from lab.results import ResultFile
 
 D, TOPN, WORDS, TRAINED = 100, 10, 15, 25_000_000
 KEPT = Path(tempfile.gettempdir()) / "nearfar-passages.npy"
@@ -84,7 +82,7 @@ def measure(file: ResultFile, X: Any, Q: Any, repeats: int, graphs: bool) -> Non
     building = dict.fromkeys(tasks, 0.0)
     kinds = [("lists", "float32")] * (n >= 100_000) + [("usearch", "float32"), ("usearch", "int8")] * graphs
     for kind, storage in kinds:
-        index, seconds = cpu_timed(partial(emb.index, kind, storage=storage, n_jobs=1))
+        index, seconds = cpu_timed(emb.index, kind, storage=storage, n_jobs=1)
         name = f"nearfar, {kind}" + f", {storage}" * (kind != "lists")
         tasks[name] = (lambda Q, index=index: index.search(Q, TOPN, n_jobs=1)[0]), Q
         raw, effort = index._backend._index, index._effort  # the same index, asked without nearfar
@@ -104,7 +102,7 @@ def measure(file: ResultFile, X: Any, Q: Any, repeats: int, graphs: bool) -> Non
     found: dict[str, Any] = {}
     taken: dict[str, list[float]] = {name: [] for name in tasks}
     for _, (name, (ask, queries)) in product(range(repeats), tasks.items()):
-        found[name], seconds = cpu_timed(partial(ask, queries))
+        found[name], seconds = cpu_timed(ask, queries)
         taken[name].append(seconds / len(queries))
     for name, spent in taken.items():
         share = recall(np.asarray(found[name]), true[: len(found[name])])

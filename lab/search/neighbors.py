@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.data import Points, pixels, principal_components
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.measure import timed
 from lab.peers.neighbor_search import FaissFlat, FaissLists, Hnsw
 from lab.records import Record, average, duration, groups, middle, number, pick, ratio, times
-from lab.results import ResultFile
 from nearfar.relations.neighbors import nearest_neighbors
 
 K, N_JOBS, RECALL, N_CHECKED = 90, 2, 0.99, 1000

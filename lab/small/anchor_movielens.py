@@ -20,9 +20,8 @@ from typing import Any
 import torch
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.records import Record, average, duration, groups, middle, on_the_same, percent, pick, spread, values
-from lab.results import ResultFile
 from lab.small.factorisation import (
     MOST_EPOCHS,
     Films,

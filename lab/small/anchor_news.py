@@ -23,9 +23,8 @@ import torch
 from nearfar.reproduce.anchors import n_parameters
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.records import Record, average, distinct, duration, middle, on_the_same, pick, spread_of, values
-from lab.results import ResultFile
 from lab.small.factorisation import n_bytes
 from lab.small.news import (
     N_COMPONENTS,

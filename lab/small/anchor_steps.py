@@ -22,10 +22,9 @@ from typing import Any
 import torch
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import alone, cpu_timed, measured, timed
 from lab.records import Record, duration, groups, middle, pick
-from lab.results import ResultFile
 
 N_WORDS, DIM, N_ANCHORS = 100_000, 256, 50
 TEXTS, LENGTH, CLASSES = 256, 100, 4

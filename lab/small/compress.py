@@ -29,10 +29,9 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import ANALOGIES, MEN
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, duration, groups, number, pick
-from lab.results import ResultFile
 from lab.words.shelf import CACHE, Shelf
 from nearfar.tables.compress import Codes, code_rows
 
@@ -193,7 +192,7 @@ def run(file: ResultFile, given: Namespace) -> None:
     for task in tasks(n, d, min(N_ANCHORS, n)):
         key = {**dict.fromkeys(file.keys), **task.keys, "n_words": n}
         if file.wants(**key):
-            (found, size), seconds = cpu_timed(partial(task.make, vectors))
+            (found, size), seconds = cpu_timed(task.make, vectors)
             spent = {"d": d, "bytes": size, "cpu_seconds": round(seconds, 1)}
             file.add({**key, **spent, **quality(vectors, found, ids)})
 

@@ -17,10 +17,9 @@ from typing import Any
 
 import nearfar as nf
 from lab.data import WIKI
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import measured
 from lab.records import Record, distinct, mib, middle, pick, ratio, times
-from lab.results import ResultFile
 
 MIN_COUNT, N_JOBS = 5, 2
 SCAN_FASTER = 3.0

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import copy
 from argparse import Namespace
-from functools import partial
 
 import numpy as np
 
 import nearfar as nf
 from lab.data import MEN, articles
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
 from lab.records import Record, average, groups, mean_and_sd, number, values
-from lab.results import ResultFile
 
 SIZE, N_EPOCHS = 10, 2
 
@@ -50,7 +48,7 @@ def trial(file: ResultFile, texts: tuple[nf.EncodedCorpus, nf.EncodedCorpus, nf.
         ("random, both halves", model(), both),
     ):
         fit = made.partial_fit if start.startswith("partial_fit") else made.fit
-        fitted, seconds = timed(partial(fit, corpus))
+        fitted, seconds = timed(fit, corpus)
         record = {
             "loss": round(float(fitted.loss_curve_[-1]), 4),
             "men": round(nf.evaluate.word_similarity(fitted.vectors_, MEN).rho, 4),

@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import SIMILARITY, articles
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
 from lab.peers.torch_word2dm import train as train_by_torch
 from lab.records import Record, distinct, groups, middle, number, pick
-from lab.results import ResultFile
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.words.windows import SamplingOptions, TextWindows, Windows

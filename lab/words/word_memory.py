@@ -17,10 +17,9 @@ from typing import Any
 
 import nearfar as nf
 from lab.data import WIKI
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import Peak, alone, timed
 from lab.records import Record, duration
-from lab.results import ResultFile
 
 D, ROW, COPIES_OF_TABLES, N_JOBS = 100, 112, 4, 2
 ALLOWED = 2**30

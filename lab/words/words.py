@@ -27,10 +27,9 @@ from typing import Any
 
 import nearfar as nf
 from lab.data import ANALOGIES, SIMILARITY, WIKI, articles
-from lab.experiment import Choice, Experiment, Section, Target
+from lab.experiment import Choice, Experiment, ResultFile, Section, Target
 from lab.measure import measured
 from lab.records import Record, average, duration, groups, mib, middle, number, pick, ratio
-from lab.results import ResultFile
 
 D, WINDOW, NEGATIVE, MIN_COUNT, SAMPLE, RATE, N_JOBS = 100, 5, 5, 5, 1e-3, 0.025, 2
 SENTENCE = 10_000  # words, beyond which gensim cuts off
@@ -137,9 +136,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         tasks = IN_TURN if given.deterministic else TASKS
         for trial, n_epochs, ((method, source), task) in product(range(given.runs), given.n_epochs, tasks.items()):
             if key := file.new(method, source, n_epochs, trial):
-                (vectors, encoding, training, processor), _, memory = measured(
-                    partial(task, sources[source], n_epochs, trial)
-                )
+                (vectors, encoding, training, processor), _, memory = measured(task, sources[source], n_epochs, trial)
                 found = {
                     "encoding_seconds": round(encoding, 3),
                     "seconds": round(training, 3),

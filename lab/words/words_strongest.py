@@ -14,11 +14,10 @@ from typing import Any
 
 import nearfar as nf
 from lab.data import SIMILARITY, articles
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
 from lab.records import Record, average, duration, groups, middle, number
-from lab.results import ResultFile
 
 D, N_WORDS, N_EPOCHS, MIN_COUNT = 100, 2_000_000, 2, 5
 METHODS = ("nearfar", "gensim", "fastText")
