@@ -33,7 +33,7 @@ import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
 from lab.measure import cpu_timed, say
-from lab.peers import deepwalk, edrep_package, elsewhere, factorized, other_graphs
+from lab.peers import deepwalk, edrep_package, elsewhere, factorized
 from lab.records import (
     Record,
     average,
@@ -93,8 +93,8 @@ METHODS: dict[str, Callable[[Any, int], Vectors]] = {
     "ProNE": lambda A, seed: factorized.prone(A, D, seed=seed),
     "NetMF": lambda A, seed: factorized.netmf(A, D, seed=seed),
     "NetMF, window 1": lambda A, seed: factorized.netmf(A, D, window=1, seed=seed),
-    "Spectral": lambda A, seed: other_graphs.spectral(A, D, seed=seed),
-    "GSVD": lambda A, seed: other_graphs.gsvd(A, D, seed=seed),
+    "Spectral": lambda A, seed: factorized.spectral(A, D, seed=seed),
+    "GSVD": lambda A, seed: factorized.gsvd(A, D, seed=seed),
     "Cleora": lambda A, seed: elsewhere.cleora(np.stack(A.nonzero(), axis=1), A.shape[0], D, seed),
     "EDRep 0.1.2": lambda A, seed: edrep_package.embed(A, D, seed=seed),
     "DeepWalk": walks,

@@ -23,7 +23,7 @@ from lab.data import DATA
 from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.measure import cpu_timed
-from lab.peers import deepwalk_weighted
+from lab.peers import deepwalk
 from lab.records import Record, duration, half_interval, middle, pick, ratio
 
 # method, length of a vector, walks per node
@@ -43,7 +43,7 @@ SCORES = {"macro_f1": "macro F1", "accuracy": "accuracy", "curve_error": "error 
 def embed(method: str, relation: nf.Relation, n_components: int, n_walks: int, seed: int) -> NDArray[Any]:
     """Return the vectors of all (node, time)."""
     if method == "deepwalk":
-        return deepwalk_weighted.embed(relation.to_scipy(), n_components, n_walks=n_walks, seed=seed)
+        return deepwalk.embed_weighted(relation.to_scipy(), n_components, n_walks=n_walks, seed=seed)
     if method == "time":
         from sklearn.preprocessing import SplineTransformer
 

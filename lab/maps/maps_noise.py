@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -25,7 +26,7 @@ from lab.data import digits, fashion, principal_components
 from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.maps.scores import judged
 from lab.measure import timed
-from lab.peers import contrastive, umap_learn
+from lab.peers import elsewhere, umap_learn
 from lab.records import Record, average, number, pick, ratio
 
 N_JOBS, SPREAD = 2, 1e-4
@@ -37,10 +38,10 @@ OURS: dict[str, Any] = {
     "global": nf.far.NoisePairs(objective="global"),
     "global, m = 50": nf.far.NoisePairs(50, "global"),
 }
-CONTRASTIVE = {
-    "contrastive-ne, neg, t-SNE end": ("neg", 0.0),
-    "contrastive-ne, neg, UMAP end": ("neg", 1.0),
-    "contrastive-ne, infonce": ("infonce", None),
+CONTRASTIVE: dict[str, dict[str, Any]] = {
+    "contrastive-ne, neg, t-SNE end": {"mode": "neg", "s": 0.0},
+    "contrastive-ne, neg, UMAP end": {"mode": "neg", "s": 1.0},
+    "contrastive-ne, infonce": {"mode": "infonce"},
 }
 Task = Callable[[], tuple[NDArray[Any], float]]
 
@@ -71,9 +72,11 @@ def tasks_of(relation: nf.Relation, name: str, start: NDArray[Any], python: str 
         if importlib.util.find_spec("umap"):
             tasks["umap-learn"] = lambda: timed(lambda: umap_learn.optimize(matrix, start, n_jobs=N_JOBS))
         if python is not None:
+            entries = matrix.tocoo()
+            given = {"rows": entries.row, "columns": entries.col, "start": start, "n_jobs": N_JOBS}
             tasks |= {
-                method: lambda mode=mode, s=s: contrastive.optimize(python, matrix, start, mode, s, N_JOBS)
-                for method, (mode, s) in CONTRASTIVE.items()
+                method: partial(elsewhere.run, "contrastive", python=python, **given, **how)
+                for method, how in CONTRASTIVE.items()
             }
     return tasks
 

@@ -26,7 +26,7 @@ import nearfar as nf
 from lab.data import SIMILARITY, articles
 from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
-from lab.peers.torch_word2dm import train as train_by_torch
+from lab.peers import elsewhere
 from lab.records import Record, distinct, groups, middle, number, pick
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
@@ -132,10 +132,11 @@ def by_torch(
     B, C = (np.ascontiguousarray(start[name][:, : size * size].reshape(-1, size, size).swapaxes(1, 2)) for name in "BC")
     for batch in given.batches:
         n_pairs = min(windows.inputs.size, max(given.torch_pairs, 8 * batch))
-        pairs = windows.inputs[:n_pairs], windows.outs[:n_pairs]
-        found = train_by_torch(given.torch, (B, C), pairs, optimizer, RATES[optimizer], batch, given.n_jobs)
-        more = {"formed": found["formed"], "torch": found["torch"]}
-        note(file, {**key, "method": "PyTorch", "batch": batch}, n_pairs, found["seconds"], found["loss"], **more)
+        how = {"inputs": windows.inputs[:n_pairs], "outs": windows.outs[:n_pairs], "batch": batch}
+        how |= {"optimizer": optimizer, "rate": RATES[optimizer]}
+        found, seconds = elsewhere.run("word2dm", python=given.torch, n_jobs=given.n_jobs, B=B, C=C, **how)
+        more = {"formed": bool(found["formed"]), "torch": str(found["torch"])}
+        note(file, {**key, "method": "PyTorch", "batch": batch}, n_pairs, seconds, float(found["loss"]), **more)
 
 
 def note(file: ResultFile, key: dict[str, Any], n_pairs: int, seconds: float, loss: float, **more: Any) -> None:

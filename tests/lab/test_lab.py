@@ -552,7 +552,7 @@ def test_spectral_crossing_makes_the_eigenvalue_vanish() -> None:
 
 
 def test_walks_follow_edges(easy) -> None:
-    from lab.peers._walks import uniform_walks
+    from lab.peers.deepwalk import uniform_walks
 
     A = easy.adjacency
     walks = uniform_walks(A.indptr, A.indices, np.flatnonzero(easy.degrees).astype(np.int32), 20, 3)

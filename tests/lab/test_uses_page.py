@@ -9,10 +9,10 @@ from scipy.sparse import csr_array
 
 
 def test_weighted_walks_follow_weights_and_end_where_nothing_goes_on(rng) -> None:
-    from lab.peers.deepwalk_weighted import walks_of
+    from lab.peers.deepwalk import weighted_walks
 
     matrix = csr_array(np.array([[0, 1, 0, 3], [0, 0, 2, 0], [0, 0, 0, 0], [1, 0, 0, 0]], float))
-    walks = walks_of(matrix, np.zeros(4000, np.int64), 5, rng)
+    walks = weighted_walks(matrix, np.zeros(4000, np.int64), 5, rng)
     assert np.mean(walks[:, 1] == 3) == pytest.approx(0.75, abs=0.03)
     direct = walks[walks[:, 1] == 1]
     assert (direct[:, 2:] == [2, -1, -1]).all()
