@@ -23,13 +23,14 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from nearfar.reproduce.anchors import read_rows
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 from scipy.sparse.linalg import svds
 
 import nearfar as nf
 from lab.experiment import Choice, Experiment, ResultFile, Section
-from lab.items.data import Mask, Ratings, Scores, Split, a_fifth, read_ratings, recalls, rows_of, split_of
+from lab.items.data import FOLDER, Mask, Ratings, Scores, Split, a_fifth, read_ratings, recalls, split_of
 from lab.measure import cpu_timed, say
 from lab.peers import elsewhere
 from lab.records import Record, average, groups, interval, pick
@@ -48,7 +49,7 @@ SETTINGS: dict[str, list[dict[str, float]]] = {
 
 def read_times(ratings: Ratings) -> NDArray[np.int64]:
     """Return when each rating was given; -1 where it is not known."""
-    timed = rows_of("ratings_timestamps_users_1-2999.tsv.xz")
+    timed = read_rows(FOLDER / "ratings_timestamps_users_1-2999.tsv.xz")
     known = dict(zip(zip(*timed[:, :2].T.tolist(), strict=True), timed[:, 3].tolist(), strict=True))
     pairs = zip(ratings.user_ids[ratings.users].tolist(), ratings.item_ids[ratings.items].tolist(), strict=True)
     return np.array([known.get(pair, -1) for pair in pairs])

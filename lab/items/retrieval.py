@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from nearfar.reproduce.anchors import read_facts
 from torch import Tensor, nn
 
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
-from lab.items.data import Ratings, Split, a_fifth, read_facts, read_ratings, recalls
+from lab.items.data import FOLDER, Ratings, Split, a_fifth, read_ratings, recalls
 from lab.measure import cpu_timed
 from lab.records import Record, duration, mean_and_sd, middle, pick, spread_of
 
@@ -45,7 +46,7 @@ class Films:
 
 
 def read_films() -> Films:
-    ratings, users, films = read_ratings(), read_facts("users"), read_facts("movies")
+    ratings, users, films = read_ratings(), read_facts("users", FOLDER), read_facts("movies", FOLDER)
     of_users = [[f"id={i}", *(f"{k}={x}" for k, x in enumerate(users[i][:3]))] for i in ratings.user_ids.tolist()]
     of_films = [[f"id={i}", *films[i][-1].split("|")] for i in ratings.item_ids.tolist()]
     return Films(ratings, feature_table(of_users), feature_table(of_films))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.reproduce.experiment import Experiment, Findings, Line, Panel, Setting, line
+from nearfar.reproduce.experiment import Experiment, Findings, Line, Panel, Setting, line, one_torch_thread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -340,70 +340,61 @@ def log_ratio(information: float, offset: float = 0.0) -> Callable[[Tensor, Tens
 def _mutual_information(setting: Setting) -> Findings:
     import warnings
 
-    import torch
-
     from nearfar.errors import NearfarWarning
     from nearfar.nn import estimate_mutual_information
 
     levels, seeds = setting.pick((2.0, 4.0, 6.0, 8.0, 10.0), (2.0, 10.0)), range(setting.pick(3, 2))
     lines: list[Line] = []
     curves: dict[str, tuple[ArrayLike, ArrayLike]] = {"I": (levels, levels)}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_torch_thread():
         warnings.simplefilter("ignore", NearfarWarning)  # that a bound is at its ceiling is what is shown
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            exact_bounds: tuple[tuple[BoundName, float], ...] = (("infonce", 0.0), ("nwj", 1.0), ("dv", 0.0))
-            for bound, offset in exact_bounds:
-                means = []
-                for level in levels:
-                    n = setting.pick(2**17, 2**15)
-                    values = [
-                        estimate_mutual_information(
-                            *gaussians(level, n, seed),
-                            bound=bound,
-                            critic=log_ratio(level, offset),
-                            batch_size=1024,
-                            random_state=seed,
-                        ).value
-                        for seed in seeds
-                    ]
-                    means.append(float(np.mean(values)))
-                    high = math.log(1024) + 1e-4 if bound == "infonce" else 1.1 * level
-                    low = 0.6 * min(level, math.log(1024)) if bound == "infonce" else 0.85 * level
-                    told = "≤ min(I, ln N)" if bound == "infonce" else f"{level:g}"
-                    lines.append(
-                        line(f"{bound}, exact critic, I = {level:g} nats, N = 1,024", values, (low, high), told)
-                    )
-                curves[f"{bound}, exact critic"] = (levels, tuple(means))
-            steps = setting.pick(2000, 300)
+        exact_bounds: tuple[tuple[BoundName, float], ...] = (("infonce", 0.0), ("nwj", 1.0), ("dv", 0.0))
+        for bound, offset in exact_bounds:
             means = []
             for level in levels:
-                values = []
-                for seed in seeds:
-                    x, y = gaussians(level, 64 * (steps + 50), seed)
-                    found = estimate_mutual_information(
-                        x,
-                        y,
-                        bound="infonce",
-                        batch_size=64,
-                        n_steps=steps,
-                        held_out=51 * 64 / len(x),
+                n = setting.pick(2**17, 2**15)
+                values = [
+                    estimate_mutual_information(
+                        *gaussians(level, n, seed),
+                        bound=bound,
+                        critic=log_ratio(level, offset),
+                        batch_size=1024,
                         random_state=seed,
-                    )
-                    values.append(found.value)
+                    ).value
+                    for seed in seeds
+                ]
                 means.append(float(np.mean(values)))
-                lines.append(
-                    line(
-                        f"infonce, trained critic, I = {level:g} nats, N = 64",
-                        values,
-                        (0.2, math.log(64)),
-                        "≤ ln N = 4.159",
-                    )
+                high = math.log(1024) + 1e-4 if bound == "infonce" else 1.1 * level
+                low = 0.6 * min(level, math.log(1024)) if bound == "infonce" else 0.85 * level
+                told = "≤ min(I, ln N)" if bound == "infonce" else f"{level:g}"
+                lines.append(line(f"{bound}, exact critic, I = {level:g} nats, N = 1,024", values, (low, high), told))
+            curves[f"{bound}, exact critic"] = (levels, tuple(means))
+        steps = setting.pick(2000, 300)
+        means = []
+        for level in levels:
+            values = []
+            for seed in seeds:
+                x, y = gaussians(level, 64 * (steps + 50), seed)
+                found = estimate_mutual_information(
+                    x,
+                    y,
+                    bound="infonce",
+                    batch_size=64,
+                    n_steps=steps,
+                    held_out=51 * 64 / len(x),
+                    random_state=seed,
                 )
-            curves["infonce, trained, N = 64"] = (levels, tuple(means))
-        finally:
-            torch.set_num_threads(threads)
+                values.append(found.value)
+            means.append(float(np.mean(values)))
+            lines.append(
+                line(
+                    f"infonce, trained critic, I = {level:g} nats, N = 64",
+                    values,
+                    (0.2, math.log(64)),
+                    "≤ ln N = 4.159",
+                )
+            )
+        curves["infonce, trained, N = 64"] = (levels, tuple(means))
     return Findings(lines, [Panel("bounds on the information of Gaussians", "I (nats)", "estimate (nats)", curves)])
 
 

@@ -18,23 +18,13 @@ from itertools import product
 from typing import Any
 
 import torch
+from nearfar.reproduce.ratings import Films, Ratings, read_films, split_of, squared_error
 
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
+from lab.items.data import FOLDER
 from lab.records import Record, average, duration, groups, middle, on_the_same, percent, pick, spread, values
-from lab.small.factorisation import (
-    MOST_EPOCHS,
-    Films,
-    Method,
-    Ratings,
-    Run,
-    Setting,
-    fit,
-    n_bytes,
-    read_films,
-    split_of,
-    squared_error,
-)
+from lab.small.factorisation import MOST_EPOCHS, Method, Run, Setting, fit, n_bytes
 from lab.small.methods import ANT as OURS
 from lab.small.methods import LARGE, METHODS, SMALL
 from lab.small.methods import NBANT as GROWN
@@ -103,7 +93,7 @@ def sweep(file: ResultFile, films: Films, anchors: list[int], seeds: list[int], 
 
 def run(file: ResultFile, given: Namespace) -> None:
     torch.set_num_threads(1)
-    films = read_films()
+    films = read_films(FOLDER)
     sizes = [
         (METHODS[name], budget)
         for name in given.methods

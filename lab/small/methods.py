@@ -11,19 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from nearfar.reproduce.ratings import Factorisation
 from torch import Tensor, nn
 
 import nearfar as nf
-from lab.small.factorisation import (
-    MOST_EPOCHS,
-    N_COMPONENTS,
-    Factorisation,
-    LogUniform,
-    Method,
-    OneOf,
-    Setting,
-    squared_lengths,
-)
+from lab.small.factorisation import MOST_EPOCHS, N_COMPONENTS, LogUniform, Method, OneOf, Setting, squared_lengths
 
 LARGE, SMALL = 60_000, 30_000  # parameters, at most
 FIRST_ANCHORS, MOST_ANCHORS = 10, 30  # NBANT: the paper starts from 10

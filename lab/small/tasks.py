@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 from nearfar.reproduce.language import windows
+from nearfar.reproduce.ratings import Ratings, Split, read_films, split_of
 from torch import Tensor, nn
 
 import nearfar as nf
+from lab.items.data import FOLDER
 from lab.small import news as of_news
 from lab.small.anchor_language import streams_of_all
-from lab.small.factorisation import Ratings, Split, read_films, split_of
 from lab.small.kinds import Descent, Kind, Served, Setting, kinds, trained_of
 
 
@@ -62,7 +63,7 @@ class FilmTask(Task):
 
     def __init__(self) -> None:
         super().__init__()
-        self.films = read_films()
+        self.films = read_films(FOLDER)
         anchors = {
             "numbers": (16, 8), "rates": (0.03, 0.01), "slots": 16, "anchor_std": 0.5, "row_std": 0.5,
             "of_anchors": 1.0, "l2_anchors": 1e-5,

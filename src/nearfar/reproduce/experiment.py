@@ -8,7 +8,8 @@ import lzma
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TypeVar
@@ -425,6 +426,19 @@ def draw(panels: Iterable[Panel], path: str | os.PathLike[str]) -> None:
         kind = Path(path).suffix[1:] or "png"
         with atomic_write(path, owner=_OWNER) as file:
             figure.savefig(file, format=kind, dpi=60, metadata={"Date": None} if kind == "svg" else None)
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Hold torch to one thread, so that sums have one order."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _md5(path: Path) -> str:
