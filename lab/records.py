@@ -146,6 +146,8 @@ SHOWN: dict[str, Callable[[list[Record], str], str]] = {
     "time": lambda records, name: duration(middle(records, name)),
     "times": times,
     "%": lambda records, name: percent(average(records, name)),
+    "share": lambda records, name: f"{100 * (average(records, name) or 0):.0f} %",
+    "count": lambda records, name: str(len(values(records, name))),
     "MiB": lambda records, name: mib(middle(records, name)),
     "GiB": lambda records, name: gib(middle(records, name) or 0),
 }

@@ -26,7 +26,7 @@ from lab.data import clusters
 from lab.engines.cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted
 from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import say, status, timed
-from lab.records import Record, duration, mib, number, pick
+from lab.records import Record, mib, pick
 from nearfar.engines.dask import rows as parts
 from nearfar.engines.dask.maps import MapWorkers
 from nearfar.engines.dask.place import Workers
@@ -232,13 +232,12 @@ def told(section: Section, records: list[Record]) -> None:
     told_of_bytes(section, "an epoch of EDRep", records)
     section.say("""One epoch, walks of one step, workers with one thread each, all on one machine: they share its
         processors, so that more of them are not faster here. The formula is in the guide on clusters.""")
-    head = ["nodes", "entries", "d", "workers", "time", "two threads, one process", "MB between workers", "formula"]
-    rows = [
-        [f"{r['n_nodes']:,}", f"{r['nnz']:,}", r["n_components"], r["n_workers"], duration(r["seconds_per_epoch"]),
-         duration(r["threads_seconds_per_epoch"]), number(r["megabytes"], 1), number(r["expected_megabytes"], 1)]
-        for r in records
-    ]  # fmt: skip
-    section.table(head, rows)
+    section.rows(
+        "nodes | entries | d | workers | time | two threads, one process | MB between workers | formula",
+        "{n_nodes:,} | {nnz:,} | {n_components} | {n_workers} | {seconds_per_epoch:time}"
+        " | {threads_seconds_per_epoch:time} | {megabytes:.1f} | {expected_megabytes:.1f}",
+        records,
+    )
     if of_model:
         _told_of_model(section, of_model)
 
@@ -403,27 +402,25 @@ def told_cluster_maps(section: Section, records: list[Record]) -> None:
     section.say("""Fifty iterations that go on from a map, workers with one thread each, all on one machine: they
         share its processors, so that more of them are not faster here. Cost: after these, and by how much that of
         threads is another. The formula is in the guide on clusters.""")
-    head = ["points", "workers", "iteration", "two threads, one process", "rows of neighbours", "mesh (MB)", "MB moved"]
-    rows = [
-        [f"{r['n_points']:,}", r["n_workers"], duration(r["seconds_per_iteration"]),
-         duration(r["threads_seconds_per_iteration"]), f"{r['rows_moved']:,}",
-         *(number(r[f"{name}megabytes"], 2) for name in ("mesh_", "", "expected_")),
-         f"{r['cost']:.4f} ({r['cost'] / r['threads_cost'] - 1:+.2%})"]
-        for r in records
-    ]  # fmt: skip
-    section.table([*head, "formula", "cost"], rows)
+    section.rows(
+        "points | workers | iteration | two threads, one process | rows of neighbours | mesh (MB) | MB moved | formula"
+        " | cost",
+        "{n_points:,} | {n_workers} | {seconds_per_iteration:time} | {threads_seconds_per_iteration:time}"
+        " | {rows_moved:,} | {mesh_megabytes:.2f} | {megabytes:.2f} | {expected_megabytes:.2f}"
+        " | {cost:.4f} ({off:+.2%})",
+        ({**r, "off": r["cost"] / r["threads_cost"] - 1} for r in records),
+    )
     if of_search:
         same = sum(r["same_bits"] for r in of_search)
         section.say(f"""The search of neighbours before a map, and their calibration. Bytes are what workers send,
             to each other and to the client. Neighbours and precisions had the bits of threads in {same} of
             {len(of_search)} runs.""")
-        head = ["points", "columns", "neighbours", "workers", "time", "two threads, one process", "MB moved", "formula"]
-        rows = [
-            [f"{r['n_points']:,}", r["n_columns"], r["n_neighbors"], r["n_workers"], duration(r["seconds"]),
-             duration(r["threads_seconds"]), number(r["megabytes"], 1), number(r["expected_megabytes"], 1)]
-            for r in of_search
-        ]  # fmt: skip
-        section.table(head, rows)
+        section.rows(
+            "points | columns | neighbours | workers | time | two threads, one process | MB moved | formula",
+            "{n_points:,} | {n_columns} | {n_neighbors} | {n_workers} | {seconds:time} | {threads_seconds:time}"
+            " | {megabytes:.1f} | {expected_megabytes:.1f}",
+            of_search,
+        )
 
 
 MAPS_EXPERIMENT = Experiment(

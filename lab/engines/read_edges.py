@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from lab.experiment import Experiment, ResultFile, Section
+from lab.experiment import Experiment, Record, ResultFile, Section
 from lab.measure import alone, peak_memory, timed
-from lab.records import Record, mib
 
 
 def write_integers(path: Path, n_edges: int, rng: np.random.Generator) -> None:
@@ -97,13 +96,15 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     section.say("""From a file to ids and encoded edges, against `pandas.read_csv` and `factorize`; median of
         alternating runs. Memory: increase in a fresh process, without libraries.""")
-    rows = [
-        [r["file"], f"{r['n_edges']:,}", f"{r['megabytes']:.0f} MB",
-         *(f"{r['megabytes'] / r[f'{who}_seconds']:.0f} MB/s" for who in READERS),
-         f"{r['pandas_seconds'] / r['nearfar_seconds']:.2f}x", *(mib(r[f"{who}_bytes"]) for who in READERS)]
-        for r in records
-    ]  # fmt: skip
-    section.table(["file", "edges", "size", "nearfar", "pandas", "ratio", "memory", "memory, pandas"], rows)
+    for r in records:
+        r["ours"], r["theirs"] = (r["megabytes"] / r[f"{who}_seconds"] for who in READERS)
+        r["ratio"] = r["ours"] / r["theirs"]
+    section.rows(
+        "file | edges | size | nearfar | pandas | ratio | memory | memory, pandas",
+        "{file} | {n_edges:,} | {megabytes:.0f} MB | {ours:.0f} MB/s | {theirs:.0f} MB/s | {ratio:.2f}x"
+        " | {nearfar_bytes:MiB} | {pandas_bytes:MiB}",
+        records,
+    )
 
 
 EXPERIMENT = Experiment(

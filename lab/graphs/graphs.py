@@ -350,11 +350,9 @@ def _repeats(section: Section, records: list[Record]) -> None:
 
 
 def _labels(section: Section, records: list[Record]) -> None:
-    rows = []
-    for graph, method, mine in _by_method(records):
-        scores = [f"{interval(mine, f'micro {s}')} / {number(average(mine, f'macro {s}'))}" for s in FRACTIONS]
-        rows.append([graph, method, *scores, len(mine), duration(middle(mine, "cpu_seconds"))])
-    section.table(["graph", "method", "10 %", "50 %", "90 %", "splits", "time"], rows)
+    scores = " | ".join(f"{{micro {s}:±}} / {{macro {s}:.3f}}" for s in FRACTIONS)
+    row = f"{{graph}} | {{method}} | {scores} | {{repeat:count}} | {{cpu_seconds:time}}"
+    section.rows("graph | method | 10 % | 50 % | 90 % | splits | time", row, _by_method(records))
 
 
 def _links(section: Section, records: list[Record]) -> None:

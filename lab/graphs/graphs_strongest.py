@@ -20,7 +20,7 @@ from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
-from lab.records import Record, average, duration, groups, middle, number
+from lab.records import Record, groups, pick
 
 D = 128
 GRAPHS = ("email-Eu-core", "cora", "wikipedia")
@@ -98,12 +98,11 @@ def told(section: Section, records: list[Record]) -> None:
         components is told. Processor time: to the vectors, or to the groups. Means over seeds.""")
     shown = {"labels": ("micro 0.1", "micro 0.5"), "groups": ("nmi",)}
     for task, scores in shown.items():
-        rows = [
-            [name, f"{mine[0]['n']:,}", method, *(number(average(mine, score), 3) for score in scores),
-             duration(middle(mine, "seconds"))]
-            for name, of, method, mine in groups(records, "graph", "task", "method") if of == task
-        ]  # fmt: skip
-        section.table(["graph, or hardness", "nodes", "program", *scores, "time"], rows)
+        section.rows(
+            f"graph, or hardness | nodes | program | {' | '.join(scores)} | time",
+            f"{{graph}} | {{n:,}} | {{method}} | {' | '.join(f'{{{s}:.3f}}' for s in scores)} | {{seconds:time}}",
+            groups(pick(records, task=task), "graph", "method"),
+        )
 
 
 EXPERIMENT = Experiment(

@@ -65,7 +65,7 @@ def read_films(folder: Path) -> Films:
     users, items, marks, user_ids, item_ids = read_ratings(folder)
     films = read_facts("movies", folder)
     genres = [films[i][-1].split("|") for i in item_ids.tolist()]
-    ratings = Ratings(*map(torch.from_numpy, (users, items)), torch.from_numpy(marks).float())
+    ratings = Ratings(torch.from_numpy(users), torch.from_numpy(items), torch.from_numpy(marks).float())
     return Films(ratings, len(user_ids), len(item_ids), genres)
 
 
@@ -79,6 +79,9 @@ def split_of(films: Films, seed: int) -> Split:
 
 class Factorisation(nn.Module):
     """Ratings from the vectors of users and items."""
+
+    users: Any
+    items: Any
 
     def __init__(self, users: nn.Module, items: nn.Module, mean: float) -> None:
         super().__init__()
@@ -118,7 +121,7 @@ def train_epoch(
 ) -> None:
     """Go through the ratings once, in a new order; ``price`` is what the vectors of a batch add to its error."""
     shuffled = ratings.take(torch.randperm(len(ratings.marks)))
-    for batch in zip(*(part.split(batch_size) for part in shuffled), strict=True):
+    for batch in zip(*(part.split(batch_size) for part in shuffled), strict=True):  # type: ignore[no-untyped-call]
         users, items = model.users(batch[0]), model.items(batch[1])
         loss = (model.rate(users, items) - batch[2]).square().mean() + price(users, items)
         optimizer.zero_grad()

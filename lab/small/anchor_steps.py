@@ -16,7 +16,7 @@ import statistics
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ import torch
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import alone, cpu_timed, measured, timed
-from lab.records import Record, duration, groups, middle, pick
+from lab.records import Record, groups, middle, pick
 
 N_WORDS, DIM, N_ANCHORS = 100_000, 256, 50
 TEXTS, LENGTH, CLASSES = 256, 100, 4
@@ -225,13 +225,13 @@ def told(section: Section, records: list[Record]) -> None:
         thresholding all rows: the 8 slots of each row, or a dense T with dense moments as in the authors' code,
         with which the target compares. (Eager on slots shows how much of the gain comes from the slots.) Words
         follow Zipf's law, or are drawn evenly. One thread, median over rounds and seeds; of step, processor time.""")
-    drawn = [{"draw": "zipf", **r} for r in records]
-    rows = [
-        [part, f"{n_words:,}", f"{batch:,}", DRAWS[draw][1], f"`{name}`", duration(middle(mine, "seconds"))]
-        for part, n_words, batch, draw, of in reversed(list(groups(drawn, "part", "n_words", "batch", "draw")))
-        for name, mine in groups(of, "method")
-    ]
-    section.table(["part", "V", "draws in a batch", "words", "method", "time"], rows)
+    drawn = [{"draw": "zipf", "words": DRAWS[r.get("draw", "zipf")][1], **r} for r in records]
+    of_parts = reversed([of for *_, of in groups(drawn, "part", "n_words", "batch", "draw")])
+    section.rows(
+        "part | V | draws in a batch | words | method | time",
+        "{part} | {n_words:,} | {batch:,} | {words} | `{method}` | {seconds:time}",
+        chain.from_iterable(groups(of, "method") for of in of_parts),
+    )
 
 
 def _lazy(section: Section, records: list[Record], name: str) -> None:
@@ -315,12 +315,9 @@ def told_anchor_memory(section: Section, records: list[Record]) -> None:
     section.say("""Peak resident memory from the construction of the table on, minus the memory before it, in
         separate processes: three steps of a classifier on the mean of 100 vectors, on one batch of 256 texts, d =
         256. Time of the fastest step, one thread.""")
-    rows = []
-    for r in sorted(records, key=lambda r: (r["n_words"], r["method"])):
-        anchors = "–" if r["n_anchors"] is None else f"{r['n_anchors']:,}"
-        memory, seconds = f"{r['mib'] / 1024:.2f} GiB", duration(r["seconds"])
-        rows.append([f"{r['n_words']:,}", f"`{r['method']}`", anchors, memory, seconds])
-    section.table(["V", "method", "anchors", "peak memory", "step"], rows)
+    row = "{n_words:,} | `{method}` | {n_anchors:,} | {bytes:GiB} | {seconds:time}"
+    sized = sorted(({**r, "bytes": r["mib"] * 2**20} for r in records), key=lambda r: (r["n_words"], r["method"]))
+    section.rows("V | method | anchors | peak memory | step", row, sized)
 
 
 MEMORY_EXPERIMENT = Experiment(

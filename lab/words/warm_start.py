@@ -16,7 +16,7 @@ import nearfar as nf
 from lab.data import MEN, articles
 from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
-from lab.records import Record, average, groups, mean_and_sd, number, values
+from lab.records import Record, groups
 
 SIZE, N_EPOCHS = 10, 2
 
@@ -68,12 +68,8 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     section.say("""Word2DM 10 x 10, 2 epochs on the second half of a text, with different starts from the first
         half. Means over trials, with the standard deviation of Spearman's rho on MEN.""")
-    rows = [
-        [start, len(mine), number(average(mine, "loss"), 4), number(average(mine, "entropy"), 2),
-         "{:.3f} ± {:.3f}".format(*mean_and_sd(values(mine, "men")))]
-        for start, mine in groups(records, "start")
-    ]  # fmt: skip
-    section.table(["start", "trials", "loss", "median entropy", "MEN"], rows)
+    row = "{start} | {trial:count} | {loss:.4f} | {entropy:.2f} | {men:±sd}"
+    section.rows("start | trials | loss | median entropy | MEN", row, groups(records, "start"))
 
 
 EXPERIMENT = Experiment(

@@ -27,7 +27,7 @@ from lab.data import SIMILARITY, articles
 from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
 from lab.peers import elsewhere
-from lab.records import Record, distinct, groups, middle, number, pick
+from lab.records import Record, distinct, groups, middle, pick
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.words.windows import SamplingOptions, TextWindows, Windows
@@ -211,15 +211,13 @@ def told(section: Section, records: list[Record]) -> None:
         of pairs whose matrices are tiny, or orthogonal, after the last epoch. Spearman's rho on three sets.
         Entropies of the 5,000 most frequent words (5 %, median, 95 %). Ambiguous above: how often a pseudo-word has
         a larger entropy than a word of similar frequency.""")
-    rows = [
-        [f"{r['size']} x {r['size']}", r["setting"], number(r["loss"][-1]),
-         *(f"{100 * r[name][-1]:.0f} %" for name in ("tiny", "orthogonal")),
-         *(number(r[name]) for name in ("wordsim", "simlex", "men")),
-         " – ".join(f"{x:.2f}" for x in r["entropy"]), number(r["entropy_auc"], 2)]
-        for r in pick(records, part="pull")
-    ]  # fmt: skip
-    head = ["size", "setting", "loss", "tiny", "orthogonal", "WordSim-353", "SimLex-999", "MEN"]
-    section.table([*head, "entropy", "ambiguous above"], rows)
+    last = [{**r, **{name: r[name][-1] for name in ("loss", "tiny", "orthogonal")}} for r in pick(records, part="pull")]
+    section.rows(
+        "size | setting | loss | tiny | orthogonal | WordSim-353 | SimLex-999 | MEN | entropy | ambiguous above",
+        "{size} x {size} | {setting} | {loss:.3f} | {tiny:share} | {orthogonal:share} | {wordsim:.3f} | {simlex:.3f}"
+        " | {men:.3f} | {entropies} | {entropy_auc:.2f}",
+        ({**r, "entropies": " – ".join(f"{x:.2f}" for x in r["entropy"])} for r in last),
+    )
 
 
 EXPERIMENT = Experiment(

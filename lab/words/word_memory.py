@@ -17,9 +17,8 @@ from typing import Any
 
 import nearfar as nf
 from lab.data import WIKI
-from lab.experiment import Experiment, ResultFile, Section
+from lab.experiment import Experiment, Record, ResultFile, Section
 from lab.measure import Peak, alone, timed
-from lab.records import Record, duration
 
 D, ROW, COPIES_OF_TABLES, N_JOBS = 100, 112, 4, 2
 ALLOWED = 2**30
@@ -67,12 +66,12 @@ def told(section: Section, records: list[Record]) -> None:
         target.tell(f"at most {max(peaks):,.0f} MiB, of texts up to {longest:,} MiB", met)
     section.say("""Increase in anonymous memory, in a separate process per text. The text is the Wikipedia sample,
         repeated in a file.""")
-    rows = [
-        [f"{r['text_mib']:,.0f} MiB", f"{r['n_tokens'] / 1e6:,.1f} M", duration(r["encoding_seconds"]),
-         duration(r["seconds"]), *(f"{r[name]:,.0f} MiB" for name in ("encoding_mib", "training_mib", "bound_mib"))]
-        for r in sorted(records, key=lambda r: r["copies"])
-    ]  # fmt: skip
-    section.table(["text", "words", "encoding", "training", "memory: encoding", "training", "bound"], rows)
+    section.rows(
+        "text | words | encoding | training | memory: encoding | training | bound",
+        "{text_mib:,.0f} MiB | {millions:,.1f} M | {encoding_seconds:time} | {seconds:time} | {encoding_mib:,.0f} MiB"
+        " | {training_mib:,.0f} MiB | {bound_mib:,.0f} MiB",
+        ({**r, "millions": r["n_tokens"] / 1e6} for r in sorted(records, key=lambda r: r["copies"])),
+    )
 
 
 EXPERIMENT = Experiment("Memory of word models", ("copies",), run, {"copies": (1, 4, 16)}, ("wiki_text8_style",))

@@ -37,7 +37,7 @@ import nearfar as nf
 from lab.data import DATA, MEN, SIMILARITY
 from lab.experiment import Experiment, Section
 from lab.measure import say
-from lab.records import Record, average, number, pick, spread, spread_of, values
+from lab.records import Record, average, number, pick, spread_of, values
 from lab.results import TRIAL, ResultFile
 from lab.words.shelf import CACHE, LINES, METHODS, SEED_EPOCHS, Shelf, Words, save
 from nearfar import composition
@@ -399,25 +399,22 @@ def _fixed_table(section: Section, records: list[Record]) -> None:
 
 
 def _homonyms_table(section: Section, records: list[Record]) -> None:
-    rows = []
-    for method, mine in _methods(records):
-        auc, corrected, *correlations = (
-            spread(mine, name) for name in ("auc", "corrected_auc", "correlation", "corrected_correlation")
-        )
-        widest = _interval([min(r["interval"][0] for r in mine), max(r["interval"][1] for r in mine)])
-        rows.append([method, len(mine), auc, f"{corrected} {widest}", *correlations, mine[0]["n_covered"]])
-    head = ["model", "seeds", "any word", "equally frequent words", "correlation", "corrected", "homonyms"]
-    section.table(head, rows)
+    for _, mine in _methods(records):
+        mine[0]["widest"] = _interval([min(r["interval"][0] for r in mine), max(r["interval"][1] for r in mine)])
+    section.rows(
+        "model | seeds | any word | equally frequent words | correlation | corrected | homonyms",
+        "{method} | {trial:count} | {auc:±sd} | {corrected_auc:±sd} {widest} | {correlation:±sd}"
+        " | {corrected_correlation:±sd} | {n_covered}",
+        _methods(records),
+    )
 
 
 def _senses_table(section: Section, records: list[Record]) -> None:
-    rows = [
-        [method, kind, *(number(average(pick(mine, set=kind), name), 2) for name in SENSES)]
-        for method, mine in _methods(records)
-        for kind in dict.fromkeys(r["set"] for r in mine)
-    ]
-    head = ["model", "senses", "separation", "chance", "recovered", "entropy", "lowered", "by others", "more"]
-    section.table(head, rows)
+    section.rows(
+        "model | senses | separation | chance | recovered | entropy | lowered | by others | more",
+        f"{{method}} | {{set}} | {' | '.join(f'{{{name}:.2f}}' for name in SENSES)}",
+        ((pick(mine, set=kind),) for _, mine in _methods(records) for kind in dict.fromkeys(r["set"] for r in mine)),
+    )
 
 
 def _target(section: Section, records: list[Record]) -> None:

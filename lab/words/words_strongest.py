@@ -17,7 +17,7 @@ from lab.data import SIMILARITY, articles
 from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
-from lab.records import Record, average, duration, groups, middle, number
+from lab.records import Record, groups
 
 D, N_WORDS, N_EPOCHS, MIN_COUNT = 100, 2_000_000, 2, 5
 METHODS = ("nearfar", "gensim", "fastText")
@@ -55,16 +55,11 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     section.say("""Skip-gram of 100 components on 2 million words, two epochs, one thread, reading included; fastText
         with its subwords, of which only the words of the text are asked here. Spearman's rho.""")
-    rows = [
-        [
-            method,
-            f"{rate:g}",
-            *(number(average(mine, name), 3) for name in SIMILARITY),
-            duration(middle(mine, "seconds")),
-        ]
-        for method, rate, mine in groups(records, "method", "rate")
-    ]
-    section.table(["program", "learning rate", *SIMILARITY, "time"], rows)
+    section.rows(
+        f"program | learning rate | {' | '.join(SIMILARITY)} | time",
+        f"{{method}} | {{rate:g}} | {' | '.join(f'{{{name}:.3f}}' for name in SIMILARITY)} | {{seconds:time}}",
+        groups(records, "method", "rate"),
+    )
 
 
 EXPERIMENT = Experiment(
