@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nearfar.reproduce.edrep import fit_watched, planted
+from nearfar.reproduce.edrep import planted, watched_fits
 from numpy.typing import NDArray
 from scipy.stats import norm
 
@@ -260,20 +260,11 @@ GRADIENTS = ("paper", "full")
 def measure_figure2(file: ResultFile, alpha: float, index: int, n_nodes: int) -> None:
     relation, communities, start = planted(alpha, index, n_nodes)
 
-    def one(gradient: str, far: str, part: Any, n_clusters: int) -> NDArray[Any]:
-        vectors, curve = fit_watched(relation, start, part, gradient)
+    for gradient, k, vectors, curve in watched_fits(relation, start, CLUSTERS[1:]):
         nmi = nf.evaluate.communities(vectors, communities, random_state=0).nmi
-        key = dict(zip(file.keys, (n_nodes, alpha, index, gradient, far, n_clusters), strict=True))
+        key = dict(zip(file.keys, (n_nodes, alpha, index, gradient, "mixture" if k else "exact", k), strict=True))
         found = {"n_active": len(communities), "nmi": round(nmi, 5), "loss": round(curve[-1], 7)}
         file.add({**key, **found, "curve": [round(value, 6) for value in curve]})
-        return vectors
-
-    for gradient in GRADIENTS:
-        one(gradient, "exact", "exact", 0)
-        first = one(gradient, "mixture", nf.far.GaussianMixture(), 1)
-        for k in CLUSTERS[1:]:
-            labels = nf.far.spherical_kmeans(first, k, rng=np.random.default_rng(0)).labels
-            one(gradient, "mixture", nf.far.GaussianMixture(labels=labels), k)
 
 
 def run_figure2(file: ResultFile, given: Namespace) -> None:

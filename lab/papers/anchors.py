@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, around, line, one_torch_thread
+from nearfar.reproduce.experiment import (
+    DataFile,
+    Experiment,
+    Findings,
+    Panel,
+    Setting,
+    Table,
+    around,
+    line,
+    one_torch_thread,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -50,13 +60,13 @@ def _objective(_: Setting) -> Findings:
         (79.4, 214_000, 1000): ((2e-5, "4.61"), (1e-4, "4.69"), (1e-1, "104.6")),
         (84.5, 171_000, 500): ((2e-5, "4.62"), (1e-4, "4.66"), (1e-1, "54.6")),
     }
-    lines = []
+    lines = Table()
     for (perplexity, nnz, k), prices in rows.items():
         for price, printed in prices:
             value = nbant_objective(math.log(perplexity), nnz, k, penalty=1e-6, anchor_price=price)
             half = 0.5 * 10.0 ** -len(printed.partition(".")[2]) + 1e-9
             what = f"perplexity {perplexity}, {nnz // 1000} thousand entries, {k} anchors, price of an anchor {price:g}"
-            lines.append(line(what, value, (float(printed) - half, float(printed) + half), printed))
+            lines.add(what, value, (float(printed) - half, float(printed) + half), printed)
     return Findings(lines)
 
 
@@ -167,13 +177,13 @@ def _news(setting: Setting) -> Findings:
     budgets, found, sizes = _each(fit, n * d, (20, 40), setting)
     plain = np.array(found["plain"])
     of = setting.pick(_NEWS_WHOLE, _NEWS_QUICK)
-    lines = [line("plain table: accuracy (%)", plain, around(*of["plain"][:2]))]
+    lines = Table([line("plain table: accuracy (%)", plain, around(*of["plain"][:2]))])
     for name, budget in budgets.items():
         mean, spread, of_difference = of[name]
-        lines.append(line(f"{name}: accuracy (%)", found[name], around(mean, spread)))
+        lines.add(f"{name}: accuracy (%)", found[name], around(mean, spread))
         within = around(mean - of["plain"][0], of_difference)
-        lines.append(line(f"{name}: accuracy less the plain table's (points)", np.array(found[name]) - plain, within))
-        lines.append(line(f"{name}: parameters", sizes[name], (0, budget)))
+        lines.add(f"{name}: accuracy less the plain table's (points)", np.array(found[name]) - plain, within)
+        lines.add(f"{name}: parameters", sizes[name], (0, budget))
     curves = {name: (sizes[name], found[name]) for name in found}
     return Findings(lines, [Panel("AG News", "parameters of the table", "accuracy (%)", curves, log="x")])
 
@@ -266,12 +276,12 @@ def _language(setting: Setting) -> Findings:
     budgets, found, sizes = _each(fit, n * d, (5, 8), setting)
     plain = np.array(found["plain"])
     of, (spread, of_ratio) = setting.pick(_LANGUAGE_WHOLE, _LANGUAGE_QUICK), setting.pick((1.5, 0.01), (16.0, 0.023))
-    lines = [line("plain table: perplexity in the test", plain, around(of["plain"], spread))]
+    lines = Table([line("plain table: perplexity in the test", plain, around(of["plain"], spread))])
     for name, budget in budgets.items():
-        lines.append(line(f"{name}: perplexity in the test", found[name], around(of[name], spread)))
+        lines.add(f"{name}: perplexity in the test", found[name], around(of[name], spread))
         within = around(of[name] / of["plain"], of_ratio)
-        lines.append(line(f"{name}: perplexity over the plain table's", found[name] / plain, within))
-        lines.append(line(f"{name}: parameters", sizes[name], (0, budget)))
+        lines.add(f"{name}: perplexity over the plain table's", found[name] / plain, within)
+        lines.add(f"{name}: parameters", sizes[name], (0, budget))
     curves = {name: (sizes[name], found[name]) for name in found}
     return Findings(lines, [Panel("Penn Treebank", "parameters of the table", "perplexity", curves, log="x")])
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.reproduce.experiment import Experiment, Findings, Line, Panel, Setting, line, one_torch_thread
+from nearfar.reproduce.experiment import Experiment, Findings, Panel, Setting, Table, one_torch_thread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,19 +77,17 @@ def _optima(_: Setting) -> Findings:
 
     joint, noise = _world()
     p = joint / joint.sum(1, keepdim=True)
-    lines = []
+    lines = Table()
     for name, q in noise.items():
         ratio = (p / q).log()
         slopes = [_slope(local_nce, ratio - math.log(n - 1), joint, q, n) for n in (2, 3, 4, 5)]
-        lines.append(
-            line(f"local NCE, noise: {name}: slope at ln p/q - ln(N - 1), N = 2..5", max(slopes), (0, _EXACT), "0")
-        )
+        lines.add(f"local NCE, noise: {name}: slope at ln p/q - ln(N - 1), N = 2..5", max(slopes), (0, _EXACT), "0")
         slopes = [_slope(global_nce, ratio + 3.7, joint, q, n) for n in (2, 3, 4, 5)]
-        lines.append(line(f"global NCE, noise: {name}: slope at ln p/q + c, N = 2..5", max(slopes), (0, _EXACT), "0"))
+        lines.add(f"global NCE, noise: {name}: slope at ln p/q + c, N = 2..5", max(slopes), (0, _EXACT), "0")
     skewed = noise["another"]
     pmi = (joint / (joint.sum(1, keepdim=True) * joint.sum(0))).log()
     wrong = _slope(local_nce, pmi - math.log(2), joint, skewed, 3)
-    lines.append(line("local NCE, noise: another: slope at PMI - ln(N - 1), N = 3", wrong, (0.01, 1), "not 0"))
+    lines.add("local NCE, noise: another: slope at PMI - ln(N - 1), N = 3", wrong, (0.01, 1), "not 0")
     return Findings(lines)
 
 
@@ -101,19 +99,14 @@ def _bound(setting: Setting) -> Findings:
     information = float((joint * (p / q).log()).sum())
     sizes = (2, 3, 4, 5) if setting.quick else (2, 3, 4, 5, 6, 7)
     found = [math.log(n) - float(_expected(global_nce, (p / q).log(), joint, q, n)) for n in sizes]
-    lines = [
-        line(
-            f"ln N - loss of the best scores, N = {n}",
-            value,
-            (0, min(information, math.log(n))),
-            f"≤ {information:.4f}",
-        )
-        for n, value in zip(sizes, found, strict=True)
-    ]
-    lines.append(line("least rise with N", np.diff(found).min(), (0, 1), "≥ 0"))
+    lines = Table()
+    for n, value in zip(sizes, found, strict=True):
+        within = 0, min(information, math.log(n))
+        lines.add(f"ln N - loss of the best scores, N = {n}", value, within, f"≤ {information:.4f}")
+    lines.add("least rise with N", np.diff(found).min(), (0, 1), "≥ 0")
     skewed = noise["another"]
     above = math.log(5) - float(_expected(global_nce, (p / skewed).log(), joint, skewed, 5)) - information
-    lines.append(line("the same above I with noise that is not the marginal, N = 5", above, (0.01, 1)))
+    lines.add("the same above I with noise that is not the marginal, N = 5", above, (0.01, 1))
     curves = {"ln N - loss": (sizes, found), "I(X; Y)": (sizes, [information] * len(sizes))}
     return Findings(lines, [Panel("bound of the best critic", "N", "nats", curves)])
 
@@ -130,25 +123,20 @@ def _jensen_shannon(_: Setting) -> Findings:
         kl = share * (p * (p / middle).log()).sum(1) + (1 - share) * (q * (q / middle).log()).sum(1)
         return float(share_of_x @ kl)
 
-    lines = []
+    lines = Table()
     for name, q in noise.items():
         gaps = []
         for n in (2, 3, 4, 5):
             entropy = -math.log(1 / n) / n - (1 - 1 / n) * math.log1p(-1 / n)
             least = float(_expected(local_nce, (p / q).log() - math.log(n - 1), joint, q, n))
             gaps.append(abs(least - n * (entropy - divergence(q, 1 / n))))
-        lines.append(line(f"noise: {name}: least loss less N (H(1/N) - JS), N = 2..5", max(gaps), (0, _EXACT), "0"))
+        lines.add(f"noise: {name}: least loss less N (H(1/N) - JS), N = 2..5", max(gaps), (0, _EXACT), "0")
     game = -float(_expected(local_nce, (p / p).log(), joint, p, 2))
-    lines.append(
-        line(
-            "value of the game with noise that is the data (GAN), N = 2",
-            game,
-            (-math.log(4) - _EXACT, -math.log(4) + _EXACT),
-            "-ln 4 = -1.386",
-        )
-    )
+    least = -math.log(4)
+    within = least - _EXACT, least + _EXACT
+    lines.add("value of the game with noise that is the data (GAN), N = 2", game, within, "-ln 4 = -1.386")
     off = -float(_expected(local_nce, (p / noise["uniform"]).log(), joint, noise["uniform"], 2))
-    lines.append(line("the same with uniform noise", off, (-math.log(4), 0), "> -ln 4"))
+    lines.add("the same with uniform noise", off, (least, 0), "> -ln 4")
     return Findings(lines)
 
 
@@ -166,7 +154,7 @@ def _sampled_softmax(setting: Setting) -> Findings:
         "q ∝ exp s": scores.exp(),
     }
     sizes = (1, 2, 3) if setting.quick else (1, 2, 3, 4, 5)
-    lines, curves = [], {}
+    lines, curves = Table(), {}
     for name, weight in weights.items():
         q = torch.zeros(5, dtype=torch.float64)
         q[others] = weight[others] / weight[others].sum()
@@ -180,13 +168,11 @@ def _sampled_softmax(setting: Setting) -> Findings:
             biases.append(gradient - exact)
             z = float(chance @ (losses.detach() + scores[true]).exp())
             off.append(abs(z / float(scores.exp().sum()) - 1))
-        lines.append(line(f"C.1, noise {name}: relative error of E[Ẑ], m = 1..{sizes[-1]}", max(off), (0, _EXACT), "0"))
+        lines.add(f"C.1, noise {name}: relative error of E[Ẑ], m = 1..{sizes[-1]}", max(off), (0, _EXACT), "0")
         own = [float(bias[true]) for bias in biases]
         inside = (0.0, _EXACT) if name == "q ∝ exp s" else (0.003, 0.5)
-        lines += [
-            line(f"C.2, noise {name}: bias of the true component, m = {m}", abs(value), inside, "0")
-            for m, value in zip(sizes, own, strict=True)
-        ]
+        for m, value in zip(sizes, own, strict=True):
+            lines.add(f"C.2, noise {name}: bias of the true component, m = {m}", abs(value), inside, "0")
         curves[name] = (sizes, [float(bias.abs().max()) for bias in biases])
     return Findings(lines, [Panel("bias of the gradient", "number of negatives m", "largest component", curves)])
 
@@ -226,15 +212,10 @@ def _consistency(setting: Setting) -> Findings:
         "binary, one offset": (local_nce, 1, (0.05, 2.0), "> 0"),
         "binary, an offset for each x": (local_nce, 3, (0.0, 1e-3), "0"),
     }
-    lines = [
-        line(
-            f"{name}: distance of the parameters from the truth",
-            [error(loss, *world, n) for world in worlds],
-            within,
-            told,
-        )
-        for name, (loss, n, within, told) in rows.items()
-    ]
+    lines = Table()
+    for name, (loss, n, within, told) in rows.items():
+        found = [error(loss, *world, n) for world in worlds]
+        lines.add(f"{name}: distance of the parameters from the truth", found, within, told)
     rng = np.random.default_rng(5)
     features, joint = worlds[0]
     sizes = (300, 3_000, 30_000, 300_000, 3_000_000)
@@ -246,8 +227,8 @@ def _consistency(setting: Setting) -> Findings:
         "ranking": (sizes, [error(global_nce, features, part) for part in seen]),
         "binary": (sizes, [error(local_nce, features, part) for part in seen]),
     }
-    lines.append(line("ranking, 3 million examples drawn: distance", curves["ranking"][1][-1], (0, 0.02), "→ 0"))
-    lines.append(line("binary, 3 million examples drawn: distance", curves["binary"][1][-1], (0.05, 2.0), "> 0"))
+    lines.add("ranking, 3 million examples drawn: distance", curves["ranking"][1][-1], (0, 0.02), "→ 0")
+    lines.add("binary, 3 million examples drawn: distance", curves["binary"][1][-1], (0.05, 2.0), "> 0")
     return Findings(lines, [Panel("error with data", "examples", "distance from the truth", curves, log="xy")])
 
 
@@ -269,15 +250,13 @@ def _efficiency(setting: Setting) -> Findings:
         "ranking": (global_nce, features, truth),
         "binary, an offset for each x": (local_nce, own, torch.cat((truth, -(features @ truth).logsumexp(1)))),
     }
-    lines: list[Line] = []
+    lines = Table()
     curves = {}
     for name, (loss, phi, free) in cases.items():
         gaps = [float(_covariance(loss, phi, free, q, joint, int(k))[:2, :2].trace() / best.trace()) - 1 for k in draws]
         slope = float(np.diff(np.log(gaps[-2:]))[0] / np.diff(np.log(draws[-2:]))[0])
-        lines.append(
-            line(f"{name}: slope of ln(MSE / MSE of maximum likelihood - 1) in ln K", slope, (-1.1, -0.9), "-1")
-        )
-        lines.append(line(f"{name}: excess error at K = {draws[-1]}", gaps[-1], (0, 0.1), "→ 0"))
+        lines.add(f"{name}: slope of ln(MSE / MSE of maximum likelihood - 1) in ln K", slope, (-1.1, -0.9), "-1")
+        lines.add(f"{name}: excess error at K = {draws[-1]}", gaps[-1], (0, 0.1), "→ 0")
         curves[name] = (draws, gaps)
     return Findings(lines, [Panel("loss of efficiency", "draws of noise K", "excess error", curves, log="xy")])
 
@@ -344,7 +323,7 @@ def _mutual_information(setting: Setting) -> Findings:
     from nearfar.nn import estimate_mutual_information
 
     levels, seeds = setting.pick((2.0, 4.0, 6.0, 8.0, 10.0), (2.0, 10.0)), range(setting.pick(3, 2))
-    lines: list[Line] = []
+    lines = Table()
     curves: dict[str, tuple[ArrayLike, ArrayLike]] = {"I": (levels, levels)}
     with warnings.catch_warnings(), one_torch_thread():
         warnings.simplefilter("ignore", NearfarWarning)  # that a bound is at its ceiling is what is shown
@@ -367,7 +346,7 @@ def _mutual_information(setting: Setting) -> Findings:
                 high = math.log(1024) + 1e-4 if bound == "infonce" else 1.1 * level
                 low = 0.6 * min(level, math.log(1024)) if bound == "infonce" else 0.85 * level
                 told = "≤ min(I, ln N)" if bound == "infonce" else f"{level:g}"
-                lines.append(line(f"{bound}, exact critic, I = {level:g} nats, N = 1,024", values, (low, high), told))
+                lines.add(f"{bound}, exact critic, I = {level:g} nats, N = 1,024", values, (low, high), told)
             curves[f"{bound}, exact critic"] = (levels, tuple(means))
         steps = setting.pick(2000, 300)
         means = []
@@ -386,13 +365,11 @@ def _mutual_information(setting: Setting) -> Findings:
                 )
                 values.append(found.value)
             means.append(float(np.mean(values)))
-            lines.append(
-                line(
-                    f"infonce, trained critic, I = {level:g} nats, N = 64",
-                    values,
-                    (0.2, math.log(64)),
-                    "≤ ln N = 4.159",
-                )
+            lines.add(
+                f"infonce, trained critic, I = {level:g} nats, N = 64",
+                values,
+                (0.2, math.log(64)),
+                "≤ ln N = 4.159",
             )
         curves["infonce, trained, N = 64"] = (levels, tuple(means))
     return Findings(lines, [Panel("bounds on the information of Gaussians", "I (nats)", "estimate (nats)", curves)])

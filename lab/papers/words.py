@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, around, line
+from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
 
 _PAPER = "F. Meyer and M. Lewis, Modelling lexical ambiguity with density matrices (CoNLL 2020)"
 _UNKNOWN = (
@@ -88,7 +88,7 @@ def _similarity(setting: Setting) -> Findings:
 
     text, seeds = _text(setting), range(setting.pick(3, 1))
     sets = {"WordSim-353": "EN-WS-353-ALL.txt", "MEN": "EN-MEN-TR-3k.txt", "SimLex-999": "EN-SIMLEX-999.txt"}
-    lines, bars = [], {}
+    lines, bars = Table(), {}
     for name, make in _models(setting).items():
         vectors = [make(seed).fit(text).vectors_ for seed in seeds]
         found = {
@@ -97,7 +97,7 @@ def _similarity(setting: Setting) -> Findings:
         }
         for of, values in found.items():
             within = around(*(_QUICK if setting.quick else _WHOLE)[name][of])
-            lines.append(line(f"{name}: Spearman's rho on {of}", values, within))
+            lines.add(f"{name}: Spearman's rho on {of}", values, within)
         bars[name] = (range(len(sets)), [float(np.mean(values)) for values in found.values()])
     return Findings(lines, [Panel("0: WordSim, 1: MEN, 2: SimLex", "set", "Spearman's rho", bars)])
 
@@ -116,7 +116,7 @@ def _phrases(setting: Setting) -> Findings:
     if setting.quick:  # of so short a text
         del sets["ML2008"]  # few of its words are there
         del cells["multi-sense, 17 columns"]  # seeds spread by .18: no range could fail
-    lines = []
+    lines = Table()
     curves: dict[str, tuple[list[int], list[float]]] = {}
     for name, methods in cells.items():
         vectors = [models[name](seed).fit(text).vectors_ for seed in seeds]
@@ -125,7 +125,7 @@ def _phrases(setting: Setting) -> Findings:
             for method in methods:
                 values = [nf.evaluate.phrases(one, path, method=method, n_bootstrap=1).rho for one in vectors]
                 within = around(*_QUICK_PHRASES[name][method]) if setting.quick else (-0.3, 0.5)
-                lines.append(line(f"{name}, {method}: Spearman's rho on {of}", values, within))
+                lines.add(f"{name}, {method}: Spearman's rho on {of}", values, within)
                 curves.setdefault(f"{name}, {method}", ([], []))
                 curves[f"{name}, {method}"][0].append(len(curves[f"{name}, {method}"][0]))
                 curves[f"{name}, {method}"][1].append(float(np.mean(values)))
@@ -151,12 +151,12 @@ def _ambiguity(setting: Setting) -> Findings:
             nf.MultiSenseWord2DM(48, n_senses=3, variant="clusters", random_state=seed, **common).fit(planted).senses_
         ),
     }
-    lines = []
+    lines = Table()
     for name, make in models.items():
         judged = [nf.evaluate.ambiguity(make(seed), names, planted.vocabulary.counts, n_bootstrap=1) for seed in seeds]
         aucs = [found.corrected_auc for found in judged]
         within = around(*_QUICK_AMBIGUITY[name]) if setting.quick else (0.3, 1.0)
-        lines.append(line(f"{name}: AUC of a pseudo-word's entropy against words as frequent", aucs, within, "> .5"))
+        lines.add(f"{name}: AUC of a pseudo-word's entropy against words as frequent", aucs, within, "> .5")
     return Findings(lines)
 
 

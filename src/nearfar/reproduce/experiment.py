@@ -142,6 +142,14 @@ def line(what: str, ours: ArrayLike, within: tuple[float, float], published: str
     return Line(what, tuple(float(value) for value in np.ravel(np.asarray(ours))), within, published)
 
 
+class Table(list[Line]):
+    """The lines of an experiment, as they are found."""
+
+    def add(self, what: str, ours: ArrayLike, within: tuple[float, float], published: str = "") -> None:
+        """Add a line of these values."""
+        self.append(line(what, ours, within, published))
+
+
 def around(mean: float, spread: float) -> tuple[float, float]:
     """Return a range: what was measured with several seeds, and three of their standard deviations to either side.
 
