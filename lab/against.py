@@ -141,45 +141,35 @@ def anchors() -> Callable[[], object]:
     return fit
 
 
-FITS: dict[str, Callable[[], Callable[..., object]]] = {
-    "edrep": edrep,
-    "edrep-128": partial(edrep, 128),
-    "edrep-paper": partial(edrep, gradient="paper"),
-    "edrep-torch": partial(edrep, engine="torch"),
-    "edrep-dask": partial(on_workers, partial(edrep, engine="dask")),
-    "tsne": partial(drawn, small=4500),
-    "tsne-exact": partial(drawn, n=3000, n_iter=250, far="exact"),
-    "tsne-torch": partial(drawn, n=5000, n_iter=150, far="fft", engine="torch"),
-    "tsne-dask": partial(on_workers, partial(drawn, n_iter=60, small=4500, engine="dask")),
-    "jse": partial(drawn, "JSE", 5000, far="fft"),
-    "umap": partial(drawn, "UMAP", 10_000),
-    "mds": mds,
-    "skipgram": words,
-    "skipgram-adam": partial(words, n_words=860_000, optimizer="adam"),
-    "skipgram-deterministic": partial(words, n_words=860_000, deterministic=True),
-    "word2dm": partial(words, "Word2DM", 170_000),
-    "anchors": anchors,
+FITS: dict[str, tuple[str, Callable[[], Callable[..., object]]]] = {  # what is told of it, and what makes it
+    "edrep": ("EDRep, 30,000 nodes, d = 32", edrep),
+    "edrep-128": ("EDRep, 30,000 nodes, d = 128", partial(edrep, 128)),
+    "edrep-paper": ("EDRep, 30,000 nodes, eq. (6)", partial(edrep, gradient="paper")),
+    "edrep-torch": ("EDRep, 30,000 nodes, torch on the processor", partial(edrep, engine="torch")),
+    "edrep-dask": ("EDRep, 30,000 nodes, Dask with 2 workers", partial(on_workers, partial(edrep, engine="dask"))),
+    "tsne": ("t-SNE, 20,000 points", partial(drawn, small=4500)),
+    "tsne-exact": ("t-SNE, 3,000 points, all pairs", partial(drawn, n=3000, n_iter=250, far="exact")),
+    "tsne-torch": (
+        "t-SNE, 5,000 points, torch on the processor",
+        partial(drawn, n=5000, n_iter=150, far="fft", engine="torch"),
+    ),
+    "tsne-dask": (
+        "t-SNE, 20,000 points, Dask with 2 workers",
+        partial(on_workers, partial(drawn, n_iter=60, small=4500, engine="dask")),
+    ),
+    "jse": ("JSE, 5,000 points, mesh", partial(drawn, "JSE", 5000, far="fft")),
+    "umap": ("UMAP, 10,000 points", partial(drawn, "UMAP", 10_000)),
+    "mds": ("MDS, 8,000 points", mds),
+    "skipgram": ("skip-gram, 3.4 million words", words),
+    "skipgram-adam": ("skip-gram by Adam, 860,000 words", partial(words, n_words=860_000, optimizer="adam")),
+    "skipgram-deterministic": (
+        "skip-gram with fixed bits, 860,000 words",
+        partial(words, n_words=860_000, deterministic=True),
+    ),
+    "word2dm": ("Word2DM, 170,000 words", partial(words, "Word2DM", 170_000)),
+    "anchors": ("AnchorEmbedding with ProxAdam, 100,000 x 256", anchors),
 }
 SLOW = ("tsne", "tsne-dask", "skipgram", "anchors")
-NAMES = {
-    "anchors": "AnchorEmbedding with ProxAdam, 100,000 x 256",
-    "edrep": "EDRep, 30,000 nodes, d = 32",
-    "edrep-128": "EDRep, 30,000 nodes, d = 128",
-    "edrep-paper": "EDRep, 30,000 nodes, eq. (6)",
-    "edrep-torch": "EDRep, 30,000 nodes, torch on the processor",
-    "edrep-dask": "EDRep, 30,000 nodes, Dask with 2 workers",
-    "tsne": "t-SNE, 20,000 points",
-    "tsne-exact": "t-SNE, 3,000 points, all pairs",
-    "tsne-torch": "t-SNE, 5,000 points, torch on the processor",
-    "tsne-dask": "t-SNE, 20,000 points, Dask with 2 workers",
-    "jse": "JSE, 5,000 points, mesh",
-    "umap": "UMAP, 10,000 points",
-    "mds": "MDS, 8,000 points",
-    "skipgram": "skip-gram, 3.4 million words",
-    "skipgram-adam": "skip-gram by Adam, 860,000 words",
-    "skipgram-deterministic": "skip-gram with fixed bits, 860,000 words",
-    "word2dm": "Word2DM, 170,000 words",
-}
 
 
 def seconds_of(name: str, source: Path) -> float:
@@ -195,7 +185,7 @@ def in_this_process(name: str, source: Path) -> None:
 
     if not Path(nearfar.__file__).resolve().is_relative_to(source.resolve()):
         raise SystemExit(f"{nearfar.__file__} was imported, which is not in {source}")
-    fit: Any = FITS[name]()
+    fit: Any = FITS[name][1]()
     fit(large=False)
     print(json.dumps(min(timed(fit)[1] for _ in range(1 if name in SLOW else 3))))
 
@@ -217,10 +207,10 @@ def told(section: Section, records: list[Record]) -> None:
     for fit, mine in groups(records, "fit"):
         ratios = [r["ratio"] for r in mine]
         ratio = statistics.median(ratios)
-        target = section.target(f"time of {NAMES[fit]} against the version before", "at most 1.05")
+        target = section.target(f"time of {FITS[fit][0]} against the version before", "at most 1.05")
         target.tell(f"{ratio:.3f}", ratio <= 1.05)
         seconds = [number(middle(mine, name), 2) for name in ("seconds", "seconds before")]
-        rows.append([NAMES[fit], len(mine), *seconds, f"{ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f})"])
+        rows.append([FITS[fit][0], len(mine), *seconds, f"{ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f})"])
     section.say(
         "Processes of the two checkouts take turns; the ratio is taken pair by pair (median, smallest and largest)."
     )

@@ -46,6 +46,11 @@ class Target:
     def tell(self, measured: str, met: bool | None) -> None:
         self.measured, self.met = measured, met
 
+    def tell_all(self, found: Sequence[tuple[str, bool]]) -> None:
+        """Tell what was measured in several cases, and whether each is met; nothing if there is none."""
+        if found:
+            self.tell(", ".join(said for said, _ in found), all(met for _, met in found))
+
 
 @dataclass
 class Section:

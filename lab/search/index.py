@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.data import DATA
+from lab.data import DATA, text_file
 from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, distinct, pick
@@ -40,9 +40,7 @@ def passages() -> Any:
         return np.load(KEPT)
     with lzma.open(DATA / "wiki_text8_style" / "wiki_100M.txt.xz", "rt") as file:
         text = file.read()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "text.txt")
-        path.write_text(text[:TRAINED])
+    with text_file(text[:TRAINED]) as path:
         encoded = nf.Corpus(path, n_jobs=1).encode(min_count=5)
         words = nf.SkipGram(D, n_epochs=2, random_state=0, n_jobs=1).fit(encoded).vectors_
     rows = words.ids.rows(text.split())

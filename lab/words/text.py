@@ -8,7 +8,6 @@ counts, and writes the numbers of all words to a file. gensim: ``build_vocab`` a
 from __future__ import annotations
 
 import lzma
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable
 from itertools import product
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import nearfar as nf
-from lab.data import WIKI
+from lab.data import WIKI, text_file
 from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import measured
 from lab.records import Record, distinct, mib, middle, pick, ratio, times
@@ -42,9 +41,7 @@ def nearfar_words(source: Any) -> int:
 
 def run(file: ResultFile, given: Namespace) -> None:
     nearfar_words(["compiles the kernels " * MIN_COUNT])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "text.txt")
-        path.write_bytes(lzma.decompress(WIKI.read_bytes()))
+    with text_file(lzma.decompress(WIKI.read_bytes())) as path:
         lists = [line.split() for line in path.read_text().splitlines()]
         tasks: dict[tuple[str, str], Callable[[], int]] = {
             ("file", "nearfar"): lambda: nearfar_words(path),

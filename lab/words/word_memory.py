@@ -10,13 +10,12 @@ end) and 1 GiB.
 from __future__ import annotations
 
 import lzma
-import tempfile
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import nearfar as nf
-from lab.data import WIKI
+from lab.data import WIKI, text_file
 from lab.experiment import Experiment, Record, ResultFile, Section
 from lab.measure import Peak, alone, timed
 
@@ -48,13 +47,12 @@ def run(file: ResultFile, given: Namespace) -> None:
     text = lzma.decompress(WIKI.read_bytes())
     for copies in given.copies:
         if key := file.new(copies):
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder, "text.txt")
+            with text_file(b"") as path:
                 with path.open("wb") as out:
                     for _ in range(copies):
                         out.write(text)
                 size = round(path.stat().st_size / 2**20)
-                file.add({**key, "text_mib": size, **alone(measure, path, Path(folder))})
+                file.add({**key, "text_mib": size, **alone(measure, path, path.parent)})
 
 
 def told(section: Section, records: list[Record]) -> None:

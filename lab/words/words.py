@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import lzma
 import statistics
-import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import nearfar as nf
-from lab.data import ANALOGIES, SIMILARITY, WIKI, articles
+from lab.data import ANALOGIES, SIMILARITY, WIKI, articles, text_file
 from lab.experiment import Choice, Experiment, ResultFile, Section, Target
 from lab.measure import measured
 from lab.records import Record, average, duration, groups, mib, middle, number, pick, ratio
@@ -124,9 +123,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         return
     for shared in (True, False):  # compiles
         nf.SkipGram(D, sample=0, n_epochs=1, shared_negatives=shared, deterministic=shared).fit([["some", "words"]] * 9)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "text.txt")
-        path.write_bytes(lzma.decompress(WIKI.read_bytes()))
+    with text_file(lzma.decompress(WIKI.read_bytes())) as path:
         lines = [line.split() for line in path.read_text().splitlines()]
         sources = {
             "file": path,

@@ -6,14 +6,13 @@ words that the text has. fastText runs in an environment of its own: see lab/pee
 
 from __future__ import annotations
 
-import tempfile
 from argparse import Namespace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import nearfar as nf
-from lab.data import SIMILARITY, articles
+from lab.data import SIMILARITY, articles, text_file
 from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
@@ -41,9 +40,7 @@ def fit(method: str, path: Path, rate: float, seed: int) -> tuple[nf.Embedding, 
 
 def run(file: ResultFile, given: Namespace) -> None:
     nf.SkipGram(D, n_epochs=1, sample=0).fit([["some", "words"]] * 9)  # compiles
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "text.txt")
-        path.write_text("\n".join(articles(N_WORDS)))
+    with text_file("\n".join(articles(N_WORDS))) as path:
         for seed, method, rate in product(range(given.seeds), METHODS, given.rates):
             if (method == "fastText") <= (seed == 0 and rate == 0.05) and (key := file.new(method, rate, seed)):
                 vectors, seconds = fit(method, path, rate, seed)
