@@ -25,7 +25,7 @@ import gzip
 import itertools
 import statistics
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -36,7 +36,6 @@ import numpy as np
 import nearfar as nf
 from lab.data import DATA, MEN, SIMILARITY
 from lab.experiment import Experiment, Section
-from lab.measure import say
 from lab.records import Record, average, number, pick, spread_of, values
 from lab.results import TRIAL, ResultFile
 from lab.words.shelf import CACHE, LINES, METHODS, SEED_EPOCHS, Shelf, Words, save
@@ -178,32 +177,27 @@ class Bench:
         self.file, self.shelf = file, Shelf(cache, None, n_jobs)
         self.short = Shelf(cache / "short", lines or LINES, n_jobs)
 
-    def record(self, part: str, name: str, measure: Callable[[], dict[str, Any]], **keys: Any) -> None:
+    def new(self, part: str, name: str, **keys: Any) -> dict[str, Any]:
+        """Return the fields of a record that has still to be measured; else none."""
         key = {"part": part, "method": name, **keys}
-        if self.file.find(**key) is None:
-            found = measure()
-            self.file.add({**key, **found})
-            say(f"{key}: {found}")
+        return key if self.file.wants(**key) else {}
 
     def tune(self, name: str) -> None:
         for rate, n_epochs in itertools.product(METHODS[name].rates, METHODS[name].epochs):
             setting = {"learning_rate": rate, "n_epochs": n_epochs}
-
-            def measure(setting: dict[str, Any] = setting) -> dict[str, Any]:
+            if key := self.new("tune", name, **setting):
                 try:
                     words, seconds, loss = self.shelf.trained(name, "plain", 0, **setting)
                 except nf.errors.NumericalError:
-                    return {"score": None}  # too large a step
+                    self.file.add({**key, "score": None})  # too large a step
+                    continue
                 found = nf.evaluate.word_similarity(words.embedding, men(odd=False), n_bootstrap=1)
                 said = {"score": round(found.rho, 4), "seconds": round(seconds, 1), "loss": round(loss, 4)}
-                return said | {"n_numbers": METHODS[name].n_numbers}
-
-            self.record("tune", name, measure, **setting)
+                self.file.add({**key, **said, "n_numbers": METHODS[name].n_numbers})
 
     def best(self, name: str) -> dict[str, Any]:
         """Return the setting that was best on the half of MEN that is tuned on."""
-        tune = [r for r in self.file.records if r["part"] == "tune" and r["method"] == name]
-        tried = [r for r in tune if r["score"] is not None]
+        tried = [r for r in pick(self.file.records, part="tune", method=name) if r["score"] is not None]
         if not tried:
             raise SystemExit(f"{name} is not tuned yet: run the part 'tune' first")
         found = max(tried, key=lambda r: r["score"])
@@ -221,30 +215,22 @@ class Bench:
         sets["men"] = men(odd=True)
         asked = set().union(words_of(MEN), *(words_of(path) for path in sets.values() if isinstance(path, Path)))
         embedding = words.of(asked)
-        for key, pairs in sets.items():
-
-            def similarity(pairs: Any = pairs) -> dict[str, Any]:
+        for of, pairs in sets.items():
+            if key := self.new("words", name, set=of, trial=trial):
                 found = nf.evaluate.word_similarity(embedding, pairs)
                 more = {"loss": round(loss, 4), "n_numbers": METHODS[name].n_numbers}
-                return agreement(found, found.n_pairs) | more
-
-            self.record("words", name, similarity, set=key, trial=trial)
+                self.file.add({**key, **agreement(found, found.n_pairs), **more})
 
     def homonyms(self, name: str, trial: int) -> None:
         words, _ = self.of_seed(name, trial)
-        if words.entropic is None:
-            return
-
-        def measure() -> dict[str, Any]:
+        if words.entropic is not None and (key := self.new("homonyms", name, trial=trial)):
             named = words.entropic.words if isinstance(words.entropic, nf.SenseEmbedding) else words.entropic.ids
             counts = words.vocabulary.counts[words.vocabulary.words.rows(named)]
             found = nf.evaluate.ambiguity(words.entropic, HOMONYMS.split(), counts)
             values = ("auc", "corrected_auc", "correlation", "corrected_correlation")
-            said = {key: round(getattr(found, key), 4) for key in values}
+            said = {value: round(getattr(found, value), 4) for value in values}
             interval = [round(x, 4) for x in found.interval]
-            return said | {"interval": interval, "n_covered": found.n_covered, "n": found.n_words}
-
-        self.record("homonyms", name, measure, trial=trial)
+            self.file.add({**key, **said, "interval": interval, "n_covered": found.n_covered, "n": found.n_words})
 
     def judged(self, name: str, trial: int) -> dict[str, Judged]:
         """Return the similarities of all phrases by every composition, from the cache if they are there."""
@@ -290,7 +276,6 @@ class Bench:
                     "against": names[0],
                 }
                 self.file.add({"part": "phrases", "method": name, "set": key, **record})
-                say(f"{key} {name}: {record}")
 
     def senses(self, name: str, trial: int) -> None:
         setting, pairs = self.best(name), self.shelf.pairs()
@@ -301,14 +286,11 @@ class Bench:
         if isinstance(words.embedding, nf.DensityEmbedding):
             kinds = {"eigenvectors": None} | ({} if own_vectors is None else {"sense vectors": own_vectors})
         for kind, own in kinds.items():
-
-            def measure(own: Any = own) -> dict[str, Any]:
+            if key := self.new("senses", name, set=kind, trial=trial, **setting):
                 found = nf.evaluate.sense_induction(words.embedding, pairs, reference=reference, senses=own)
-                values = {key: round(getattr(found, key), 4) for key in SENSES}
-                known = {key: value for key, value in values.items() if not np.isnan(value)}
-                return {"n_covered": found.n_covered, "n": found.n_pairs, **known}
-
-            self.record("senses", name, measure, set=kind, trial=trial, **setting)
+                values = {value: round(getattr(found, value), 4) for value in SENSES}
+                known = {value: x for value, x in values.items() if not np.isnan(x)}
+                self.file.add({**key, "n_covered": found.n_covered, "n": found.n_pairs, **known})
 
 
 def run(file: ResultFile, given: Namespace) -> None:
