@@ -83,10 +83,19 @@ class ResultFile:
             self._run = len(self.content["runs"]) - 1
         same = {key: record.get(key) for key in self.keys}
         self.content["records"] = [r for r in self.records if any(r.get(k) != v for k, v in same.items())] + [
-            {"run": self._run, **record}
+            {"run": self._run, **{k: v if k in same else rounded(v) for k, v in record.items()}}
         ]
         write_text(self.path, _dump(self.content))
         say(", ".join(f"{name} {value}" for name, value in record.items() if not isinstance(value, list | dict)))
+
+
+def rounded(value: Any) -> Any:
+    """Return what is measured with eight digits: nothing here is more precise."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(one) for one in value]
+    return float(f"{value:.8g}") if isinstance(value, float) else value
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -56,8 +56,7 @@ def estimate(information: float, bound: str, exact: bool, n_steps: int, seed: in
         warnings.simplefilter("ignore", nf.errors.NearfarWarning)  # that it stands at its ceiling is what is shown
         how = {"bound": bound, "random_state": seed, **options}
         found, seconds = timed(nf.nn.estimate_mutual_information, x, y, **how)
-    numbers = {"value": found.value, "low": found.interval[0], "high": found.interval[1], "spread": found.spread}
-    numbers |= {"ceiling": found.ceiling, "seconds": seconds}
+
     return {
         "critic": "exact" if exact else "separable",
         "bound": bound,
@@ -66,7 +65,12 @@ def estimate(information: float, bound: str, exact: bool, n_steps: int, seed: in
         "n_steps": 0 if exact else n_steps,
         "seed": seed,
         "n_batches": len(found.batch_values),
-        **{name: None if value is None else float(f"{value:.5g}") for name, value in numbers.items()},
+        "value": found.value,
+        "low": found.interval[0],
+        "high": found.interval[1],
+        "spread": found.spread,
+        "ceiling": found.ceiling,
+        "seconds": seconds,
     }
 
 

@@ -77,9 +77,8 @@ def measure(method: str, size: int) -> dict[str, float]:
     seconds = min(timed(step)[1] for _ in range(REPEATS))
     forget()
     matrix = 4 * size * size
-    held = round(peak_bytes(step) / matrix, 4)
-    found = {"matrices": held, "resident_matrices": round(resident / matrix, 3)}
-    return {**found, "seconds": round(seconds, 4), "loss": round(value, 6)}
+    held = peak_bytes(step) / matrix
+    return {"matrices": held, "resident_matrices": resident / matrix, "seconds": seconds, "loss": value}
 
 
 def run(file: ResultFile, given: Namespace) -> None:

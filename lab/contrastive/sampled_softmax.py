@@ -124,7 +124,8 @@ def perplexities(model: NextWord, windows: Tensor, log_q: Tensor | None) -> list
         for k in range(len(sums)):
             found = scores if k == 0 else scores + log_q
             sums[k] += nn.functional.cross_entropy(found, batch[:, -1], reduction="sum").item()
-    return [round(x, 2) for x in np.exp(sums / len(windows)).tolist()]
+    found: list[float] = np.exp(sums / len(windows)).tolist()
+    return found
 
 
 def measure(file: ResultFile, parts: dict[str, Tensor], name: str | None, n_samples: int, loss: str) -> None:
@@ -139,7 +140,7 @@ def measure(file: ResultFile, parts: dict[str, Tensor], name: str | None, n_samp
     model, seconds = cpu_timed(train, windows["train"], counts, noise, n_samples, loss)
     log_q = None if noise is None else noise.log_prob(torch.arange(len(counts)))
     found = {part: perplexities(model, windows[part], log_q) for part in ("valid", "test")}
-    file.add({**key, "cpu_seconds": round(seconds, 1), "n_words": len(windows["train"]), **found})
+    file.add({**key, "cpu_seconds": seconds, "n_words": len(windows["train"]), **found})
 
 
 def run(file: ResultFile, given: Namespace) -> None:

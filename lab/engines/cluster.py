@@ -160,7 +160,7 @@ def costs(n: int, d: int, degree: int, n_workers: int, n_parts: int) -> dict[str
     client_seconds, worker_seconds, nbytes, tasks = ((b - a) / epochs for a, b in zip(looks[0], looks[-1], strict=True))
     return {
         "nnz": relation.nnz, "rows_needed": needed, "rows_moved": moved, "tasks": tasks, "bytes": round(nbytes),
-        CLIENT: round(client_seconds, 4), WORKERS: round(worker_seconds, 4), MEMORY: at_end - at_start,
+        CLIENT: client_seconds, WORKERS: worker_seconds, MEMORY: at_end - at_start,
         "start_bytes": at_start,
     }  # fmt: skip
 
@@ -207,10 +207,10 @@ def run(file: ResultFile, given: Namespace) -> None:
                 **key,
                 "nnz": relation.nnz,
                 "rows_moved": moved,
-                "seconds_per_epoch": round(min(seconds[1:]), 4),
-                "threads_seconds_per_epoch": round(min(here[1:]), 4),
-                "megabytes": round(sum(sizes[1:-1]) / len(sizes[1:-1]) / 1e6, 3),
-                "expected_megabytes": round(expected_bytes(moved, n_parts, given.steps, d, k) / 1e6, 3),
+                "seconds_per_epoch": min(seconds[1:]),
+                "threads_seconds_per_epoch": min(here[1:]),
+                "megabytes": sum(sizes[1:-1]) / len(sizes[1:-1]) / 1e6,
+                "expected_megabytes": expected_bytes(moved, n_parts, given.steps, d, k) / 1e6,
             })  # fmt: skip
 
 
@@ -329,10 +329,10 @@ def measure_search(n: int, n_workers: int) -> dict[str, Any]:
     return {
         "n_columns": X.shape[1],
         "n_neighbors": found.indices_.shape[1],
-        "seconds": round(there, 3),
-        "threads_seconds": round(seconds, 3),
-        "megabytes": round(measured / 1e6, 3),
-        "expected_megabytes": round(expected_bytes_of_map(X, found, n_workers) / 1e6, 3),
+        "seconds": there,
+        "threads_seconds": seconds,
+        "megabytes": measured / 1e6,
+        "expected_megabytes": expected_bytes_of_map(X, found, n_workers) / 1e6,
         "same_bits": all((getattr(here, name) == getattr(found, name)).all() for name in names),
     }
 
@@ -363,11 +363,11 @@ def measure(file: ResultFile, n: int, counts: list[int]) -> None:
         file.add({
             "n_points": n,
             "n_workers": k,
-            "seconds_per_iteration": round(there, 4),
-            "threads_seconds_per_iteration": round(seconds, 4),
-            "megabytes": round(measured / 1e6, 3),
-            "expected_megabytes": round(expected / 1e6, 3),
-            "mesh_megabytes": round(of_mesh / 1e6, 3),
+            "seconds_per_iteration": there,
+            "threads_seconds_per_iteration": seconds,
+            "megabytes": measured / 1e6,
+            "expected_megabytes": expected / 1e6,
+            "mesh_megabytes": of_mesh / 1e6,
             "rows_moved": place.rows_moved,
             "cost": est.cost_,
             "threads_cost": here.cost_,

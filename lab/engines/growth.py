@@ -59,15 +59,15 @@ def measure(n: int, d: int, n_epochs: int, mean_degree: float, stored: bool) -> 
         **({} if mean_degree == DEGREE else {"mean_degree": mean_degree}),
         **({"anonymous_bytes": round(start + 1e6 * anonymous.megabytes)} if stored else {}),
         "stored": stored,
-        "processor_seconds": round(processor, 2),
+        "processor_seconds": processor,
         "n_edges": n_edges,
-        "draw_seconds": round(drawing, 3),
-        "relation_seconds": round(building, 3),
-        "seconds": round(seconds, 4),
-        "seconds_per_epoch": round(seconds / n_epochs, 5),
+        "draw_seconds": drawing,
+        "relation_seconds": building,
+        "seconds": seconds,
+        "seconds_per_epoch": seconds / n_epochs,
         "peak_bytes": max(peak, peak_before),
         "fit_bytes": peak - before,
-        "nmi_edges": round(nmi, 5),
+        "nmi_edges": nmi,
     }
 
 

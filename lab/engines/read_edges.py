@@ -71,9 +71,9 @@ def compare(path: Path, small: Path, repeats: int) -> dict[str, Any]:
         spent[name].append(seconds)
     if len(set(found.values())) > 1:
         raise SystemExit(f"the two disagree on the number of ids: {found}")
-    record: dict[str, Any] = {"megabytes": round(path.stat().st_size / 1e6, 3), "n_ids": found["nearfar"]}
+    record: dict[str, Any] = {"megabytes": path.stat().st_size / 1e6, "n_ids": found["nearfar"]}
     for name in READERS:
-        record[f"{name}_seconds"] = round(statistics.median(spent[name]), 5)
+        record[f"{name}_seconds"] = statistics.median(spent[name])
         record[f"{name}_bytes"] = alone(growth, name, small, path)
     return record
 

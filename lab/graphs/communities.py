@@ -65,7 +65,7 @@ def walks_for(alpha: float, n_nodes: int) -> int:
 
         n_walks, scores = deepwalk.fewest_walks(nmi)
         known = {"n_nodes": n_nodes, "alpha": alpha, "n_walks": n_walks}
-        file.add({**known, "nmi": {str(count): round(value, 5) for count, value in scores.items()}})
+        file.add({**known, "nmi": dict(zip(map(str, scores), scores.values(), strict=True))})
     return int(known["n_walks"])
 
 
@@ -84,9 +84,8 @@ def run(file: ResultFile, given: Namespace) -> None:
                 found, seconds = timed(embed, method, adjacency, N_COMPONENTS, N_COMMUNITIES, index, **walks)
                 vectors = np.zeros((graph.n_nodes, found.shape[1]), dtype=np.float32)
                 vectors[rows] = found
-                kept = None if given.without_times else round(seconds, 4)
-                scores = score(graph, vectors, giant)
-                file.add({**key, "c_out": round(graph.c_out, 4), "seconds": kept, **scores, **walks})
+                kept = None if given.without_times else seconds
+                file.add({**key, "c_out": graph.c_out, "seconds": kept, **score(graph, vectors, giant), **walks})
 
 
 def draw(records: list[Record]) -> Any:

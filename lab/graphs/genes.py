@@ -88,9 +88,9 @@ def score(method: str, vectors: NDArray[Any], genes: Genes) -> dict[str, float]:
         )
         F, G = feature(learn), feature(test)
         found |= {
-            f"accuracy{name}": round(told_apart(F, labels, G, truth), 5),
-            f"auc{name}": round(float(roc_auc_score(truth, G[:, 0])), 5),
-            f"learn_auc{name}": round(float(roc_auc_score(labels, F[:, 0])), 5),
+            f"accuracy{name}": told_apart(F, labels, G, truth),
+            f"auc{name}": float(roc_auc_score(truth, G[:, 0])),
+            f"learn_auc{name}": float(roc_auc_score(labels, F[:, 0])),
             f"n_test{name}": len(truth),
         }
     return found
@@ -105,7 +105,7 @@ def run(file: ResultFile, given: Namespace) -> None:
                 genes = read_genes(Setting(data=DATA), seed)
                 vectors, seconds = cpu_timed(embed, method, setting, genes, seed)
                 facts = {"n_genes": len(np.unique(genes.positive)), "n_pairs": len(genes.positive)}
-                file.add({**key, "seconds": round(seconds, 3), **score(method, vectors, genes), **facts})
+                file.add({**key, "seconds": seconds, **score(method, vectors, genes), **facts})
 
 
 def told(section: Section, records: list[Record]) -> None:

@@ -63,8 +63,8 @@ def run(file: ResultFile, given: Namespace) -> None:
                 if key := file.new(name, alpha, directed, gradient, seed):
                     model, seconds = timed(fit, adjacency, gradient, seed)
                     result = nf.evaluate.communities(model.embedding_, labels, nodes=rows, random_state=0)
-                    found = {"nmi": round(result.nmi, 5), "ami": round(result.ami, 5), "loss": round(model.loss_, 6)}
-                    file.add({**key, "n_nodes": len(labels), "seconds": round(seconds, 4), **found})
+                    found = {"nmi": result.nmi, "ami": result.ami, "loss": model.loss_}
+                    file.add({**key, "n_nodes": len(labels), "seconds": seconds, **found})
 
 
 def told(section: Section, records: list[Record]) -> None:

@@ -108,7 +108,7 @@ def embed(method: str, adjacency: Any, seed: int) -> tuple[Vectors, float]:
     adjacency = csr_array(adjacency, dtype=np.float32)
     adjacency.sort_indices()
     vectors, seconds = cpu_timed(lambda: np.asarray(METHODS[method](adjacency, seed)))
-    return vectors, round(seconds, 3)
+    return vectors, seconds
 
 
 def score_labels(graph: LabelledGraph, vectors: Vectors, repeat: int) -> dict[str, float]:
@@ -117,7 +117,7 @@ def score_labels(graph: LabelledGraph, vectors: Vectors, repeat: int) -> dict[st
         vectors[rows], graph.labels[rows], fractions=FRACTIONS, n_repeats=1, random_state=repeat
     )
     scores = {"micro": found.micro, "macro": found.macro}
-    return {f"{kind} {share}": round(value, 5) for kind, of in scores.items() for share, value in of.items()}
+    return {f"{kind} {share}": value for kind, of in scores.items() for share, value in of.items()}
 
 
 def score_links(graph: LabelledGraph, method: str, repeat: int) -> dict[str, float]:
@@ -133,7 +133,7 @@ def score_links(graph: LabelledGraph, method: str, repeat: int) -> dict[str, flo
         found = predicted(graph, fitted, FEATURES, degrees, repeat)
         more = DEGREES if degrees else ""
         for kind, of in (("auc", found.auc), ("ap", found.ap)):
-            scores |= {f"{kind} {name}{more}": round(value, 5) for name, value in of.items()}
+            scores |= {f"{kind} {name}{more}": value for name, value in of.items()}
     return {"cpu_seconds": kept[0][1], **scores}
 
 

@@ -76,14 +76,13 @@ def run(file: ResultFile, given: Namespace) -> None:
             found = nf.evaluate.node_classification(
                 vectors[rows], graph.labels[rows], fractions=(0.1, 0.5), n_repeats=5, random_state=seed
             )
-            micro = {f"micro {share}": round(value, 4) for share, value in found.micro.items()}
-            file.add({**key, "n": graph.adjacency.shape[0], "seconds": round(seconds, 3), **micro, **told_by(method)})
+            micro = {f"micro {share}": value for share, value in found.micro.items()}
+            file.add({**key, "n": graph.adjacency.shape[0], "seconds": seconds, **micro, **told_by(method)})
     for name, seed, method in product((*ALPHAS, *WITH_GROUPS), range(given.seeds), GROUPS):
         if key := file.new(name, "groups", method, seed):
             adjacency, labels, rows = with_groups(name, seed)
             nmi, seconds = groups_of(method, adjacency, labels, rows, seed)
-            facts = {"n": adjacency.shape[0], "seconds": round(seconds, 3), "nmi": round(nmi, 4)}
-            file.add({**key, **facts, **told_by(method)})
+            file.add({**key, "n": adjacency.shape[0], "seconds": seconds, "nmi": nmi, **told_by(method)})
 
 
 def told_by(method: str) -> dict[str, str]:

@@ -34,12 +34,12 @@ def score(graph: LabelledGraph, vectors: NDArray[Any], seed: int) -> dict[str, f
     rows = np.flatnonzero(graph.scored)
     if graph.name in SINGLE:
         result = nf.evaluate.communities(vectors, graph.labels.argmax(axis=1), nodes=rows, random_state=seed)
-        return {"nmi": round(result.nmi, 5), "ami": round(result.ami, 5)}
+        return {"nmi": result.nmi, "ami": result.ami}
     found = nf.evaluate.node_classification(
         vectors[rows], graph.labels[rows], fractions=FRACTIONS, n_repeats=N_SPLITS, random_state=seed
     )
-    micro = {f"micro_{fraction}": round(value, 5) for fraction, value in found.micro.items()}
-    return micro | {f"macro_{fraction}": round(value, 5) for fraction, value in found.macro.items()}
+    micro = {f"micro_{fraction}": value for fraction, value in found.micro.items()}
+    return micro | {f"macro_{fraction}": value for fraction, value in found.macro.items()}
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -55,7 +55,7 @@ def run(file: ResultFile, given: Namespace) -> None:
             if key := file.new(name, method, d, seed):
                 how = HOW if method in ("nearfar", "package") else {}
                 vectors, seconds = timed(embed, method, graph.adjacency, d, graph.labels.shape[1], seed, **how)
-                file.add({**key, "seconds": round(seconds, 4), **score(graph, vectors, seed)})
+                file.add({**key, "seconds": seconds, **score(graph, vectors, seed)})
 
 
 def draw(records: list[Record]) -> Any:

@@ -34,8 +34,8 @@ def run(file: ResultFile, given: Namespace) -> None:
             if key := file.new(n, d, method, trial):
                 time.sleep(1.0)  # threads of the scoring before spin for a while when they are done
                 vectors, seconds, memory = measured(embed, method, graph.adjacency, d, 4, trial)
-                found = {"n_edges": graph.n_edges, "seconds": round(seconds, 4), "bytes": memory}
-                file.add({**key, **found, **score(graph, vectors, giant)})
+                spent = {"seconds": seconds, "bytes": memory}
+                file.add({**key, "n_edges": graph.n_edges, **spent, **score(graph, vectors, giant)})
 
 
 def told(section: Section, records: list[Record]) -> None:

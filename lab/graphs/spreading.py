@@ -71,8 +71,8 @@ def run(file: ResultFile, given: Namespace) -> None:
                 nf.evaluate.reconstruct_spreading(vectors, states, n_repeats=1, random_state=number)
                 for number, states in known
             ]
-            scores = {name: [round(float(getattr(one, name)), 5) for one in found] for name in SCORES}
-            record = {**key, "seconds": round(seconds, 3), **scores, **facts, "n_observed": found[0].n_observed}
+            scores = {name: [float(getattr(one, name)) for one in found] for name in SCORES}
+            record = {**key, "seconds": seconds, **scores, **facts, "n_observed": found[0].n_observed}
             if seed == 0 and n_walks in (0, 10) and d in (0, 30):  # the first outbreak is drawn
                 record |= {"times": found[0].times, "n_active": found[0].n_active.tolist()}
                 record |= {"infected": found[0].infected.tolist(), "told": np.round(found[0].told, 2).tolist()}

@@ -86,7 +86,7 @@ def measure(
         for name, k in (("nmi", None), ("nmi_100", N_CLUSTERS)):
             how = {"n_clusters": k, "n_init": 1 if k else 5, "random_state": seed}
             found[name] = nf.evaluate.communities(vectors, kinds, nodes=rows, **how).nmi
-    file.add({**key, "seconds": round(seconds, 3), **{name: round(value, 5) for name, value in found.items()}})
+    file.add({**key, "seconds": seconds, **found})
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -144,13 +144,13 @@ def choose(graph: LabelledGraph, by: str, seed: int) -> dict[str, Any]:
     found, seconds = timed(lambda: nf.evaluate.select(method, grid, relation, labels, n_repeats=1, random_state=seed))
     choice, test = (found.repeats[part][0] for part in ("choice", "test"))
     return {
-        "seconds": round(seconds, 3),
+        "seconds": seconds,
         "measure": found.measure,
         "chosen": found.best_params["temperature"],
-        "score_default": round(float(test[TEMPERATURES.index(DEFAULT)]), 5),
-        "score_chosen": round(found.score, 5),
-        "score_best": round(float(test.max()), 5),
-        **{name: dict(zip(map(str, TEMPERATURES), scores.round(5).tolist(), strict=True))
+        "score_default": float(test[TEMPERATURES.index(DEFAULT)]),
+        "score_chosen": found.score,
+        "score_best": float(test.max()),
+        **{name: dict(zip(map(str, TEMPERATURES), scores.tolist(), strict=True))
            for name, scores in (("choice", choice), ("test", test))},
     }  # fmt: skip
 

@@ -78,10 +78,10 @@ def recalls(scores: Scores, liked: Mask, seen: Mask, cuts: Sequence[int] = (10, 
     ranked = np.take_along_axis(best, order, axis=1)
     hits = np.take_along_axis(liked[judged], ranked, axis=1).cumsum(axis=1)
     n_liked = liked[judged].sum(axis=1)
-    found = {f"recall@{k}": round(float((hits[:, k - 1] / np.minimum(n_liked, k)).mean()), 5) for k in cuts}
+    found = {f"recall@{k}": float((hits[:, k - 1] / np.minimum(n_liked, k)).mean()) for k in cuts}
     weights = 1 / np.log2(np.arange(2, max(cuts) + 2))
     gains = (np.diff(hits, axis=1, prepend=0) * weights).cumsum(axis=1)
     most = weights.cumsum()
     for k in cuts:
-        found[f"ndcg@{k}"] = round(float((gains[:, k - 1] / most[np.minimum(n_liked, k) - 1]).mean()), 5)
+        found[f"ndcg@{k}"] = float((gains[:, k - 1] / most[np.minimum(n_liked, k) - 1]).mean())
     return found | {"n_users": len(judged), "n_films": len(np.unique(ranked[:, :10]))}

@@ -200,11 +200,11 @@ def run(file: ResultFile, given: Namespace) -> None:
         for name, make in methods(split, seed).items():
             if name.startswith(tuple(given.methods)) and (key := file.new(held_out, name, seed)):
                 (scores, users), seconds = make()
-                facts: dict[str, Any] = {"cpu_seconds": round(seconds, 2)}
+                facts: dict[str, Any] = {"cpu_seconds": seconds}
                 if users is not None:
                     wide = users.astype(np.float64)
                     mean = wide.mean(axis=0) / np.sqrt((wide**2).sum(axis=1).mean())
-                    facts["mean_cosine"] = round(float(mean @ mean), 4)
+                    facts["mean_cosine"] = float(mean @ mean)
                 rankings = {"": scores} if users is None else {"": scores, " + log p": scores + log_p}
                 for more, ranking in rankings.items():
                     judged = {part: recalls(ranking, *split.parts[part]) for part in split.parts}

@@ -104,7 +104,7 @@ def measure(file: ResultFile, films: Films, corrected: bool, temperature: float,
         found, seconds = cpu_timed(train, films, split, log_q if corrected else None, temperature, seed)
         for key in keys:
             scores = found[0] @ found[1].T + (log_q if key["method"] == PUT_BACK else 0)
-            keep(file, key, scores.numpy(), split, round(seconds, 1))
+            keep(file, key, scores.numpy(), split, seconds)
 
 
 def keep(file: ResultFile, key: dict[str, Any], scores: Any, split: Split, seconds: float | None = None) -> None:

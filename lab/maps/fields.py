@@ -124,10 +124,10 @@ def measure(file: ResultFile, n: int, d: int, repeats: int) -> None:
             "n": n,
             "method": name,
             "span": span,
-            "seconds": round(min(seconds[name]), 5),
-            "median_seconds": round(float(np.median(seconds[name])), 5),
-            "force_error": float(f"{error:.3g}"),
-            "sum_error": float(f"{abs(total / S - 1):.3g}") if known else None,
+            "seconds": min(seconds[name]),
+            "median_seconds": float(np.median(seconds[name])),
+            "force_error": float(error),
+            "sum_error": float(abs(total / S - 1)) if known else None,
             **({"components": d} if d != 2 else {}),
         })  # fmt: skip
 

@@ -83,7 +83,7 @@ def run(file: ResultFile, given: Namespace) -> None:
                 path = Path(folder, "map.html")
                 _, writing = timed(page.save, path)
                 runs = [looked_at(path) for _ in range(given.repeats)]
-                seen = {name: [round(run[name], 3) for run in runs] for name in runs[0]}
+                seen = {name: [run[name] for run in runs] for name in runs[0]}
                 file.add({**key, "megabytes": path.stat().st_size / 1e6, "making": making, "writing": writing, **seen})
 
 

@@ -74,8 +74,7 @@ def measure_time(file: ResultFile, n: int) -> None:
         if key := file.new("time", n, *parts.values()):
             per_iteration(parts)  # compiles
             reference, own = per_iteration(tsne), per_iteration(parts)
-            found = {"seconds": round(own, 5), "tsne_seconds": round(reference, 5), "ratio": round(own / reference, 3)}
-            file.add({**key, **found})
+            file.add({**key, "seconds": own, "tsne_seconds": reference, "ratio": own / reference})
 
 
 class WithoutForces:
@@ -148,7 +147,7 @@ def measure_cost(file: ResultFile, n: int) -> None:
                 costs[far].append(float(exact.evaluate(Y.astype(np.float64), cost=True)[1] or 0))
             ours, truth = (float(np.median(found)) for found in costs.values())
             apart = (max(costs["exact"]) - min(costs["exact"])) / truth
-            file.add({**key, **costs, "gap": round(ours / truth - 1, 5), "spread": round(apart, 5)})
+            file.add({**key, **costs, "gap": ours / truth - 1, "spread": apart})
 
 
 def run(file: ResultFile, given: Namespace) -> None:

@@ -102,7 +102,7 @@ def run(file: ResultFile, given: Namespace) -> None:
             for method, task in tasks_of(relation, graph, start, given.contrastive).items():
                 if method.startswith(tuple(given.methods)) and (key := file.new(n, d, graph, method)):
                     Y, seconds = task()
-                    file.add({**key, "seconds": round(seconds, 3), **judged(X, Y, labels)})
+                    file.add({**key, "seconds": seconds, **judged(X, Y, labels)})
 
 
 def told(section: Section, records: list[Record]) -> None:

@@ -54,7 +54,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         for method in given.methods:
             if key := file.new(name, method):
                 Y, seconds = timed(METHODS[method], X)
-                file.add({**key, "n": len(X), "seconds": round(seconds, 3), **judged(X, Y, labels, near=5)})
+                file.add({**key, "n": len(X), "seconds": seconds, **judged(X, Y, labels, near=5)})
 
 
 def told(section: Section, records: list[Record]) -> None:
@@ -132,8 +132,8 @@ def run_maps_start(file: ResultFile, given: Namespace) -> None:
         for method, start in product(given.methods, STARTS):
             if key := file.new(name, method, start, seed):
                 est, seconds = cpu_timed(mapped, STARTED[method], start, affinities, options)
-                found = {"n": len(X), "seconds": round(seconds, 3), "cost": round(float(est.cost_), 4)}
-                file.add({**key, **found, **judged(X, est.embedding_, labels)})
+                spent = {"seconds": seconds, "cost": float(est.cost_)}
+                file.add({**key, "n": len(X), **spent, **judged(X, est.embedding_, labels)})
 
 
 def told_maps_start(section: Section, records: list[Record]) -> None:
@@ -197,7 +197,7 @@ def run_maps_floor(file: ResultFile, _given: Namespace) -> None:
             parts = {"divergence": divergence(floor=floor), "kernel": kernel, "normalization": normalization}
             model = nf.NeighborEmbedding(**parts, init="spectral", far="exact", random_state=0)
             Y, seconds = timed(model.fit_transform, P[which])
-            file.add({**key, "n": len(X), "seconds": round(seconds, 2), **judged(X, Y)})
+            file.add({**key, "n": len(X), "seconds": seconds, **judged(X, Y)})
 
 
 def told_maps_floor(section: Section, records: list[Record]) -> None:

@@ -89,7 +89,7 @@ def run(file: ResultFile, given: Namespace) -> None:
             if key := file.new(part, n, name, trial):
                 Y, seconds, memory = measured(task)
                 cost = exact_kl(P, Y) if n <= 70_000 else None
-                file.add({**key, "n_edges": P.nnz, "seconds": round(seconds, 3), "bytes": memory, "kl": cost})
+                file.add({**key, "n_edges": P.nnz, "seconds": seconds, "bytes": memory, "kl": cost})
 
 
 def told(section: Section, records: list[Record]) -> None:

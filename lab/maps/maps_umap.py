@@ -43,7 +43,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         for method, seed in product(given.methods, range(given.seeds)):
             if key := file.new(name, method, seed):
                 Y, seconds = timed(METHODS[method], X, seed)
-                file.add({**key, "n": len(X), "seconds": round(seconds, 3), **judged(X, Y, labels)})
+                file.add({**key, "n": len(X), "seconds": seconds, **judged(X, Y, labels)})
 
 
 def told(section: Section, records: list[Record]) -> None:

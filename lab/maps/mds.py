@@ -58,7 +58,7 @@ def measure(data: str, n: int, stress: str, method: str, n_jobs: int | None, lim
         Y, iterations, ended, error = est.embedding_, est.n_iter_, True, est.stress_error_
     seconds, busy, used = time.perf_counter() - began, time.process_time() - busy, peak_memory() - before
     return {
-        "seconds": round(seconds, 3), "processor_seconds": round(busy, 3), "bytes": used, "iterations": iterations,
+        "seconds": seconds, "processor_seconds": busy, "bytes": used, "iterations": iterations,
         "converged": ended, "error": error, "value": exact_stress(X, Y, stress) if n <= EXACT_UP_TO else est.stress_,
     }  # fmt: skip
 

@@ -105,10 +105,10 @@ def measure(
     rates = {name: setting[name] for name in ("of_anchors", "of_rows") if name in setting}
     how = {"autocast": True, "look": look, **rates}
     _, seconds = cpu_timed(train, model, streams["train"], given.epochs, setting["lr"], course, **how)
-    found = {part: round(perplexity(model, streams[part]), 3) for part in ("valid", "test")}
+    found = {part: perplexity(model, streams[part]) for part in ("valid", "test")}
     price = {"price": model.table.penalty} if course else {}
     sizes = {"n_parameters": n_parameters(model.table), "n_bytes": n_bytes(model.table)}
-    file.add({**key, **sizes, **price, **found, "cpu_seconds": round(seconds, 1)})
+    file.add({**key, **sizes, **price, **found, "cpu_seconds": seconds})
 
 
 def run(file: ResultFile, given: Namespace) -> None:

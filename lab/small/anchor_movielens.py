@@ -41,8 +41,8 @@ def outcome(films: Films, test: Ratings, run: Run) -> dict[str, Any]:
     """Return what is reported of a run: of the epoch that was kept."""
     users, items = run.model.users, run.model.items
     found = {
-        "validation": round(run.validation, 5),
-        "test": round(squared_error(run.model, films, test), 5),
+        "validation": run.validation,
+        "test": squared_error(run.model, films, test),
         "n_parameters": run.model.n_parameters,
         "n_bytes": n_bytes(users) + n_bytes(items),
         "epoch": run.epoch,
@@ -52,7 +52,7 @@ def outcome(films: Films, test: Ratings, run: Run) -> dict[str, Any]:
         if items.nnz:
             for of, topn in (("", None), ("_of_ten", 10)):
                 pure = nf.evaluate.anchor_purity(items, films.genres, topn=topn, random_state=0)
-                found |= {f"purity{of}": round(pure.purity, 4), f"chance{of}": round(pure.chance, 4)}
+                found |= {f"purity{of}": pure.purity, f"chance{of}": pure.chance}
     if run.scheduler:
         found["path"] = [epoch["n_anchors"][0] for epoch in run.scheduler.history]
     return found
@@ -65,7 +65,7 @@ def measure(file: ResultFile, films: Films, method: Method, setting: Setting, mo
         split = split_of(films, key["seed"])
         run = fit(method, films, split, setting, key["seed"], key["budget"], most_epochs)
         found = outcome(films, split.test, run) if run.epoch else {"validation": None}
-        spent = {"n_epochs": run.n_epochs, "cpu_seconds": round(run.cpu_seconds, 1)}
+        spent = {"n_epochs": run.n_epochs, "cpu_seconds": run.cpu_seconds}
         file.add({**key, "setting": setting, **found, **spent})
 
 

@@ -193,7 +193,7 @@ def keep(
 ) -> None:
     for method, seconds in found.items():
         key = dict(zip(file.keys, (part, n_words, method, batch, draw, seed), strict=True))
-        spent = {"seconds": round(statistics.median(seconds), 6), "best": round(min(seconds), 6)}
+        spent = {"seconds": statistics.median(seconds), "best": min(seconds)}
         file.add({**{name: value for name, value in key.items() if value is not None}, **spent})
 
 
@@ -270,7 +270,7 @@ def train(n_words: int, n_anchors: int | None, n_steps: int) -> dict[str, Any]:
     step = training_step(table, lambda t, h: [kind([*t.parameters(), *h.parameters()], lr=LR)])
     ids = zipf(n_words, (TEXTS, LENGTH), 0)
     losses, seconds = zip(*(timed(lambda: step(ids)) for _ in range(n_steps)), strict=True)
-    return {"losses": [round(loss, 6) for loss in losses], "seconds": round(min(seconds), 4)}
+    return {"losses": losses, "seconds": min(seconds)}
 
 
 def measure(n_words: int, n_anchors: int | None) -> dict[str, Any]:
@@ -279,7 +279,7 @@ def measure(n_words: int, n_anchors: int | None) -> dict[str, Any]:
     torch.manual_seed(0)
     train(1_000, n_anchors and 10, 2)  # what the first call of anything loads is not of the table
     found, _, memory = measured(lambda: train(n_words, n_anchors, 3))
-    return {**found, "mib": round(memory / 2**20, 1)}
+    return {**found, "mib": memory / 2**20}
 
 
 def run_anchor_memory(file: ResultFile, given: Namespace) -> None:

@@ -76,7 +76,7 @@ def run(file: ResultFile, given: Namespace) -> None:
                     found, seconds = cpu_timed(task.run, task.kinds[method], budget, setting, seed)
                     if found:
                         found["bytes"] = int(found["bytes"])  # of NumPy where codes are counted
-                    file.add({**key, **(found or {"bytes": None}), "cpu_seconds": round(seconds, 1)})
+                    file.add({**key, **(found or {"bytes": None}), "cpu_seconds": seconds})
 
 
 # ---------------------------------------------------------------- the page

@@ -105,7 +105,7 @@ class FilmTask(Task):
         (of_users, of_items), constant = model
         users, items, marks = getattr(split_of(self.films, seed), part)
         found = (served[0].vectors[users] * served[1].vectors[items]).sum(1) + of_users[users] + of_items[items]
-        return round((found + constant - marks).square().mean().item(), 5)
+        return (found + constant - marks).square().mean().item()
 
 
 # ---------------------------------------------------------------- AG News
@@ -176,7 +176,7 @@ class NewsTask(Task):
 
     def error(self, model: Sized, served: list[Served], part: str, seed: int) -> float:
         model.table = Words(nn.Embedding.from_pretrained(served[0].vectors))
-        return round(1 - of_news.accuracy(model, getattr(self.news(seed), part)), 5)
+        return 1 - of_news.accuracy(model, getattr(self.news(seed), part))
 
 
 # ---------------------------------------------------------------- Penn Treebank
@@ -265,7 +265,7 @@ class LanguageTask(Task):
 
     def error(self, model: Model, served: list[Served], part: str, _seed: int) -> float:
         model.table = nn.Embedding.from_pretrained(served[0].vectors)
-        return round(self._perplexity(model, "valid" if part == "validation" else part), 3)
+        return self._perplexity(model, "valid" if part == "validation" else part)
 
     @torch.no_grad()
     def _perplexity(self, model: Model, part: str) -> float:

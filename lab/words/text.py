@@ -53,9 +53,8 @@ def run(file: ResultFile, given: Namespace) -> None:
         for trial, ((source, method), task) in product(range(given.runs), tasks.items()):
             if key := file.new(source, method, trial):
                 n_words, seconds, memory = measured(task)
-                speed = round(path.stat().st_size / 1e6 / seconds, 1)
-                found = {"seconds": round(seconds, 3), "bytes": memory, "n_words": n_words}
-                file.add({**key, "megabytes_per_second": speed, **found})
+                found = {"megabytes_per_second": path.stat().st_size / 1e6 / seconds, "n_words": n_words}
+                file.add({**key, **found, "seconds": seconds, "bytes": memory})
 
 
 def told(section: Section, records: list[Record]) -> None:

@@ -50,10 +50,10 @@ def trial(file: ResultFile, texts: tuple[nf.EncodedCorpus, nf.EncodedCorpus, nf.
         fit = made.partial_fit if start.startswith("partial_fit") else made.fit
         fitted, seconds = timed(fit, corpus)
         record = {
-            "loss": round(float(fitted.loss_curve_[-1]), 4),
-            "men": round(nf.evaluate.word_similarity(fitted.vectors_, MEN).rho, 4),
-            "entropy": round(float(np.nanmedian(fitted.vectors_.entropy())), 3),
-            "seconds": round(seconds, 1),
+            "loss": float(fitted.loss_curve_[-1]),
+            "men": nf.evaluate.word_similarity(fitted.vectors_, MEN).rho,
+            "entropy": float(np.nanmedian(fitted.vectors_.entropy())),
+            "seconds": seconds,
         }
         file.add({"start": start, "trial": seed, "n_words": corpus.n_tokens, **record})
 

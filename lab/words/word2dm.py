@@ -140,8 +140,8 @@ def by_torch(
 
 
 def note(file: ResultFile, key: dict[str, Any], n_pairs: int, seconds: float, loss: float, **more: Any) -> None:
-    record = {"pairs": n_pairs, "seconds": round(seconds, 3), "pairs_per_second": round(n_pairs / seconds)}
-    file.add({**key, **record, "loss": round(loss, 4), **more})
+    record = {"pairs": n_pairs, "seconds": seconds, "pairs_per_second": round(n_pairs / seconds)}
+    file.add({**key, **record, "loss": loss, **more})
 
 
 # ---------------------------------------------------------------- pull
@@ -171,14 +171,14 @@ def pull(file: ResultFile, given: Namespace) -> None:
 def figures(model: nf.Word2DM, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     words, seen = model.vectors_, model.pull_
     curves = {"loss": model.loss_curve_, "orthogonal": seen.orthogonal, "tiny": seen.tiny, "share": seen.share[-1]}
-    record: dict[str, Any] = {name: [round(float(x), 4) for x in curve] for name, curve in curves.items()}
-    record["norm"] = [None if np.isnan(x) else float(f"{x:.3g}") for x in seen.norm[-1]]
+    record: dict[str, Any] = {name: [float(x) for x in curve] for name, curve in curves.items()}
+    record["norm"] = [None if np.isnan(x) else float(x) for x in seen.norm[-1]]
     for name, path in SIMILARITY.items():
         found = nf.evaluate.word_similarity(words, path)
-        record |= {name: round(found.rho, 4), f"{name}_interval": [round(x, 4) for x in found.interval]}
+        record |= {name: found.rho, f"{name}_interval": found.interval}
     entropies = np.quantile(words.entropy()[:5000], [0.05, 0.5, 0.95])
-    record["entropy"] = [round(float(x), 3) for x in entropies]
-    return record | {"entropy_auc": round(nf.evaluate.sense_induction(words, pairs).entropy_auc, 3)}
+    record["entropy"] = entropies.tolist()
+    return record | {"entropy_auc": nf.evaluate.sense_induction(words, pairs).entropy_auc}
 
 
 def run(file: ResultFile, given: Namespace) -> None:

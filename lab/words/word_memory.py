@@ -35,11 +35,11 @@ def measure(path: Path, folder: Path) -> dict[str, Any]:
     return {
         "n_tokens": encoded.n_tokens,
         "n_words": len(words),
-        "encoding_seconds": round(encoding_seconds, 2),
-        "seconds": round(seconds, 2),
-        "encoding_mib": round(encoding.megabytes * 1e6 / 2**20, 1),
-        "training_mib": round(training.megabytes * 1e6 / 2**20, 1),
-        "bound_mib": round((model + ALLOWED) / 2**20, 1),
+        "encoding_seconds": encoding_seconds,
+        "seconds": seconds,
+        "encoding_mib": encoding.megabytes * 1e6 / 2**20,
+        "training_mib": training.megabytes * 1e6 / 2**20,
+        "bound_mib": (model + ALLOWED) / 2**20,
     }
 
 

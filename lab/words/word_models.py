@@ -79,7 +79,7 @@ def men(odd: bool) -> list[tuple[str, str, float]]:
 
 def agreement(found: Any, n: int) -> dict[str, Any]:
     """Return what a record says of a correlation."""
-    score, *interval = (None if np.isnan(x) else round(x, 4) for x in (found.rho, *found.interval))
+    score, *interval = (None if np.isnan(x) else x for x in (found.rho, *found.interval))
     return {"score": score, "interval": interval, "n_covered": found.n_covered, "n": n}
 
 
@@ -97,11 +97,6 @@ def compositions(embedding: nf.Embedding) -> Iterator[dict[str, Any]]:
 def name_of(how: dict[str, Any]) -> str:
     """Return the name of a composition."""
     return how["method"] if how["operator"] == "verb" else f"{how['method']}, noun"
-
-
-def rounded(values: Any) -> list[float]:
-    """Return numbers for a record."""
-    return [round(float(value), 4) for value in values]
 
 
 def told_of(trials: list[Judged]) -> tuple[list[float], np.ndarray, list[str]]:
@@ -192,7 +187,7 @@ class Bench:
                     self.file.add({**key, "score": None})  # too large a step
                     continue
                 found = nf.evaluate.word_similarity(words.embedding, men(odd=False), n_bootstrap=1)
-                said = {"score": round(found.rho, 4), "seconds": round(seconds, 1), "loss": round(loss, 4)}
+                said = {"score": found.rho, "seconds": seconds, "loss": loss}
                 self.file.add({**key, **said, "n_numbers": METHODS[name].n_numbers})
 
     def best(self, name: str) -> dict[str, Any]:
@@ -218,7 +213,7 @@ class Bench:
         for of, pairs in sets.items():
             if key := self.new("words", name, set=of, trial=trial):
                 found = nf.evaluate.word_similarity(embedding, pairs)
-                more = {"loss": round(loss, 4), "n_numbers": METHODS[name].n_numbers}
+                more = {"loss": loss, "n_numbers": METHODS[name].n_numbers}
                 self.file.add({**key, **agreement(found, found.n_pairs), **more})
 
     def homonyms(self, name: str, trial: int) -> None:
@@ -228,9 +223,8 @@ class Bench:
             counts = words.vocabulary.counts[words.vocabulary.words.rows(named)]
             found = nf.evaluate.ambiguity(words.entropic, HOMONYMS.split(), counts)
             values = ("auc", "corrected_auc", "correlation", "corrected_correlation")
-            said = {value: round(getattr(found, value), 4) for value in values}
-            interval = [round(x, 4) for x in found.interval]
-            self.file.add({**key, **said, "interval": interval, "n_covered": found.n_covered, "n": found.n_words})
+            said = {name: getattr(found, name) for name in (*values, "interval", "n_covered")}
+            self.file.add({**key, **said, "n": found.n_words})
 
     def judged(self, name: str, trial: int) -> dict[str, Judged]:
         """Return the similarities of all phrases by every composition, from the cache if they are there."""
@@ -265,12 +259,12 @@ class Bench:
                 fixed = np.array([rho_of(one.similarities, one.scores) for one in sets])
                 favourite = max(dict.fromkeys(chosen), key=chosen.count)
                 record = {
-                    "told": rounded(scores),
-                    "interval": rounded(np.quantile(drawn, [0.025, 0.975])),
-                    "difference": round(float(np.mean(scores) - np.mean(first)), 4),
-                    "difference_interval": rounded(np.quantile(drawn - theirs, [0.025, 0.975])),
-                    "chosen": [favourite, round(chosen.count(favourite) / len(chosen), 2)],
-                    "all_items": {how: rounded(row) for how, row in zip(sets[0].names, fixed.T, strict=True)},
+                    "told": scores,
+                    "interval": np.quantile(drawn, [0.025, 0.975]).tolist(),
+                    "difference": float(np.mean(scores) - np.mean(first)),
+                    "difference_interval": np.quantile(drawn - theirs, [0.025, 0.975]).tolist(),
+                    "chosen": [favourite, chosen.count(favourite) / len(chosen)],
+                    "all_items": {how: row.tolist() for how, row in zip(sets[0].names, fixed.T, strict=True)},
                     "n_covered": len(sets[0].scores),
                     "n_verbs": int(sets[0].verbs.max()) + 1,
                     "against": names[0],
@@ -288,8 +282,7 @@ class Bench:
         for kind, own in kinds.items():
             if key := self.new("senses", name, set=kind, trial=trial, **setting):
                 found = nf.evaluate.sense_induction(words.embedding, pairs, reference=reference, senses=own)
-                values = {value: round(getattr(found, value), 4) for value in SENSES}
-                known = {value: x for value, x in values.items() if not np.isnan(x)}
+                known = {value: x for value in SENSES if not np.isnan(x := getattr(found, value))}
                 self.file.add({**key, "n_covered": found.n_covered, "n": found.n_pairs, **known})
 
 

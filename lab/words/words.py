@@ -88,10 +88,7 @@ def fit_short(model: Any, encoded: nf.EncodedCorpus, *, deterministic: bool) -> 
     model.set_params(n_epochs=1, n_jobs=1, deterministic=deterministic)
     started = time.process_time()
     model.fit(encoded)
-    return {
-        "processor_seconds": round(time.process_time() - started, 3),
-        "loss": round(float(model.loss_curve_[-1]), 5),
-    }
+    return {"processor_seconds": time.process_time() - started, "loss": float(model.loss_curve_[-1])}
 
 
 def short(file: ResultFile, runs: int, wanted: list[str]) -> None:
@@ -113,8 +110,8 @@ def quality(vectors: nf.Embedding) -> dict[str, Any]:
     record: dict[str, Any] = {}
     for name, path in SIMILARITY.items():
         found = nf.evaluate.word_similarity(vectors, path)
-        record |= {name: round(found.rho, 4), f"{name}_interval": [round(x, 4) for x in found.interval]}
-    return record | {"analogies": round(nf.evaluate.word_analogies(vectors, ANALOGIES).accuracy, 4)}
+        record |= {name: found.rho, f"{name}_interval": found.interval}
+    return record | {"analogies": nf.evaluate.word_analogies(vectors, ANALOGIES).accuracy}
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -135,9 +132,9 @@ def run(file: ResultFile, given: Namespace) -> None:
             if key := file.new(method, source, n_epochs, trial):
                 (vectors, encoding, training, processor), _, memory = measured(task, sources[source], n_epochs, trial)
                 found = {
-                    "encoding_seconds": round(encoding, 3),
-                    "seconds": round(training, 3),
-                    "processor_seconds": round(processor, 2),
+                    "encoding_seconds": encoding,
+                    "seconds": training,
+                    "processor_seconds": processor,
                     "words_per_second": round(n_tokens * n_epochs / training),
                     "words_per_second_with_encoding": round(n_tokens * n_epochs / (training + encoding)),
                     "bytes": memory,

@@ -44,9 +44,9 @@ def run(file: ResultFile, given: Namespace) -> None:
         for seed, method, rate in product(range(given.seeds), METHODS, given.rates):
             if (method == "fastText") <= (seed == 0 and rate == 0.05) and (key := file.new(method, rate, seed)):
                 vectors, seconds = fit(method, path, rate, seed)
-                found = {s: round(nf.evaluate.word_similarity(vectors, at).rho, 4) for s, at in SIMILARITY.items()}
+                found = {s: nf.evaluate.word_similarity(vectors, at).rho for s, at in SIMILARITY.items()}
                 version = {"version": elsewhere.version("fasttext")} if method == "fastText" else {}
-                file.add({**key, "seconds": round(seconds, 2), **found, **version})
+                file.add({**key, "seconds": seconds, **found, **version})
 
 
 def told(section: Section, records: list[Record]) -> None:

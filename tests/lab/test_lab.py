@@ -38,6 +38,20 @@ def test_records_are_kept_replaced_and_found(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "toy.json"]
 
 
+def test_numbers_are_kept_with_eight_digits_and_keys_as_they_are(tmp_path) -> None:
+    from lab.results import ResultFile
+
+    third = 1 / 3
+    file = ResultFile("toy", ("rate",), tmp_path)
+    file.add({"rate": third, "seconds": 1e4 + third, "of": {"each": [third, 2], "none": None}, "pair": (third, "a")})
+    (record,) = json.loads((tmp_path / "toy.json").read_text())["records"]
+    assert record["rate"] == third
+    assert record["seconds"] == 10000.333
+    assert record["of"] == {"each": [0.33333333, 2], "none": None}
+    assert record["pair"] == [0.33333333, "a"]
+    assert file.find(rate=third)
+
+
 def test_a_failed_write_keeps_the_old_results(tmp_path) -> None:
     from lab.results import ResultFile
 
@@ -850,9 +864,9 @@ def test_perplexity_is_by_the_full_softmax() -> None:
     assert windows.tolist()[5] == [6, 7, 8, 9, 3]
     model = NextWord(10)
     torch.nn.init.zeros_(model.next_words.weight)
-    assert perplexities(model, windows, None) == [10.0]
+    assert perplexities(model, windows, None) == pytest.approx([10.0], abs=1e-4)
     q = torch.tensor([0.0, 0, 0, 2, 0, 2, 2, 2, 2, 2]) / 12 + 1e-9
-    assert perplexities(model, windows, q.log()) == [10.0, 6.0]
+    assert perplexities(model, windows, q.log()) == pytest.approx([10.0, 6.0], abs=1e-4)
     hidden = model(windows[:, :-1])
     some = torch.tensor([4, 4, 0])
     torch.nn.init.normal_(model.next_words.weight)
