@@ -111,15 +111,6 @@ def embed(method: str, adjacency: Any, seed: int) -> tuple[Vectors, float]:
     return vectors, seconds
 
 
-def score_labels(graph: LabelledGraph, vectors: Vectors, repeat: int) -> dict[str, float]:
-    rows = np.flatnonzero(graph.scored)
-    found = nf.evaluate.node_classification(
-        vectors[rows], graph.labels[rows], fractions=FRACTIONS, n_repeats=1, random_state=repeat
-    )
-    scores = {"micro": found.micro, "macro": found.macro}
-    return {f"{kind} {share}": value for kind, of in scores.items() for share, value in of.items()}
-
-
 def score_links(graph: LabelledGraph, method: str, repeat: int) -> dict[str, float]:
     """Return AUC and average precision by each feature, alone and with the degrees, and the time of the one fit."""
     scores: dict[str, float] = {}
@@ -155,14 +146,14 @@ def measure(file: ResultFile, graph: LabelledGraph, task: str, method: str, give
             seed = repeat % given.seeds
             if last is None or last[0] != seed:
                 last = (seed, *embed(method, graph.adjacency, seed))
-            file.add({**key, "cpu_seconds": last[2], **score_labels(graph, last[1], repeat)})
+            file.add({**key, "cpu_seconds": last[2], **graph.f1(last[1], FRACTIONS, 1, repeat)})
 
 
 def tune_labels(graph: LabelledGraph, splits: int) -> None:
     """Print the micro F1 of our ways in other splits than those that are told, by the vectors of another seed."""
     for method in (name for name in METHODS if name.startswith("nearfar")):
         vectors, _ = embed(method, graph.adjacency, TUNED_AT)
-        found = [score_labels(graph, vectors, TUNED_AT + split) for split in range(splits)]
+        found = [graph.f1(vectors, FRACTIONS, 1, TUNED_AT + split) for split in range(splits)]
         means = ", ".join(f"{share:.0%}: {np.mean([f[f'micro {share}'] for f in found]):.4f}" for share in FRACTIONS)
         say(f"{graph.name}, {method}: {means}")
 

@@ -31,15 +31,12 @@ HOW = {"n_epochs": 50, "learning_rate": 1.0}
 
 def score(graph: LabelledGraph, vectors: NDArray[Any], seed: int) -> dict[str, float]:
     """Return NMI and AMI, or micro and macro F1 for each share of training nodes."""
-    rows = np.flatnonzero(graph.scored)
     if graph.name in SINGLE:
-        result = nf.evaluate.communities(vectors, graph.labels.argmax(axis=1), nodes=rows, random_state=seed)
+        kinds, rows = graph.labels.argmax(axis=1), np.flatnonzero(graph.scored)
+        result = nf.evaluate.communities(vectors, kinds, nodes=rows, random_state=seed)
         return {"nmi": result.nmi, "ami": result.ami}
-    found = nf.evaluate.node_classification(
-        vectors[rows], graph.labels[rows], fractions=FRACTIONS, n_repeats=N_SPLITS, random_state=seed
-    )
-    micro = {f"micro_{fraction}": value for fraction, value in found.micro.items()}
-    return micro | {f"macro_{fraction}": value for fraction, value in found.macro.items()}
+    found = graph.f1(vectors, FRACTIONS, N_SPLITS, seed)
+    return {name.replace(" ", "_"): value for name, value in found.items()}
 
 
 def run(file: ResultFile, given: Namespace) -> None:
