@@ -28,6 +28,9 @@ from typing import Any
 if __name__ == "__main__":  # as a command: lab is found from the folder above this one
     sys.path[0] = str(Path(__file__).absolute().parent.parent)
 
+import numpy as np
+
+import nearfar as nf
 from lab.data import articles
 from lab.experiment import Experiment, Section
 from lab.measure import say, timed
@@ -44,8 +47,6 @@ def where(estimator: Any, engine: str) -> dict[str, Any]:
 
 def edrep(d: int = 32, gradient: str = "auto", engine: str = "threads") -> Callable[[], object]:
     """EDRep of a random graph; the small one, by which all is compiled, is above what runs in plain NumPy."""
-    import nearfar as nf
-
     relations = [
         nf.Relation.from_matrix(nf.datasets.dcsbm(n, alpha=3.0, random_state=0).adjacency) for n in (4000, 30_000)
     ]
@@ -61,8 +62,6 @@ def drawn(
     method: str = "TSNE", n: int = 20_000, n_iter: int = 300, *, small: int = 500, engine: str = "threads", **more: Any
 ) -> Callable[[], object]:
     """A map; the small one, by which all is compiled, has iterations of each phase and the same far field."""
-    import nearfar as nf
-
     X, estimator = blobs(n), getattr(nf, method)
 
     def fit(large: bool = True) -> object:
@@ -74,15 +73,11 @@ def drawn(
 
 
 def blobs(n: int) -> Any:
-    import numpy as np
-
     rng = np.random.default_rng(0)
     return (rng.normal(size=(n, 20)) + 4 * rng.normal(size=(30, 20))[rng.integers(30, size=n)]).astype("f4")
 
 
 def mds() -> Callable[[], object]:
-    import nearfar as nf
-
     X = blobs(8000)
 
     def fit(large: bool = True) -> object:
@@ -108,8 +103,6 @@ def on_workers(make: Callable[[], Callable[..., object]]) -> Callable[[], object
 
 def words(method: str = "SkipGram", n_words: int = 3_400_000, **more: Any) -> Callable[[], object]:
     """An epoch over the first part of a text."""
-    import nearfar as nf
-
     lines = list(articles(n_words))
 
     def fit(large: bool = True) -> object:
@@ -120,10 +113,7 @@ def words(method: str = "SkipGram", n_words: int = 3_400_000, **more: Any) -> Ca
 
 
 def anchors() -> Callable[[], object]:
-    import numpy as np
     import torch
-
-    import nearfar as nf
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -181,10 +171,8 @@ def seconds_of(name: str, source: Path) -> float:
 
 def in_this_process(name: str, source: Path) -> None:
     """Print the seconds of a fit by the nearfar of a source folder."""
-    import nearfar
-
-    if not Path(nearfar.__file__).resolve().is_relative_to(source.resolve()):
-        raise SystemExit(f"{nearfar.__file__} was imported, which is not in {source}")
+    if not Path(nf.__file__).resolve().is_relative_to(source.resolve()):
+        raise SystemExit(f"{nf.__file__} was imported, which is not in {source}")
     fit: Any = FITS[name][1]()
     fit(large=False)
     print(json.dumps(min(timed(fit)[1] for _ in range(1 if name in SLOW else 3))))

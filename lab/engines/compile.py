@@ -20,6 +20,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import nearfar as nf
 from lab.experiment import Choice, Experiment, Section
 from lab.measure import say, timed
 from lab.records import Record, groups, middle, number
@@ -29,16 +30,12 @@ from lab.results import ROOT, ResultFile
 def edrep() -> Callable[[], object]:
     import networkx as nx
 
-    import nearfar as nf
-
     relation = nf.Relation.from_edges(nx.les_miserables_graph())
     model = nf.EDRep(16, random_state=0)  # imports what it is made of
     return lambda: model.fit(relation.random_walk(3))
 
 
 def edrep_threads() -> Callable[[], object]:
-    import nearfar as nf
-
     relation = nf.Relation.from_matrix(nf.datasets.dcsbm(5000, alpha=3.0, random_state=0).adjacency)
     model = nf.EDRep(16, random_state=0)
     return lambda: model.fit(relation.random_walk(3))
@@ -46,8 +43,6 @@ def edrep_threads() -> Callable[[], object]:
 
 def tsne() -> Callable[[], object]:
     from sklearn.datasets import load_digits
-
-    import nearfar as nf
 
     X = load_digits().data
     model = nf.TSNE(random_state=0)
@@ -57,8 +52,6 @@ def tsne() -> Callable[[], object]:
 def tsne_mesh() -> Callable[[], object]:
     import numpy as np
 
-    import nearfar as nf
-
     X = np.random.default_rng(0).normal(size=(5000, 10))
     model = nf.TSNE(random_state=0, max_iter=100, early_exaggeration_iter=50)
     return lambda: model.fit(X)
@@ -66,8 +59,6 @@ def tsne_mesh() -> Callable[[], object]:
 
 def skipgram() -> Callable[[], object]:
     import pydoc_data.topics
-
-    import nearfar as nf
 
     text = nf.Corpus(pydoc_data.topics.topics.values(), lowercase=True)
     model = nf.SkipGram(32, random_state=0)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+import nearfar as nf
 from nearfar.reproduce.experiment import (
     DataFile,
     Experiment,
@@ -54,8 +55,6 @@ _NEWS = (
 
 
 def _objective(_: Setting) -> Findings:
-    from nearfar.nn import nbant_objective
-
     rows = {
         (79.4, 214_000, 1000): ((2e-5, "4.61"), (1e-4, "4.69"), (1e-1, "104.6")),
         (84.5, 171_000, 500): ((2e-5, "4.62"), (1e-4, "4.66"), (1e-1, "54.6")),
@@ -63,7 +62,7 @@ def _objective(_: Setting) -> Findings:
     lines = Table()
     for (perplexity, nnz, k), prices in rows.items():
         for price, printed in prices:
-            value = nbant_objective(math.log(perplexity), nnz, k, penalty=1e-6, anchor_price=price)
+            value = nf.nn.nbant_objective(math.log(perplexity), nnz, k, penalty=1e-6, anchor_price=price)
             half = 0.5 * 10.0 ** -len(printed.partition(".")[2]) + 1e-9
             what = f"perplexity {perplexity}, {nnz // 1000} thousand entries, {k} anchors, price of an anchor {price:g}"
             lines.add(what, value, (float(printed) - half, float(printed) + half), printed)
@@ -191,8 +190,6 @@ def _news(setting: Setting) -> Findings:
 def _classifier(n: int, d: int, anchored: bool, slots: int) -> nn.Module:
     import torch
 
-    import nearfar as nf
-
     class Classifier(torch.nn.Module):
         """Vectors of words, convolutions over 3, 4 and 5 of them, the maximum over the text, a linear layer."""
 
@@ -218,8 +215,6 @@ def _classifier(n: int, d: int, anchored: bool, slots: int) -> nn.Module:
 def _train_news(network: Any, train: Tensor, classes: Tensor, n_epochs: int, budget: int | None) -> int:
     """Train by Adam; a table of anchors by ProxAdam within the budget. Return the parameters of the table."""
     import torch
-
-    import nearfar as nf
 
     rest = [p for name, p in network.named_parameters() if not name.startswith("table")]
     n_steps = n_epochs * math.ceil(len(train) / 256)
@@ -288,8 +283,6 @@ def _language(setting: Setting) -> Findings:
 
 def _train_language(streams: list[Tensor], n: int, d: int, budget: int | None, setting: Setting) -> tuple[float, int]:
     """Train an LSTM on the next word, and return perplexity in the test and parameters of the table."""
-    import nearfar as nf
-
     from .language import LanguageModel, count_steps, normal_table, perplexity, sparse_start, train
 
     table: Any = normal_table(n, d, 0.1)

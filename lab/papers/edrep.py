@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count, islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+import nearfar as nf
 from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, line
 
 from .spectral import bethe_hessian
 from .words import WIKI, articles
-
-if TYPE_CHECKING:
-    import nearfar as nf
-    from nearfar.relations.matrix import Relation
 
 Gradient = Literal["paper", "full"]
 
@@ -42,15 +39,11 @@ _GENES = tuple(
 
 
 def _word_vectors(setting: Setting) -> NDArray[np.float32]:
-    import nearfar as nf
-
     model = nf.SkipGram(n_components=100, random_state=0, n_jobs=setting.n_jobs)
     return model.fit(nf.Corpus(articles(setting))).embedding_
 
 
 def _figure_1(setting: Setting) -> Findings:
-    import nearfar as nf
-
     words = _word_vectors(setting)
     from sklearn.datasets import load_digits
 
@@ -87,8 +80,6 @@ def _figure_1(setting: Setting) -> Findings:
 
 
 def _figure_2(setting: Setting) -> Findings:
-    import nearfar as nf
-
     alphas, graphs = setting.pick((2.0, 3.0, 3.6), (3.0,)), range(setting.pick(3, 1))
 
     gaps: dict[tuple[Gradient, int], list[float]] = {}
@@ -122,10 +113,8 @@ def _figure_2(setting: Setting) -> Findings:
     return Findings(lines, [Panel("alpha = 3.0", "epoch", "exact loss (nats a node)", curves)])
 
 
-def planted(alpha: float, index: int, n: int = 3000) -> tuple[Relation, NDArray[Any], NDArray[np.float32]]:
+def planted(alpha: float, index: int, n: int = 3000) -> tuple[nf.Relation, NDArray[Any], NDArray[np.float32]]:
     """Return a row-normalised graph of nodes with an edge, their communities, and vectors to start with."""
-    import nearfar as nf
-
     rng = np.random.default_rng([round(1000 * alpha), index, 2])
     graph = nf.datasets.dcsbm(n, 4, 10.0, alpha=alpha, theta="negative-binomial", random_state=rng)
     kept = np.flatnonzero(graph.degrees)
@@ -137,8 +126,6 @@ def planted(alpha: float, index: int, n: int = 3000) -> tuple[Relation, NDArray[
 
 def exact_loss(P: Any, vectors: NDArray[Any]) -> float:
     """Return eq. (5) with the exact normaliser, r = 1 and p0 uniform, for each node."""
-    import nearfar as nf
-
     X = vectors.astype(np.float64)
     total = X.sum(axis=0)
     near, far = np.sum(X * (P @ X)), nf.log_normalizers(X, method="exact").sum()
@@ -146,11 +133,9 @@ def exact_loss(P: Any, vectors: NDArray[Any]) -> float:
 
 
 def fit_watched(
-    relation: Relation, start: NDArray[Any], far: Any, gradient: Gradient, n_jobs: int | None = None
+    relation: nf.Relation, start: NDArray[Any], far: Any, gradient: Gradient, n_jobs: int | None = None
 ) -> tuple[NDArray[np.float32], list[float]]:
     """Return the vectors, and the exact loss before the first and after each of 25 epochs."""
-    import nearfar as nf
-
     P = relation.to_scipy()
     losses = [exact_loss(P, start)]
     how: dict[str, Any] = {"n_epochs": 25, "learning_rate": 0.7, "random_state": 0, "n_jobs": n_jobs, "verbose": 0}
@@ -160,14 +145,12 @@ def fit_watched(
 
 
 def watched_fits(
-    relation: Relation, start: NDArray[Any], several: Sequence[int], n_jobs: int | None = None
+    relation: nf.Relation, start: NDArray[Any], several: Sequence[int], n_jobs: int | None = None
 ) -> Iterator[tuple[Gradient, int, NDArray[np.float32], list[float]]]:
     """Yield gradient, number of Gaussians (0: exact; 1; several), vectors and losses of fits from the same start.
 
     Several Gaussians are those of clusters of what one Gaussian led to.
     """
-    import nearfar as nf
-
     gradients: tuple[Gradient, ...] = ("paper", "full")
     for gradient in gradients:
         fit = partial(fit_watched, relation, start, gradient=gradient, n_jobs=n_jobs)
@@ -182,17 +165,13 @@ def watched_fits(
 _ON_WALKS = ("EDRep", "skip-gram on the same walks")
 
 
-def _on_walks(name: str, relation: Relation, d: int, seed: int, setting: Setting) -> nf.EDRep | nf.SkipGram:
+def _on_walks(name: str, relation: nf.Relation, d: int, seed: int, setting: Setting) -> nf.EDRep | nf.SkipGram:
     """Return a fit on random walks of three steps."""
-    import nearfar as nf
-
     model = nf.EDRep if name == "EDRep" else nf.SkipGram
     return model(d, random_state=seed, n_jobs=setting.n_jobs).fit(relation.random_walk(3))
 
 
 def _figure_3_communities(setting: Setting) -> Findings:
-    import nearfar as nf
-
     n = setting.pick(10_000, 3_000)
     alphas = setting.pick((0.8, 1.4, 2.0, 2.6, 3.19, 3.8, 4.4), (0.8, 2.6, 3.6))
 
@@ -250,8 +229,6 @@ WINDOW = 600  # seconds of a slice of contacts
 
 def outbreaks(contacts: Path) -> Iterator[tuple[int, dict[tuple[Hashable, Hashable], str]]]:
     """Yield the outbreaks that do not die out at once, each with its seed."""
-    import nearfar as nf
-
     for seed in count():
         states = nf.datasets.simulate_sir(contacts, 0.15, 0.01, window=WINDOW, random_state=seed)
         if list(states.values()).count("I") >= 0.05 * len(states):
@@ -259,8 +236,6 @@ def outbreaks(contacts: Path) -> Iterator[tuple[int, dict[tuple[Hashable, Hashab
 
 
 def _figure_3_spreading(setting: Setting) -> Findings:
-    import nearfar as nf
-
     contacts = setting.data / _CONTACTS.path
     relation = nf.Relation.from_contacts(contacts, window=WINDOW)
     drawn = [states for _, states in islice(outbreaks(contacts), setting.pick(50, 6))]
@@ -342,8 +317,6 @@ def told_apart(F: NDArray[Any], labels: NDArray[np.bool_], G: NDArray[Any], trut
 
 
 def _genes(setting: Setting) -> Findings:
-    import nearfar as nf
-
     found: dict[str, list[float]] = {}
     for seed in range(setting.pick(3, 1)):
         genes = read_genes(setting, seed)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+import nearfar as nf
 from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
 
 _SNEER = "J. Melville, Deriving embedding gradients (sneer)"
@@ -21,8 +22,6 @@ _S1K = DataFile(
 
 
 def _methods() -> dict[str, Callable[..., Any]]:
-    import nearfar as nf
-
     return {
         "ASNE": nf.ASNE,
         "SSNE": nf.SSNE,
@@ -80,8 +79,6 @@ def _s1k(setting: Setting) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _gallery(setting: Setting) -> Findings:
-    import nearfar as nf
-
     lines, panels = Table(), []
     seeds = range(setting.pick(3, 1))
     for of, (X, colours) in _data(setting).items():
@@ -102,8 +99,6 @@ def _gallery(setting: Setting) -> Findings:
 
 
 def _gradients(_: Setting) -> Findings:
-    import nearfar as nf
-
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(40, 5)), rng.normal(size=(40, 2)) / 5  # near enough that no q vanishes
     relation = nf.Affinities(8).fit(X)

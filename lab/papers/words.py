@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import nearfar as nf
 from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
 
 _PAPER = "F. Meyer and M. Lewis, Modelling lexical ambiguity with density matrices (CoNLL 2020)"
@@ -59,8 +60,6 @@ def articles(setting: Setting) -> list[str]:
 
 
 def _text(setting: Setting) -> Any:
-    import nearfar as nf
-
     return nf.Corpus(articles(setting)).encode(min_count=5)
 
 
@@ -70,8 +69,6 @@ def _training(setting: Setting) -> dict[str, Any]:
 
 def _models(setting: Setting) -> dict[str, Callable[[int], Any]]:
     """Return what makes each model from a seed; the two of 17 x 17 are the paper's sizes."""
-    import nearfar as nf
-
     common = _training(setting)
     return {
         "skip-gram, 289": lambda seed: nf.SkipGram(289, random_state=seed, **common),
@@ -84,8 +81,6 @@ def _models(setting: Setting) -> dict[str, Callable[[int], Any]]:
 
 
 def _similarity(setting: Setting) -> Findings:
-    import nearfar as nf
-
     text, seeds = _text(setting), range(setting.pick(3, 1))
     sets = {"WordSim-353": "EN-WS-353-ALL.txt", "MEN": "EN-MEN-TR-3k.txt", "SimLex-999": "EN-SIMLEX-999.txt"}
     lines, bars = Table(), {}
@@ -103,8 +98,6 @@ def _similarity(setting: Setting) -> Findings:
 
 
 def _phrases(setting: Setting) -> Findings:
-    import nearfar as nf
-
     text, seeds = _text(setting), range(setting.pick(3, 1))
     models = _models(setting)
     cells = {
@@ -133,8 +126,6 @@ def _phrases(setting: Setting) -> Findings:
 
 
 def _ambiguity(setting: Setting) -> Findings:
-    import nearfar as nf
-
     text, seeds = _text(setting), range(setting.pick(3, 1))
     words = [word for word in text.vocabulary.words[200:3000] if len(word) > 3]
     n_pairs = setting.pick(100, 40)
