@@ -52,6 +52,23 @@ def test_numbers_are_kept_with_eight_digits_and_keys_as_they_are(tmp_path) -> No
     assert file.find(rate=third)
 
 
+def test_a_template_is_filled_with_what_records_have() -> None:
+    from lab.records import filled
+
+    records = [{"method": "a", "n": 12_000, "auc": 0.5, "s": 2.0, "b": 2**31, "seen": [3.0, 1.0, 2.0], "none": None}]
+    records += [{"method": "a", "n": 12_000, "auc": 0.7, "s": 4.0, "b": 2**31, "seen": [5.0]}]
+    assert filled("{method} | {n:,} | {auc:count}", records) == "a | 12,000 | 2"
+    assert filled("{auc:±} | {auc:±sd} | {auc:.2f} | {auc:+.0%}", records) == (
+        "0.600 ± 1.271 | 0.600 ± 0.141 | 0.60 | +60%"
+    )
+    assert filled("{s:time} | {s:times} | {b:GiB} | {b:MiB}", records) == (
+        "3.00 s | 3.00 s (2.00 s – 4.00 s) | 2.00 GiB | 2048 MiB"
+    )
+    assert filled("{auc:%} | {auc:share}", records) == "60 % | 60 %"
+    assert filled("{seen:.1f} of {seen:g}", records) == "3.5 of 3.5"  # medians of lists, then their mean
+    assert filled("{none} | {none:.1f} | {other:time} | {other:±}", records) == "– | – | – | –"
+
+
 def test_a_failed_write_keeps_the_old_results(tmp_path) -> None:
     from lab.results import ResultFile
 
