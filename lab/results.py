@@ -82,8 +82,9 @@ class ResultFile:
             self.content["runs"].append(this_run(self.given))
             self._run = len(self.content["runs"]) - 1
         same = {key: record.get(key) for key in self.keys}
+        record = {name: value if name in same else rounded(value) for name, value in record.items()}
         self.content["records"] = [r for r in self.records if any(r.get(k) != v for k, v in same.items())] + [
-            {"run": self._run, **{k: v if k in same else rounded(v) for k, v in record.items()}}
+            {"run": self._run, **record}
         ]
         write_text(self.path, _dump(self.content))
         say(", ".join(f"{name} {value}" for name, value in record.items() if not isinstance(value, list | dict)))
