@@ -15,6 +15,8 @@ import os
 import sys
 from pathlib import Path
 
+import nearfar as nf
+
 
 def main(words: list[str]) -> None:
     words = _without_data(words)
@@ -49,7 +51,6 @@ def _without_data(words: list[str]) -> list[str]:
 
 
 def _list() -> None:
-    import nearfar as nf
     from lab.experiment import FAMILIES, experiments_of
 
     for family in FAMILIES:
@@ -60,7 +61,6 @@ def _list() -> None:
 
 
 def _run(name: str, words: list[str]) -> None:
-    import nearfar as nf
     from lab.experiment import experiment
 
     if name in nf.reproduce.experiments():
@@ -83,7 +83,6 @@ def _repeat(families: list[str]) -> None:
 
 def _run_paper(name: str, words: list[str]) -> None:
     """Run an experiment of the papers; keep its figures with machine and versions, and write its page."""
-    import nearfar as nf
     from lab.results import DOCS, ResultFile, write_text
 
     quick = "--quick" in words

@@ -28,6 +28,9 @@ from typing import Any
 if __name__ == "__main__":  # as a command: lab is found from the folder above this one
     sys.path[0] = str(Path(__file__).absolute().parent.parent)
 
+import numpy as np
+
+import nearfar as nf
 from lab.data import articles
 from lab.experiment import Experiment, Section
 from lab.measure import say, timed
@@ -44,8 +47,6 @@ def where(estimator: Any, engine: str) -> dict[str, Any]:
 
 def edrep(d: int = 32, gradient: str = "auto", engine: str = "threads") -> Callable[[], object]:
     """EDRep of a random graph; the small one, by which all is compiled, is above what runs in plain NumPy."""
-    import nearfar as nf
-
     relations = [
         nf.Relation.from_matrix(nf.datasets.dcsbm(n, alpha=3.0, random_state=0).adjacency) for n in (4000, 30_000)
     ]
@@ -61,8 +62,6 @@ def drawn(
     method: str = "TSNE", n: int = 20_000, n_iter: int = 300, *, small: int = 500, engine: str = "threads", **more: Any
 ) -> Callable[[], object]:
     """A map; the small one, by which all is compiled, has iterations of each phase and the same far field."""
-    import nearfar as nf
-
     X, estimator = blobs(n), getattr(nf, method)
 
     def fit(large: bool = True) -> object:
@@ -74,15 +73,11 @@ def drawn(
 
 
 def blobs(n: int) -> Any:
-    import numpy as np
-
     rng = np.random.default_rng(0)
     return (rng.normal(size=(n, 20)) + 4 * rng.normal(size=(30, 20))[rng.integers(30, size=n)]).astype("f4")
 
 
 def mds() -> Callable[[], object]:
-    import nearfar as nf
-
     X = blobs(8000)
 
     def fit(large: bool = True) -> object:
@@ -108,8 +103,6 @@ def on_workers(make: Callable[[], Callable[..., object]]) -> Callable[[], object
 
 def words(method: str = "SkipGram", n_words: int = 3_400_000, **more: Any) -> Callable[[], object]:
     """An epoch over the first part of a text."""
-    import nearfar as nf
-
     lines = list(articles(n_words))
 
     def fit(large: bool = True) -> object:
@@ -120,10 +113,7 @@ def words(method: str = "SkipGram", n_words: int = 3_400_000, **more: Any) -> Ca
 
 
 def anchors() -> Callable[[], object]:
-    import numpy as np
     import torch
-
-    import nearfar as nf
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -141,45 +131,35 @@ def anchors() -> Callable[[], object]:
     return fit
 
 
-FITS: dict[str, Callable[[], Callable[..., object]]] = {
-    "edrep": edrep,
-    "edrep-128": partial(edrep, 128),
-    "edrep-paper": partial(edrep, gradient="paper"),
-    "edrep-torch": partial(edrep, engine="torch"),
-    "edrep-dask": partial(on_workers, partial(edrep, engine="dask")),
-    "tsne": partial(drawn, small=4500),
-    "tsne-exact": partial(drawn, n=3000, n_iter=250, far="exact"),
-    "tsne-torch": partial(drawn, n=5000, n_iter=150, far="fft", engine="torch"),
-    "tsne-dask": partial(on_workers, partial(drawn, n_iter=60, small=4500, engine="dask")),
-    "jse": partial(drawn, "JSE", 5000, far="fft"),
-    "umap": partial(drawn, "UMAP", 10_000),
-    "mds": mds,
-    "skipgram": words,
-    "skipgram-adam": partial(words, n_words=860_000, optimizer="adam"),
-    "skipgram-deterministic": partial(words, n_words=860_000, deterministic=True),
-    "word2dm": partial(words, "Word2DM", 170_000),
-    "anchors": anchors,
+FITS: dict[str, tuple[str, Callable[[], Callable[..., object]]]] = {  # what is told of it, and what makes it
+    "edrep": ("EDRep, 30,000 nodes, d = 32", edrep),
+    "edrep-128": ("EDRep, 30,000 nodes, d = 128", partial(edrep, 128)),
+    "edrep-paper": ("EDRep, 30,000 nodes, eq. (6)", partial(edrep, gradient="paper")),
+    "edrep-torch": ("EDRep, 30,000 nodes, torch on the processor", partial(edrep, engine="torch")),
+    "edrep-dask": ("EDRep, 30,000 nodes, Dask with 2 workers", partial(on_workers, partial(edrep, engine="dask"))),
+    "tsne": ("t-SNE, 20,000 points", partial(drawn, small=4500)),
+    "tsne-exact": ("t-SNE, 3,000 points, all pairs", partial(drawn, n=3000, n_iter=250, far="exact")),
+    "tsne-torch": (
+        "t-SNE, 5,000 points, torch on the processor",
+        partial(drawn, n=5000, n_iter=150, far="fft", engine="torch"),
+    ),
+    "tsne-dask": (
+        "t-SNE, 20,000 points, Dask with 2 workers",
+        partial(on_workers, partial(drawn, n_iter=60, small=4500, engine="dask")),
+    ),
+    "jse": ("JSE, 5,000 points, mesh", partial(drawn, "JSE", 5000, far="fft")),
+    "umap": ("UMAP, 10,000 points", partial(drawn, "UMAP", 10_000)),
+    "mds": ("MDS, 8,000 points", mds),
+    "skipgram": ("skip-gram, 3.4 million words", words),
+    "skipgram-adam": ("skip-gram by Adam, 860,000 words", partial(words, n_words=860_000, optimizer="adam")),
+    "skipgram-deterministic": (
+        "skip-gram with fixed bits, 860,000 words",
+        partial(words, n_words=860_000, deterministic=True),
+    ),
+    "word2dm": ("Word2DM, 170,000 words", partial(words, "Word2DM", 170_000)),
+    "anchors": ("AnchorEmbedding with ProxAdam, 100,000 x 256", anchors),
 }
 SLOW = ("tsne", "tsne-dask", "skipgram", "anchors")
-NAMES = {
-    "anchors": "AnchorEmbedding with ProxAdam, 100,000 x 256",
-    "edrep": "EDRep, 30,000 nodes, d = 32",
-    "edrep-128": "EDRep, 30,000 nodes, d = 128",
-    "edrep-paper": "EDRep, 30,000 nodes, eq. (6)",
-    "edrep-torch": "EDRep, 30,000 nodes, torch on the processor",
-    "edrep-dask": "EDRep, 30,000 nodes, Dask with 2 workers",
-    "tsne": "t-SNE, 20,000 points",
-    "tsne-exact": "t-SNE, 3,000 points, all pairs",
-    "tsne-torch": "t-SNE, 5,000 points, torch on the processor",
-    "tsne-dask": "t-SNE, 20,000 points, Dask with 2 workers",
-    "jse": "JSE, 5,000 points, mesh",
-    "umap": "UMAP, 10,000 points",
-    "mds": "MDS, 8,000 points",
-    "skipgram": "skip-gram, 3.4 million words",
-    "skipgram-adam": "skip-gram by Adam, 860,000 words",
-    "skipgram-deterministic": "skip-gram with fixed bits, 860,000 words",
-    "word2dm": "Word2DM, 170,000 words",
-}
 
 
 def seconds_of(name: str, source: Path) -> float:
@@ -191,11 +171,9 @@ def seconds_of(name: str, source: Path) -> float:
 
 def in_this_process(name: str, source: Path) -> None:
     """Print the seconds of a fit by the nearfar of a source folder."""
-    import nearfar
-
-    if not Path(nearfar.__file__).resolve().is_relative_to(source.resolve()):
-        raise SystemExit(f"{nearfar.__file__} was imported, which is not in {source}")
-    fit: Any = FITS[name]()
+    if not Path(nf.__file__).resolve().is_relative_to(source.resolve()):
+        raise SystemExit(f"{nf.__file__} was imported, which is not in {source}")
+    fit: Any = FITS[name][1]()
     fit(large=False)
     print(json.dumps(min(timed(fit)[1] for _ in range(1 if name in SLOW else 3))))
 
@@ -217,10 +195,10 @@ def told(section: Section, records: list[Record]) -> None:
     for fit, mine in groups(records, "fit"):
         ratios = [r["ratio"] for r in mine]
         ratio = statistics.median(ratios)
-        target = section.target(f"time of {NAMES[fit]} against the version before", "at most 1.05")
+        target = section.target(f"time of {FITS[fit][0]} against the version before", "at most 1.05")
         target.tell(f"{ratio:.3f}", ratio <= 1.05)
         seconds = [number(middle(mine, name), 2) for name in ("seconds", "seconds before")]
-        rows.append([NAMES[fit], len(mine), *seconds, f"{ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f})"])
+        rows.append([FITS[fit][0], len(mine), *seconds, f"{ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f})"])
     section.say(
         "Processes of the two checkouts take turns; the ratio is taken pair by pair (median, smallest and largest)."
     )

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import lzma
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +66,15 @@ def articles(n_words: int) -> Iterator[str]:
             n_words -= article.count(" ")
             if n_words <= 0:
                 return
+
+
+@contextmanager
+def text_file(text: str | bytes) -> Iterator[Path]:
+    """Give a file with a text, for a while; the folder is for other files beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "text.txt")
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        yield path
 
 
 # ---------------------------------------------------------------- points

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from lab import data
-from lab.records import Record, duration, table
+from lab.records import Record, duration, filled, table
 from lab.results import DOCS, RESULTS, ResultFile
 
 FAMILIES = ("graphs", "maps", "words", "items", "contrastive", "small", "search", "engines")
@@ -46,6 +46,11 @@ class Target:
     def tell(self, measured: str, met: bool | None) -> None:
         self.measured, self.met = measured, met
 
+    def tell_all(self, found: Sequence[tuple[str, bool]]) -> None:
+        """Tell what was measured in several cases, and whether each is met; nothing if there is none."""
+        if found:
+            self.tell(", ".join(said for said, _ in found), all(met for _, met in found))
+
 
 @dataclass
 class Section:
@@ -67,6 +72,11 @@ class Section:
         """Add a table; between comments with a mark, if a page of the guide includes it."""
         begin, end = ([f"<!-- {mark}: {what} -->", ""] if mark else [] for what in ("table", "end"))
         self.lines += [*begin, *table(head, rows), "", *end]
+
+    def rows(self, head: str, row: str, of: Iterable[Any], mark: str = "") -> None:
+        """Add a table whose rows are a template, see :func:`lab.records.filled`, filled with records or with groups."""
+        groups = (one[-1] if isinstance(one, tuple) else [one] for one in of)
+        self.table(head.split(" | "), ([filled(row, mine)] for mine in groups), mark)
 
     def picture(self, name: str, title: str) -> None:
         """Add the picture of the experiment, if there is one."""

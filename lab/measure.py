@@ -24,27 +24,27 @@ def say(text: str) -> None:
     print(f"{datetime.now().strftime('%H:%M:%S')}  {text}", flush=True)
 
 
-def timed(task: Callable[[], T]) -> tuple[T, float]:
+def timed(task: Callable[..., T], *given: Any, **named: Any) -> tuple[T, float]:
     """Run a task with an empty garbage bin; return its result and the seconds it took."""
     gc.collect()
     start = time.perf_counter()
-    result = task()
+    result = task(*given, **named)
     return result, time.perf_counter() - start
 
 
-def cpu_timed(task: Callable[[], T]) -> tuple[T, float]:
+def cpu_timed(task: Callable[..., T], *given: Any, **named: Any) -> tuple[T, float]:
     """Run a task; return its result and the processor seconds of all its threads."""
     gc.collect()
     start = time.process_time()
-    result = task()
+    result = task(*given, **named)
     return result, time.process_time() - start
 
 
-def measured(task: Callable[[], T]) -> tuple[T, float, int]:
+def measured(task: Callable[..., T], *given: Any, **named: Any) -> tuple[T, float, int]:
     """Run a task; return its result, its seconds, and how far the memory of the process rose meanwhile, bytes."""
     reset_peak_memory()
     before = resident_memory()
-    result, seconds = timed(task)
+    result, seconds = timed(task, *given, **named)
     return result, seconds, peak_memory() - before
 
 

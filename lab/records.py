@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 Record = dict[str, Any]
@@ -136,3 +137,35 @@ def extent(records: list[Record], name: str) -> str:
 def times(records: list[Record], name: str = "seconds") -> str:
     """Return the median duration, the shortest and the longest."""
     return f"{duration(middle(records, name))} ({extent(records, name)})"
+
+
+# How a field of some records is shown, by what follows its name in a template of :func:`filled`.
+SHOWN: dict[str, Callable[[list[Record], str], str]] = {
+    "±": interval,
+    "±sd": spread,
+    "time": lambda records, name: duration(middle(records, name)),
+    "times": times,
+    "%": lambda records, name: percent(average(records, name)),
+    "share": lambda records, name: f"{100 * (average(records, name) or 0):.0f} %",
+    "count": lambda records, name: str(len(values(records, name))),
+    "MiB": lambda records, name: mib(middle(records, name)),
+    "GiB": lambda records, name: gib(middle(records, name) or 0),
+}
+
+
+def filled(template: str, records: list[Record]) -> str:
+    """Fill a template such as ``"{method} | {n:,} | {auc:±} | {seconds:time}"`` with what records of one kind have.
+
+    After the colon is a name of ``SHOWN``, or a format of Python: one for floats is that of the mean. A list in a
+    record stands for its median, and what is not there is a dash.
+    """
+
+    def cell(found: re.Match[str]) -> str:
+        name, how = found.groups("")
+        mine = [{**r, name: statistics.median(r[name])} if isinstance(r.get(name), list) else r for r in records]
+        if how in SHOWN:
+            return SHOWN[how](mine, name)
+        value = average(mine, name) if how.endswith(("f", "g", "e", "%")) else mine[0].get(name)
+        return "–" if value is None else format(value, how)
+
+    return re.sub(r"\{([^{}:]+):?([^{}]*)\}", cell, template)

@@ -82,11 +82,21 @@ class ResultFile:
             self.content["runs"].append(this_run(self.given))
             self._run = len(self.content["runs"]) - 1
         same = {key: record.get(key) for key in self.keys}
+        record = {name: value if name in same else rounded(value) for name, value in record.items()}
         self.content["records"] = [r for r in self.records if any(r.get(k) != v for k, v in same.items())] + [
             {"run": self._run, **record}
         ]
         write_text(self.path, _dump(self.content))
         say(", ".join(f"{name} {value}" for name, value in record.items() if not isinstance(value, list | dict)))
+
+
+def rounded(value: Any) -> Any:
+    """Return what is measured with eight digits: nothing here is more precise."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(one) for one in value]
+    return float(f"{value:.8g}") if isinstance(value, float) else value
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -13,18 +13,16 @@ import math
 import warnings
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from typing import Any
 
 from nearfar.reproduce.contrastive import gaussians, log_ratio
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.measure import timed
 from lab.records import Record, distinct, number, pick
-from lab.results import ResultFile
 
 LEVELS = (2.0, 4.0, 6.0, 8.0, 10.0)
 NAMES = {
@@ -56,10 +54,9 @@ def estimate(information: float, bound: str, exact: bool, n_steps: int, seed: in
     x, y = gaussians(information, n, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nf.errors.NearfarWarning)  # that it stands at its ceiling is what is shown
-        task = partial(nf.nn.estimate_mutual_information, x, y, bound=bound, random_state=seed, **options)
-        found, seconds = timed(task)
-    numbers = {"value": found.value, "low": found.interval[0], "high": found.interval[1], "spread": found.spread}
-    numbers |= {"ceiling": found.ceiling, "seconds": seconds}
+        how = {"bound": bound, "random_state": seed, **options}
+        found, seconds = timed(nf.nn.estimate_mutual_information, x, y, **how)
+
     return {
         "critic": "exact" if exact else "separable",
         "bound": bound,
@@ -68,7 +65,12 @@ def estimate(information: float, bound: str, exact: bool, n_steps: int, seed: in
         "n_steps": 0 if exact else n_steps,
         "seed": seed,
         "n_batches": len(found.batch_values),
-        **{name: None if value is None else float(f"{value:.5g}") for name, value in numbers.items()},
+        "value": found.value,
+        "low": found.interval[0],
+        "high": found.interval[1],
+        "spread": found.spread,
+        "ceiling": found.ceiling,
+        "seconds": seconds,
     }
 
 

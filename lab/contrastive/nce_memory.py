@@ -12,10 +12,9 @@ from argparse import Namespace
 from collections.abc import Callable
 from itertools import product
 
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import alone, measured, timed
 from lab.records import Record, duration, groups, number, pick
-from lab.results import ResultFile
 
 D, REPEATS = 64, 3
 METHODS = ("global_nce", "cross_entropy", "in_batch_nce", "cross_entropy(queries @ keys.T)")
@@ -78,9 +77,8 @@ def measure(method: str, size: int) -> dict[str, float]:
     seconds = min(timed(step)[1] for _ in range(REPEATS))
     forget()
     matrix = 4 * size * size
-    held = round(peak_bytes(step) / matrix, 4)
-    found = {"matrices": held, "resident_matrices": round(resident / matrix, 3)}
-    return {**found, "seconds": round(seconds, 4), "loss": round(value, 6)}
+    held = peak_bytes(step) / matrix
+    return {"matrices": held, "resident_matrices": resident / matrix, "seconds": seconds, "loss": value}
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -94,17 +92,16 @@ def told(section: Section, records: list[Record]) -> None:
     for method, (given, plain) in COMPARED.items():
         what = f"memory of {method}, B in-batch negatives, {given}"
         target = section.target(what, "no more than one B x B matrix")
-        said, met = [], []
+        found = []
         for size, mine in groups(pick(records, method=method), "size"):
             theirs = pick(records, method=plain, size=size)
             if theirs:
                 for r in (*mine, *theirs):
                     memory = (number(r[name], 2) for name in ("matrices", "resident_matrices"))
                     rows.append([f"{size:,}", f"`{r['method']}`", given, *memory, duration(r["seconds"])])
-                said.append(f"{mine[0]['matrices']:.2f} against {theirs[0]['matrices']:.2f} (B = {size:,})")
-                met.append(mine[0]["matrices"] <= ALLOWED)
-        if met:
-            target.tell(", ".join(said), all(met))
+                said = f"{mine[0]['matrices']:.2f} against {theirs[0]['matrices']:.2f} (B = {size:,})"
+                found.append((said, mine[0]["matrices"] <= ALLOWED))
+        target.tell_all(found)
     section.say("""Forward and backward pass, d = 64, float32, one thread; memory in units of a B x B float32
         matrix. Held: peak of the allocator beyond its start. Resident: the same for the whole process. Scores
         given: the scores are allocated before; their gradient is counted. In all: starting from the vectors.

@@ -15,7 +15,6 @@ from __future__ import annotations
 import lzma
 import math
 from argparse import Namespace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -25,10 +24,9 @@ from torch import Tensor, nn
 
 import nearfar as nf
 from lab.data import DATA
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, duration, groups, middle, number, pick
-from lab.results import ResultFile
 
 LOSSES = ("not corrected", "sampled softmax", "ranking")
 INFORMED = "ranking, from word frequencies"
@@ -126,7 +124,8 @@ def perplexities(model: NextWord, windows: Tensor, log_q: Tensor | None) -> list
         for k in range(len(sums)):
             found = scores if k == 0 else scores + log_q
             sums[k] += nn.functional.cross_entropy(found, batch[:, -1], reduction="sum").item()
-    return [round(x, 2) for x in np.exp(sums / len(windows)).tolist()]
+    found: list[float] = np.exp(sums / len(windows)).tolist()
+    return found
 
 
 def measure(file: ResultFile, parts: dict[str, Tensor], name: str | None, n_samples: int, loss: str) -> None:
@@ -138,10 +137,10 @@ def measure(file: ResultFile, parts: dict[str, Tensor], name: str | None, n_samp
     if name is not None:
         noise = nf.nn.UniformNoise(len(counts)) if name == "uniform" else nf.nn.UnigramNoise(counts, power=1.0)
     windows = {part: windows_of(words) for part, words in parts.items()}
-    model, seconds = cpu_timed(partial(train, windows["train"], counts, noise, n_samples, loss))
+    model, seconds = cpu_timed(train, windows["train"], counts, noise, n_samples, loss)
     log_q = None if noise is None else noise.log_prob(torch.arange(len(counts)))
     found = {part: perplexities(model, windows[part], log_q) for part in ("valid", "test")}
-    file.add({**key, "cpu_seconds": round(seconds, 1), "n_words": len(windows["train"]), **found})
+    file.add({**key, "cpu_seconds": seconds, "n_words": len(windows["train"]), **found})
 
 
 def run(file: ResultFile, given: Namespace) -> None:

@@ -24,10 +24,9 @@ import numpy as np
 import nearfar as nf
 from lab.data import clusters
 from lab.engines.cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import say, status, timed
-from lab.records import Record, duration, mib, number, pick
-from lab.results import ResultFile
+from lab.records import Record, mib, pick
 from nearfar.engines.dask import rows as parts
 from nearfar.engines.dask.maps import MapWorkers
 from nearfar.engines.dask.place import Workers
@@ -161,7 +160,7 @@ def costs(n: int, d: int, degree: int, n_workers: int, n_parts: int) -> dict[str
     client_seconds, worker_seconds, nbytes, tasks = ((b - a) / epochs for a, b in zip(looks[0], looks[-1], strict=True))
     return {
         "nnz": relation.nnz, "rows_needed": needed, "rows_moved": moved, "tasks": tasks, "bytes": round(nbytes),
-        CLIENT: round(client_seconds, 4), WORKERS: round(worker_seconds, 4), MEMORY: at_end - at_start,
+        CLIENT: client_seconds, WORKERS: worker_seconds, MEMORY: at_end - at_start,
         "start_bytes": at_start,
     }  # fmt: skip
 
@@ -208,10 +207,10 @@ def run(file: ResultFile, given: Namespace) -> None:
                 **key,
                 "nnz": relation.nnz,
                 "rows_moved": moved,
-                "seconds_per_epoch": round(min(seconds[1:]), 4),
-                "threads_seconds_per_epoch": round(min(here[1:]), 4),
-                "megabytes": round(sum(sizes[1:-1]) / len(sizes[1:-1]) / 1e6, 3),
-                "expected_megabytes": round(expected_bytes(moved, n_parts, given.steps, d, k) / 1e6, 3),
+                "seconds_per_epoch": min(seconds[1:]),
+                "threads_seconds_per_epoch": min(here[1:]),
+                "megabytes": sum(sizes[1:-1]) / len(sizes[1:-1]) / 1e6,
+                "expected_megabytes": expected_bytes(moved, n_parts, given.steps, d, k) / 1e6,
             })  # fmt: skip
 
 
@@ -233,13 +232,12 @@ def told(section: Section, records: list[Record]) -> None:
     told_of_bytes(section, "an epoch of EDRep", records)
     section.say("""One epoch, walks of one step, workers with one thread each, all on one machine: they share its
         processors, so that more of them are not faster here. The formula is in the guide on clusters.""")
-    head = ["nodes", "entries", "d", "workers", "time", "two threads, one process", "MB between workers", "formula"]
-    rows = [
-        [f"{r['n_nodes']:,}", f"{r['nnz']:,}", r["n_components"], r["n_workers"], duration(r["seconds_per_epoch"]),
-         duration(r["threads_seconds_per_epoch"]), number(r["megabytes"], 1), number(r["expected_megabytes"], 1)]
-        for r in records
-    ]  # fmt: skip
-    section.table(head, rows)
+    section.rows(
+        "nodes | entries | d | workers | time | two threads, one process | MB between workers | formula",
+        "{n_nodes:,} | {nnz:,} | {n_components} | {n_workers} | {seconds_per_epoch:time}"
+        " | {threads_seconds_per_epoch:time} | {megabytes:.1f} | {expected_megabytes:.1f}",
+        records,
+    )
     if of_model:
         _told_of_model(section, of_model)
 
@@ -331,10 +329,10 @@ def measure_search(n: int, n_workers: int) -> dict[str, Any]:
     return {
         "n_columns": X.shape[1],
         "n_neighbors": found.indices_.shape[1],
-        "seconds": round(there, 3),
-        "threads_seconds": round(seconds, 3),
-        "megabytes": round(measured / 1e6, 3),
-        "expected_megabytes": round(expected_bytes_of_map(X, found, n_workers) / 1e6, 3),
+        "seconds": there,
+        "threads_seconds": seconds,
+        "megabytes": measured / 1e6,
+        "expected_megabytes": expected_bytes_of_map(X, found, n_workers) / 1e6,
         "same_bits": all((getattr(here, name) == getattr(found, name)).all() for name in names),
     }
 
@@ -365,11 +363,11 @@ def measure(file: ResultFile, n: int, counts: list[int]) -> None:
         file.add({
             "n_points": n,
             "n_workers": k,
-            "seconds_per_iteration": round(there, 4),
-            "threads_seconds_per_iteration": round(seconds, 4),
-            "megabytes": round(measured / 1e6, 3),
-            "expected_megabytes": round(expected / 1e6, 3),
-            "mesh_megabytes": round(of_mesh / 1e6, 3),
+            "seconds_per_iteration": there,
+            "threads_seconds_per_iteration": seconds,
+            "megabytes": measured / 1e6,
+            "expected_megabytes": expected / 1e6,
+            "mesh_megabytes": of_mesh / 1e6,
             "rows_moved": place.rows_moved,
             "cost": est.cost_,
             "threads_cost": here.cost_,
@@ -404,27 +402,25 @@ def told_cluster_maps(section: Section, records: list[Record]) -> None:
     section.say("""Fifty iterations that go on from a map, workers with one thread each, all on one machine: they
         share its processors, so that more of them are not faster here. Cost: after these, and by how much that of
         threads is another. The formula is in the guide on clusters.""")
-    head = ["points", "workers", "iteration", "two threads, one process", "rows of neighbours", "mesh (MB)", "MB moved"]
-    rows = [
-        [f"{r['n_points']:,}", r["n_workers"], duration(r["seconds_per_iteration"]),
-         duration(r["threads_seconds_per_iteration"]), f"{r['rows_moved']:,}",
-         *(number(r[f"{name}megabytes"], 2) for name in ("mesh_", "", "expected_")),
-         f"{r['cost']:.4f} ({r['cost'] / r['threads_cost'] - 1:+.2%})"]
-        for r in records
-    ]  # fmt: skip
-    section.table([*head, "formula", "cost"], rows)
+    section.rows(
+        "points | workers | iteration | two threads, one process | rows of neighbours | mesh (MB) | MB moved | formula"
+        " | cost",
+        "{n_points:,} | {n_workers} | {seconds_per_iteration:time} | {threads_seconds_per_iteration:time}"
+        " | {rows_moved:,} | {mesh_megabytes:.2f} | {megabytes:.2f} | {expected_megabytes:.2f}"
+        " | {cost:.4f} ({off:+.2%})",
+        ({**r, "off": r["cost"] / r["threads_cost"] - 1} for r in records),
+    )
     if of_search:
         same = sum(r["same_bits"] for r in of_search)
         section.say(f"""The search of neighbours before a map, and their calibration. Bytes are what workers send,
             to each other and to the client. Neighbours and precisions had the bits of threads in {same} of
             {len(of_search)} runs.""")
-        head = ["points", "columns", "neighbours", "workers", "time", "two threads, one process", "MB moved", "formula"]
-        rows = [
-            [f"{r['n_points']:,}", r["n_columns"], r["n_neighbors"], r["n_workers"], duration(r["seconds"]),
-             duration(r["threads_seconds"]), number(r["megabytes"], 1), number(r["expected_megabytes"], 1)]
-            for r in of_search
-        ]  # fmt: skip
-        section.table(head, rows)
+        section.rows(
+            "points | columns | neighbours | workers | time | two threads, one process | MB moved | formula",
+            "{n_points:,} | {n_columns} | {n_neighbors} | {n_workers} | {seconds:time} | {threads_seconds:time}"
+            " | {megabytes:.1f} | {expected_megabytes:.1f}",
+            of_search,
+        )
 
 
 MAPS_EXPERIMENT = Experiment(

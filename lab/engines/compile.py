@@ -20,6 +20,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import nearfar as nf
 from lab.experiment import Choice, Experiment, Section
 from lab.measure import say, timed
 from lab.records import Record, groups, middle, number
@@ -29,16 +30,12 @@ from lab.results import ROOT, ResultFile
 def edrep() -> Callable[[], object]:
     import networkx as nx
 
-    import nearfar as nf
-
     relation = nf.Relation.from_edges(nx.les_miserables_graph())
     model = nf.EDRep(16, random_state=0)  # imports what it is made of
     return lambda: model.fit(relation.random_walk(3))
 
 
 def edrep_threads() -> Callable[[], object]:
-    import nearfar as nf
-
     relation = nf.Relation.from_matrix(nf.datasets.dcsbm(5000, alpha=3.0, random_state=0).adjacency)
     model = nf.EDRep(16, random_state=0)
     return lambda: model.fit(relation.random_walk(3))
@@ -46,8 +43,6 @@ def edrep_threads() -> Callable[[], object]:
 
 def tsne() -> Callable[[], object]:
     from sklearn.datasets import load_digits
-
-    import nearfar as nf
 
     X = load_digits().data
     model = nf.TSNE(random_state=0)
@@ -57,8 +52,6 @@ def tsne() -> Callable[[], object]:
 def tsne_mesh() -> Callable[[], object]:
     import numpy as np
 
-    import nearfar as nf
-
     X = np.random.default_rng(0).normal(size=(5000, 10))
     model = nf.TSNE(random_state=0, max_iter=100, early_exaggeration_iter=50)
     return lambda: model.fit(X)
@@ -67,28 +60,25 @@ def tsne_mesh() -> Callable[[], object]:
 def skipgram() -> Callable[[], object]:
     import pydoc_data.topics
 
-    import nearfar as nf
-
     text = nf.Corpus(pydoc_data.topics.topics.values(), lowercase=True)
     model = nf.SkipGram(32, random_state=0)
     return lambda: model.fit(text)
 
 
-FITS = {"edrep": edrep, "edrep_threads": edrep_threads, "tsne": tsne, "tsne_mesh": tsne_mesh, "skipgram": skipgram}
-BARS = {"edrep": 0.5, "edrep_threads": 5.0, "tsne": 5.0, "skipgram": 5.0}  # seconds above the warm time
-NEXT_BAR = 0.3
-NAMES = {
-    "edrep": "EDRep, 77 nodes",
-    "edrep_threads": "EDRep, 5,000 nodes",
-    "tsne": "t-SNE, 1,797 points, all pairs",
-    "tsne_mesh": "t-SNE, 5,000 points, mesh",
-    "skipgram": "skip-gram, 140,000 words",
+# What is told of a fit, what makes it, and seconds above the warm time that it may take.
+FITS: dict[str, tuple[str, Callable[[], Callable[[], object]], float | None]] = {
+    "edrep": ("EDRep, 77 nodes", edrep, 0.5),
+    "edrep_threads": ("EDRep, 5,000 nodes", edrep_threads, 5.0),
+    "tsne": ("t-SNE, 1,797 points, all pairs", tsne, 5.0),
+    "tsne_mesh": ("t-SNE, 5,000 points, mesh", tsne_mesh, None),
+    "skipgram": ("skip-gram, 140,000 words", skipgram, 5.0),
 }
+NEXT_BAR = 0.3
 
 
 def fit_twice(name: str) -> None:
     """Print, as JSON, the seconds of the first and the second fit and those that each function took to compile."""
-    fit = FITS[name]()
+    fit = FITS[name][1]()
     spent, count = watch_the_compiler()
     began = time.process_time()
     seconds = [timed(fit)[1]]
@@ -163,14 +153,15 @@ def told(section: Section, records: list[Record]) -> None:
     rows = []
     for fit, mine in groups(records, "fit"):
         first, following = middle(mine, "cold seconds") or 0, middle(mine, "next seconds") or 0
-        if fit in BARS:
-            what = f"first fit of {NAMES[fit]}, nothing compiled; next process"
-            target = section.target(what, f"at most {BARS[fit]:g} s; {NEXT_BAR} s above the warm time")
-            target.tell(f"{first:.2f} s; {following:.2f} s", first <= BARS[fit] and following <= NEXT_BAR)
+        name, _, bar = FITS[fit]
+        if bar is not None:
+            what = f"first fit of {name}, nothing compiled; next process"
+            target = section.target(what, f"at most {bar:g} s; {NEXT_BAR} s above the warm time")
+            target.tell(f"{first:.2f} s; {following:.2f} s", first <= bar and following <= NEXT_BAR)
         used = [number(middle(mine, f"{which} processor"), 2) for which in ("cold", "next")]
         count = f"{middle(mine, 'functions'):.0f} ({middle(mine, 'types'):.0f})"
         cells = [number(middle(mine, "warm seconds"), 2), f"{first:.2f} ({used[0]})", f"{following:.2f} ({used[1]})"]
-        rows.append([NAMES[fit], len(mine), *cells, count])
+        rows.append([name, len(mine), *cells, count])
     section.say("""Seconds above those of the same fit when everything is compiled and loaded (seconds of processor
         time in brackets). Each trial starts with an empty folder of machine code. Imports are not counted.""")
     head = ["fit", "trials", "warm (s)", "first fit (s)", "next process (s)", "functions compiled (types)"]

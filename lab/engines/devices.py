@@ -21,9 +21,8 @@ import torch
 from scipy.sparse import csr_array
 
 import nearfar as nf
-from lab.experiment import Experiment
+from lab.experiment import Experiment, ResultFile
 from lab.measure import timed
-from lab.results import ResultFile
 
 
 def engine_of(device: str | None) -> str:

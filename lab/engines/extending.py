@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -50,7 +49,7 @@ def run(file: ResultFile, _given: Namespace) -> None:
             init = np.random.default_rng(1).normal(size=(len(A.indices_), 2)).astype(np.float32) * 4
             est = nf.NeighborEmbedding(**parts, init=init, early_exaggeration_iter=0, n_jobs=1, random_state=0)
             est.set_params(max_iter=ITERATIONS if r else 2, min_grad_norm=0.0)
-            _, seconds = cpu_timed(partial(est.fit, A))
+            _, seconds = cpu_timed(est.fit, A)
             if r:  # the first round compiles
                 best[k] = min(best[k], seconds / ITERATIONS)
         if key:

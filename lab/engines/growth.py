@@ -16,16 +16,15 @@ from __future__ import annotations
 import tempfile
 import time
 from argparse import Namespace
-from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import Peak, alone, peak_memory, reset_peak_memory, resident_memory, status, timed
-from lab.records import Record, duration, exponent, gib, number, pick
-from lab.results import ResultFile
+from lab.records import Record, duration, exponent, gib, pick
 
 LINEAR = 1.15  # exponent up to which growth counts as linear
 MOST_SECONDS, MOST_GIB = 40, 8  # of a fit with d = 128: of a million nodes, and of ten million
@@ -43,7 +42,7 @@ def measure(n: int, d: int, n_epochs: int, mean_degree: float, stored: bool) -> 
     labels, degrees, n_edges = graph.labels, graph.degrees, graph.n_edges
     adjacency = graph.adjacency
     del graph
-    relation, building = timed(partial(_relation, adjacency))
+    relation, building = timed(_relation, adjacency)
     del adjacency
     peak_before = peak_memory()
     reset_peak_memory()
@@ -60,15 +59,15 @@ def measure(n: int, d: int, n_epochs: int, mean_degree: float, stored: bool) -> 
         **({} if mean_degree == DEGREE else {"mean_degree": mean_degree}),
         **({"anonymous_bytes": round(start + 1e6 * anonymous.megabytes)} if stored else {}),
         "stored": stored,
-        "processor_seconds": round(processor, 2),
+        "processor_seconds": processor,
         "n_edges": n_edges,
-        "draw_seconds": round(drawing, 3),
-        "relation_seconds": round(building, 3),
-        "seconds": round(seconds, 4),
-        "seconds_per_epoch": round(seconds / n_epochs, 5),
+        "draw_seconds": drawing,
+        "relation_seconds": building,
+        "seconds": seconds,
+        "seconds_per_epoch": seconds / n_epochs,
         "peak_bytes": max(peak, peak_before),
         "fit_bytes": peak - before,
-        "nmi_edges": round(nmi, 5),
+        "nmi_edges": nmi,
     }
 
 
@@ -111,29 +110,27 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""One run per size, each in a separate process; alpha = 3. The peak includes the generation of the
         graph. The slope from the previous size shows where the time per node rises, for example when the vectors no
         longer fit into the caches.""")
-    rows = []
-    for before, r in zip([None, *mine], mine, strict=False):
-        points = [(p["n_nodes"], p["seconds_per_epoch"]) for p in (before, r) if p]
-        cells = [duration(r["seconds_per_epoch"]), duration(r["seconds"])]
-        cells += [
-            f"{r['seconds_per_epoch'] / r['n_nodes'] * 1e9:.0f} ns",
-            number(exponent(points) if before else None, 2),
-        ]
-        cells += [gib(r["fit_bytes"]), gib(r["peak_bytes"]), number(r.get("nmi_edges"))]
-        rows.append([f"{r['n_nodes']:,}", f"{r['n_edges']:,}", r["n_epochs"], *cells])
-    head = ["nodes", "edges", "epochs", "per epoch", "fit", "per node and epoch", "slope from the previous size"]
-    section.table([*head, "memory of the fit", "peak", "NMI"], rows)
+    for r in mine:
+        r["each"] = r["seconds_per_epoch"] / r["n_nodes"] * 1e9
+    for two in pairwise(mine):
+        two[1]["slope"] = exponent([(r["n_nodes"], r["seconds_per_epoch"]) for r in two])
+    section.rows(
+        "nodes | edges | epochs | per epoch | fit | per node and epoch | slope from the previous size"
+        " | memory of the fit | peak | NMI",
+        "{n_nodes:,} | {n_edges:,} | {n_epochs} | {seconds_per_epoch:time} | {seconds:time} | {each:.0f} ns"
+        " | {slope:.2f} | {fit_bytes:GiB} | {peak_bytes:GiB} | {nmi_edges:.3f}",
+        mine,
+    )
     if wide:
         section.say("""128 components; other work on the machine made the fits longer, but not their processor time.
             Where vectors are in files (`storage`), pages of files are not counted as memory.""")
-        rows = [
-            [f"{r['n_nodes']:,}", f"{r['n_edges']:,}", "in files" if r["stored"] else "in memory", r["n_epochs"],
-             *(duration(r[name]) for name in ("seconds_per_epoch", "seconds", "processor_seconds")),
-             gib(r["anonymous_bytes" if r["stored"] else "peak_bytes"])]
-            for r in wide
-        ]  # fmt: skip
-        head = ["nodes", "edges", "vectors", "epochs", "per epoch", "fit", "processor time", "memory of the process"]
-        section.table(head, rows)
+        of_files = [{"where": "in files", "bytes": r["anonymous_bytes"], **r} for r in wide if r["stored"]]
+        section.rows(
+            "nodes | edges | vectors | epochs | per epoch | fit | processor time | memory of the process",
+            "{n_nodes:,} | {n_edges:,} | {where} | {n_epochs} | {seconds_per_epoch:time} | {seconds:time}"
+            " | {processor_seconds:time} | {bytes:GiB}",
+            [{"where": "in memory", "bytes": r["peak_bytes"], **r} for r in wide if not r["stored"]] + of_files,
+        )
 
 
 EXPERIMENT = Experiment(

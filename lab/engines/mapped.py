@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment
+from lab.experiment import Experiment, ResultFile
 from lab.measure import Peak, alone, status, timed
-from lab.results import ResultFile
 
 
 def write_edges(path: Path, n_edges: int, n_nodes: int, rng: np.random.Generator) -> None:
@@ -75,14 +74,14 @@ def measure(edges: Path, storage: Path | None, given: Namespace) -> dict[str, An
         estimator.fit(relation.random_walk(3))
     epochs = np.diff(ticks).tolist()
     return {
-        "build_seconds": round(seconds, 3),
-        "build_mb_per_second": round(edges.stat().st_size / 1e6 / seconds, 1),
-        "build_mb": round(building.megabytes, 1),
-        "fit_mb": round(fitting.megabytes, 1),
-        "first_epoch_seconds": round(epochs[0], 3),
-        "epoch_seconds": round(statistics.median(epochs[1:] or epochs), 3),
-        "loss": round(float(estimator.loss_), 5),
-        "stored_mb": 0 if storage is None else round(sum(path.stat().st_size for path in storage.iterdir()) / 1e6, 1),
+        "build_seconds": seconds,
+        "build_mb_per_second": edges.stat().st_size / 1e6 / seconds,
+        "build_mb": building.megabytes,
+        "fit_mb": fitting.megabytes,
+        "first_epoch_seconds": epochs[0],
+        "epoch_seconds": statistics.median(epochs[1:] or epochs),
+        "loss": float(estimator.loss_),
+        "stored_mb": 0 if storage is None else sum(path.stat().st_size for path in storage.iterdir()) / 1e6,
         "n": relation.shape[0],
         "nnz": relation.nnz,
     }

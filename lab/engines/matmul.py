@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
-from lab.records import Record, duration, groups, values
-from lab.results import ResultFile
+from lab.records import Record, groups, values
 from nearfar._core.checks import available_processors
 from nearfar._core.threads import even_bounds, run_blocks
 
@@ -49,12 +48,12 @@ def measure(n: int, d: int, repeats: int, bandwidth: float) -> dict[str, Any]:
     gathered = relation.nbytes + matrix.nnz * 4 * d + X.nbytes
     return {
         "nnz": int(matrix.nnz),
-        "seconds": round(ours, 6),
-        "scipy_seconds": round(scipys, 6),
-        "ratio": round(scipys / ours, 3),
+        "seconds": ours,
+        "scipy_seconds": scipys,
+        "ratio": scipys / ours,
         "bandwidth": round(bandwidth),
-        "needed_fraction": round(needed / ours / bandwidth, 4),
-        "gathered_fraction": round(gathered / ours / bandwidth, 4),
+        "needed_fraction": needed / ours / bandwidth,
+        "gathered_fraction": gathered / ours / bandwidth,
     }
 
 
@@ -76,13 +75,12 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""Best of several alternating runs. Fractions of the copy bandwidth (read + write, all processors):
         *needed* counts every byte of relation, X and result once; *gathered* counts a row of X per stored entry
         (above 100 % if caches serve part of it).""")
-    rows = [
-        [f"{r['n_nodes']:,}", r["n_components"], duration(r["seconds"]), duration(r["scipy_seconds"]),
-         f"**{r['ratio']:.1f}x**", f"{r['needed_fraction']:.0%}", f"{r['gathered_fraction']:.0%}",
-         f"{r['bandwidth'] / 1e9:.1f} GB/s"]
-        for r in sorted(records, key=lambda r: (r["n_nodes"], r["n_components"]))
-    ]  # fmt: skip
-    section.table(["n", "d", "nearfar", "scipy", "ratio", "needed", "gathered", "copy bandwidth"], rows)
+    section.rows(
+        "n | d | nearfar | scipy | ratio | needed | gathered | copy bandwidth",
+        "{n_nodes:,} | {n_components} | {seconds:time} | {scipy_seconds:time} | **{ratio:.1f}x**"
+        " | {needed_fraction:.0%} | {gathered_fraction:.0%} | {gigabytes:.1f} GB/s",
+        groups([{**r, "gigabytes": r["bandwidth"] / 1e9} for r in records], "n_nodes", "n_components"),
+    )
 
 
 EXPERIMENT = Experiment(

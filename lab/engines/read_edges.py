@@ -10,17 +10,14 @@ import statistics
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, Record, ResultFile, Section
 from lab.measure import alone, peak_memory, timed
-from lab.records import Record, mib
-from lab.results import ResultFile
 
 
 def write_integers(path: Path, n_edges: int, rng: np.random.Generator) -> None:
@@ -70,13 +67,13 @@ def compare(path: Path, small: Path, repeats: int) -> dict[str, Any]:
     spent: dict[str, list[float]] = {name: [] for name in READERS}
     found = {name: read(small) for name, read in READERS.items()}
     for _, (name, read) in product(range(repeats), READERS.items()):
-        found[name], seconds = timed(partial(read, path))
+        found[name], seconds = timed(read, path)
         spent[name].append(seconds)
     if len(set(found.values())) > 1:
         raise SystemExit(f"the two disagree on the number of ids: {found}")
-    record: dict[str, Any] = {"megabytes": round(path.stat().st_size / 1e6, 3), "n_ids": found["nearfar"]}
+    record: dict[str, Any] = {"megabytes": path.stat().st_size / 1e6, "n_ids": found["nearfar"]}
     for name in READERS:
-        record[f"{name}_seconds"] = round(statistics.median(spent[name]), 5)
+        record[f"{name}_seconds"] = statistics.median(spent[name])
         record[f"{name}_bytes"] = alone(growth, name, small, path)
     return record
 
@@ -99,13 +96,15 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     section.say("""From a file to ids and encoded edges, against `pandas.read_csv` and `factorize`; median of
         alternating runs. Memory: increase in a fresh process, without libraries.""")
-    rows = [
-        [r["file"], f"{r['n_edges']:,}", f"{r['megabytes']:.0f} MB",
-         *(f"{r['megabytes'] / r[f'{who}_seconds']:.0f} MB/s" for who in READERS),
-         f"{r['pandas_seconds'] / r['nearfar_seconds']:.2f}x", *(mib(r[f"{who}_bytes"]) for who in READERS)]
-        for r in records
-    ]  # fmt: skip
-    section.table(["file", "edges", "size", "nearfar", "pandas", "ratio", "memory", "memory, pandas"], rows)
+    for r in records:
+        r["ours"], r["theirs"] = (r["megabytes"] / r[f"{who}_seconds"] for who in READERS)
+        r["ratio"] = r["ours"] / r["theirs"]
+    section.rows(
+        "file | edges | size | nearfar | pandas | ratio | memory | memory, pandas",
+        "{file} | {n_edges:,} | {megabytes:.0f} MB | {ours:.0f} MB/s | {theirs:.0f} MB/s | {ratio:.2f}x"
+        " | {nearfar_bytes:MiB} | {pandas_bytes:MiB}",
+        records,
+    )
 
 
 EXPERIMENT = Experiment(

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment
+from lab.experiment import Experiment, ResultFile
 from lab.measure import timed
-from lab.results import ResultFile
 
 N_MANY = 10_000
 
@@ -38,22 +37,19 @@ def measure(n: int, d: int, n_clusters: int, repeats: int) -> dict[str, Any]:
     X = est.embedding_[chosen]
     cosines = np.sum(est.transform(walk)[chosen] * X, axis=1)
     return {
-        "n_nodes": n,
-        "n_components": d,
-        "n_clusters": n_clusters,
-        "milliseconds_one_row": round(1e3 * float(np.median(singles)), 4),
+        "milliseconds_one_row": 1e3 * float(np.median(singles)),
         "rows": len(chosen),
         "rows_per_second": round(len(chosen) / min(batches)),
-        "cosine_median": round(float(np.median(cosines)), 5),
-        "cosine_5_percent": round(float(np.quantile(cosines, 0.05)), 5),
-        "cosine_lowest": round(float(cosines.min()), 5),
+        "cosine_median": float(np.median(cosines)),
+        "cosine_5_percent": float(np.quantile(cosines, 0.05)),
+        "cosine_lowest": float(cosines.min()),
     }
 
 
 def run(file: ResultFile, given: Namespace) -> None:
     for n, d, k in product(given.sizes, given.n_components, given.n_clusters):
-        if file.new(n, d, k):
-            file.add(measure(n, d, k, given.repeats))
+        if key := file.new(n, d, k):
+            file.add({**key, **measure(n, d, k, given.repeats)})
 
 
 EXPERIMENT = Experiment(

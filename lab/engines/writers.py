@@ -11,7 +11,6 @@ reads, and forces files to the disk; the others do not. ``--formats`` and ``--by
 from __future__ import annotations
 
 import importlib.util
-import statistics
 import sys
 import tempfile
 from argparse import Namespace
@@ -23,10 +22,9 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.measure import cpu_timed
-from lab.records import Record, mib, pick
-from lab.results import ResultFile
+from lab.records import Record, mib
 
 FILES = {
     "safetensors": ".safetensors",
@@ -205,16 +203,20 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    rows = []
-    for kind in dict.fromkeys(r["format"] for r in records):
-        for r in sorted(pick(records, format=kind), key=lambda r: r["by"] != "nearfar"):
-            speeds = [f"{statistics.median(r[what]):,.0f}" for what in ("writing", "reading")]
-            rows.append([kind, r["by"], *speeds, mib(r["bytes"]) if r["bytes"] else "–"])
+
     section.say("""100,000 vectors of 100 numbers in float32 (38 MiB), ids of text; medians of three, but one run of
         the text formats, of PostgreSQL and of usearch, which builds a graph by one thread. Seconds are those of the
         processor, all threads together; those of PostgreSQL's server are not in them. nearfar checks ids and
         vectors when it reads; the others do not. LanceDB's size is that of three versions.""")
-    section.table(["format", "by", "rows written per second", "rows read per second", "size"], rows)
+    kinds = list(dict.fromkeys(r["format"] for r in records))
+    section.rows(
+        "format | by | rows written per second | rows read per second | size",
+        "{format} | {by} | {writing:,.0f} | {reading:,.0f} | {size}",
+        sorted(
+            ({**r, "size": mib(r["bytes"]) if r["bytes"] else "–"} for r in records),
+            key=lambda r: (kinds.index(r["format"]), r["by"] != "nearfar"),
+        ),
+    )
 
 
 EXPERIMENT = Experiment(

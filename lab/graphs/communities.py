@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.graphs.methods import LOOKS, TITLES, embed, score
 from lab.measure import timed
@@ -38,7 +38,6 @@ from lab.records import (
     spread,
     values,
 )
-from lab.results import ResultFile
 
 N_COMMUNITIES, N_COMPONENTS = 4, 32
 ALPHAS = tuple(round(0.5 + 0.3 * i, 1) for i in range(15))
@@ -66,7 +65,7 @@ def walks_for(alpha: float, n_nodes: int) -> int:
 
         n_walks, scores = deepwalk.fewest_walks(nmi)
         known = {"n_nodes": n_nodes, "alpha": alpha, "n_walks": n_walks}
-        file.add({**known, "nmi": {str(count): round(value, 5) for count, value in scores.items()}})
+        file.add({**known, "nmi": dict(zip(map(str, scores), scores.values(), strict=True))})
     return int(known["n_walks"])
 
 
@@ -82,13 +81,11 @@ def run(file: ResultFile, given: Namespace) -> None:
                 adjacency = graph.adjacency[rows][:, rows] if fit == "giant" else graph.adjacency
                 walks = {"n_walks": walks_for(alpha, given.n_nodes)} if method == "deepwalk" else {}
                 time.sleep(1.0)  # threads of the scoring before spin for a while when they are done
-                task = partial(embed, method, adjacency, N_COMPONENTS, N_COMMUNITIES, index, **walks)
-                found, seconds = timed(task)
+                found, seconds = timed(embed, method, adjacency, N_COMPONENTS, N_COMMUNITIES, index, **walks)
                 vectors = np.zeros((graph.n_nodes, found.shape[1]), dtype=np.float32)
                 vectors[rows] = found
-                kept = None if given.without_times else round(seconds, 4)
-                scores = score(graph, vectors, giant)
-                file.add({**key, "c_out": round(graph.c_out, 4), "seconds": kept, **scores, **walks})
+                kept = None if given.without_times else seconds
+                file.add({**key, "c_out": graph.c_out, "seconds": kept, **score(graph, vectors, giant), **walks})
 
 
 def draw(records: list[Record]) -> Any:

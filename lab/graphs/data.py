@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+import nearfar as nf
 from lab.data import DATA
 
 SINGLE = ("email-Eu-core", "polblogs", "polblogs+isolates", "cora", "citeseer", "musae-git")  # one label per node
@@ -44,6 +45,15 @@ class LabelledGraph:
     def scored(self) -> NDArray[np.bool_]:
         """The nodes with a label and an edge."""
         return self.labels.any(axis=1) & (np.diff(self.adjacency.indptr) > 0)
+
+    def f1(
+        self, vectors: NDArray[Any], fractions: tuple[float, ...], n_repeats: int, random_state: int
+    ) -> dict[str, float]:
+        """Return micro and macro F1 of labels told from vectors, for each share of known nodes among those scored."""
+        rows, how = np.flatnonzero(self.scored), {"n_repeats": n_repeats, "random_state": random_state}
+        found = nf.evaluate.node_classification(vectors[rows], self.labels[rows], fractions=fractions, **how)
+        kinds = {"micro": found.micro, "macro": found.macro}
+        return {f"{kind} {share}": value for kind, of in kinds.items() for share, value in of.items()}
 
 
 def read_graph(name: str, folder: Path = DATA / "graphs") -> LabelledGraph:

@@ -18,17 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nearfar.reproduce.edrep import fit_watched, planted
+from nearfar.reproduce.edrep import planted, watched_fits
 from numpy.typing import NDArray
 from scipy.stats import norm
 
 import nearfar as nf
 from lab.data import articles, digits
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.measure import cpu_timed, say
 from lab.records import Record, distinct, duration, groups, mean_and_sd, number, percent, pick, spread, spread_of
-from lab.results import ResultFile
 from nearfar.far import spherical_kmeans
 
 CLUSTERS = (1, 2, 5, 10)
@@ -104,10 +103,10 @@ def relative_errors(
 
 def summary(errors: NDArray[Any]) -> dict[str, Any]:
     return {
-        "quantiles": [float(f"{v:.4g}") for v in np.quantile(errors, QUANTILES)],
-        "median": float(f"{np.median(errors):.4g}"),
-        "mean": float(f"{errors.mean():.4g}"),
-        "median_by_draw": [float(f"{v:.4g}") for v in np.median(errors, axis=1)],
+        "quantiles": np.quantile(errors, QUANTILES).tolist(),
+        "median": float(np.median(errors)),
+        "mean": float(errors.mean()),
+        "median_by_draw": np.median(errors, axis=1).tolist(),
     }
 
 
@@ -122,8 +121,8 @@ def measure(file: ResultFile, data: str, X: NDArray[Any], scaling: str, n_rows: 
     def rival(method: str, n_features: int, budget: str, mixture: float | None) -> None:
         options = {"method": method, "n_features": n_features}
         record = summary(relative_errors(X, rows, exact, draws, **options))
-        times = {"seconds": round(processor_time(X, repeats, **options), 5)}
-        ratio = {} if mixture is None else {"times_mixture": round(record["median"] / mixture, 1)}
+        times = {"seconds": processor_time(X, repeats, **options)}
+        ratio = {} if mixture is None else {"times_mixture": record["median"] / mixture}
         file.add({"kind": "error", **base, "budget": budget, **options, **times, **ratio, **record})
         say(f"{data}, {scaling}: {method} D={n_features} ({budget}) {times} median {record['median']:.2e} {ratio}")
 
@@ -131,13 +130,13 @@ def measure(file: ResultFile, data: str, X: NDArray[Any], scaling: str, n_rows: 
         options = {"method": "gaussian-mixture", "n_clusters": k}
         seconds = processor_time(X, repeats, **options)
         record = summary(relative_errors(X, rows, exact, draws if k > 1 else range(1), **options))
-        file.add({"kind": "error", **base, "budget": None, **options, "seconds": round(seconds, 5), **record})
+        file.add({"kind": "error", **base, "budget": None, **options, "seconds": seconds, **record})
         say(f"{data}, {scaling}: mixture of {k}, {seconds:.4f} s, median error {record['median']:.2e}")
         for method in RIVALS:
             fitting = affordable(X, method, seconds, repeats)
             rival(method, fitting, f"time of {k} clusters", record["median"])
         distances = ks_distances(X, rows[:: max(1, len(rows) // 200)], labels_of(X, k))
-        ks = {"median": round(float(np.median(distances)), 5), "q95": round(float(np.quantile(distances, 0.95)), 5)}
+        ks = {"median": float(np.median(distances)), "q95": float(np.quantile(distances, 0.95))}
         file.add({"kind": "cdf", **base, "method": "gaussian-mixture", "n_clusters": k, "budget": None, **ks})
     for method in RIVALS:
         rival(method, 1000, "D = 1000", None)
@@ -261,20 +260,10 @@ GRADIENTS = ("paper", "full")
 def measure_figure2(file: ResultFile, alpha: float, index: int, n_nodes: int) -> None:
     relation, communities, start = planted(alpha, index, n_nodes)
 
-    def one(gradient: str, far: str, part: Any, n_clusters: int) -> NDArray[Any]:
-        vectors, curve = fit_watched(relation, start, part, gradient)
+    for gradient, k, vectors, curve in watched_fits(relation, start, CLUSTERS[1:]):
         nmi = nf.evaluate.communities(vectors, communities, random_state=0).nmi
-        key = dict(zip(file.keys, (n_nodes, alpha, index, gradient, far, n_clusters), strict=True))
-        found = {"n_active": len(communities), "nmi": round(nmi, 5), "loss": round(curve[-1], 7)}
-        file.add({**key, **found, "curve": [round(value, 6) for value in curve]})
-        return vectors
-
-    for gradient in GRADIENTS:
-        one(gradient, "exact", "exact", 0)
-        first = one(gradient, "mixture", nf.far.GaussianMixture(), 1)
-        for k in CLUSTERS[1:]:
-            labels = nf.far.spherical_kmeans(first, k, rng=np.random.default_rng(0)).labels
-            one(gradient, "mixture", nf.far.GaussianMixture(labels=labels), k)
+        key = dict(zip(file.keys, (n_nodes, alpha, index, gradient, "mixture" if k else "exact", k), strict=True))
+        file.add({**key, "n_active": len(communities), "nmi": nmi, "loss": curve[-1], "curve": curve})
 
 
 def run_figure2(file: ResultFile, given: Namespace) -> None:

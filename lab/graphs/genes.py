@@ -16,57 +16,26 @@ a pair that makes vectors.
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import dataclass
-from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nearfar.reproduce.edrep import gene_pairs
+from nearfar.reproduce.edrep import Genes, cosines, read_genes, told_apart
 from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import DATA
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, average, duration, groups, interval, middle, number, pick
-from lab.results import ResultFile
 from nearfar.reproduce import Setting
 
-N_COMPONENTS, SHARE = 200, 0.7
+N_COMPONENTS = 200
 # walk length and temperature
 EDREP = {f"walk {steps}, temperature {t:g}": (steps, t) for steps in (1, 2, 3) for t in (1.0, 0.3, 0.1)}
 GENE2VEC = {f"{passes} passes": passes for passes in (10, 50, 200)}
 SETTINGS: dict[str, Any] = {"edrep": EDREP, "gene2vec": GENE2VEC, "degrees": {"": None}}
-Pairs = NDArray[np.int64]
 GENE_NAMES = {"edrep": "EDRep", "gene2vec": "Gene2Vec", "degrees": "degrees"}
-
-
-@dataclass
-class Genes:
-    """Pairs of genes by number: those that make the vectors, and labelled ones that teach and test the regression."""
-
-    n: int
-    positive: Pairs
-    learn: tuple[Pairs, NDArray[np.bool_]]
-    test: tuple[Pairs, NDArray[np.bool_]]
-
-
-def read_genes(seed: int, folder: Path = DATA) -> Genes:
-    """Read the pairs and split them."""
-    rng = np.random.default_rng(seed)
-    *both, n = gene_pairs(Setting(data=folder))
-    positive, negative = (rng.permutation(part) for part in both)
-    n_seen = round(SHARE * len(positive))
-    hidden = positive[n_seen:]
-    negative = negative[: len(hidden)]
-    third = len(hidden) // 3
-
-    def labelled(part: slice) -> tuple[Pairs, NDArray[np.bool_]]:
-        return np.concatenate([hidden[part], negative[part]]), np.repeat([True, False], [len(hidden[part])] * 2)
-
-    return Genes(n, positive[:n_seen], labelled(slice(third)), labelled(slice(third, None)))
 
 
 def embed(method: str, setting: Any, genes: Genes, seed: int) -> NDArray[Any]:
@@ -104,15 +73,10 @@ def gene2vec(genes: Genes, passes: int, seed: int, vectors: NDArray[Any]) -> NDA
 
 def score(method: str, vectors: NDArray[Any], genes: Genes) -> dict[str, float]:
     """Return accuracy and AUC of the test pairs, of all and of genes with a pair; and the AUC of those that teach."""
-    from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
 
-    def feature(pairs: Pairs) -> NDArray[np.float64]:
-        a, b = (vectors[pairs[:, side]].astype(np.float64) for side in (0, 1))
-        if method == "degrees":
-            return (a + b)[:, :1]
-        norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-        return (np.einsum("ij,ij->i", a, b) / np.where(norms > 0, norms, 1.0))[:, None]
+    def feature(pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+        return vectors[pairs].sum(axis=1, dtype=np.float64)[:, :1] if method == "degrees" else cosines(vectors, pairs)
 
     found = {}
     with_pairs = np.isin(np.arange(genes.n), genes.positive)
@@ -123,13 +87,10 @@ def score(method: str, vectors: NDArray[Any], genes: Genes) -> dict[str, float]:
             for kept in [with_pairs[pairs].all(axis=1) if name else np.ones(len(pairs), bool)]
         )
         F, G = feature(learn), feature(test)
-        model = LogisticRegression(C=1e6, class_weight="balanced").fit(F, labels)
-        right = model.predict(G) == truth
-        balanced = (right[truth].mean() + right[~truth].mean()) / 2
         found |= {
-            f"accuracy{name}": round(float(balanced), 5),
-            f"auc{name}": round(float(roc_auc_score(truth, G[:, 0])), 5),
-            f"learn_auc{name}": round(float(roc_auc_score(labels, F[:, 0])), 5),
+            f"accuracy{name}": told_apart(F, labels, G, truth),
+            f"auc{name}": float(roc_auc_score(truth, G[:, 0])),
+            f"learn_auc{name}": float(roc_auc_score(labels, F[:, 0])),
             f"n_test{name}": len(truth),
         }
     return found
@@ -141,10 +102,10 @@ def run(file: ResultFile, given: Namespace) -> None:
             if method == "gene2vec" and setting not in given.passes:
                 continue
             if key := file.new(method, name, seed):
-                genes = read_genes(seed)
-                vectors, seconds = cpu_timed(partial(embed, method, setting, genes, seed))
+                genes = read_genes(Setting(data=DATA), seed)
+                vectors, seconds = cpu_timed(embed, method, setting, genes, seed)
                 facts = {"n_genes": len(np.unique(genes.positive)), "n_pairs": len(genes.positive)}
-                file.add({**key, "seconds": round(seconds, 3), **score(method, vectors, genes), **facts})
+                file.add({**key, "seconds": seconds, **score(method, vectors, genes), **facts})
 
 
 def told(section: Section, records: list[Record]) -> None:

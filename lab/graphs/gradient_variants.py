@@ -9,20 +9,18 @@ Directed: the same graphs with each edge pointing to one end, to node j rather t
 from __future__ import annotations
 
 from argparse import Namespace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.communities import graph_of
 from lab.graphs.data import read_graph
 from lab.graphs.methods import edrep
 from lab.measure import timed
 from lab.records import Record, average, duration, groups, middle, number, pick, spread
-from lab.results import ResultFile
 
 VARIANTS = ("paper", "forward", "full")
 REAL = ("email-Eu-core", "polblogs")
@@ -63,10 +61,10 @@ def run(file: ResultFile, given: Namespace) -> None:
         for name, alpha, directed, adjacency, labels, rows in problems(given.alphas, given.n_nodes, seed):
             for gradient in VARIANTS:
                 if key := file.new(name, alpha, directed, gradient, seed):
-                    model, seconds = timed(partial(fit, adjacency, gradient, seed))
+                    model, seconds = timed(fit, adjacency, gradient, seed)
                     result = nf.evaluate.communities(model.embedding_, labels, nodes=rows, random_state=0)
-                    found = {"nmi": round(result.nmi, 5), "ami": round(result.ami, 5), "loss": round(model.loss_, 6)}
-                    file.add({**key, "n_nodes": len(labels), "seconds": round(seconds, 4), **found})
+                    found = {"nmi": result.nmi, "ami": result.ami, "loss": model.loss_}
+                    file.add({**key, "n_nodes": len(labels), "seconds": seconds, **found})
 
 
 def told(section: Section, records: list[Record]) -> None:

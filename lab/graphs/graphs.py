@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
 from lab.measure import cpu_timed, say
-from lab.peers import deepwalk, edrep_package, elsewhere, factorized, other_graphs
+from lab.peers import deepwalk, edrep_package, elsewhere, factorized
 from lab.records import (
     Record,
     average,
@@ -47,7 +47,6 @@ from lab.records import (
     number,
     pick,
 )
-from lab.results import ResultFile
 
 FRACTIONS, HELD_OUT, FEATURES, D = (0.1, 0.5, 0.9), 0.2, ("hadamard", "l2", "dot"), 128
 TEMPERATURES, TUNED_AT = (0.5, 0.7, 1.0), 1000  # draws from here on are not told
@@ -94,8 +93,8 @@ METHODS: dict[str, Callable[[Any, int], Vectors]] = {
     "ProNE": lambda A, seed: factorized.prone(A, D, seed=seed),
     "NetMF": lambda A, seed: factorized.netmf(A, D, seed=seed),
     "NetMF, window 1": lambda A, seed: factorized.netmf(A, D, window=1, seed=seed),
-    "Spectral": lambda A, seed: other_graphs.spectral(A, D, seed=seed),
-    "GSVD": lambda A, seed: other_graphs.gsvd(A, D, seed=seed),
+    "Spectral": lambda A, seed: factorized.spectral(A, D, seed=seed),
+    "GSVD": lambda A, seed: factorized.gsvd(A, D, seed=seed),
     "Cleora": lambda A, seed: elsewhere.cleora(np.stack(A.nonzero(), axis=1), A.shape[0], D, seed),
     "EDRep 0.1.2": lambda A, seed: edrep_package.embed(A, D, seed=seed),
     "DeepWalk": walks,
@@ -109,16 +108,7 @@ def embed(method: str, adjacency: Any, seed: int) -> tuple[Vectors, float]:
     adjacency = csr_array(adjacency, dtype=np.float32)
     adjacency.sort_indices()
     vectors, seconds = cpu_timed(lambda: np.asarray(METHODS[method](adjacency, seed)))
-    return vectors, round(seconds, 3)
-
-
-def score_labels(graph: LabelledGraph, vectors: Vectors, repeat: int) -> dict[str, float]:
-    rows = np.flatnonzero(graph.scored)
-    found = nf.evaluate.node_classification(
-        vectors[rows], graph.labels[rows], fractions=FRACTIONS, n_repeats=1, random_state=repeat
-    )
-    scores = {"micro": found.micro, "macro": found.macro}
-    return {f"{kind} {share}": round(value, 5) for kind, of in scores.items() for share, value in of.items()}
+    return vectors, seconds
 
 
 def score_links(graph: LabelledGraph, method: str, repeat: int) -> dict[str, float]:
@@ -134,7 +124,7 @@ def score_links(graph: LabelledGraph, method: str, repeat: int) -> dict[str, flo
         found = predicted(graph, fitted, FEATURES, degrees, repeat)
         more = DEGREES if degrees else ""
         for kind, of in (("auc", found.auc), ("ap", found.ap)):
-            scores |= {f"{kind} {name}{more}": round(value, 5) for name, value in of.items()}
+            scores |= {f"{kind} {name}{more}": value for name, value in of.items()}
     return {"cpu_seconds": kept[0][1], **scores}
 
 
@@ -156,14 +146,14 @@ def measure(file: ResultFile, graph: LabelledGraph, task: str, method: str, give
             seed = repeat % given.seeds
             if last is None or last[0] != seed:
                 last = (seed, *embed(method, graph.adjacency, seed))
-            file.add({**key, "cpu_seconds": last[2], **score_labels(graph, last[1], repeat)})
+            file.add({**key, "cpu_seconds": last[2], **graph.f1(last[1], FRACTIONS, 1, repeat)})
 
 
 def tune_labels(graph: LabelledGraph, splits: int) -> None:
     """Print the micro F1 of our ways in other splits than those that are told, by the vectors of another seed."""
     for method in (name for name in METHODS if name.startswith("nearfar")):
         vectors, _ = embed(method, graph.adjacency, TUNED_AT)
-        found = [score_labels(graph, vectors, TUNED_AT + split) for split in range(splits)]
+        found = [graph.f1(vectors, FRACTIONS, 1, TUNED_AT + split) for split in range(splits)]
         means = ", ".join(f"{share:.0%}: {np.mean([f[f'micro {share}'] for f in found]):.4f}" for share in FRACTIONS)
         say(f"{graph.name}, {method}: {means}")
 
@@ -351,11 +341,9 @@ def _repeats(section: Section, records: list[Record]) -> None:
 
 
 def _labels(section: Section, records: list[Record]) -> None:
-    rows = []
-    for graph, method, mine in _by_method(records):
-        scores = [f"{interval(mine, f'micro {s}')} / {number(average(mine, f'macro {s}'))}" for s in FRACTIONS]
-        rows.append([graph, method, *scores, len(mine), duration(middle(mine, "cpu_seconds"))])
-    section.table(["graph", "method", "10 %", "50 %", "90 %", "splits", "time"], rows)
+    scores = " | ".join(f"{{micro {s}:±}} / {{macro {s}:.3f}}" for s in FRACTIONS)
+    row = f"{{graph}} | {{method}} | {scores} | {{repeat:count}} | {{cpu_seconds:time}}"
+    section.rows("graph | method | 10 % | 50 % | 90 % | splits | time", row, _by_method(records))
 
 
 def _links(section: Section, records: list[Record]) -> None:

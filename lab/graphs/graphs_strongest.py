@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
-from lab.records import Record, average, duration, groups, middle, number
-from lab.results import ResultFile
+from lab.records import Record, groups, pick
 
 D = 128
 GRAPHS = ("email-Eu-core", "cora", "wikipedia")
@@ -72,19 +71,14 @@ def run(file: ResultFile, given: Namespace) -> None:
     for name, seed, method in product(given.graphs, range(given.seeds), given.methods):
         if key := file.new(name, "labels", method, seed):
             graph = without_isolates(read_graph(name))
-            rows = np.flatnonzero(graph.scored)
             vectors, seconds = vectors_of(method, graph.adjacency, seed)
-            found = nf.evaluate.node_classification(
-                vectors[rows], graph.labels[rows], fractions=(0.1, 0.5), n_repeats=5, random_state=seed
-            )
-            micro = {f"micro {share}": round(value, 4) for share, value in found.micro.items()}
-            file.add({**key, "n": graph.adjacency.shape[0], "seconds": round(seconds, 3), **micro, **told_by(method)})
+            facts = {"n": graph.adjacency.shape[0], "seconds": seconds, **told_by(method)}
+            file.add({**key, **facts, **graph.f1(vectors, (0.1, 0.5), 5, seed)})
     for name, seed, method in product((*ALPHAS, *WITH_GROUPS), range(given.seeds), GROUPS):
         if key := file.new(name, "groups", method, seed):
             adjacency, labels, rows = with_groups(name, seed)
             nmi, seconds = groups_of(method, adjacency, labels, rows, seed)
-            facts = {"n": adjacency.shape[0], "seconds": round(seconds, 3), "nmi": round(nmi, 4)}
-            file.add({**key, **facts, **told_by(method)})
+            file.add({**key, "n": adjacency.shape[0], "seconds": seconds, "nmi": nmi, **told_by(method)})
 
 
 def told_by(method: str) -> dict[str, str]:
@@ -99,12 +93,11 @@ def told(section: Section, records: list[Record]) -> None:
         components is told. Processor time: to the vectors, or to the groups. Means over seeds.""")
     shown = {"labels": ("micro 0.1", "micro 0.5"), "groups": ("nmi",)}
     for task, scores in shown.items():
-        rows = [
-            [name, f"{mine[0]['n']:,}", method, *(number(average(mine, score), 3) for score in scores),
-             duration(middle(mine, "seconds"))]
-            for name, of, method, mine in groups(records, "graph", "task", "method") if of == task
-        ]  # fmt: skip
-        section.table(["graph, or hardness", "nodes", "program", *scores, "time"], rows)
+        section.rows(
+            f"graph, or hardness | nodes | program | {' | '.join(scores)} | time",
+            f"{{graph}} | {{n:,}} | {{method}} | {' | '.join(f'{{{s}:.3f}}' for s in scores)} | {{seconds:time}}",
+            groups(pick(records, task=task), "graph", "method"),
+        )
 
 
 EXPERIMENT = Experiment(

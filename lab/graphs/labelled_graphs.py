@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -19,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.graphs.data import MULTI, SINGLE, LabelledGraph, read_graph, without_isolates
 from lab.graphs.methods import LOOKS, TITLES, embed
 from lab.measure import timed
 from lab.records import Record, distinct, duration, groups, interval, mean_and_sd, pick, values
-from lab.results import ResultFile
 
 FRACTIONS, N_SPLITS = (0.1, 0.5, 0.9), 5
 HOW = {"n_epochs": 50, "learning_rate": 1.0}
@@ -33,15 +31,12 @@ HOW = {"n_epochs": 50, "learning_rate": 1.0}
 
 def score(graph: LabelledGraph, vectors: NDArray[Any], seed: int) -> dict[str, float]:
     """Return NMI and AMI, or micro and macro F1 for each share of training nodes."""
-    rows = np.flatnonzero(graph.scored)
     if graph.name in SINGLE:
-        result = nf.evaluate.communities(vectors, graph.labels.argmax(axis=1), nodes=rows, random_state=seed)
-        return {"nmi": round(result.nmi, 5), "ami": round(result.ami, 5)}
-    found = nf.evaluate.node_classification(
-        vectors[rows], graph.labels[rows], fractions=FRACTIONS, n_repeats=N_SPLITS, random_state=seed
-    )
-    micro = {f"micro_{fraction}": round(value, 5) for fraction, value in found.micro.items()}
-    return micro | {f"macro_{fraction}": round(value, 5) for fraction, value in found.macro.items()}
+        kinds, rows = graph.labels.argmax(axis=1), np.flatnonzero(graph.scored)
+        result = nf.evaluate.communities(vectors, kinds, nodes=rows, random_state=seed)
+        return {"nmi": result.nmi, "ami": result.ami}
+    found = graph.f1(vectors, FRACTIONS, N_SPLITS, seed)
+    return {name.replace(" ", "_"): value for name, value in found.items()}
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -56,9 +51,8 @@ def run(file: ResultFile, given: Namespace) -> None:
         for d, seed in product(given.n_components if method != "spectral" else [0], range(given.seeds)):
             if key := file.new(name, method, d, seed):
                 how = HOW if method in ("nearfar", "package") else {}
-                task = partial(embed, method, graph.adjacency, d, graph.labels.shape[1], seed, **how)
-                vectors, seconds = timed(task)
-                file.add({**key, "seconds": round(seconds, 4), **score(graph, vectors, seed)})
+                vectors, seconds = timed(embed, method, graph.adjacency, d, graph.labels.shape[1], seed, **how)
+                file.add({**key, "seconds": seconds, **score(graph, vectors, seed)})
 
 
 def draw(records: list[Record]) -> Any:

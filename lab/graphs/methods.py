@@ -46,5 +46,5 @@ def score(graph: nf.datasets.Graph, vectors: Vectors, giant: NDArray[np.bool_]) 
     found = {}
     for name, nodes in (("edges", graph.degrees > 0), ("giant", giant)):
         result = nf.evaluate.communities(vectors, graph.labels, nodes=nodes, random_state=0)
-        found |= {f"nmi_{name}": round(result.nmi, 5), f"ami_{name}": round(result.ami, 5)}
+        found |= {f"nmi_{name}": result.nmi, f"ami_{name}": result.ami}
     return found

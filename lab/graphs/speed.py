@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from functools import partial
 from itertools import product
 
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.methods import embed, score
 from lab.measure import measured
 from lab.records import Record, average, groups, mib, middle, pick, ratio, spread, times
-from lab.results import ResultFile
 
 METHODS = ("nearfar", "package")
 SCORES = ("nmi_edges", "nmi_giant")
@@ -35,9 +33,9 @@ def run(file: ResultFile, given: Namespace) -> None:
         for d, trial, method in product(given.n_components, range(given.runs), METHODS):
             if key := file.new(n, d, method, trial):
                 time.sleep(1.0)  # threads of the scoring before spin for a while when they are done
-                vectors, seconds, memory = measured(partial(embed, method, graph.adjacency, d, 4, trial))
-                found = {"n_edges": graph.n_edges, "seconds": round(seconds, 4), "bytes": memory}
-                file.add({**key, **found, **score(graph, vectors, giant)})
+                vectors, seconds, memory = measured(embed, method, graph.adjacency, d, 4, trial)
+                spent = {"seconds": seconds, "bytes": memory}
+                file.add({**key, "n_edges": graph.n_edges, **spent, **score(graph, vectors, giant)})
 
 
 def told(section: Section, records: list[Record]) -> None:

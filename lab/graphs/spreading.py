@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from argparse import Namespace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,11 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import DATA
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.measure import cpu_timed
-from lab.peers import deepwalk_weighted
+from lab.peers import deepwalk
 from lab.records import Record, duration, half_interval, middle, pick, ratio
-from lab.results import ResultFile
 
 # method, length of a vector, walks per node
 SETTINGS = (
@@ -45,7 +43,7 @@ SCORES = {"macro_f1": "macro F1", "accuracy": "accuracy", "curve_error": "error 
 def embed(method: str, relation: nf.Relation, n_components: int, n_walks: int, seed: int) -> NDArray[Any]:
     """Return the vectors of all (node, time)."""
     if method == "deepwalk":
-        return deepwalk_weighted.embed(relation.to_scipy(), n_components, n_walks=n_walks, seed=seed)
+        return deepwalk.embed_weighted(relation.to_scipy(), n_components, n_walks=n_walks, seed=seed)
     if method == "time":
         from sklearn.preprocessing import SplineTransformer
 
@@ -67,14 +65,14 @@ def run(file: ResultFile, given: Namespace) -> None:
             key = file.new(method, d, n_walks, seed)
             if not key:
                 continue
-            X, seconds = cpu_timed(partial(embed, method, relation, d, n_walks, seed))
+            X, seconds = cpu_timed(embed, method, relation, d, n_walks, seed)
             vectors = nf.Embedding(X, relation.row_ids)
             found = [
                 nf.evaluate.reconstruct_spreading(vectors, states, n_repeats=1, random_state=number)
                 for number, states in known
             ]
-            scores = {name: [round(float(getattr(one, name)), 5) for one in found] for name in SCORES}
-            record = {**key, "seconds": round(seconds, 3), **scores, **facts, "n_observed": found[0].n_observed}
+            scores = {name: [float(getattr(one, name)) for one in found] for name in SCORES}
+            record = {**key, "seconds": seconds, **scores, **facts, "n_observed": found[0].n_observed}
             if seed == 0 and n_walks in (0, 10) and d in (0, 30):  # the first outbreak is drawn
                 record |= {"times": found[0].times, "n_active": found[0].n_active.tolist()}
                 record |= {"infected": found[0].infected.tolist(), "told": np.round(found[0].told, 2).tolist()}

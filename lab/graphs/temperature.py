@@ -10,7 +10,6 @@ of them in both directions by the exact normaliser, in nats. The seed draws the 
 from __future__ import annotations
 
 from argparse import Namespace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -19,12 +18,11 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, triu
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import WITH_GROUPS, LabelledGraph, read_graph, without_isolates
 from lab.measure import timed
 from lab.peers import deepwalk
 from lab.records import Record, groups, interval, pick
-from lab.results import ResultFile
 
 N_COMPONENTS, N_CLUSTERS, N_WALKS, MOST_HELD_OUT = 64, 100, 10, 2000
 
@@ -74,7 +72,7 @@ def measure(
     found: dict[str, float] = {}
     if method == "deepwalk":
         how = {"n_walks": N_WALKS, "seed": seed, "workers": 1}
-        vectors, seconds = timed(partial(deepwalk.embed, graph.adjacency, N_COMPONENTS, **how))
+        vectors, seconds = timed(deepwalk.embed, graph.adjacency, N_COMPONENTS, **how)
     else:
         model = nf.EDRep(N_COMPONENTS, temperature=heat, random_state=seed, n_jobs=1)
         _, seconds = timed(lambda: model.fit(nf.Relation.from_matrix(graph.adjacency).random_walk(walk)))
@@ -88,7 +86,7 @@ def measure(
         for name, k in (("nmi", None), ("nmi_100", N_CLUSTERS)):
             how = {"n_clusters": k, "n_init": 1 if k else 5, "random_state": seed}
             found[name] = nf.evaluate.communities(vectors, kinds, nodes=rows, **how).nmi
-    file.add({**key, "seconds": round(seconds, 3), **{name: round(value, 5) for name, value in found.items()}})
+    file.add({**key, "seconds": seconds, **found})
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -146,13 +144,13 @@ def choose(graph: LabelledGraph, by: str, seed: int) -> dict[str, Any]:
     found, seconds = timed(lambda: nf.evaluate.select(method, grid, relation, labels, n_repeats=1, random_state=seed))
     choice, test = (found.repeats[part][0] for part in ("choice", "test"))
     return {
-        "seconds": round(seconds, 3),
+        "seconds": seconds,
         "measure": found.measure,
         "chosen": found.best_params["temperature"],
-        "score_default": round(float(test[TEMPERATURES.index(DEFAULT)]), 5),
-        "score_chosen": round(found.score, 5),
-        "score_best": round(float(test.max()), 5),
-        **{name: dict(zip(map(str, TEMPERATURES), scores.round(5).tolist(), strict=True))
+        "score_default": float(test[TEMPERATURES.index(DEFAULT)]),
+        "score_chosen": found.score,
+        "score_best": float(test.max()),
+        **{name: dict(zip(map(str, TEMPERATURES), scores.tolist(), strict=True))
            for name, scores in (("choice", choice), ("test", test))},
     }  # fmt: skip
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lab.data import DATA
+from nearfar.reproduce import anchors
 
 FOLDER = DATA / "movielens-1m"
 LIKED, TO_TEST, TO_VALIDATION, N_COMPONENTS = 4, 0.2, 0.1, 32
@@ -49,23 +47,8 @@ class Split:
     parts: dict[str, tuple[Mask, Mask]]
 
 
-def rows_of(name: str, folder: Path = FOLDER) -> NDArray[np.int64]:
-    """Return the numbers of a packed table with a header."""
-    with lzma.open(folder / name, "rt") as file:
-        return np.loadtxt(file, skiprows=1, dtype=np.int64)
-
-
-def read_ratings(folder: Path = FOLDER) -> Ratings:
-    table = rows_of("ratings.tsv.xz", folder)
-    (user_ids, users), (item_ids, items) = (np.unique(table[:, side], return_inverse=True) for side in (0, 1))
-    return Ratings(users, items, table[:, 2], user_ids, item_ids)
-
-
-def read_facts(name: str, folder: Path = FOLDER) -> dict[int, list[str]]:
-    """Return what is known of each user or film, ``users`` or ``movies``, by its id."""
-    with gzip.open(folder / f"{name}.dat.gz", "rt", encoding="latin-1") as lines:
-        rows = (line.rstrip("\n").split("::") for line in lines)
-        return {int(number): rest for number, *rest in rows}
+def read_ratings() -> Ratings:
+    return Ratings(*anchors.read_ratings(FOLDER))
 
 
 def split_of(ratings: Ratings, test: Mask, validation: Mask) -> Split:
@@ -95,10 +78,10 @@ def recalls(scores: Scores, liked: Mask, seen: Mask, cuts: Sequence[int] = (10, 
     ranked = np.take_along_axis(best, order, axis=1)
     hits = np.take_along_axis(liked[judged], ranked, axis=1).cumsum(axis=1)
     n_liked = liked[judged].sum(axis=1)
-    found = {f"recall@{k}": round(float((hits[:, k - 1] / np.minimum(n_liked, k)).mean()), 5) for k in cuts}
+    found = {f"recall@{k}": float((hits[:, k - 1] / np.minimum(n_liked, k)).mean()) for k in cuts}
     weights = 1 / np.log2(np.arange(2, max(cuts) + 2))
     gains = (np.diff(hits, axis=1, prepend=0) * weights).cumsum(axis=1)
     most = weights.cumsum()
     for k in cuts:
-        found[f"ndcg@{k}"] = round(float((gains[:, k - 1] / most[np.minimum(n_liked, k) - 1]).mean()), 5)
+        found[f"ndcg@{k}"] = float((gains[:, k - 1] / most[np.minimum(n_liked, k) - 1]).mean())
     return found | {"n_users": len(judged), "n_films": len(np.unique(ranked[:, :10]))}

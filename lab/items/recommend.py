@@ -23,17 +23,17 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from nearfar.reproduce.anchors import read_rows
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 from scipy.sparse.linalg import svds
 
 import nearfar as nf
-from lab.experiment import Choice, Experiment, Section
-from lab.items.data import Mask, Ratings, Scores, Split, a_fifth, read_ratings, recalls, rows_of, split_of
+from lab.experiment import Choice, Experiment, ResultFile, Section
+from lab.items.data import FOLDER, Mask, Ratings, Scores, Split, a_fifth, read_ratings, recalls, split_of
 from lab.measure import cpu_timed, say
 from lab.peers import elsewhere
-from lab.records import Record, average, groups, interval, pick
-from lab.results import ResultFile
+from lab.records import Record, groups
 
 N_COMPONENTS = 32
 N_EPOCHS, BATCH_SIZE, LEARNING_RATE, N_ANCHORS = 4, 512, 0.01, 200
@@ -49,7 +49,7 @@ SETTINGS: dict[str, list[dict[str, float]]] = {
 
 def read_times(ratings: Ratings) -> NDArray[np.int64]:
     """Return when each rating was given; -1 where it is not known."""
-    timed = rows_of("ratings_timestamps_users_1-2999.tsv.xz")
+    timed = read_rows(FOLDER / "ratings_timestamps_users_1-2999.tsv.xz")
     known = dict(zip(zip(*timed[:, :2].T.tolist(), strict=True), timed[:, 3].tolist(), strict=True))
     pairs = zip(ratings.user_ids[ratings.users].tolist(), ratings.item_ids[ratings.items].tolist(), strict=True)
     return np.array([known.get(pair, -1) for pair in pairs])
@@ -184,7 +184,7 @@ def tune(split: Split, names: list[str]) -> None:
     """Print the recall in the validation of the first seed for all settings."""
     for name, settings in SETTINGS.items():
         for setting in settings if name.startswith(tuple(names)) else []:
-            (scores, _), seconds = cpu_timed(partial(others, name, split, 0, setting))
+            (scores, _), seconds = cpu_timed(others, name, split, 0, setting)
             say(f"{name} {setting}: {recalls(scores, *split.parts['validation'])} {seconds:.1f} s")
 
 
@@ -200,11 +200,11 @@ def run(file: ResultFile, given: Namespace) -> None:
         for name, make in methods(split, seed).items():
             if name.startswith(tuple(given.methods)) and (key := file.new(held_out, name, seed)):
                 (scores, users), seconds = make()
-                facts: dict[str, Any] = {"cpu_seconds": round(seconds, 2)}
+                facts: dict[str, Any] = {"cpu_seconds": seconds}
                 if users is not None:
                     wide = users.astype(np.float64)
                     mean = wide.mean(axis=0) / np.sqrt((wide**2).sum(axis=1).mean())
-                    facts["mean_cosine"] = round(float(mean @ mean), 4)
+                    facts["mean_cosine"] = float(mean @ mean)
                 rankings = {"": scores} if users is None else {"": scores, " + log p": scores + log_p}
                 for more, ranking in rankings.items():
                     judged = {part: recalls(ranking, *split.parts[part]) for part in split.parts}
@@ -212,18 +212,10 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    flat = [{**r, **{f"test {name}": value for name, value in r["test"].items()}} for r in records]
-    rows = []
-    for method, mine in groups(flat, "method"):
-        fifth, last = (pick(mine, held_out=held_out) for held_out in ("a fifth", "last"))
-        recall = [interval(of, f"test recall@{k}") for of in (fifth, last) for k in (10, 50)]
-        films = average(fifth, "test n_films")
-        cells = [
-            interval(last, "test ndcg@10"),
-            interval(fifth, "mean_cosine"),
-            "–" if films is None else f"{films:,.0f}",
-        ]
-        rows.append([method, *recall, *cells])
+    flat = []  # what is told of a test, by what was held out for it
+    for r in records:
+        seen = {**r["test"], "cosine": r.get("mean_cosine")}
+        flat.append({"method": r["method"], **{f"{r['held_out']}, {name}": value for name, value in seen.items()}})
     section.say("""Ratings of 4 and 5 are likes; models see the likes of the training part alone, and have 32
         components. A fifth: 20 % of all ratings held out. Last: the last like of each of the 2,999 users whose
         times are known. The ranking includes every film that the user has not rated outside the test. *+ log p*:
@@ -233,8 +225,14 @@ def told(section: Section, records: list[Record]) -> None:
         implicit 0.7, ALS in the best of six settings by the validation; towers, ANT and BPR were not tuned. Mean ±
         half of its 95 % interval over three seeds, where there are as many; of the last likes a seed draws the
         start only.""")
-    head = ["ranked by", "a fifth: recall@10", "recall@50", "last: recall@10", "last: recall@50", "last: NDCG@10"]
-    section.table([*head, "cosine", "films"], rows, "recommend")
+    section.rows(
+        "ranked by | a fifth: recall@10 | recall@50 | last: recall@10 | last: recall@50 | last: NDCG@10 | cosine"
+        " | films",
+        "{method} | {a fifth, recall@10:±} | {a fifth, recall@50:±} | {last, recall@10:±} | {last, recall@50:±}"
+        " | {last, ndcg@10:±} | {a fifth, cosine:±} | {a fifth, n_films:,.0f}",
+        groups(flat, "method"),
+        "recommend",
+    )
 
 
 EXPERIMENT = Experiment(

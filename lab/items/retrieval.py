@@ -15,20 +15,19 @@ from __future__ import annotations
 import statistics
 from argparse import Namespace
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
+from nearfar.reproduce.anchors import read_facts
 from torch import Tensor, nn
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
-from lab.items.data import Ratings, Split, a_fifth, read_facts, read_ratings, recalls
+from lab.experiment import Experiment, ResultFile, Section
+from lab.items.data import FOLDER, Ratings, Split, a_fifth, read_ratings, recalls
 from lab.measure import cpu_timed
 from lab.records import Record, duration, mean_and_sd, middle, pick, spread_of
-from lab.results import ResultFile
 
 N_COMPONENTS, BATCH_SIZE, LEARNING_RATE, N_EPOCHS = 64, 256, 0.01, 3
 # What the films of a model are ranked by: scores trained with the correction, without it, and without it but with log q
@@ -47,7 +46,7 @@ class Films:
 
 
 def read_films() -> Films:
-    ratings, users, films = read_ratings(), read_facts("users"), read_facts("movies")
+    ratings, users, films = read_ratings(), read_facts("users", FOLDER), read_facts("movies", FOLDER)
     of_users = [[f"id={i}", *(f"{k}={x}" for k, x in enumerate(users[i][:3]))] for i in ratings.user_ids.tolist()]
     of_films = [[f"id={i}", *films[i][-1].split("|")] for i in ratings.item_ids.tolist()]
     return Films(ratings, feature_table(of_users), feature_table(of_films))
@@ -102,10 +101,10 @@ def measure(file: ResultFile, films: Films, corrected: bool, temperature: float,
         split = a_fifth(films.ratings, seed)
         counts = split.likes.sum(axis=0)
         log_q = nf.nn.InBatchNoise(len(counts), counts).log_prob(torch.arange(len(counts)))
-        found, seconds = cpu_timed(partial(train, films, split, log_q if corrected else None, temperature, seed))
+        found, seconds = cpu_timed(train, films, split, log_q if corrected else None, temperature, seed)
         for key in keys:
             scores = found[0] @ found[1].T + (log_q if key["method"] == PUT_BACK else 0)
-            keep(file, key, scores.numpy(), split, round(seconds, 1))
+            keep(file, key, scores.numpy(), split, seconds)
 
 
 def keep(file: ResultFile, key: dict[str, Any], scores: Any, split: Split, seconds: float | None = None) -> None:

@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, Record, ResultFile, Section
 from lab.measure import timed
-from lab.records import Record, duration, percent
-from lab.results import ResultFile
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
 from nearfar.kernels import StudentT
 
@@ -126,10 +124,10 @@ def measure(file: ResultFile, n: int, d: int, repeats: int) -> None:
             "n": n,
             "method": name,
             "span": span,
-            "seconds": round(min(seconds[name]), 5),
-            "median_seconds": round(float(np.median(seconds[name])), 5),
-            "force_error": float(f"{error:.3g}"),
-            "sum_error": float(f"{abs(total / S - 1):.3g}") if known else None,
+            "seconds": min(seconds[name]),
+            "median_seconds": float(np.median(seconds[name])),
+            "force_error": float(error),
+            "sum_error": float(abs(total / S - 1)) if known else None,
             **({"components": d} if d != 2 else {}),
         })  # fmt: skip
 
@@ -143,12 +141,11 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     section.say("""All forces of t-SNE once, at fixed positions, two workers: best of several runs, and the root
         mean square error of the forces and of S against sums in float64.""")
-    rows = [
-        [r.get("components") or 2, f"{r['n']:,}", r["method"], duration(r["seconds"]), percent(r["force_error"]),
-         percent(r["sum_error"])]
-        for r in sorted(records, key=lambda r: (r.get("components") or 2, r["n"]))
-    ]  # fmt: skip
-    section.table(["d", "n", "method", "time", "error of the forces", "error of S"], rows)
+    section.rows(
+        "d | n | method | time | error of the forces | error of S",
+        "{components} | {n:,} | {method} | {seconds:time} | {force_error:%} | {sum_error:%}",
+        sorted(({"components": 2, **r} for r in records), key=lambda r: (r["components"], r["n"])),
+    )
 
 
 EXPERIMENT = Experiment(

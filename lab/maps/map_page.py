@@ -8,21 +8,18 @@ Ids are words with numbers, and two columns go with them.
 from __future__ import annotations
 
 import shutil
-import statistics
 import tempfile
 import time
 from argparse import Namespace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
 from lab.records import Record, pick
-from lab.results import ResultFile
 
 WORDS = np.array(["alpha", "beta", "gamma", "delta", "omega", "sigma", "kappa"])
 FLAGS = (
@@ -81,12 +78,12 @@ def run(file: ResultFile, given: Namespace) -> None:
     for n in given.sizes:
         if key := file.new(n):
             emb, Y, metadata = points(n)
-            page, making = timed(partial(emb.map, Y, metadata=metadata, metric="euclidean"))
+            page, making = timed(emb.map, Y, metadata=metadata, metric="euclidean")
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "map.html")
-                _, writing = timed(partial(page.save, path))
+                _, writing = timed(page.save, path)
                 runs = [looked_at(path) for _ in range(given.repeats)]
-                seen = {name: [round(run[name], 3) for run in runs] for name in runs[0]}
+                seen = {name: [run[name] for run in runs] for name in runs[0]}
                 file.add({**key, "megabytes": path.stat().st_size / 1e6, "making": making, "writing": writing, **seen})
 
 
@@ -99,12 +96,11 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""The file holds points, ids, two columns, neighbours and which of them are torn. First picture:
         from the start of the page to the drawn points; complete: ids, columns and neighbours are read too; frame:
         while zooming. Medians, headless Chromium with WebGL in software.""")
-    rows = [
-        [f"{r['n']:,}", f"{r['megabytes']:.1f} MB", f"{r['making']:.0f} s", f"{r['writing']:.1f} s",
-         *(f"{statistics.median(r[name]):.2f} s" for name in ("first", "ready", "frame"))]
-        for r in records
-    ]  # fmt: skip
-    section.table(["points", "file", "making it", "writing", "first picture", "complete", "frame"], rows)
+    section.rows(
+        "points | file | making it | writing | first picture | complete | frame",
+        "{n:,} | {megabytes:.1f} MB | {making:.0f} s | {writing:.1f} s | {first:.2f} s | {ready:.2f} s | {frame:.2f} s",
+        records,
+    )
 
 
 EXPERIMENT = Experiment("The page of a map", ("n",), run, {"sizes": (10_000, 100_000, 1_000_000), "repeats": 5})

@@ -25,10 +25,9 @@ import numpy as np
 
 import nearfar as nf
 from lab.data import clusters, digits
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import Peak, alone, cpu_timed, peak_memory, status
 from lab.records import Record, duration, exponent, gib, pick
-from lab.results import ResultFile
 
 MOST_GIB, MOST_SECONDS = 2.5, 250  # of a map of a million points
 STORED = 10_000_000  # points of a map whose neighbours are in files
@@ -54,9 +53,9 @@ def measure(n: int, max_iter: int, perplexity: float, n_jobs: int | None) -> dic
     begin = time.perf_counter()
     _, processor = cpu_timed(lambda: model.fit(X))
     return {
-        "neighbors_seconds": round(ticks[0] - begin, 3),
-        "seconds": round(time.perf_counter() - ticks[0], 3),
-        "processor_seconds": round(processor, 1),
+        "neighbors_seconds": ticks[0] - begin,
+        "seconds": time.perf_counter() - ticks[0],
+        "processor_seconds": processor,
         "peak_bytes": peak_memory(),
         "kl": float(model.cost_),
     }
@@ -92,10 +91,10 @@ def measure_stored(
     np.save(folder / f"map-{n}.npy", model.embedding_)
     first = seen[1]  # the look before the first iteration
     return {
-        "neighbors_seconds": round(first[0], 3),
-        "neighbors_processor_seconds": round(first[1], 1),
-        "seconds": round(seen[-1][0] - first[0], 3),
-        "processor_seconds": round(seen[-1][1], 1),
+        "neighbors_seconds": first[0],
+        "neighbors_processor_seconds": first[1],
+        "seconds": seen[-1][0] - first[0],
+        "processor_seconds": seen[-1][1],
         "peak_bytes": peak_memory(),
         "anonymous_bytes": round(start + 1e6 * anonymous.megabytes),
         "n_iter": model.n_iter_,
@@ -140,23 +139,23 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations, two threads; one run of each
         size. Processor time is that of both threads, neighbours and start included: there was other work on the
         machine.""")
-    rows = [
-        [f"{r['n']:,}", duration(r["processor_seconds"]), f"{1e6 * r['processor_seconds'] / r['n']:.0f} µs",
-         f"{r['kl']:.3f}", gib(r["peak_bytes"])]
-        for r in mine
-    ]  # fmt: skip
-    section.table(["n", "processor time of the whole fit", "of a point", "cost", "peak memory of the process"], rows)
+    section.rows(
+        "n | processor time of the whole fit | of a point | cost | peak memory of the process",
+        "{n:,} | {processor_seconds:time} | {each:.0f} µs | {kl:.3f} | {peak_bytes:GiB}",
+        ({**r, "each": 1e6 * r["processor_seconds"] / r["n"]} for r in mine),
+    )
     if stored:
         section.say("With `storage=folder`: points, neighbours and probabilities are mapped from files; one thread.")
-        head = ["n", "perplexity", "iterations", "processor time: neighbours, start", "descent", "by the clock", "cost"]
-        rows = [
-            [f"{r['n']:,}", f"{r['perplexity']:g}", r["n_iter"], duration(r["neighbors_processor_seconds"]),
-             duration(r["processor_seconds"] - r["neighbors_processor_seconds"]),
-             duration(r["neighbors_seconds"] + r["seconds"]), f"{r['kl']:.3f}", gib(r["anonymous_bytes"]),
-             gib(r["peak_bytes"])]
-            for r in stored
-        ]  # fmt: skip
-        section.table([*head, "memory without mapped files", "with them"], rows)
+        for r in stored:
+            r["descent"] = r["processor_seconds"] - r["neighbors_processor_seconds"]
+            r["clock"] = r["neighbors_seconds"] + r["seconds"]
+        section.rows(
+            "n | perplexity | iterations | processor time: neighbours, start | descent | by the clock | cost"
+            " | memory without mapped files | with them",
+            "{n:,} | {perplexity:g} | {n_iter} | {neighbors_processor_seconds:time} | {descent:time} | {clock:time}"
+            " | {kl:.3f} | {anonymous_bytes:GiB} | {peak_bytes:GiB}",
+            stored,
+        )
 
 
 EXPERIMENT = Experiment(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -22,12 +23,11 @@ from scipy.sparse import csr_array
 
 import nearfar as nf
 from lab.data import digits, fashion, principal_components
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.maps.scores import judged
 from lab.measure import timed
-from lab.peers import contrastive, umap_learn
-from lab.records import Record, average, duration, number, pick, ratio
-from lab.results import ResultFile
+from lab.peers import elsewhere, umap_learn
+from lab.records import Record, average, number, pick, ratio
 
 N_JOBS, SPREAD = 2, 1e-4
 OURS: dict[str, Any] = {
@@ -38,10 +38,10 @@ OURS: dict[str, Any] = {
     "global": nf.far.NoisePairs(objective="global"),
     "global, m = 50": nf.far.NoisePairs(50, "global"),
 }
-CONTRASTIVE = {
-    "contrastive-ne, neg, t-SNE end": ("neg", 0.0),
-    "contrastive-ne, neg, UMAP end": ("neg", 1.0),
-    "contrastive-ne, infonce": ("infonce", None),
+CONTRASTIVE: dict[str, dict[str, Any]] = {
+    "contrastive-ne, neg, t-SNE end": {"mode": "neg", "s": 0.0},
+    "contrastive-ne, neg, UMAP end": {"mode": "neg", "s": 1.0},
+    "contrastive-ne, infonce": {"mode": "infonce"},
 }
 Task = Callable[[], tuple[NDArray[Any], float]]
 
@@ -72,9 +72,11 @@ def tasks_of(relation: nf.Relation, name: str, start: NDArray[Any], python: str 
         if importlib.util.find_spec("umap"):
             tasks["umap-learn"] = lambda: timed(lambda: umap_learn.optimize(matrix, start, n_jobs=N_JOBS))
         if python is not None:
+            entries = matrix.tocoo()
+            given = {"rows": entries.row, "columns": entries.col, "start": start, "n_jobs": N_JOBS}
             tasks |= {
-                method: lambda mode=mode, s=s: contrastive.optimize(python, matrix, start, mode, s, N_JOBS)
-                for method, (mode, s) in CONTRASTIVE.items()
+                method: partial(elsewhere.run, "contrastive", python=python, **given, **how)
+                for method, how in CONTRASTIVE.items()
             }
     return tasks
 
@@ -100,7 +102,7 @@ def run(file: ResultFile, given: Namespace) -> None:
             for method, task in tasks_of(relation, graph, start, given.contrastive).items():
                 if method.startswith(tuple(given.methods)) and (key := file.new(n, d, graph, method)):
                     Y, seconds = task()
-                    file.add({**key, "seconds": round(seconds, 3), **judged(X, Y, labels)})
+                    file.add({**key, "seconds": seconds, **judged(X, Y, labels)})
 
 
 def told(section: Section, records: list[Record]) -> None:
@@ -113,14 +115,13 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""Fashion-MNIST. Time of the optimisation only, from the same graph and start to the map, 2
         workers, each program with its own number of iterations. m is the number of noise pairs per pair of
         neighbours; 5 if not given.""")
-    head = ["d", "n", "graph", "method", "optimisation", "R_NX area", "neighbours kept, 10", "trustworthiness, 30"]
-    rows = [
-        [r["n_components"], f"{r['n']:,}", r["graph"], r["method"], duration(r["seconds"]),
-         f"{number(r['auc'])} ± {number(r['auc_error'])}", number(r["preservation"]), number(r["trustworthiness"]),
-         number(r["accuracy"])]
-        for r in sorted(records, key=lambda r: (r["n_components"], r["n"], r["graph"]))
-    ]  # fmt: skip
-    section.table([*head, "label accuracy, 10"], rows)
+    section.rows(
+        "d | n | graph | method | optimisation | R_NX area | neighbours kept, 10 | trustworthiness, 30"
+        " | label accuracy, 10",
+        "{n_components} | {n:,} | {graph} | {method} | {seconds:time} | {auc:.3f} ± {auc_error:.3f}"
+        " | {preservation:.3f} | {trustworthiness:.3f} | {accuracy:.3f}",
+        sorted(records, key=lambda r: (r["n_components"], r["n"], r["graph"])),
+    )
 
 
 EXPERIMENT = Experiment(

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import fashion
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
-from lab.records import Record, duration, percent, pick, values
-from lab.results import ResultFile
+from lab.records import Record, percent, pick, values
 from nearfar.far import ExactField, MeshField
 from nearfar.far.per_point import FAMILIES, nodes_for
 from nearfar.kernels import StudentT
@@ -95,7 +94,7 @@ def measure_time(file: ResultFile, n: int, n_jobs: int) -> None:
             kernel = kernel_of(name, low, high, n)
             objective = by_nodes(P, kernel, field, KL.accuracy.nodes, np.float32, n_jobs)
             reference, own = seconds_of(plain, Y), seconds_of(objective, Y)
-            found = {"seconds": own, "tasne_seconds": reference, "ratio": round(own / reference, 2)}
+            found = {"seconds": own, "tasne_seconds": reference, "ratio": own / reference}
             file.add({**key, "nodes": count_nodes(kernel, KL.accuracy.nodes), **found})
 
 
@@ -126,22 +125,11 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""KL with row normalisation, Fashion-MNIST, parameters drawn uniformly on a log scale. Force errors
         relative to the far part: of the interpolation nodes only, with exact sums, and on the mesh. Time of one
         gradient, one processor, n = 70,000.""")
-    rows = [
-        [*(r[name] for name in key), r["nodes"], *(percent(r[f"{way}_force_error"]) for way in ("exact", "mesh"))]
-        for r in errors
-    ]
-    section.table(["kernel", "from", "to", "nodes", "error of the nodes", "on the mesh"], rows)
-    rows = [
-        [
-            *(r[name] for name in key),
-            r["nodes"],
-            duration(r["seconds"]),
-            duration(r["tasne_seconds"]),
-            f"{r['ratio']:.1f}x",
-        ]
-        for r in of_time
-    ]
-    section.table(["kernel", "from", "to", "nodes", "time", "t-ASNE", "ratio"], rows)
+    head, row = "kernel | from | to | nodes | ", "{kernel} | {low} | {high} | {nodes} | "
+    section.rows(
+        f"{head}error of the nodes | on the mesh", row + "{exact_force_error:%} | {mesh_force_error:%}", errors
+    )
+    section.rows(f"{head}time | t-ASNE | ratio", row + "{seconds:time} | {tasne_seconds:time} | {ratio:.1f}x", of_time)
 
 
 EXPERIMENT = Experiment(

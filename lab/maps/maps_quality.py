@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import Points, cells, digits, fashion, mnist, principal_components, swiss_roll
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.maps.scores import judged
 from lab.measure import cpu_timed, timed
-from lab.records import Record, average, distinct, duration, groups, interval, middle, number, pick
-from lab.results import ResultFile
+from lab.records import Record, average, distinct, groups, number, pick
 
 SETS: dict[str, Callable[[], Any]] = {
     "digits": digits,
@@ -54,8 +53,8 @@ def run(file: ResultFile, given: Namespace) -> None:
         X, labels = SETS[name]()
         for method in given.methods:
             if key := file.new(name, method):
-                Y, seconds = timed(partial(METHODS[method], X))
-                file.add({**key, "n": len(X), "seconds": round(seconds, 3), **judged(X, Y, labels, near=5)})
+                Y, seconds = timed(METHODS[method], X)
+                file.add({**key, "n": len(X), "seconds": seconds, **judged(X, Y, labels, near=5)})
 
 
 def told(section: Section, records: list[Record]) -> None:
@@ -132,9 +131,9 @@ def run_maps_start(file: ResultFile, given: Namespace) -> None:
         affinities = nf.Affinities(30, **options).fit(X)
         for method, start in product(given.methods, STARTS):
             if key := file.new(name, method, start, seed):
-                est, seconds = cpu_timed(partial(mapped, STARTED[method], start, affinities, options))
-                found = {"n": len(X), "seconds": round(seconds, 3), "cost": round(float(est.cost_), 4)}
-                file.add({**key, **found, **judged(X, est.embedding_, labels)})
+                est, seconds = cpu_timed(mapped, STARTED[method], start, affinities, options)
+                spent = {"seconds": seconds, "cost": float(est.cost_)}
+                file.add({**key, "n": len(X), **spent, **judged(X, est.embedding_, labels)})
 
 
 def told_maps_start(section: Section, records: list[Record]) -> None:
@@ -153,12 +152,11 @@ def told_maps_start(section: Section, records: list[Record]) -> None:
         t-SNE, 250 of t-SNE, 250 of the method. t-SNE map: 500 of the method after a whole fit of t-SNE, the best of
         three sizes of that map. Mean over seeds ± half of the 95 % interval (Student's t); of the processor time
         the median.""")
-    rows = [
-        [name, f"{mine[0]['n']:,}", method, start, *(interval(mine, score) for score in ("cost", "auc", "accuracy")),
-         duration(middle(mine, "seconds"))]
-        for name, method, start, mine in groups(records, "set", "method", "start")
-    ]  # fmt: skip
-    section.table(["set", "n", "method", "start", "cost", "R_NX area", "label accuracy, 10", "time"], rows)
+    section.rows(
+        "set | n | method | start | cost | R_NX area | label accuracy, 10 | time",
+        "{set} | {n:,} | {method} | {start} | {cost:±} | {auc:±} | {accuracy:±} | {seconds:time}",
+        groups(records, "set", "method", "start"),
+    )
 
 
 START_EXPERIMENT = Experiment(
@@ -198,8 +196,8 @@ def run_maps_floor(file: ResultFile, _given: Namespace) -> None:
         if key := file.new(divergence.__name__, normalization, which, floor):
             parts = {"divergence": divergence(floor=floor), "kernel": kernel, "normalization": normalization}
             model = nf.NeighborEmbedding(**parts, init="spectral", far="exact", random_state=0)
-            Y, seconds = timed(partial(model.fit_transform, P[which]))
-            file.add({**key, "n": len(X), "seconds": round(seconds, 2), **judged(X, Y)})
+            Y, seconds = timed(model.fit_transform, P[which])
+            file.add({**key, "n": len(X), "seconds": seconds, **judged(X, Y)})
 
 
 def told_maps_floor(section: Section, records: list[Record]) -> None:
@@ -209,11 +207,11 @@ def told_maps_floor(section: Section, records: list[Record]) -> None:
     section.say("""Digits, perplexity 30, exact sums, same start. Row normalisation uses the exponential kernel (the
         published NeRV), pair normalisation Student's t. P over all pairs is the original; there, the floor only
         keeps p above 0.""")
-    head = ["divergence", "normalisation", "P", "floor", "R_NX area", "trustworthiness at 30", "continuity at 30"]
-    scores = ("auc", "trustworthiness", "continuity")
-    names = ("divergence", "normalization", "P")
-    rows = [[*(r[n] for n in names), f"{r['floor']:g}", *(number(r[s], 4) for s in scores)] for r in records]
-    section.table(head, rows)
+    section.rows(
+        "divergence | normalisation | P | floor | R_NX area | trustworthiness at 30 | continuity at 30",
+        "{divergence} | {normalization} | {P} | {floor:g} | {auc:.4f} | {trustworthiness:.4f} | {continuity:.4f}",
+        records,
+    )
 
 
 FLOOR_EXPERIMENT = Experiment(

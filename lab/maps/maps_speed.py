@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import clusters, digits, exact_kl, fashion
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import measured
 from lab.peers import opentsne
 from lab.records import Record, average, groups, mib, middle, number, pick, ratio, times
-from lab.results import ResultFile
 
 PERPLEXITY, EARLY, LATE, EXAGGERATION, N_JOBS = 30, 250, 500, 12.0, 2
 FASTER, WHOLE_FASTER, KL_ABOVE = 5.0, 3.0, 0.01
@@ -90,7 +89,7 @@ def run(file: ResultFile, given: Namespace) -> None:
             if key := file.new(part, n, name, trial):
                 Y, seconds, memory = measured(task)
                 cost = exact_kl(P, Y) if n <= 70_000 else None
-                file.add({**key, "n_edges": P.nnz, "seconds": round(seconds, 3), "bytes": memory, "kl": cost})
+                file.add({**key, "n_edges": P.nnz, "seconds": seconds, "bytes": memory, "kl": cost})
 
 
 def told(section: Section, records: list[Record]) -> None:

@@ -19,12 +19,11 @@ from sklearn.metrics import silhouette_score
 
 import nearfar as nf
 from lab.data import cells, digits, exact_kl, fashion
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.maps.scores import judged
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
-from lab.records import Record, average, duration, groups, middle, number, pick
-from lab.results import ResultFile
+from lab.records import Record, average, groups, pick
 
 SETS = {"digits": digits, "cells": cells, "Fashion-MNIST": lambda: fashion(11_000)}
 TSNE = ("nearfar t-SNE", "scikit-learn-intelex", "FIt-SNE")
@@ -80,18 +79,15 @@ def told(section: Section, records: list[Record]) -> None:
         median; scores are means over seeds. KL: exact, in nats. Triplets: the share of random triplets whose nearer
         pair is nearer in the map, too.""")
     tsne = [r for r in records if r["method"] in TSNE]
-    rows = [
-        [f"{n:,}", method, duration(middle(mine, "seconds")), number(average(mine, "kl"), 3)]
-        for n, method, mine in groups(tsne, "n", "method")
-    ]
-    section.table(["n", "t-SNE by", "time", "KL"], rows)
+    section.rows(
+        "n | t-SNE by | time | KL", "{n:,} | {method} | {seconds:time} | {kl:.3f}", groups(tsne, "n", "method")
+    )
     others = [r for r in records if r["method"] not in TSNE]
-    rows = [
-        [name, f"{mine[0]['n']:,}", method, *(number(average(mine, s), 3) for s in SCORES),
-         duration(middle(mine, "seconds"))]
-        for name, method, mine in groups(others, "set", "method")
-    ]  # fmt: skip
-    section.table(["set", "n", "program", *SCORES.values(), "time"], rows)
+    section.rows(
+        f"set | n | program | {' | '.join(SCORES.values())} | time",
+        "{set} | {n:,} | {method} | {auc:.3f} | {accuracy:.3f} | {silhouette:.3f} | {triplets:.3f} | {seconds:time}",
+        groups(others, "set", "method"),
+    )
     ahead = [
         f"{method} in {title} on {name}"
         for name, mine in groups(others, "set")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,12 +16,11 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import Points, cells, clusters, digits, fashion, swiss_roll
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.maps.scores import judged
 from lab.measure import timed
 from lab.peers import umap_learn
-from lab.records import Record, average, duration, groups, interval, middle, pick
-from lab.results import ResultFile
+from lab.records import Record, average, groups, pick
 
 SETS: dict[str, Callable[[], tuple[NDArray[Any], NDArray[Any]]]] = {
     "digits": digits,
@@ -44,8 +42,8 @@ def run(file: ResultFile, given: Namespace) -> None:
         X, labels = SETS[name]()
         for method, seed in product(given.methods, range(given.seeds)):
             if key := file.new(name, method, seed):
-                Y, seconds = timed(partial(METHODS[method], X, seed))
-                file.add({**key, "n": len(X), "seconds": round(seconds, 3), **judged(X, Y, labels)})
+                Y, seconds = timed(METHODS[method], X, seed)
+                file.add({**key, "n": len(X), "seconds": seconds, **judged(X, Y, labels)})
 
 
 def told(section: Section, records: list[Record]) -> None:
@@ -59,12 +57,11 @@ def told(section: Section, records: list[Record]) -> None:
         target.tell(f"above on {above} of {len(both)}", above == len(both) == 5)
     section.say("""Whole fits at the defaults of both, one worker. Mean over seeds ± half of the 95 % interval
         (Student's t); of the time the median.""")
-    rows = [
-        [name, f"{mine[0]['n']:,}", method, *(interval(mine, score) for score in ("auc", "preservation", "accuracy")),
-         duration(middle(mine, "seconds"))]
-        for name, method, mine in groups(records, "set", "method")
-    ]  # fmt: skip
-    section.table(["set", "n", "method", "R_NX area", "neighbours kept, 10", "label accuracy, 10", "time"], rows)
+    section.rows(
+        "set | n | method | R_NX area | neighbours kept, 10 | label accuracy, 10 | time",
+        "{set} | {n:,} | {method} | {auc:±} | {preservation:±} | {accuracy:±} | {seconds:time}",
+        groups(records, "set", "method"),
+    )
 
 
 EXPERIMENT = Experiment(

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import Points, clusters, fashion
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.measure import alone, peak_memory, reset_peak_memory, resident_memory
 from lab.records import Record, average, duration, mib, percent, pick
-from lab.results import ResultFile
 
 ENTRIES = 2**18  # of the matrix of distances at a time: what is done with them stays in the cache
 EXACT_UP_TO = 20_000
@@ -59,7 +58,7 @@ def measure(data: str, n: int, stress: str, method: str, n_jobs: int | None, lim
         Y, iterations, ended, error = est.embedding_, est.n_iter_, True, est.stress_error_
     seconds, busy, used = time.perf_counter() - began, time.process_time() - busy, peak_memory() - before
     return {
-        "seconds": round(seconds, 3), "processor_seconds": round(busy, 3), "bytes": used, "iterations": iterations,
+        "seconds": seconds, "processor_seconds": busy, "bytes": used, "iterations": iterations,
         "converged": ended, "error": error, "value": exact_stress(X, Y, stress) if n <= EXACT_UP_TO else est.stress_,
     }  # fmt: skip
 
@@ -156,19 +155,21 @@ def told(section: Section, records: list[Record]) -> None:
     for r in pick(records, n=100_000, stress="metric", method="sampled")[:1]:
         error = f"stress ± {percent(r['error'] / r['value'])}"
         large.tell(f"{duration(r['processor_seconds'])}, {mib(r['bytes'])}, {error}", True)
-    rows = []
+    shown = []
     for r in sorted(records, key=lambda r: (r["data"], r["n"], r["stress"])):
         above = _above(pick(records, n=r["n"], data=r["data"]), r["stress"], r["method"], "all")
-        cells = [f"{r['iterations']}{'' if r['converged'] else ' (time limit)'}"]
-        cells += ["–" if above is None else f"{above:+.2%}", percent(r["error"] / r["value"]) if r["error"] else ""]
-        spent = [duration(r["processor_seconds"]), duration(r["seconds"]), mib(r["bytes"])]
-        rows.append([r["data"], f"{r['n']:,}", r["stress"], r["method"], *spent, *cells])
+        off = percent(r["error"] / r["value"]) if r["error"] else ""
+        shown.append({**r, "above": above, "off": off, "ended": "" if r["converged"] else " (time limit)"})
     section.say("""Start from classical scaling, one worker, all other parameters at their defaults, one run each.
         Processor: CPU time. Clock: wall time, on a shared machine. SMACOF: scikit-learn's algorithm and stopping
         rule, computed in blocks of rows; scikit-learn's own implementation is listed separately. Stress: exact,
         relative to the map by all pairs; for 100,000 points the library's estimate, with its standard error.""")
-    head = ["data", "n", "stress", "method", "processor", "clock", "memory", "iterations", "above all pairs", "error"]
-    section.table(head, rows)
+    section.rows(
+        "data | n | stress | method | processor | clock | memory | iterations | above all pairs | error",
+        "{data} | {n:,} | {stress} | {method} | {processor_seconds:time} | {seconds:time} | {bytes:MiB}"
+        " | {iterations}{ended} | {above:+.2%} | {off}",
+        shown,
+    )
 
 
 def _above(records: list[Record], stress: str, method: str, than: str) -> float | None:

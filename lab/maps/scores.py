@@ -21,4 +21,4 @@ def judged(X: Points, Y: NDArray[Any], labels: NDArray[Any] | None = None, near:
     }
     scores |= {"trustworthiness": found.trustworthiness[30], "continuity": found.continuity[30]}
     scores |= {} if labels is None else {"accuracy": found.accuracy[near]}
-    return {name: round(float(np.asarray(value)), 4) for name, value in scores.items()}
+    return {name: float(np.asarray(value)) for name, value in scores.items()}

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 import gzip
 import io
+import lzma
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, around, line
+import nearfar as nf
+from nearfar.reproduce.experiment import (
+    DataFile,
+    Experiment,
+    Findings,
+    Panel,
+    Setting,
+    Table,
+    around,
+    line,
+    one_torch_thread,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
 
 _PAPER = "P. P. Liang and others, Anchor & Transform (ICLR 2021)"
 _RATINGS = DataFile(
@@ -38,200 +55,47 @@ _NEWS = (
 
 
 def _objective(_: Setting) -> Findings:
-    from nearfar.nn import nbant_objective
-
     rows = {
         (79.4, 214_000, 1000): ((2e-5, "4.61"), (1e-4, "4.69"), (1e-1, "104.6")),
         (84.5, 171_000, 500): ((2e-5, "4.62"), (1e-4, "4.66"), (1e-1, "54.6")),
     }
-    lines = []
+    lines = Table()
     for (perplexity, nnz, k), prices in rows.items():
         for price, printed in prices:
-            value = nbant_objective(math.log(perplexity), nnz, k, penalty=1e-6, anchor_price=price)
+            value = nf.nn.nbant_objective(math.log(perplexity), nnz, k, penalty=1e-6, anchor_price=price)
             half = 0.5 * 10.0 ** -len(printed.partition(".")[2]) + 1e-9
             what = f"perplexity {perplexity}, {nnz // 1000} thousand entries, {k} anchors, price of an anchor {price:g}"
-            lines.append(line(what, value, (float(printed) - half, float(printed) + half), printed))
+            lines.add(what, value, (float(printed) - half, float(printed) + half), printed)
     return Findings(lines)
 
 
 # ---------------------------------------------------------------- ratings
 
 
-_RATINGS_WHOLE: dict[str, Any] = {  # means over seeds 0 to 2, and where it is a pair their standard deviation
-    "plain": 0.759,
-    "ANT": 0.753,
-    "NBANT": 0.765,
-    "times": 2.6,
-    "purity": 0.58,
-    "parameters": (47_900, 1_200),
-    "anchors": (15.3, 3.5),
-}
-_RATINGS_QUICK: dict[str, Any] = {
-    "plain": 0.867,
-    "ANT": 0.906,
-    "NBANT": 0.810,
-    "times": 5.2,
-    "purity": 0.50,
-    "parameters": (51_600, 4_400),
-    "anchors": (15.0, 2.7),
-}
+def read_rows(path: Path) -> NDArray[np.int64]:
+    """Return the numbers of a packed table with a header."""
+    with lzma.open(path, "rt") as file:
+        return np.loadtxt(file, skiprows=1, dtype=np.int64)
+
+
+def read_ratings(folder: Path) -> tuple[NDArray[np.int64], ...]:
+    """Return users and items, numbered, and marks of all ratings; and the ids of users and items."""
+    table = read_rows(folder / "ratings.tsv.xz")
+    (user_ids, users), (item_ids, items) = (np.unique(table[:, side], return_inverse=True) for side in (0, 1))
+    return users, items, table[:, 2], user_ids, item_ids
+
+
+def read_facts(name: str, folder: Path) -> dict[int, list[str]]:
+    """Return what is known of each user or film, ``users`` or ``movies``, by its id."""
+    with gzip.open(folder / f"{name}.dat.gz", "rt", encoding="latin-1") as lines:
+        rows = (line.rstrip("\n").split("::") for line in lines)
+        return {int(number): rest for number, *rest in rows}
 
 
 def _movielens(setting: Setting) -> Findings:
-    import torch
+    from .ratings import movielens
 
-    import nearfar as nf
-
-    with setting.open(_RATINGS.path) as file:
-        table = np.loadtxt(file, skiprows=1, dtype=np.int64, usecols=(0, 1, 2))
-    users, items = (np.unique(column, return_inverse=True)[1] for column in table[:, :2].T)
-    film_ids = np.unique(table[:, 1])
-    if setting.quick:
-        kept = users < 1500
-        users, items, table = users[kept], items[kept], table[kept]
-    marks = table[:, 2].astype(np.float32)
-    n_users, n_items = int(users.max()) + 1, len(film_ids)
-    with gzip.open(setting.data / _FILMS.path, "rt", encoding="latin-1") as rows:
-        genres = {int(number): kinds.split("|") for number, _, kinds in (row.rstrip("\n").split("::") for row in rows)}
-    kinds = [genres[number] for number in film_ids.tolist()]
-    n_epochs, budget = setting.pick(50, 25), setting.pick(60_000, 16_000)
-    found: dict[str, list[float]] = {"plain": [], "ANT": [], "NBANT": []}
-    sizes: dict[str, list[int]] = {"plain": [], "ANT": [], "NBANT": []}
-    purity, anchors, path = [], [], []
-    with _one_thread():
-        for seed in range(setting.pick(3, 1)):
-            order = np.random.default_rng(seed).permutation(len(marks))
-            cuts = np.array_split(order, [round(0.8 * len(order)), round(0.9 * len(order))])
-            parts = [[torch.from_numpy(column[cut]) for column in (users, items, marks)] for cut in cuts]
-            for name in found:
-                torch.manual_seed(seed)
-                model = _Ratings(name, (n_users, n_items), float(parts[0][2].mean()))
-                scheduler = _train_ratings(model, name, parts, n_epochs, budget)
-                found[name].append(_squared_error(model, parts[2]))
-                sizes[name].append(sum(n_parameters(side) for side in model.sides))
-                if name == "ANT":
-                    of_ten = nf.evaluate.anchor_purity(model.sides[1], kinds, topn=10, random_state=0)
-                    purity.append(of_ten.purity)
-                if scheduler is not None:
-                    anchors.append(model.sides[0].n_active)
-                    path = [epoch["n_anchors"][0] for epoch in scheduler.history]
-    loss = {name: np.array(values) for name, values in found.items()}
-    of, spread = setting.pick(_RATINGS_WHOLE, _RATINGS_QUICK), 0.0065
-    fewer = loss["ANT"] - loss["plain"]
-    lines = [
-        line("a vector of 16 numbers for each: MSE in the test", found["plain"], around(of["plain"], spread)),
-        line(
-            f"ANT, at most {budget:,} parameters: MSE in the test",
-            found["ANT"],
-            around(of["ANT"], spread),
-            ".772 (59 thousand)",
-        ),
-        line("ANT: parameters", sizes["ANT"], (0, budget), "59 thousand"),
-        line("ANT less the plain table: MSE", fewer, around(of["ANT"] - of["plain"], spread)),
-        line(
-            "ANT: how many times fewer parameters", np.array(sizes["plain"]) / sizes["ANT"], around(of["times"], 0.05)
-        ),
-        line("NBANT: MSE in the test", found["NBANT"], around(of["NBANT"], spread)),
-        line("NBANT: parameters", sizes["NBANT"], around(*of["parameters"])),
-        line("NBANT: anchors of the best epoch, from 10", anchors, around(*of["anchors"])),
-        line("share of the ten films of an anchor that are of one genre", purity, around(of["purity"], 0.035)),
-    ]
-    curves = {name: (sizes[name], found[name]) for name in found}
-    return Findings(
-        lines,
-        [
-            Panel("MovieLens 1M", "parameters", "MSE in the test", curves),
-            Panel("number of anchors (NBANT)", "epoch", "anchors", {"NBANT": (range(1, len(path) + 1), path)}),
-        ],
-    )
-
-
-class _Ratings:
-    """A rating is <user, item> + b; both tables are plain or of anchors."""
-
-    def __init__(self, name: str, sizes: tuple[int, int], mean: float) -> None:
-        import torch
-
-        import nearfar as nf
-
-        self.sides: list[Any] = []
-        for n in sizes:
-            if name == "plain":
-                side: Any = torch.nn.Embedding(n, 16)
-                torch.nn.init.normal_(side.weight, std=0.3)
-            else:
-                k = 30 if name == "NBANT" else 16
-                side = nf.nn.AnchorEmbedding(n, 16, k, nnz_per_row=k, penalty=2e-6, anchors=0.5 * torch.randn(k, 16))
-                with torch.no_grad():
-                    side.values.mul_(0.5)
-            self.sides.append(side)
-        self.bias = torch.nn.Parameter(torch.tensor(mean))
-
-    def rate(self, users: Tensor, items: Tensor) -> Tensor:
-        return (users * items).sum(-1) + self.bias
-
-    def parameters(self) -> list[Any]:
-        return [*self.sides[0].parameters(), *self.sides[1].parameters(), self.bias]
-
-
-def _train_ratings(model: _Ratings, name: str, parts: Any, n_epochs: int, budget: int) -> Any:
-    """Train at a falling rate; go back to the best epoch in the validation, once the budget holds."""
-    import torch
-
-    import nearfar as nf
-
-    optimizer: Any
-    course = scheduler = None
-    if name == "plain":
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.03, fused=True)
-    else:
-        optimizer = nf.nn.ProxAdam(model.parameters(), lr=0.03)
-    if name == "ANT":
-        course = nf.nn.ParameterBudget(model.sides, n_steps=n_epochs, n_parameters=budget, start=0.3)
-    if name == "NBANT":
-        scheduler = nf.nn.NBANT(model.sides, anchor_price=1e-3, penalty=1e-7, initial=10)
-        for side in model.sides:
-            side.reset_parameters()
-            with torch.no_grad():
-                side.values.mul_(0.5)
-                side.anchors.mul_(0.5)
-    rate = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.02 ** (1 / n_epochs))
-    best: tuple[float, Any] = (math.inf, None)
-    for epoch in range(n_epochs):
-        shuffled = torch.randperm(len(parts[0][2]))
-        for batch in shuffled.split(16_384):  # type: ignore[no-untyped-call]
-            users, items = model.sides[0](parts[0][0][batch]), model.sides[1](parts[0][1][batch])
-            error = (model.rate(users, items) - parts[0][2][batch]).square().mean()
-            price = 0.034 * (users.square().sum() + items.square().sum()) / len(batch)
-            optimizer.zero_grad()
-            (error + price).backward()
-            optimizer.step()
-        validation = _squared_error(model, parts[1])
-        fits = course is None or (course.step() and sum(n_parameters(side) for side in model.sides) <= budget)
-        if scheduler is not None and epoch < 0.7 * n_epochs:
-            scheduler.step(validation)
-        if scheduler is not None and epoch >= 0.3 * n_epochs:
-            for side in model.sides:
-                side.penalty = min(side.penalty * 1.2, 4.4e-5)
-        settled = scheduler is None or epoch >= 0.7 * n_epochs
-        if fits and settled and validation < best[0]:
-            best = (
-                validation,
-                [copy.deepcopy(side.state_dict()) for side in model.sides] + [model.bias.detach().clone()],
-            )
-        rate.step()
-    for side, state in zip(model.sides, best[1], strict=False):
-        side.load_state_dict(state)
-    model.bias.data.copy_(best[1][2])
-    return scheduler
-
-
-def _squared_error(model: _Ratings, part: Any) -> float:
-    import torch
-
-    with torch.no_grad():
-        users, items = (side(torch.arange(side.num_embeddings)) for side in model.sides)
-        return float((model.rate(users[part[0]], items[part[1]]) - part[2]).square().mean())
+    return movielens(setting)
 
 
 def n_parameters(table: nn.Module) -> int:
@@ -239,22 +103,28 @@ def n_parameters(table: nn.Module) -> int:
     return int(getattr(table, "n_parameters", 0)) or sum(p.numel() for p in table.parameters())
 
 
-class _one_thread:  # noqa: N801 - used as `with _one_thread():`
-    """torch on one thread, so that sums have one order."""
-
-    def __enter__(self) -> None:
-        import torch
-
-        self.n = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    def __exit__(self, *error: object) -> None:
-        import torch
-
-        torch.set_num_threads(self.n)
+# ---------------------------------------------------------------- news and language: against a plain table
 
 
-# ---------------------------------------------------------------- news
+def _each(
+    fit: Callable[[int | None], tuple[float, int]], n_plain: int, fewer: tuple[int, ...], setting: Setting
+) -> tuple[dict[str, int], dict[str, list[float]], dict[str, list[int]]]:
+    """Train a plain table, and anchors so many times fewer, with each seed.
+
+    Returns the budgets of anchors, and of each table what ``fit`` tells of it: a score and the number of parameters.
+    """
+    import torch
+
+    budgets = {f"ANT, {times} times fewer": n_plain // times for times in fewer}
+    found: dict[str, list[float]] = {name: [] for name in ("plain", *budgets)}
+    sizes: dict[str, list[int]] = {name: [] for name in found}
+    with one_torch_thread():
+        for seed, name in product(range(setting.pick(3, 1)), found):
+            torch.manual_seed(seed)
+            score, size = fit(budgets.get(name))
+            found[name].append(score)
+            sizes[name].append(size)
+    return budgets, found, sizes
 
 
 # Means and standard deviations over seeds 0 to 2: of the accuracy, and of its difference to the plain table's.
@@ -294,38 +164,31 @@ def _news(setting: Setting) -> Findings:
 
     train, test, n = numbered(texts), numbered(test_texts), len(number) + 2
     d = setting.pick(128, 64)
-    budgets = {"plain": n * d, "ANT, 20 times fewer": n * d // 20, "ANT, 40 times fewer": n * d // 40}
-    found: dict[str, list[float]] = {name: [] for name in budgets}
-    sizes: dict[str, list[int]] = {name: [] for name in budgets}
-    with _one_thread():
-        for seed in range(setting.pick(3, 1)):
-            for name, budget in budgets.items():
-                torch.manual_seed(seed)
-                network = _classifier(n, d, name != "plain", setting.pick(16, 8))
-                size = _train_news(network, train, classes, setting.pick(4, 3), None if name == "plain" else budget)
-                network.eval()
-                with torch.no_grad():
-                    guessed = torch.cat([network(test[at]).argmax(1) for at in torch.arange(len(test)).split(512)])  # type: ignore[no-untyped-call]
-                right = int((guessed == test_classes).sum())
-                found[name].append(100 * right / len(test))
-                sizes[name].append(size)
+
+    def fit(budget: int | None) -> tuple[float, int]:
+        network = _classifier(n, d, budget is not None, setting.pick(16, 8))
+        size = _train_news(network, train, classes, setting.pick(4, 3), budget)
+        network.eval()
+        with torch.no_grad():
+            guessed = torch.cat([network(test[at]).argmax(1) for at in torch.arange(len(test)).split(512)])  # type: ignore[no-untyped-call]
+        return 100 * int((guessed == test_classes).sum()) / len(test), size
+
+    budgets, found, sizes = _each(fit, n * d, (20, 40), setting)
     plain = np.array(found["plain"])
     of = setting.pick(_NEWS_WHOLE, _NEWS_QUICK)
-    lines = [line("plain table: accuracy (%)", plain, around(*of["plain"][:2]))]
-    for name, budget in list(budgets.items())[1:]:
+    lines = Table([line("plain table: accuracy (%)", plain, around(*of["plain"][:2]))])
+    for name, budget in budgets.items():
         mean, spread, of_difference = of[name]
-        lines.append(line(f"{name}: accuracy (%)", found[name], around(mean, spread)))
+        lines.add(f"{name}: accuracy (%)", found[name], around(mean, spread))
         within = around(mean - of["plain"][0], of_difference)
-        lines.append(line(f"{name}: accuracy less the plain table's (points)", np.array(found[name]) - plain, within))
-        lines.append(line(f"{name}: parameters", sizes[name], (0, budget)))
+        lines.add(f"{name}: accuracy less the plain table's (points)", np.array(found[name]) - plain, within)
+        lines.add(f"{name}: parameters", sizes[name], (0, budget))
     curves = {name: (sizes[name], found[name]) for name in found}
     return Findings(lines, [Panel("AG News", "parameters of the table", "accuracy (%)", curves, log="x")])
 
 
 def _classifier(n: int, d: int, anchored: bool, slots: int) -> nn.Module:
     import torch
-
-    import nearfar as nf
 
     class Classifier(torch.nn.Module):
         """Vectors of words, convolutions over 3, 4 and 5 of them, the maximum over the text, a linear layer."""
@@ -352,8 +215,6 @@ def _classifier(n: int, d: int, anchored: bool, slots: int) -> nn.Module:
 def _train_news(network: Any, train: Tensor, classes: Tensor, n_epochs: int, budget: int | None) -> int:
     """Train by Adam; a table of anchors by ProxAdam within the budget. Return the parameters of the table."""
     import torch
-
-    import nearfar as nf
 
     rest = [p for name, p in network.named_parameters() if not name.startswith("table")]
     n_steps = n_epochs * math.ceil(len(train) / 256)
@@ -406,32 +267,22 @@ def _language(setting: Setting) -> Findings:
         ids = torch.tensor([number.get(word, unknown) for word in part_words])
         streams.append(ids.unfold(0, len(ids) // 64, len(ids) // 64).T)
     n, d = len(number), setting.pick(200, 64)
-    budgets = {"plain": n * d, "ANT, 5 times fewer": n * d // 5, "ANT, 8 times fewer": n * d // 8}
-    found: dict[str, list[float]] = {name: [] for name in budgets}
-    sizes: dict[str, list[int]] = {name: [] for name in budgets}
-    with _one_thread():
-        for seed in range(setting.pick(3, 1)):
-            for name, budget in budgets.items():
-                torch.manual_seed(seed)
-                perplexity, size = _train_language(streams, n, d, None if name == "plain" else budget, setting)
-                found[name].append(perplexity)
-                sizes[name].append(size)
+    fit = partial(_train_language, streams, n, d, setting=setting)
+    budgets, found, sizes = _each(fit, n * d, (5, 8), setting)
     plain = np.array(found["plain"])
     of, (spread, of_ratio) = setting.pick(_LANGUAGE_WHOLE, _LANGUAGE_QUICK), setting.pick((1.5, 0.01), (16.0, 0.023))
-    lines = [line("plain table: perplexity in the test", plain, around(of["plain"], spread))]
-    for name, budget in list(budgets.items())[1:]:
-        lines.append(line(f"{name}: perplexity in the test", found[name], around(of[name], spread)))
+    lines = Table([line("plain table: perplexity in the test", plain, around(of["plain"], spread))])
+    for name, budget in budgets.items():
+        lines.add(f"{name}: perplexity in the test", found[name], around(of[name], spread))
         within = around(of[name] / of["plain"], of_ratio)
-        lines.append(line(f"{name}: perplexity over the plain table's", found[name] / plain, within))
-        lines.append(line(f"{name}: parameters", sizes[name], (0, budget)))
+        lines.add(f"{name}: perplexity over the plain table's", found[name] / plain, within)
+        lines.add(f"{name}: parameters", sizes[name], (0, budget))
     curves = {name: (sizes[name], found[name]) for name in found}
     return Findings(lines, [Panel("Penn Treebank", "parameters of the table", "perplexity", curves, log="x")])
 
 
 def _train_language(streams: list[Tensor], n: int, d: int, budget: int | None, setting: Setting) -> tuple[float, int]:
     """Train an LSTM on the next word, and return perplexity in the test and parameters of the table."""
-    import nearfar as nf
-
     from .language import LanguageModel, count_steps, normal_table, perplexity, sparse_start, train
 
     table: Any = normal_table(n, d, 0.1)

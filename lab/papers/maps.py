@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, around, line
+import nearfar as nf
+from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
 
 _SNEER = "J. Melville, Deriving embedding gradients (sneer)"
 _S1K = DataFile(
@@ -21,8 +22,6 @@ _S1K = DataFile(
 
 
 def _methods() -> dict[str, Callable[..., Any]]:
-    import nearfar as nf
-
     return {
         "ASNE": nf.ASNE,
         "SSNE": nf.SSNE,
@@ -80,9 +79,7 @@ def _s1k(setting: Setting) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _gallery(setting: Setting) -> Findings:
-    import nearfar as nf
-
-    lines, panels = [], []
+    lines, panels = Table(), []
     seeds = range(setting.pick(3, 1))
     for of, (X, colours) in _data(setting).items():
         coloured: dict[str, Any] = {"values" if colours.dtype.kind == "f" else "labels": colours}
@@ -97,17 +94,15 @@ def _gallery(setting: Setting) -> Findings:
                 if seed == 0:
                     panels.append(Panel(f"{name}, {of}", points=np.asarray(Y), **coloured))
             within = around(_AREAS[of][list(_methods()).index(name)], _SPREAD)
-            lines.append(line(f"{name} on {of}: area under R_NX", areas, within, "a picture"))
+            lines.add(f"{name} on {of}: area under R_NX", areas, within, "a picture")
     return Findings(lines, panels)
 
 
 def _gradients(_: Setting) -> Findings:
-    import nearfar as nf
-
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(40, 5)), rng.normal(size=(40, 2)) / 5  # near enough that no q vanishes
     relation = nf.Affinities(8).fit(X)
-    lines = []
+    lines = Table()
     methods = {
         name: make for name, make in _methods().items() if name not in ("UMAP", "metric MDS", "SSTRESS", "Sammon")
     }
@@ -129,14 +124,8 @@ def _gradients(_: Setting) -> Findings:
             step[i, a] = 1e-5
             up, down = (est.cost_and_gradient(Y + sign * step, relation)[0] for sign in (1, -1))
             gaps.append(abs((up - down) / 2e-5 - gradient[i, a]))
-        lines.append(
-            line(
-                f"{name}: error of the gradient, relative to its largest entry",
-                max(gaps) / np.abs(gradient).max(),
-                (0, 1e-6),
-                "0",
-            )
-        )
+        error = max(gaps) / np.abs(gradient).max()
+        lines.add(f"{name}: error of the gradient, relative to its largest entry", error, (0, 1e-6), "0")
 
     def cost(est: Any) -> float:
         return float(est.cost_and_gradient(Y, relation)[0])
@@ -147,7 +136,8 @@ def _gradients(_: Setting) -> Findings:
         "HSSNE with alpha = 1e-9 less SSNE": cost(nf.HSSNE(alpha=1e-9)) - cost(nf.SSNE()),
         "JSE with kappa = 1e-7 less ASNE": cost(nf.JSE(kappa=1e-7)) - cost(nf.ASNE()),
     }
-    lines += [line(f"{what}: cost", abs(value), (0, 1e-5), "0") for what, value in limits.items()]
+    for what, value in limits.items():
+        lines.add(f"{what}: cost", abs(value), (0, 1e-5), "0")
     return Findings(lines)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, around, line
+import nearfar as nf
+from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
 
 _PAPER = "F. Meyer and M. Lewis, Modelling lexical ambiguity with density matrices (CoNLL 2020)"
 _UNKNOWN = (
@@ -59,8 +60,6 @@ def articles(setting: Setting) -> list[str]:
 
 
 def _text(setting: Setting) -> Any:
-    import nearfar as nf
-
     return nf.Corpus(articles(setting)).encode(min_count=5)
 
 
@@ -70,8 +69,6 @@ def _training(setting: Setting) -> dict[str, Any]:
 
 def _models(setting: Setting) -> dict[str, Callable[[int], Any]]:
     """Return what makes each model from a seed; the two of 17 x 17 are the paper's sizes."""
-    import nearfar as nf
-
     common = _training(setting)
     return {
         "skip-gram, 289": lambda seed: nf.SkipGram(289, random_state=seed, **common),
@@ -84,11 +81,9 @@ def _models(setting: Setting) -> dict[str, Callable[[int], Any]]:
 
 
 def _similarity(setting: Setting) -> Findings:
-    import nearfar as nf
-
     text, seeds = _text(setting), range(setting.pick(3, 1))
     sets = {"WordSim-353": "EN-WS-353-ALL.txt", "MEN": "EN-MEN-TR-3k.txt", "SimLex-999": "EN-SIMLEX-999.txt"}
-    lines, bars = [], {}
+    lines, bars = Table(), {}
     for name, make in _models(setting).items():
         vectors = [make(seed).fit(text).vectors_ for seed in seeds]
         found = {
@@ -97,14 +92,12 @@ def _similarity(setting: Setting) -> Findings:
         }
         for of, values in found.items():
             within = around(*(_QUICK if setting.quick else _WHOLE)[name][of])
-            lines.append(line(f"{name}: Spearman's rho on {of}", values, within))
+            lines.add(f"{name}: Spearman's rho on {of}", values, within)
         bars[name] = (range(len(sets)), [float(np.mean(values)) for values in found.values()])
     return Findings(lines, [Panel("0: WordSim, 1: MEN, 2: SimLex", "set", "Spearman's rho", bars)])
 
 
 def _phrases(setting: Setting) -> Findings:
-    import nearfar as nf
-
     text, seeds = _text(setting), range(setting.pick(3, 1))
     models = _models(setting)
     cells = {
@@ -116,7 +109,7 @@ def _phrases(setting: Setting) -> Findings:
     if setting.quick:  # of so short a text
         del sets["ML2008"]  # few of its words are there
         del cells["multi-sense, 17 columns"]  # seeds spread by .18: no range could fail
-    lines = []
+    lines = Table()
     curves: dict[str, tuple[list[int], list[float]]] = {}
     for name, methods in cells.items():
         vectors = [models[name](seed).fit(text).vectors_ for seed in seeds]
@@ -125,7 +118,7 @@ def _phrases(setting: Setting) -> Findings:
             for method in methods:
                 values = [nf.evaluate.phrases(one, path, method=method, n_bootstrap=1).rho for one in vectors]
                 within = around(*_QUICK_PHRASES[name][method]) if setting.quick else (-0.3, 0.5)
-                lines.append(line(f"{name}, {method}: Spearman's rho on {of}", values, within))
+                lines.add(f"{name}, {method}: Spearman's rho on {of}", values, within)
                 curves.setdefault(f"{name}, {method}", ([], []))
                 curves[f"{name}, {method}"][0].append(len(curves[f"{name}, {method}"][0]))
                 curves[f"{name}, {method}"][1].append(float(np.mean(values)))
@@ -133,8 +126,6 @@ def _phrases(setting: Setting) -> Findings:
 
 
 def _ambiguity(setting: Setting) -> Findings:
-    import nearfar as nf
-
     text, seeds = _text(setting), range(setting.pick(3, 1))
     words = [word for word in text.vocabulary.words[200:3000] if len(word) > 3]
     n_pairs = setting.pick(100, 40)
@@ -151,12 +142,12 @@ def _ambiguity(setting: Setting) -> Findings:
             nf.MultiSenseWord2DM(48, n_senses=3, variant="clusters", random_state=seed, **common).fit(planted).senses_
         ),
     }
-    lines = []
+    lines = Table()
     for name, make in models.items():
         judged = [nf.evaluate.ambiguity(make(seed), names, planted.vocabulary.counts, n_bootstrap=1) for seed in seeds]
         aucs = [found.corrected_auc for found in judged]
         within = around(*_QUICK_AMBIGUITY[name]) if setting.quick else (0.3, 1.0)
-        lines.append(line(f"{name}: AUC of a pseudo-word's entropy against words as frequent", aucs, within, "> .5"))
+        lines.add(f"{name}: AUC of a pseudo-word's entropy against words as frequent", aucs, within, "> .5")
     return Findings(lines)
 
 

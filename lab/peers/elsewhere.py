@@ -8,16 +8,18 @@ seconds, which other work on the machine changes little.
     export LAB_FITSNE=FOLDER                      # a clone of github.com/KlugerLab/FIt-SNE, compiled as it says
 
 A new peer is a function here, which imports what it needs, and its package in PACKAGES. It gets the arrays that the
-experiment gives, one thread and a seed, and returns an array.
+experiment gives, one thread and a seed, and returns an array; with it its seconds, if it takes the time itself.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,9 +28,7 @@ import numpy as np
 
 Array = Any  # of NumPy; this file also runs under old versions
 
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
-)
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS")
 PACKAGES = {
     "intelex": "sklearnex",
     "fitsne": "numpy",
@@ -43,20 +43,26 @@ PACKAGES = {
     "lightfm": "lightfm",
     "leiden": "leidenalg",
     "infomap": "infomap",
+    "contrastive": "cne",
+    "word2dm": "torch",
 }
 WARM = ("pacmap", "localmap", "trimap", "pecanpy", "nodevectors")  # compile at first use: tried on ``small`` before
 
 
-def run(name: str, *, small: dict[str, Array] | None = None, **given: Array) -> tuple[Array, float]:
-    """Return what a peer makes of arrays, and the processor seconds that it took there, without imports."""
-    python = interpreter(PACKAGES[name])
+def run(
+    name: str, *, small: dict[str, Array] | None = None, python: str | None = None, n_jobs: int = 1, **given: Array
+) -> tuple[Array, float]:
+    """Return what a peer makes of arrays, and the processor seconds that it took there, without imports.
+
+    ``python`` is the interpreter, one of LAB_PEERS if left out.
+    """
+    python = str(Path(shutil.which(python) or python).absolute()) if python else interpreter(PACKAGES[name])
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "given.npz", Path(folder) / "found.npz"
         np.savez(source, **given, **{f"small {key}": value for key, value in (small or {}).items()})
         command = [python, __file__, name, str(source), str(target)]
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, cwd=folder, env={**os.environ, **ONE_THREAD}
-        )
+        environment = {**os.environ, **dict.fromkeys(THREADS, str(n_jobs))}
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder, env=environment)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
         with np.load(target, allow_pickle=False) as file:
@@ -120,6 +126,18 @@ def trimap(X: Array, seed: int) -> Array:
 
     np.random.seed(int(seed))  # noqa: NPY002 - it takes no seed
     return TRIMAP(verbose=False).fit_transform(X)
+
+
+def contrastive(rows: Array, columns: Array, start: Array, mode: Array, **more: Array) -> tuple[Array, float]:
+    """contrastive-ne from a graph and a start; the seconds are those of the clock."""
+    from cne import CNE
+    from scipy.sparse import csr_matrix
+
+    graph = csr_matrix((np.ones(len(rows)), (rows, columns)), (len(start), len(start)))
+    how = {name: float(value) for name, value in more.items()}
+    began = time.perf_counter()
+    model = CNE(loss_mode=str(mode), negative_samples=5, seed=0, device="cpu", embd_dim=start.shape[1], **how)
+    return model.fit_transform(init=start.astype(np.float32), graph=graph), time.perf_counter() - began
 
 
 # ---------------------------------------------------------------- graphs: edges both ways, rows of vectors
@@ -225,6 +243,59 @@ def fasttext(path: Array, d: int, n_epochs: int, rate: float, min_count: int) ->
     return found
 
 
+def word2dm(
+    B: Array, C: Array, inputs: Array, outs: Array, optimizer: Array, rate: Array, batch: Array
+) -> tuple[Array, float]:
+    """Word2DM in PyTorch, batched, with sparse gradients: a pass over pairs, forward, backward and step.
+
+    Tables are (words, n, m), outs (pairs, 1 + K), the true one first. The score is tr(A_t A_o), written as |C_oᵀ B_t|²
+    or with the matrices formed, whichever is quicker in the first batches. Returns the mean loss, nats, which way that
+    was, and the version of torch; the seconds are those of the clock.
+    """
+    import torch
+
+    n, m = B.shape[1:]
+    inputs, outs = (torch.from_numpy(ids.astype(np.int64)) for ids in (inputs, outs))
+    tables = [
+        torch.nn.Embedding.from_pretrained(torch.from_numpy(table.reshape(-1, n * m)), freeze=False, sparse=True)
+        for table in (B, C)
+    ]
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.SparseAdam}
+    descent = kinds[str(optimizer)]([table.weight for table in tables], lr=float(rate))
+    signs = torch.ones(outs.shape[1])
+    signs[1:] = -1
+
+    def step(first: int, formed: bool) -> float:
+        t, o = inputs[first : first + int(batch)], outs[first : first + int(batch)]
+        B, C = tables[0](t).view(-1, n, m), tables[1](o).view(len(t), -1, n, m)
+        if formed:
+            around, out = B @ B.transpose(1, 2), C @ C.transpose(2, 3)
+            scores = (around[:, None] * out).sum((2, 3))
+        else:  # all columns of the outs side by side, so that it is one product for each pair
+            product = C.permute(0, 1, 3, 2).reshape(len(t), -1, n) @ B
+            scores = product.square().view(len(t), o.shape[1], -1).sum(2)
+        losses = torch.nn.functional.softplus(-signs * scores)
+        losses[:, 1:] = losses[:, 1:] * (o[:, 1:] != o[:, :1])
+        loss = losses.sum()
+        descent.zero_grad()
+        (loss / len(t) if optimizer == "adam" else loss).backward()
+        descent.step()
+        return float(loss.detach())
+
+    def timed(formed: bool) -> float:
+        start = time.perf_counter()
+        step(0, formed)
+        return time.perf_counter() - start
+
+    formed = min((min(timed(way) for _ in range(4)), way) for way in (False, True))[1]
+    start = time.perf_counter()
+    total = sum(step(first, formed) for first in range(0, len(inputs), int(batch)))
+    seconds = time.perf_counter() - start
+    counted = len(inputs) + int((outs[:, 1:] != outs[:, :1]).sum())
+    fields = [("loss", float), ("formed", bool), ("torch", "U32")]
+    return np.array((total / counted, formed, torch.__version__), fields), seconds
+
+
 def main() -> None:
     name, source, target = sys.argv[1:]
     sys.path.pop(0)  # this folder has modules named like packages
@@ -237,7 +308,8 @@ def main() -> None:
         method(**{**given, **small})
     began = sum(os.times()[:4])
     found = method(**given)
-    np.savez(target, found=np.asarray(found), seconds=sum(os.times()[:4]) - began)
+    found, seconds = found if isinstance(found, tuple) else (found, sum(os.times()[:4]) - began)
+    np.savez(target, found=np.asarray(found), seconds=seconds)
 
 
 if __name__ == "__main__":

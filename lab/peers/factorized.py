@@ -5,7 +5,8 @@ NetMF (Qiu et al. 2018, equations 5 and 6): the matrix that DeepWalk with window
 nodes, above from the 256 leading eigenvectors of ``D^-1/2 A D^-1/2`` (algorithm 4), and no more than ``MOST_DENSE``
 nodes at all. ProNE (Zhang et al. 2019): a sparse matrix of ``ln p_ij - ln P_j`` on the edges with ``P_j`` of negative
 sampling (power 3/4), a randomised decomposition, then a band-pass filter of the graph's Laplacian by Chebyshev
-polynomials (order 10, mu = 0.2, theta = 0.5), and an orthogonal basis of that.
+polynomials (order 10, mu = 0.2, theta = 0.5), and an orthogonal basis of that. Spectral and GSVD are scikit-network's,
+at their defaults.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array, eye_array
+from scipy.sparse import csr_array, csr_matrix, diags_array, eye_array
 from scipy.sparse.linalg import eigsh
 from scipy.special import iv
 from sklearn.preprocessing import normalize
@@ -79,3 +80,19 @@ def prone(
 
 def _basis(U: NDArray[Any], s: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(normalize(U * np.sqrt(s)))
+
+
+def spectral(adjacency: Any, n_components: int, *, seed: int = 0) -> NDArray[Any]:
+    """Return scikit-network's spectral embedding; it draws its start from numpy's global state."""
+    from sknetwork.embedding import Spectral
+
+    np.random.seed(seed)  # noqa: NPY002
+    return np.asarray(Spectral(n_components).fit_transform(csr_matrix(adjacency)))
+
+
+def gsvd(adjacency: Any, n_components: int, *, seed: int = 0) -> NDArray[Any]:
+    """Return scikit-network's generalised singular vectors of the adjacency matrix."""
+    from sknetwork.embedding import GSVD
+
+    np.random.seed(seed)  # noqa: NPY002
+    return np.asarray(GSVD(n_components).fit_transform(csr_matrix(adjacency)))

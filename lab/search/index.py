@@ -18,7 +18,6 @@ import statistics
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,10 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.data import DATA
-from lab.experiment import Experiment, Section
+from lab.data import DATA, text_file
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, distinct, pick
-from lab.results import ResultFile
 
 D, TOPN, WORDS, TRAINED = 100, 10, 15, 25_000_000
 KEPT = Path(tempfile.gettempdir()) / "nearfar-passages.npy"
@@ -42,9 +40,7 @@ def passages() -> Any:
         return np.load(KEPT)
     with lzma.open(DATA / "wiki_text8_style" / "wiki_100M.txt.xz", "rt") as file:
         text = file.read()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "text.txt")
-        path.write_text(text[:TRAINED])
+    with text_file(text[:TRAINED]) as path:
         encoded = nf.Corpus(path, n_jobs=1).encode(min_count=5)
         words = nf.SkipGram(D, n_epochs=2, random_state=0, n_jobs=1).fit(encoded).vectors_
     rows = words.ids.rows(text.split())
@@ -84,7 +80,7 @@ def measure(file: ResultFile, X: Any, Q: Any, repeats: int, graphs: bool) -> Non
     building = dict.fromkeys(tasks, 0.0)
     kinds = [("lists", "float32")] * (n >= 100_000) + [("usearch", "float32"), ("usearch", "int8")] * graphs
     for kind, storage in kinds:
-        index, seconds = cpu_timed(partial(emb.index, kind, storage=storage, n_jobs=1))
+        index, seconds = cpu_timed(emb.index, kind, storage=storage, n_jobs=1)
         name = f"nearfar, {kind}" + f", {storage}" * (kind != "lists")
         tasks[name] = (lambda Q, index=index: index.search(Q, TOPN, n_jobs=1)[0]), Q
         raw, effort = index._backend._index, index._effort  # the same index, asked without nearfar
@@ -104,7 +100,7 @@ def measure(file: ResultFile, X: Any, Q: Any, repeats: int, graphs: bool) -> Non
     found: dict[str, Any] = {}
     taken: dict[str, list[float]] = {name: [] for name in tasks}
     for _, (name, (ask, queries)) in product(range(repeats), tasks.items()):
-        found[name], seconds = cpu_timed(partial(ask, queries))
+        found[name], seconds = cpu_timed(ask, queries)
         taken[name].append(seconds / len(queries))
     for name, spent in taken.items():
         share = recall(np.asarray(found[name]), true[: len(found[name])])
@@ -145,12 +141,11 @@ def told(section: Section, records: list[Record]) -> None:
         recall of .95 needs, ranks what is found by the vectors themselves, and returns ids. Of the same lists faiss
         alone ranks by their codes. Other programs ran on the machine: faiss's flat index of 100,000 answered 4,651
         a second with 2 workers on an idle one.""")
-    rows = []
-    for r in records:
-        per_second = r["per_second"]
-        shown = f"{np.median(per_second):,.0f} ({min(per_second):,.0f} – {max(per_second):,.0f})"
-        rows.append([f"{r['n']:,}", r["method"], f"{r['building']:.0f} s", shown, f"{r['recall']:.3f}"])
-    section.table(["vectors", "method", "building", "queries per second", "recall@10"], rows)
+    section.rows(
+        "vectors | method | building | queries per second | recall@10",
+        "{n:,} | {method} | {building:.0f} s | {per_second:,.0f} ({least:,.0f} – {most:,.0f}) | {recall:.3f}",
+        ({**r, "least": min(r["per_second"]), "most": max(r["per_second"])} for r in records),
+    )
 
 
 EXPERIMENT = Experiment(

@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.data import Points, pixels, principal_components
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.measure import timed
 from lab.peers.neighbor_search import FaissFlat, FaissLists, Hnsw
 from lab.records import Record, average, duration, groups, middle, number, pick, ratio, times
-from lab.results import ResultFile
 from nearfar.relations.neighbors import nearest_neighbors
 
 K, N_JOBS, RECALL, N_CHECKED = 90, 2, 0.99, 1000
@@ -103,9 +102,8 @@ def measure(file: ResultFile, data: str, methods: list[str], runs: int) -> None:
             task, settings = peers.get(method, (None, {}))
             how = "exact" if method == "nearfar exact" else "inverted-lists"
             found, seconds = timed(task or partial(nearfar, X, how, trial))
-            recall = round(checked.recall(found[checked.rows]), 5)
-            facts = {"d": X.shape[1], "k": K, "n_jobs": N_JOBS, "settings": settings}
-            file.add({**key, **facts, "seconds": round(seconds, 3), "recall": recall})
+            facts = {"d": X.shape[1], "k": K, "n_jobs": N_JOBS, "settings": settings, "seconds": seconds}
+            file.add({**key, **facts, "recall": checked.recall(found[checked.rows])})
 
 
 def first_call(file: ResultFile) -> None:
@@ -115,7 +113,7 @@ def first_call(file: ResultFile) -> None:
             command = [sys.executable, "-c", FIRST_CALL]
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
             key = {"data": "random", "n": 5000, "method": method, "trial": 0}
-            file.add({**key, "d": 10, "k": K, "seconds": round(float(done.stdout), 3)})
+            file.add({**key, "d": 10, "k": K, "seconds": float(done.stdout)})
 
 
 def run(file: ResultFile, given: Namespace) -> None:

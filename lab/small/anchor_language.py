@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 from argparse import Namespace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -24,10 +23,9 @@ from torch import Tensor, nn
 
 import nearfar as nf
 from lab.contrastive.sampled_softmax import read_words
-from lab.experiment import Choice, Experiment, Section
+from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.measure import cpu_timed, say
 from lab.records import Record, average, distinct, duration, groups, middle, on_the_same, pick, spread, values
-from lab.results import ResultFile
 from lab.small.factorisation import n_bytes
 
 UNCOMPRESSED, ANT, LOW_RANK = "uncompressed", "ANT", "low rank"
@@ -106,11 +104,11 @@ def measure(
 
     rates = {name: setting[name] for name in ("of_anchors", "of_rows") if name in setting}
     how = {"autocast": True, "look": look, **rates}
-    _, seconds = cpu_timed(partial(train, model, streams["train"], given.epochs, setting["lr"], course, **how))
-    found = {part: round(perplexity(model, streams[part]), 3) for part in ("valid", "test")}
+    _, seconds = cpu_timed(train, model, streams["train"], given.epochs, setting["lr"], course, **how)
+    found = {part: perplexity(model, streams[part]) for part in ("valid", "test")}
     price = {"price": model.table.penalty} if course else {}
     sizes = {"n_parameters": n_parameters(model.table), "n_bytes": n_bytes(model.table)}
-    file.add({**key, **sizes, **price, **found, "cpu_seconds": round(seconds, 1)})
+    file.add({**key, **sizes, **price, **found, "cpu_seconds": seconds})
 
 
 def run(file: ResultFile, given: Namespace) -> None:

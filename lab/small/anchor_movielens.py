@@ -18,24 +18,13 @@ from itertools import product
 from typing import Any
 
 import torch
+from nearfar.reproduce.ratings import Films, Ratings, read_films, split_of, squared_error
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
+from lab.items.data import FOLDER
 from lab.records import Record, average, duration, groups, middle, on_the_same, percent, pick, spread, values
-from lab.results import ResultFile
-from lab.small.factorisation import (
-    MOST_EPOCHS,
-    Films,
-    Method,
-    Ratings,
-    Run,
-    Setting,
-    fit,
-    n_bytes,
-    read_films,
-    split_of,
-    squared_error,
-)
+from lab.small.factorisation import MOST_EPOCHS, Method, Run, Setting, fit, n_bytes
 from lab.small.methods import ANT as OURS
 from lab.small.methods import LARGE, METHODS, SMALL
 from lab.small.methods import NBANT as GROWN
@@ -52,8 +41,8 @@ def outcome(films: Films, test: Ratings, run: Run) -> dict[str, Any]:
     """Return what is reported of a run: of the epoch that was kept."""
     users, items = run.model.users, run.model.items
     found = {
-        "validation": round(run.validation, 5),
-        "test": round(squared_error(run.model, films, test), 5),
+        "validation": run.validation,
+        "test": squared_error(run.model, films, test),
         "n_parameters": run.model.n_parameters,
         "n_bytes": n_bytes(users) + n_bytes(items),
         "epoch": run.epoch,
@@ -63,7 +52,7 @@ def outcome(films: Films, test: Ratings, run: Run) -> dict[str, Any]:
         if items.nnz:
             for of, topn in (("", None), ("_of_ten", 10)):
                 pure = nf.evaluate.anchor_purity(items, films.genres, topn=topn, random_state=0)
-                found |= {f"purity{of}": round(pure.purity, 4), f"chance{of}": round(pure.chance, 4)}
+                found |= {f"purity{of}": pure.purity, f"chance{of}": pure.chance}
     if run.scheduler:
         found["path"] = [epoch["n_anchors"][0] for epoch in run.scheduler.history]
     return found
@@ -76,7 +65,7 @@ def measure(file: ResultFile, films: Films, method: Method, setting: Setting, mo
         split = split_of(films, key["seed"])
         run = fit(method, films, split, setting, key["seed"], key["budget"], most_epochs)
         found = outcome(films, split.test, run) if run.epoch else {"validation": None}
-        spent = {"n_epochs": run.n_epochs, "cpu_seconds": round(run.cpu_seconds, 1)}
+        spent = {"n_epochs": run.n_epochs, "cpu_seconds": run.cpu_seconds}
         file.add({**key, "setting": setting, **found, **spent})
 
 
@@ -104,7 +93,7 @@ def sweep(file: ResultFile, films: Films, anchors: list[int], seeds: list[int], 
 
 def run(file: ResultFile, given: Namespace) -> None:
     torch.set_num_threads(1)
-    films = read_films()
+    films = read_films(FOLDER)
     sizes = [
         (METHODS[name], budget)
         for name in given.methods

@@ -23,9 +23,8 @@ import torch
 from nearfar.reproduce.anchors import n_parameters
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.records import Record, average, distinct, duration, middle, on_the_same, pick, spread_of, values
-from lab.results import ResultFile
 from lab.small.factorisation import n_bytes
 from lab.small.news import (
     N_COMPONENTS,
@@ -96,15 +95,15 @@ class Bench:
         table = run.model.table
         found: dict[str, Any] = {"validation": None}
         if run.epoch:
-            found = {"validation": round(run.validation, 5), "test": round(accuracy(run.model, news.test), 5)}
+            found = {"validation": run.validation, "test": accuracy(run.model, news.test)}
             found |= {"n_parameters": n_parameters(table), "n_bytes": n_bytes(table), "epoch": run.epoch}
         if isinstance(table, nf.nn.AnchorEmbedding):
-            found |= {"nnz": table.nnz, "price": float(f"{table.penalty:.3g}")}
+            found |= {"nnz": table.nnz, "price": float(table.penalty)}
         if method == KNOWING:
             found["n_pairs"] = self.pairs(seed).n_pairs
         parts = {"n_train": news.train, "n_validation": news.validation, "n_test": news.test}
         sizes = {"n_words": len(news.counts)} | {name: len(part.classes) for name, part in parts.items()}
-        self.file.add({**key, "setting": setting, **found, **sizes, "cpu_seconds": round(run.cpu_seconds, 1)})
+        self.file.add({**key, "setting": setting, **found, **sizes, "cpu_seconds": run.cpu_seconds})
 
     def final(self, method: str, times: int | None, seed: int) -> None:
         """Train the setting that is chosen with a seed; that of its trial is there already."""

@@ -16,16 +16,15 @@ import statistics
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import torch
 
 import nearfar as nf
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import alone, cpu_timed, measured, timed
-from lab.records import Record, duration, groups, middle, pick
-from lab.results import ResultFile
+from lab.records import Record, groups, middle, pick
 
 N_WORDS, DIM, N_ANCHORS = 100_000, 256, 50
 TEXTS, LENGTH, CLASSES = 256, 100, 4
@@ -194,7 +193,7 @@ def keep(
 ) -> None:
     for method, seconds in found.items():
         key = dict(zip(file.keys, (part, n_words, method, batch, draw, seed), strict=True))
-        spent = {"seconds": round(statistics.median(seconds), 6), "best": round(min(seconds), 6)}
+        spent = {"seconds": statistics.median(seconds), "best": min(seconds)}
         file.add({**{name: value for name, value in key.items() if value is not None}, **spent})
 
 
@@ -210,15 +209,13 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     for name, allowed in BESIDE.items():
         target = section.target(f"training step of `{OURS}` against `{name}`", f"at most {allowed} times")
-        said, met = [], []
+        found = []
         for draw, (_, words) in DRAWS.items():
             steps = pick(records, part="step", n_words=N_WORDS, draw=draw)
             ours, theirs = (middle(pick(steps, method=method), "seconds") for method in (OURS, name))
             if ours and theirs:
-                said.append(f"{ours / theirs:.2f} times ({words})")
-                met.append(ours <= allowed * theirs)
-        if met:
-            target.tell(", ".join(said), all(met))
+                found.append((f"{ours / theirs:.2f} times ({words})", ours <= allowed * theirs))
+        target.tell_all(found)
     for name in ("ProxSGD", "ProxAdam"):
         _lazy(section, records, name)
     section.say("""step: forward, backward and optimiser of a classifier on the mean of 100 vectors; 50 anchors.
@@ -226,27 +223,26 @@ def told(section: Section, records: list[Record]) -> None:
         thresholding all rows: the 8 slots of each row, or a dense T with dense moments as in the authors' code,
         with which the target compares. (Eager on slots shows how much of the gain comes from the slots.) Words
         follow Zipf's law, or are drawn evenly. One thread, median over rounds and seeds; of step, processor time.""")
-    drawn = [{"draw": "zipf", **r} for r in records]
-    rows = [
-        [part, f"{n_words:,}", f"{batch:,}", DRAWS[draw][1], f"`{name}`", duration(middle(mine, "seconds"))]
-        for part, n_words, batch, draw, of in reversed(list(groups(drawn, "part", "n_words", "batch", "draw")))
-        for name, mine in groups(of, "method")
-    ]
-    section.table(["part", "V", "draws in a batch", "words", "method", "time"], rows)
+    drawn = [{"draw": "zipf", "words": DRAWS[r.get("draw", "zipf")][1], **r} for r in records]
+    of_parts = reversed([of for *_, of in groups(drawn, "part", "n_words", "batch", "draw")])
+    section.rows(
+        "part | V | draws in a batch | words | method | time",
+        "{part} | {n_words:,} | {batch:,} | {words} | `{method}` | {seconds:time}",
+        chain.from_iterable(groups(of, "method") for of in of_parts),
+    )
 
 
 def _lazy(section: Section, records: list[Record], name: str) -> None:
     what = f"lazy step of `{name}` against the eager one, V = {MANY_WORDS:,}"
     target = section.target(what, f"at least {FASTER} times faster")
-    said, met = [], []
+    found = []
     for batch, same in groups(pick(records, part="prox", n_words=MANY_WORDS), "batch"):
         ways = ("lazy", "eager, dense T", "eager")
         lazy, dense, slots = (middle(pick(same, method=f"{name}, {way}"), "seconds") for way in ways)
         if lazy and dense and slots:
-            said.append(f"{dense / lazy:.0f} times (batches of {batch:,}; {slots / lazy:.1f} on slots)")
-            met.append(dense >= FASTER * lazy)
-    if met:
-        target.tell(", ".join(said), all(met))
+            said = f"{dense / lazy:.0f} times (batches of {batch:,}; {slots / lazy:.1f} on slots)"
+            found.append((said, dense >= FASTER * lazy))
+    target.tell_all(found)
 
 
 EXPERIMENT = Experiment(
@@ -274,7 +270,7 @@ def train(n_words: int, n_anchors: int | None, n_steps: int) -> dict[str, Any]:
     step = training_step(table, lambda t, h: [kind([*t.parameters(), *h.parameters()], lr=LR)])
     ids = zipf(n_words, (TEXTS, LENGTH), 0)
     losses, seconds = zip(*(timed(lambda: step(ids)) for _ in range(n_steps)), strict=True)
-    return {"losses": [round(loss, 6) for loss in losses], "seconds": round(min(seconds), 4)}
+    return {"losses": losses, "seconds": min(seconds)}
 
 
 def measure(n_words: int, n_anchors: int | None) -> dict[str, Any]:
@@ -283,7 +279,7 @@ def measure(n_words: int, n_anchors: int | None) -> dict[str, Any]:
     torch.manual_seed(0)
     train(1_000, n_anchors and 10, 2)  # what the first call of anything loads is not of the table
     found, _, memory = measured(lambda: train(n_words, n_anchors, 3))
-    return {**found, "mib": round(memory / 2**20, 1)}
+    return {**found, "mib": memory / 2**20}
 
 
 def run_anchor_memory(file: ResultFile, given: Namespace) -> None:
@@ -316,12 +312,9 @@ def told_anchor_memory(section: Section, records: list[Record]) -> None:
     section.say("""Peak resident memory from the construction of the table on, minus the memory before it, in
         separate processes: three steps of a classifier on the mean of 100 vectors, on one batch of 256 texts, d =
         256. Time of the fastest step, one thread.""")
-    rows = []
-    for r in sorted(records, key=lambda r: (r["n_words"], r["method"])):
-        anchors = "–" if r["n_anchors"] is None else f"{r['n_anchors']:,}"
-        memory, seconds = f"{r['mib'] / 1024:.2f} GiB", duration(r["seconds"])
-        rows.append([f"{r['n_words']:,}", f"`{r['method']}`", anchors, memory, seconds])
-    section.table(["V", "method", "anchors", "peak memory", "step"], rows)
+    row = "{n_words:,} | `{method}` | {n_anchors:,} | {bytes:GiB} | {seconds:time}"
+    sized = sorted(({**r, "bytes": r["mib"] * 2**20} for r in records), key=lambda r: (r["n_words"], r["method"]))
+    section.rows("V | method | anchors | peak memory | step", row, sized)
 
 
 MEMORY_EXPERIMENT = Experiment(

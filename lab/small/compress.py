@@ -29,10 +29,9 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import ANALOGIES, MEN
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, duration, groups, number, pick
-from lab.results import ResultFile
 from lab.words.shelf import CACHE, Shelf
 from nearfar.tables.compress import Codes, code_rows
 
@@ -175,10 +174,10 @@ def quality(exact: Matrix, found: Matrix, ids: Any) -> dict[str, Any]:
     men = nf.evaluate.word_similarity(words, MEN)
     solved = nf.evaluate.word_analogies(words, ANALOGIES)
     return {
-        "error": round(float(np.linalg.norm(found - exact) / np.linalg.norm(exact)), 4),
-        "men": round(men.rho, 4),
-        "men_interval": [round(x, 4) for x in men.interval],
-        "analogies": round(solved.accuracy, 4),
+        "error": float(np.linalg.norm(found - exact) / np.linalg.norm(exact)),
+        "men": men.rho,
+        "men_interval": men.interval,
+        "analogies": solved.accuracy,
         "n_questions": solved.n_covered,
     }
 
@@ -193,8 +192,8 @@ def run(file: ResultFile, given: Namespace) -> None:
     for task in tasks(n, d, min(N_ANCHORS, n)):
         key = {**dict.fromkeys(file.keys), **task.keys, "n_words": n}
         if file.wants(**key):
-            (found, size), seconds = cpu_timed(partial(task.make, vectors))
-            spent = {"d": d, "bytes": size, "cpu_seconds": round(seconds, 1)}
+            (found, size), seconds = cpu_timed(task.make, vectors)
+            spent = {"d": d, "bytes": size, "cpu_seconds": seconds}
             file.add({**key, **spent, **quality(vectors, found, ids)})
 
 

@@ -1,4 +1,4 @@
-"""Matrix factorisation of MovieLens 1M with any table of vectors: data, model, training, random search.
+"""Matrix factorisation of MovieLens 1M with any table of vectors: training and random search.
 
 A rating is ``<users(u), items(i)> + b``, with one number b for all: biases of users and films have to be found in the
 vectors, for every method alike. ``users`` and ``items`` are any modules that turn ids into vectors; the parameters of
@@ -10,87 +10,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from nearfar.reproduce.anchors import n_parameters
+from nearfar.reproduce.ratings import Factorisation, Films, Ratings, Split, copied, falling_rate, squared_error
 from torch import Tensor, nn
 
-from lab.items import data
+from nearfar.reproduce import ratings as movielens
 
 N_COMPONENTS, BATCH_SIZE = 16, 16_384
-MOST_EPOCHS, PATIENCE, LAST_RATE = 50, 10, 0.02  # the learning rate falls to LAST_RATE of what it was
-TO_TRAIN, TO_VALIDATION = 0.8, 0.1  # shares of the ratings; the rest is the test
+MOST_EPOCHS, PATIENCE = 50, 10
 Setting = dict[str, Any]
 State = dict[str, Any]
-
-
-class Ratings(NamedTuple):
-    """Users and items, numbered, and marks from 1 to 5: three vectors of one length."""
-
-    users: Tensor
-    items: Tensor
-    marks: Tensor
-
-    def take(self, which: Tensor) -> Ratings:
-        return Ratings(*(part[which] for part in self))
-
-
-@dataclass(frozen=True)
-class Films:
-    """All ratings, and the genres of each rated item."""
-
-    ratings: Ratings
-    n_users: int
-    n_items: int
-    genres: list[list[str]] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Split:
-    """The ratings to train on, to choose by and to report."""
-
-    train: Ratings
-    validation: Ratings
-    test: Ratings
-
-
-def read_films() -> Films:
-    table, films = data.read_ratings(), data.read_facts("movies")
-    genres = [films[i][-1].split("|") for i in table.item_ids.tolist()]
-    ratings = Ratings(*map(torch.from_numpy, (table.users, table.items)), torch.from_numpy(table.marks).float())
-    return Films(ratings, len(table.user_ids), len(table.item_ids), genres)
-
-
-def split_of(films: Films, seed: int) -> Split:
-    """Shuffle once, as the paper does, and cut in three."""
-    n = len(films.ratings.marks)
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(n))
-    cuts = round(TO_TRAIN * n), round((TO_TRAIN + TO_VALIDATION) * n)
-    return Split(*(films.ratings.take(part) for part in torch.tensor_split(order, cuts)))
-
-
-class Factorisation(nn.Module):
-    """Ratings from the vectors of users and items."""
-
-    def __init__(self, users: nn.Module, items: nn.Module, mean: float) -> None:
-        super().__init__()
-        self.users, self.items = users, items
-        self.bias = nn.Parameter(torch.tensor([mean]))
-
-    def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        return self.rate(self.users(users), self.items(items))
-
-    def rate(self, users: Tensor, items: Tensor) -> Tensor:
-        """Return ratings from vectors."""
-        return (users * items).sum(-1) + self.bias
-
-    @property
-    def n_parameters(self) -> int:
-        """Parameters of both tables; b is left out."""
-        return n_parameters(self.users) + n_parameters(self.items)
 
 
 def n_bytes(table: nn.Module) -> int:
@@ -101,13 +34,6 @@ def n_bytes(table: nn.Module) -> int:
         n_kept = int(table.kept.sum())
         return 4 * table.n_parameters + (4 * n_kept if table.kept.shape[1] == 1 else n_kept + table.num_embeddings)
     return sum(t.nbytes for t in (*table.parameters(), *table.buffers()))
-
-
-@torch.no_grad()
-def squared_error(model: Factorisation, films: Films, part: Ratings) -> float:
-    """Return the mean squared error in a part of the ratings."""
-    users, items = model.users(torch.arange(films.n_users)), model.items(torch.arange(films.n_items))
-    return (model.rate(users[part.users], items[part.items]) - part.marks).square().mean().item()
 
 
 def squared_lengths(_model: Factorisation, users: Tensor, items: Tensor, setting: Setting) -> Tensor:
@@ -206,10 +132,14 @@ def fit(
     course = method.course(model, setting, budget) if method.course else None
     rate = falling_rate(optimizer, most_epochs)
     kept: tuple[int, float, State] = (0, math.inf, {})
+
+    def price(users: Tensor, items: Tensor) -> Tensor:
+        return method.price(model, users, items, setting)
+
     began, epoch = time.process_time(), 0
     while epoch < most_epochs:
         epoch += 1
-        train_epoch(method, model, optimizer, split.train, setting)
+        movielens.train_epoch(model, optimizer, split.train, price, setting.get("batch_size", BATCH_SIZE))
         error, size, state = squared_error(model, films, split.validation), model.n_parameters, copied(model)
         if not math.isfinite(error):
             break
@@ -237,24 +167,3 @@ def tables_of(
     counts = ratings.users.bincount(minlength=films.n_users), ratings.items.bincount(minlength=films.n_items)
     users, items = (method.table(c, setting, None if budget is None else budget * len(c) // n) for c in counts)
     return users, items
-
-
-def falling_rate(optimizer: torch.optim.Optimizer, n_epochs: int) -> torch.optim.lr_scheduler.LRScheduler:
-    return torch.optim.lr_scheduler.ExponentialLR(optimizer, LAST_RATE ** (1 / max(n_epochs, 1)))
-
-
-def train_epoch(
-    method: Method, model: Factorisation, optimizer: torch.optim.Optimizer, ratings: Ratings, setting: Setting
-) -> None:
-    """Go through the ratings once, in a new order."""
-    shuffled = ratings.take(torch.randperm(len(ratings.marks)))
-    for batch in zip(*(part.split(setting.get("batch_size", BATCH_SIZE)) for part in shuffled), strict=True):
-        users, items = model.users(batch[0]), model.items(batch[1])
-        loss = (model.rate(users, items) - batch[2]).square().mean() + method.price(model, users, items, setting)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-
-def copied(model: nn.Module) -> State:
-    return {name: value.clone() for name, value in model.state_dict().items()}

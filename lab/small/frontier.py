@@ -20,13 +20,11 @@ import json
 import math
 import statistics
 from argparse import Namespace
-from functools import partial
 from itertools import product
 
-from lab.experiment import Choice, Experiment, Section, Target
+from lab.experiment import Choice, Experiment, ResultFile, Section, Target
 from lab.measure import cpu_timed
 from lab.records import Record, average, half_interval, mean_and_sd, pick
-from lab.results import ResultFile
 
 BUDGETS = {
     "movielens": (10_000, 20_000, 40_000, 80_000),
@@ -75,10 +73,10 @@ def run(file: ResultFile, given: Namespace) -> None:
                 settings = [json.loads(best["setting"])] if best else []
             for setting in settings:
                 if key := file.new(name, method, budget, json.dumps(setting), seed):
-                    found, seconds = cpu_timed(partial(task.run, task.kinds[method], budget, setting, seed))
+                    found, seconds = cpu_timed(task.run, task.kinds[method], budget, setting, seed)
                     if found:
                         found["bytes"] = int(found["bytes"])  # of NumPy where codes are counted
-                    file.add({**key, **(found or {"bytes": None}), "cpu_seconds": round(seconds, 1)})
+                    file.add({**key, **(found or {"bytes": None}), "cpu_seconds": seconds})
 
 
 # ---------------------------------------------------------------- the page

@@ -8,22 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
+from nearfar.reproduce.ratings import Factorisation
 from torch import Tensor, nn
 
 import nearfar as nf
-from lab.small.factorisation import (
-    MOST_EPOCHS,
-    N_COMPONENTS,
-    Factorisation,
-    LogUniform,
-    Method,
-    OneOf,
-    Setting,
-    squared_lengths,
-)
+from lab.small.factorisation import MOST_EPOCHS, N_COMPONENTS, LogUniform, Method, OneOf, Setting, squared_lengths
 
 LARGE, SMALL = 60_000, 30_000  # parameters, at most
 FIRST_ANCHORS, MOST_ANCHORS = 10, 30  # NBANT: the paper starts from 10
@@ -149,7 +142,6 @@ ALL = {
     "l2": LogUniform(0.02, 0.08),
     "std": LogUniform(0.03, 0.3),
 }
-BUDGETS = (LARGE, SMALL)
 
 
 def hash_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:
@@ -275,42 +267,22 @@ class Pruning:
 # ---------------------------------------------------------------- all that are tuned
 
 PRUNED = {**ALL, "dense_epochs": OneOf((5, 10, 15)), "last_lr": LogUniform(0.002, 0.01)}
+relative = partial(Method, budgets=(LARGE, SMALL))
+pruned = partial(relative, course=Pruning)
+BLOCKS = {"n_blocks": OneOf((4, 8, 16)), "base_dim": OneOf((8, 16))}
+CORES = OneOf(((2, 4, 2), (4, 2, 2), (2, 2, 4)))
+DIVERGENCE = LogUniform(3e-7, 3e-5)
 RELATIVES = [
-    Method("hash embeddings", {**ALL, "n_hashes": OneOf((1, 2))}, hash_table, budgets=BUDGETS),
-    Method("bucket hash", {**ALL, "shared": LogUniform(0.02, 0.5)}, bucket_table, budgets=BUDGETS),
-    Method(
-        "mixed dimensions",
-        {**ALL, "n_blocks": OneOf((4, 8, 16)), "base_dim": OneOf((8, 16))},
-        mixed_table,
-        budgets=BUDGETS,
-    ),
-    Method("low rank", ALL, low_rank_table, budgets=BUDGETS),
-    Method(
-        "tensor train", {**ALL, "dim_shape": OneOf(((2, 4, 2), (4, 2, 2), (2, 2, 4)))}, train_table, budgets=BUDGETS
-    ),
-    Method("quotient and remainder", ALL, code_table, budgets=BUDGETS),
-    Method(
-        "slimming",
-        {**PRUNED, "l1": LogUniform(1e-6, 1e-4)},
-        entries,
-        price=with_subgradient,
-        budgets=BUDGETS,
-        course=Pruning,
-    ),
-    Method(
-        "sparse CBOW", {**PRUNED, "l1": LogUniform(3e-4, 0.03)}, entries, ShrinkingAdam, budgets=BUDGETS, course=Pruning
-    ),
-    Method(
-        "group lasso", {**PRUNED, "l1": LogUniform(0.001, 0.1)}, rows, ShrinkingAdam, budgets=BUDGETS, course=Pruning
-    ),
-    Method(
-        "vocabulary dropout",
-        {**PRUNED, "divergence": LogUniform(3e-7, 3e-5)},
-        noisy_rows,
-        price=with_divergence,
-        budgets=BUDGETS,
-        course=Pruning,
-    ),
+    relative("hash embeddings", {**ALL, "n_hashes": OneOf((1, 2))}, hash_table),
+    relative("bucket hash", {**ALL, "shared": LogUniform(0.02, 0.5)}, bucket_table),
+    relative("mixed dimensions", {**ALL, **BLOCKS}, mixed_table),
+    relative("low rank", ALL, low_rank_table),
+    relative("tensor train", {**ALL, "dim_shape": CORES}, train_table),
+    relative("quotient and remainder", ALL, code_table),
+    pruned("slimming", {**PRUNED, "l1": LogUniform(1e-6, 1e-4)}, entries, price=with_subgradient),
+    pruned("sparse CBOW", {**PRUNED, "l1": LogUniform(3e-4, 0.03)}, entries, ShrinkingAdam),
+    pruned("group lasso", {**PRUNED, "l1": LogUniform(0.001, 0.1)}, rows, ShrinkingAdam),
+    pruned("vocabulary dropout", {**PRUNED, "divergence": DIVERGENCE}, noisy_rows, price=with_divergence),
 ]
 UNCOMPRESSED = {
     "lr": LogUniform(0.003, 0.02),

@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 from nearfar.reproduce.language import windows
+from nearfar.reproduce.ratings import Ratings, Split, read_films, split_of
 from torch import Tensor, nn
 
 import nearfar as nf
+from lab.items.data import FOLDER
 from lab.small import news as of_news
 from lab.small.anchor_language import streams_of_all
-from lab.small.factorisation import Ratings, Split, read_films, split_of
 from lab.small.kinds import Descent, Kind, Served, Setting, kinds, trained_of
 
 
@@ -62,7 +63,7 @@ class FilmTask(Task):
 
     def __init__(self) -> None:
         super().__init__()
-        self.films = read_films()
+        self.films = read_films(FOLDER)
         anchors = {
             "numbers": (16, 8), "rates": (0.03, 0.01), "slots": 16, "anchor_std": 0.5, "row_std": 0.5,
             "of_anchors": 1.0, "l2_anchors": 1e-5,
@@ -104,7 +105,7 @@ class FilmTask(Task):
         (of_users, of_items), constant = model
         users, items, marks = getattr(split_of(self.films, seed), part)
         found = (served[0].vectors[users] * served[1].vectors[items]).sum(1) + of_users[users] + of_items[items]
-        return round((found + constant - marks).square().mean().item(), 5)
+        return (found + constant - marks).square().mean().item()
 
 
 # ---------------------------------------------------------------- AG News
@@ -175,7 +176,7 @@ class NewsTask(Task):
 
     def error(self, model: Sized, served: list[Served], part: str, seed: int) -> float:
         model.table = Words(nn.Embedding.from_pretrained(served[0].vectors))
-        return round(1 - of_news.accuracy(model, getattr(self.news(seed), part)), 5)
+        return 1 - of_news.accuracy(model, getattr(self.news(seed), part))
 
 
 # ---------------------------------------------------------------- Penn Treebank
@@ -264,7 +265,7 @@ class LanguageTask(Task):
 
     def error(self, model: Model, served: list[Served], part: str, _seed: int) -> float:
         model.table = nn.Embedding.from_pretrained(served[0].vectors)
-        return round(self._perplexity(model, "valid" if part == "validation" else part), 3)
+        return self._perplexity(model, "valid" if part == "validation" else part)
 
     @torch.no_grad()
     def _perplexity(self, model: Model, part: str) -> float:

@@ -83,16 +83,14 @@ def measure(shelf: Shelf, seed: int, n_jobs: int) -> Iterator[dict[str, Any]]:
             "storage": storage or "float32",
             "bytes": size,
             "bytes_of_matrices": matrices,
-            "right": round(told_right(chosen, found), 4),
-            "right_by_frequency": round(told_right([word for word, _, _ in found], found), 4),
-            "same_sense": round(float(np.mean([a == b for a, b in zip(chosen, first[0], strict=True)])), 4),
-            "same_nearest": round(
-                sum(len(a & b) for a, b in zip(near, first[1], strict=True)) / sum(map(len, near)), 4
-            ),
+            "right": told_right(chosen, found),
+            "right_by_frequency": told_right([word for word, _, _ in found], found),
+            "same_sense": float(np.mean([a == b for a, b in zip(chosen, first[0], strict=True)])),
+            "same_nearest": sum(len(a & b) for a, b in zip(near, first[1], strict=True)) / sum(map(len, near)),
             "n_words": len(exact.words),
             "n_senses": len(exact),
             "n_places": len(found),
-            "fit_seconds": round(seconds, 1),
+            "fit_seconds": seconds,
         }
 
 

@@ -8,7 +8,6 @@ counts, and writes the numbers of all words to a file. gensim: ``build_vocab`` a
 from __future__ import annotations
 
 import lzma
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable
 from itertools import product
@@ -16,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import nearfar as nf
-from lab.data import WIKI
-from lab.experiment import Experiment, Section
+from lab.data import WIKI, text_file
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import measured
 from lab.records import Record, distinct, mib, middle, pick, ratio, times
-from lab.results import ResultFile
 
 MIN_COUNT, N_JOBS = 5, 2
 SCAN_FASTER = 3.0
@@ -43,9 +41,7 @@ def nearfar_words(source: Any) -> int:
 
 def run(file: ResultFile, given: Namespace) -> None:
     nearfar_words(["compiles the kernels " * MIN_COUNT])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "text.txt")
-        path.write_bytes(lzma.decompress(WIKI.read_bytes()))
+    with text_file(lzma.decompress(WIKI.read_bytes())) as path:
         lists = [line.split() for line in path.read_text().splitlines()]
         tasks: dict[tuple[str, str], Callable[[], int]] = {
             ("file", "nearfar"): lambda: nearfar_words(path),
@@ -57,9 +53,8 @@ def run(file: ResultFile, given: Namespace) -> None:
         for trial, ((source, method), task) in product(range(given.runs), tasks.items()):
             if key := file.new(source, method, trial):
                 n_words, seconds, memory = measured(task)
-                speed = round(path.stat().st_size / 1e6 / seconds, 1)
-                found = {"seconds": round(seconds, 3), "bytes": memory, "n_words": n_words}
-                file.add({**key, "megabytes_per_second": speed, **found})
+                found = {"megabytes_per_second": path.stat().st_size / 1e6 / seconds, "n_words": n_words}
+                file.add({**key, **found, "seconds": seconds, "bytes": memory})
 
 
 def told(section: Section, records: list[Record]) -> None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import copy
 from argparse import Namespace
-from functools import partial
 
 import numpy as np
 
 import nearfar as nf
 from lab.data import MEN, articles
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
-from lab.records import Record, average, groups, mean_and_sd, number, values
-from lab.results import ResultFile
+from lab.records import Record, groups
 
 SIZE, N_EPOCHS = 10, 2
 
@@ -50,12 +48,12 @@ def trial(file: ResultFile, texts: tuple[nf.EncodedCorpus, nf.EncodedCorpus, nf.
         ("random, both halves", model(), both),
     ):
         fit = made.partial_fit if start.startswith("partial_fit") else made.fit
-        fitted, seconds = timed(partial(fit, corpus))
+        fitted, seconds = timed(fit, corpus)
         record = {
-            "loss": round(float(fitted.loss_curve_[-1]), 4),
-            "men": round(nf.evaluate.word_similarity(fitted.vectors_, MEN).rho, 4),
-            "entropy": round(float(np.nanmedian(fitted.vectors_.entropy())), 3),
-            "seconds": round(seconds, 1),
+            "loss": float(fitted.loss_curve_[-1]),
+            "men": nf.evaluate.word_similarity(fitted.vectors_, MEN).rho,
+            "entropy": float(np.nanmedian(fitted.vectors_.entropy())),
+            "seconds": seconds,
         }
         file.add({"start": start, "trial": seed, "n_words": corpus.n_tokens, **record})
 
@@ -70,12 +68,8 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     section.say("""Word2DM 10 x 10, 2 epochs on the second half of a text, with different starts from the first
         half. Means over trials, with the standard deviation of Spearman's rho on MEN.""")
-    rows = [
-        [start, len(mine), number(average(mine, "loss"), 4), number(average(mine, "entropy"), 2),
-         "{:.3f} ± {:.3f}".format(*mean_and_sd(values(mine, "men")))]
-        for start, mine in groups(records, "start")
-    ]  # fmt: skip
-    section.table(["start", "trials", "loss", "median entropy", "MEN"], rows)
+    row = "{start} | {trial:count} | {loss:.4f} | {entropy:.2f} | {men:±sd}"
+    section.rows("start | trials | loss | median entropy | MEN", row, groups(records, "start"))
 
 
 EXPERIMENT = Experiment(

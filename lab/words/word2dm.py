@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import SIMILARITY, articles
-from lab.experiment import Experiment, Section
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
-from lab.peers.torch_word2dm import train as train_by_torch
-from lab.records import Record, distinct, groups, middle, number, pick
-from lab.results import ResultFile
+from lab.peers import elsewhere
+from lab.records import Record, distinct, groups, middle, pick
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.words.windows import SamplingOptions, TextWindows, Windows
@@ -133,15 +132,16 @@ def by_torch(
     B, C = (np.ascontiguousarray(start[name][:, : size * size].reshape(-1, size, size).swapaxes(1, 2)) for name in "BC")
     for batch in given.batches:
         n_pairs = min(windows.inputs.size, max(given.torch_pairs, 8 * batch))
-        pairs = windows.inputs[:n_pairs], windows.outs[:n_pairs]
-        found = train_by_torch(given.torch, (B, C), pairs, optimizer, RATES[optimizer], batch, given.n_jobs)
-        more = {"formed": found["formed"], "torch": found["torch"]}
-        note(file, {**key, "method": "PyTorch", "batch": batch}, n_pairs, found["seconds"], found["loss"], **more)
+        how = {"inputs": windows.inputs[:n_pairs], "outs": windows.outs[:n_pairs], "batch": batch}
+        how |= {"optimizer": optimizer, "rate": RATES[optimizer]}
+        found, seconds = elsewhere.run("word2dm", python=given.torch, n_jobs=given.n_jobs, B=B, C=C, **how)
+        more = {"formed": bool(found["formed"]), "torch": str(found["torch"])}
+        note(file, {**key, "method": "PyTorch", "batch": batch}, n_pairs, seconds, float(found["loss"]), **more)
 
 
 def note(file: ResultFile, key: dict[str, Any], n_pairs: int, seconds: float, loss: float, **more: Any) -> None:
-    record = {"pairs": n_pairs, "seconds": round(seconds, 3), "pairs_per_second": round(n_pairs / seconds)}
-    file.add({**key, **record, "loss": round(loss, 4), **more})
+    record = {"pairs": n_pairs, "seconds": seconds, "pairs_per_second": round(n_pairs / seconds)}
+    file.add({**key, **record, "loss": loss, **more})
 
 
 # ---------------------------------------------------------------- pull
@@ -171,14 +171,14 @@ def pull(file: ResultFile, given: Namespace) -> None:
 def figures(model: nf.Word2DM, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     words, seen = model.vectors_, model.pull_
     curves = {"loss": model.loss_curve_, "orthogonal": seen.orthogonal, "tiny": seen.tiny, "share": seen.share[-1]}
-    record: dict[str, Any] = {name: [round(float(x), 4) for x in curve] for name, curve in curves.items()}
-    record["norm"] = [None if np.isnan(x) else float(f"{x:.3g}") for x in seen.norm[-1]]
+    record: dict[str, Any] = {name: [float(x) for x in curve] for name, curve in curves.items()}
+    record["norm"] = [None if np.isnan(x) else float(x) for x in seen.norm[-1]]
     for name, path in SIMILARITY.items():
         found = nf.evaluate.word_similarity(words, path)
-        record |= {name: round(found.rho, 4), f"{name}_interval": [round(x, 4) for x in found.interval]}
+        record |= {name: found.rho, f"{name}_interval": found.interval}
     entropies = np.quantile(words.entropy()[:5000], [0.05, 0.5, 0.95])
-    record["entropy"] = [round(float(x), 3) for x in entropies]
-    return record | {"entropy_auc": round(nf.evaluate.sense_induction(words, pairs).entropy_auc, 3)}
+    record["entropy"] = entropies.tolist()
+    return record | {"entropy_auc": nf.evaluate.sense_induction(words, pairs).entropy_auc}
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -211,15 +211,13 @@ def told(section: Section, records: list[Record]) -> None:
         of pairs whose matrices are tiny, or orthogonal, after the last epoch. Spearman's rho on three sets.
         Entropies of the 5,000 most frequent words (5 %, median, 95 %). Ambiguous above: how often a pseudo-word has
         a larger entropy than a word of similar frequency.""")
-    rows = [
-        [f"{r['size']} x {r['size']}", r["setting"], number(r["loss"][-1]),
-         *(f"{100 * r[name][-1]:.0f} %" for name in ("tiny", "orthogonal")),
-         *(number(r[name]) for name in ("wordsim", "simlex", "men")),
-         " – ".join(f"{x:.2f}" for x in r["entropy"]), number(r["entropy_auc"], 2)]
-        for r in pick(records, part="pull")
-    ]  # fmt: skip
-    head = ["size", "setting", "loss", "tiny", "orthogonal", "WordSim-353", "SimLex-999", "MEN"]
-    section.table([*head, "entropy", "ambiguous above"], rows)
+    last = [{**r, **{name: r[name][-1] for name in ("loss", "tiny", "orthogonal")}} for r in pick(records, part="pull")]
+    section.rows(
+        "size | setting | loss | tiny | orthogonal | WordSim-353 | SimLex-999 | MEN | entropy | ambiguous above",
+        "{size} x {size} | {setting} | {loss:.3f} | {tiny:share} | {orthogonal:share} | {wordsim:.3f} | {simlex:.3f}"
+        " | {men:.3f} | {entropies} | {entropy_auc:.2f}",
+        ({**r, "entropies": " – ".join(f"{x:.2f}" for x in r["entropy"])} for r in last),
+    )
 
 
 EXPERIMENT = Experiment(

@@ -10,17 +10,14 @@ end) and 1 GiB.
 from __future__ import annotations
 
 import lzma
-import tempfile
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import nearfar as nf
-from lab.data import WIKI
-from lab.experiment import Experiment, Section
+from lab.data import WIKI, text_file
+from lab.experiment import Experiment, Record, ResultFile, Section
 from lab.measure import Peak, alone, timed
-from lab.records import Record, duration
-from lab.results import ResultFile
 
 D, ROW, COPIES_OF_TABLES, N_JOBS = 100, 112, 4, 2
 ALLOWED = 2**30
@@ -38,11 +35,11 @@ def measure(path: Path, folder: Path) -> dict[str, Any]:
     return {
         "n_tokens": encoded.n_tokens,
         "n_words": len(words),
-        "encoding_seconds": round(encoding_seconds, 2),
-        "seconds": round(seconds, 2),
-        "encoding_mib": round(encoding.megabytes * 1e6 / 2**20, 1),
-        "training_mib": round(training.megabytes * 1e6 / 2**20, 1),
-        "bound_mib": round((model + ALLOWED) / 2**20, 1),
+        "encoding_seconds": encoding_seconds,
+        "seconds": seconds,
+        "encoding_mib": encoding.megabytes * 1e6 / 2**20,
+        "training_mib": training.megabytes * 1e6 / 2**20,
+        "bound_mib": (model + ALLOWED) / 2**20,
     }
 
 
@@ -50,13 +47,12 @@ def run(file: ResultFile, given: Namespace) -> None:
     text = lzma.decompress(WIKI.read_bytes())
     for copies in given.copies:
         if key := file.new(copies):
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder, "text.txt")
+            with text_file(b"") as path:
                 with path.open("wb") as out:
                     for _ in range(copies):
                         out.write(text)
                 size = round(path.stat().st_size / 2**20)
-                file.add({**key, "text_mib": size, **alone(measure, path, Path(folder))})
+                file.add({**key, "text_mib": size, **alone(measure, path, path.parent)})
 
 
 def told(section: Section, records: list[Record]) -> None:
@@ -68,12 +64,12 @@ def told(section: Section, records: list[Record]) -> None:
         target.tell(f"at most {max(peaks):,.0f} MiB, of texts up to {longest:,} MiB", met)
     section.say("""Increase in anonymous memory, in a separate process per text. The text is the Wikipedia sample,
         repeated in a file.""")
-    rows = [
-        [f"{r['text_mib']:,.0f} MiB", f"{r['n_tokens'] / 1e6:,.1f} M", duration(r["encoding_seconds"]),
-         duration(r["seconds"]), *(f"{r[name]:,.0f} MiB" for name in ("encoding_mib", "training_mib", "bound_mib"))]
-        for r in sorted(records, key=lambda r: r["copies"])
-    ]  # fmt: skip
-    section.table(["text", "words", "encoding", "training", "memory: encoding", "training", "bound"], rows)
+    section.rows(
+        "text | words | encoding | training | memory: encoding | training | bound",
+        "{text_mib:,.0f} MiB | {millions:,.1f} M | {encoding_seconds:time} | {seconds:time} | {encoding_mib:,.0f} MiB"
+        " | {training_mib:,.0f} MiB | {bound_mib:,.0f} MiB",
+        ({**r, "millions": r["n_tokens"] / 1e6} for r in sorted(records, key=lambda r: r["copies"])),
+    )
 
 
 EXPERIMENT = Experiment("Memory of word models", ("copies",), run, {"copies": (1, 4, 16)}, ("wiki_text8_style",))

@@ -25,7 +25,7 @@ import gzip
 import itertools
 import statistics
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -36,8 +36,7 @@ import numpy as np
 import nearfar as nf
 from lab.data import DATA, MEN, SIMILARITY
 from lab.experiment import Experiment, Section
-from lab.measure import say
-from lab.records import Record, average, number, pick, spread, spread_of, values
+from lab.records import Record, average, number, pick, spread_of, values
 from lab.results import TRIAL, ResultFile
 from lab.words.shelf import CACHE, LINES, METHODS, SEED_EPOCHS, Shelf, Words, save
 from nearfar import composition
@@ -80,7 +79,7 @@ def men(odd: bool) -> list[tuple[str, str, float]]:
 
 def agreement(found: Any, n: int) -> dict[str, Any]:
     """Return what a record says of a correlation."""
-    score, *interval = (None if np.isnan(x) else round(x, 4) for x in (found.rho, *found.interval))
+    score, *interval = (None if np.isnan(x) else x for x in (found.rho, *found.interval))
     return {"score": score, "interval": interval, "n_covered": found.n_covered, "n": n}
 
 
@@ -98,11 +97,6 @@ def compositions(embedding: nf.Embedding) -> Iterator[dict[str, Any]]:
 def name_of(how: dict[str, Any]) -> str:
     """Return the name of a composition."""
     return how["method"] if how["operator"] == "verb" else f"{how['method']}, noun"
-
-
-def rounded(values: Any) -> list[float]:
-    """Return numbers for a record."""
-    return [round(float(value), 4) for value in values]
 
 
 def told_of(trials: list[Judged]) -> tuple[list[float], np.ndarray, list[str]]:
@@ -178,32 +172,27 @@ class Bench:
         self.file, self.shelf = file, Shelf(cache, None, n_jobs)
         self.short = Shelf(cache / "short", lines or LINES, n_jobs)
 
-    def record(self, part: str, name: str, measure: Callable[[], dict[str, Any]], **keys: Any) -> None:
+    def new(self, part: str, name: str, **keys: Any) -> dict[str, Any]:
+        """Return the fields of a record that has still to be measured; else none."""
         key = {"part": part, "method": name, **keys}
-        if self.file.find(**key) is None:
-            found = measure()
-            self.file.add({**key, **found})
-            say(f"{key}: {found}")
+        return key if self.file.wants(**key) else {}
 
     def tune(self, name: str) -> None:
         for rate, n_epochs in itertools.product(METHODS[name].rates, METHODS[name].epochs):
             setting = {"learning_rate": rate, "n_epochs": n_epochs}
-
-            def measure(setting: dict[str, Any] = setting) -> dict[str, Any]:
+            if key := self.new("tune", name, **setting):
                 try:
                     words, seconds, loss = self.shelf.trained(name, "plain", 0, **setting)
                 except nf.errors.NumericalError:
-                    return {"score": None}  # too large a step
+                    self.file.add({**key, "score": None})  # too large a step
+                    continue
                 found = nf.evaluate.word_similarity(words.embedding, men(odd=False), n_bootstrap=1)
-                said = {"score": round(found.rho, 4), "seconds": round(seconds, 1), "loss": round(loss, 4)}
-                return said | {"n_numbers": METHODS[name].n_numbers}
-
-            self.record("tune", name, measure, **setting)
+                said = {"score": found.rho, "seconds": seconds, "loss": loss}
+                self.file.add({**key, **said, "n_numbers": METHODS[name].n_numbers})
 
     def best(self, name: str) -> dict[str, Any]:
         """Return the setting that was best on the half of MEN that is tuned on."""
-        tune = [r for r in self.file.records if r["part"] == "tune" and r["method"] == name]
-        tried = [r for r in tune if r["score"] is not None]
+        tried = [r for r in pick(self.file.records, part="tune", method=name) if r["score"] is not None]
         if not tried:
             raise SystemExit(f"{name} is not tuned yet: run the part 'tune' first")
         found = max(tried, key=lambda r: r["score"])
@@ -221,30 +210,21 @@ class Bench:
         sets["men"] = men(odd=True)
         asked = set().union(words_of(MEN), *(words_of(path) for path in sets.values() if isinstance(path, Path)))
         embedding = words.of(asked)
-        for key, pairs in sets.items():
-
-            def similarity(pairs: Any = pairs) -> dict[str, Any]:
+        for of, pairs in sets.items():
+            if key := self.new("words", name, set=of, trial=trial):
                 found = nf.evaluate.word_similarity(embedding, pairs)
-                more = {"loss": round(loss, 4), "n_numbers": METHODS[name].n_numbers}
-                return agreement(found, found.n_pairs) | more
-
-            self.record("words", name, similarity, set=key, trial=trial)
+                more = {"loss": loss, "n_numbers": METHODS[name].n_numbers}
+                self.file.add({**key, **agreement(found, found.n_pairs), **more})
 
     def homonyms(self, name: str, trial: int) -> None:
         words, _ = self.of_seed(name, trial)
-        if words.entropic is None:
-            return
-
-        def measure() -> dict[str, Any]:
+        if words.entropic is not None and (key := self.new("homonyms", name, trial=trial)):
             named = words.entropic.words if isinstance(words.entropic, nf.SenseEmbedding) else words.entropic.ids
             counts = words.vocabulary.counts[words.vocabulary.words.rows(named)]
             found = nf.evaluate.ambiguity(words.entropic, HOMONYMS.split(), counts)
             values = ("auc", "corrected_auc", "correlation", "corrected_correlation")
-            said = {key: round(getattr(found, key), 4) for key in values}
-            interval = [round(x, 4) for x in found.interval]
-            return said | {"interval": interval, "n_covered": found.n_covered, "n": found.n_words}
-
-        self.record("homonyms", name, measure, trial=trial)
+            said = {name: getattr(found, name) for name in (*values, "interval", "n_covered")}
+            self.file.add({**key, **said, "n": found.n_words})
 
     def judged(self, name: str, trial: int) -> dict[str, Judged]:
         """Return the similarities of all phrases by every composition, from the cache if they are there."""
@@ -279,18 +259,17 @@ class Bench:
                 fixed = np.array([rho_of(one.similarities, one.scores) for one in sets])
                 favourite = max(dict.fromkeys(chosen), key=chosen.count)
                 record = {
-                    "told": rounded(scores),
-                    "interval": rounded(np.quantile(drawn, [0.025, 0.975])),
-                    "difference": round(float(np.mean(scores) - np.mean(first)), 4),
-                    "difference_interval": rounded(np.quantile(drawn - theirs, [0.025, 0.975])),
-                    "chosen": [favourite, round(chosen.count(favourite) / len(chosen), 2)],
-                    "all_items": {how: rounded(row) for how, row in zip(sets[0].names, fixed.T, strict=True)},
+                    "told": scores,
+                    "interval": np.quantile(drawn, [0.025, 0.975]).tolist(),
+                    "difference": float(np.mean(scores) - np.mean(first)),
+                    "difference_interval": np.quantile(drawn - theirs, [0.025, 0.975]).tolist(),
+                    "chosen": [favourite, chosen.count(favourite) / len(chosen)],
+                    "all_items": {how: row.tolist() for how, row in zip(sets[0].names, fixed.T, strict=True)},
                     "n_covered": len(sets[0].scores),
                     "n_verbs": int(sets[0].verbs.max()) + 1,
                     "against": names[0],
                 }
                 self.file.add({"part": "phrases", "method": name, "set": key, **record})
-                say(f"{key} {name}: {record}")
 
     def senses(self, name: str, trial: int) -> None:
         setting, pairs = self.best(name), self.shelf.pairs()
@@ -301,14 +280,10 @@ class Bench:
         if isinstance(words.embedding, nf.DensityEmbedding):
             kinds = {"eigenvectors": None} | ({} if own_vectors is None else {"sense vectors": own_vectors})
         for kind, own in kinds.items():
-
-            def measure(own: Any = own) -> dict[str, Any]:
+            if key := self.new("senses", name, set=kind, trial=trial, **setting):
                 found = nf.evaluate.sense_induction(words.embedding, pairs, reference=reference, senses=own)
-                values = {key: round(getattr(found, key), 4) for key in SENSES}
-                known = {key: value for key, value in values.items() if not np.isnan(value)}
-                return {"n_covered": found.n_covered, "n": found.n_pairs, **known}
-
-            self.record("senses", name, measure, set=kind, trial=trial, **setting)
+                known = {value: x for value in SENSES if not np.isnan(x := getattr(found, value))}
+                self.file.add({**key, "n_covered": found.n_covered, "n": found.n_pairs, **known})
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -399,25 +374,22 @@ def _fixed_table(section: Section, records: list[Record]) -> None:
 
 
 def _homonyms_table(section: Section, records: list[Record]) -> None:
-    rows = []
-    for method, mine in _methods(records):
-        auc, corrected, *correlations = (
-            spread(mine, name) for name in ("auc", "corrected_auc", "correlation", "corrected_correlation")
-        )
-        widest = _interval([min(r["interval"][0] for r in mine), max(r["interval"][1] for r in mine)])
-        rows.append([method, len(mine), auc, f"{corrected} {widest}", *correlations, mine[0]["n_covered"]])
-    head = ["model", "seeds", "any word", "equally frequent words", "correlation", "corrected", "homonyms"]
-    section.table(head, rows)
+    for _, mine in _methods(records):
+        mine[0]["widest"] = _interval([min(r["interval"][0] for r in mine), max(r["interval"][1] for r in mine)])
+    section.rows(
+        "model | seeds | any word | equally frequent words | correlation | corrected | homonyms",
+        "{method} | {trial:count} | {auc:±sd} | {corrected_auc:±sd} {widest} | {correlation:±sd}"
+        " | {corrected_correlation:±sd} | {n_covered}",
+        _methods(records),
+    )
 
 
 def _senses_table(section: Section, records: list[Record]) -> None:
-    rows = [
-        [method, kind, *(number(average(pick(mine, set=kind), name), 2) for name in SENSES)]
-        for method, mine in _methods(records)
-        for kind in dict.fromkeys(r["set"] for r in mine)
-    ]
-    head = ["model", "senses", "separation", "chance", "recovered", "entropy", "lowered", "by others", "more"]
-    section.table(head, rows)
+    section.rows(
+        "model | senses | separation | chance | recovered | entropy | lowered | by others | more",
+        f"{{method}} | {{set}} | {' | '.join(f'{{{name}:.2f}}' for name in SENSES)}",
+        ((pick(mine, set=kind),) for _, mine in _methods(records) for kind in dict.fromkeys(r["set"] for r in mine)),
+    )
 
 
 def _target(section: Section, records: list[Record]) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import lzma
 import statistics
-import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -26,11 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import nearfar as nf
-from lab.data import ANALOGIES, SIMILARITY, WIKI, articles
-from lab.experiment import Choice, Experiment, Section, Target
+from lab.data import ANALOGIES, SIMILARITY, WIKI, articles, text_file
+from lab.experiment import Choice, Experiment, ResultFile, Section, Target
 from lab.measure import measured
 from lab.records import Record, average, duration, groups, mib, middle, number, pick, ratio
-from lab.results import ResultFile
 
 D, WINDOW, NEGATIVE, MIN_COUNT, SAMPLE, RATE, N_JOBS = 100, 5, 5, 5, 1e-3, 0.025, 2
 SENTENCE = 10_000  # words, beyond which gensim cuts off
@@ -90,10 +88,7 @@ def fit_short(model: Any, encoded: nf.EncodedCorpus, *, deterministic: bool) -> 
     model.set_params(n_epochs=1, n_jobs=1, deterministic=deterministic)
     started = time.process_time()
     model.fit(encoded)
-    return {
-        "processor_seconds": round(time.process_time() - started, 3),
-        "loss": round(float(model.loss_curve_[-1]), 5),
-    }
+    return {"processor_seconds": time.process_time() - started, "loss": float(model.loss_curve_[-1])}
 
 
 def short(file: ResultFile, runs: int, wanted: list[str]) -> None:
@@ -115,8 +110,8 @@ def quality(vectors: nf.Embedding) -> dict[str, Any]:
     record: dict[str, Any] = {}
     for name, path in SIMILARITY.items():
         found = nf.evaluate.word_similarity(vectors, path)
-        record |= {name: round(found.rho, 4), f"{name}_interval": [round(x, 4) for x in found.interval]}
-    return record | {"analogies": round(nf.evaluate.word_analogies(vectors, ANALOGIES).accuracy, 4)}
+        record |= {name: found.rho, f"{name}_interval": found.interval}
+    return record | {"analogies": nf.evaluate.word_analogies(vectors, ANALOGIES).accuracy}
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -125,9 +120,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         return
     for shared in (True, False):  # compiles
         nf.SkipGram(D, sample=0, n_epochs=1, shared_negatives=shared, deterministic=shared).fit([["some", "words"]] * 9)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "text.txt")
-        path.write_bytes(lzma.decompress(WIKI.read_bytes()))
+    with text_file(lzma.decompress(WIKI.read_bytes())) as path:
         lines = [line.split() for line in path.read_text().splitlines()]
         sources = {
             "file": path,
@@ -137,13 +130,11 @@ def run(file: ResultFile, given: Namespace) -> None:
         tasks = IN_TURN if given.deterministic else TASKS
         for trial, n_epochs, ((method, source), task) in product(range(given.runs), given.n_epochs, tasks.items()):
             if key := file.new(method, source, n_epochs, trial):
-                (vectors, encoding, training, processor), _, memory = measured(
-                    partial(task, sources[source], n_epochs, trial)
-                )
+                (vectors, encoding, training, processor), _, memory = measured(task, sources[source], n_epochs, trial)
                 found = {
-                    "encoding_seconds": round(encoding, 3),
-                    "seconds": round(training, 3),
-                    "processor_seconds": round(processor, 2),
+                    "encoding_seconds": encoding,
+                    "seconds": training,
+                    "processor_seconds": processor,
                     "words_per_second": round(n_tokens * n_epochs / training),
                     "words_per_second_with_encoding": round(n_tokens * n_epochs / (training + encoding)),
                     "bytes": memory,

@@ -6,19 +6,17 @@ words that the text has. fastText runs in an environment of its own: see lab/pee
 
 from __future__ import annotations
 
-import tempfile
 from argparse import Namespace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import nearfar as nf
-from lab.data import SIMILARITY, articles
-from lab.experiment import Experiment, Section
+from lab.data import SIMILARITY, articles, text_file
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
-from lab.records import Record, average, duration, groups, middle, number
-from lab.results import ResultFile
+from lab.records import Record, groups
 
 D, N_WORDS, N_EPOCHS, MIN_COUNT = 100, 2_000_000, 2, 5
 METHODS = ("nearfar", "gensim", "fastText")
@@ -42,30 +40,23 @@ def fit(method: str, path: Path, rate: float, seed: int) -> tuple[nf.Embedding, 
 
 def run(file: ResultFile, given: Namespace) -> None:
     nf.SkipGram(D, n_epochs=1, sample=0).fit([["some", "words"]] * 9)  # compiles
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "text.txt")
-        path.write_text("\n".join(articles(N_WORDS)))
+    with text_file("\n".join(articles(N_WORDS))) as path:
         for seed, method, rate in product(range(given.seeds), METHODS, given.rates):
             if (method == "fastText") <= (seed == 0 and rate == 0.05) and (key := file.new(method, rate, seed)):
                 vectors, seconds = fit(method, path, rate, seed)
-                found = {s: round(nf.evaluate.word_similarity(vectors, at).rho, 4) for s, at in SIMILARITY.items()}
+                found = {s: nf.evaluate.word_similarity(vectors, at).rho for s, at in SIMILARITY.items()}
                 version = {"version": elsewhere.version("fasttext")} if method == "fastText" else {}
-                file.add({**key, "seconds": round(seconds, 2), **found, **version})
+                file.add({**key, "seconds": seconds, **found, **version})
 
 
 def told(section: Section, records: list[Record]) -> None:
     section.say("""Skip-gram of 100 components on 2 million words, two epochs, one thread, reading included; fastText
         with its subwords, of which only the words of the text are asked here. Spearman's rho.""")
-    rows = [
-        [
-            method,
-            f"{rate:g}",
-            *(number(average(mine, name), 3) for name in SIMILARITY),
-            duration(middle(mine, "seconds")),
-        ]
-        for method, rate, mine in groups(records, "method", "rate")
-    ]
-    section.table(["program", "learning rate", *SIMILARITY, "time"], rows)
+    section.rows(
+        f"program | learning rate | {' | '.join(SIMILARITY)} | time",
+        f"{{method}} | {{rate:g}} | {' | '.join(f'{{{name}:.3f}}' for name in SIMILARITY)} | {{seconds:time}}",
+        groups(records, "method", "rate"),
+    )
 
 
 EXPERIMENT = Experiment(

@@ -38,6 +38,37 @@ def test_records_are_kept_replaced_and_found(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "toy.json"]
 
 
+def test_numbers_are_kept_with_eight_digits_and_keys_as_they_are(tmp_path) -> None:
+    from lab.results import ResultFile
+
+    third = 1 / 3
+    file = ResultFile("toy", ("rate",), tmp_path)
+    file.add({"rate": third, "seconds": 1e4 + third, "of": {"each": [third, 2], "none": None}, "pair": (third, "a")})
+    (record,) = json.loads((tmp_path / "toy.json").read_text())["records"]
+    assert record["rate"] == third
+    assert record["seconds"] == 10000.333
+    assert record["of"] == {"each": [0.33333333, 2], "none": None}
+    assert record["pair"] == [0.33333333, "a"]
+    assert file.find(rate=third)
+
+
+def test_a_template_is_filled_with_what_records_have() -> None:
+    from lab.records import filled
+
+    records = [{"method": "a", "n": 12_000, "auc": 0.5, "s": 2.0, "b": 2**31, "seen": [3.0, 1.0, 2.0], "none": None}]
+    records += [{"method": "a", "n": 12_000, "auc": 0.7, "s": 4.0, "b": 2**31, "seen": [5.0]}]
+    assert filled("{method} | {n:,} | {auc:count}", records) == "a | 12,000 | 2"
+    assert filled("{auc:±} | {auc:±sd} | {auc:.2f} | {auc:+.0%}", records) == (
+        "0.600 ± 1.271 | 0.600 ± 0.141 | 0.60 | +60%"
+    )
+    assert filled("{s:time} | {s:times} | {b:GiB} | {b:MiB}", records) == (
+        "3.00 s | 3.00 s (2.00 s – 4.00 s) | 2.00 GiB | 2048 MiB"
+    )
+    assert filled("{auc:%} | {auc:share}", records) == "60 % | 60 %"
+    assert filled("{seen:.1f} of {seen:g}", records) == "3.5 of 3.5"  # medians of lists, then their mean
+    assert filled("{none} | {none:.1f} | {other:time} | {other:±}", records) == "– | – | – | –"
+
+
 def test_a_failed_write_keeps_the_old_results(tmp_path) -> None:
     from lab.results import ResultFile
 
@@ -552,7 +583,7 @@ def test_spectral_crossing_makes_the_eigenvalue_vanish() -> None:
 
 
 def test_walks_follow_edges(easy) -> None:
-    from lab.peers._walks import uniform_walks
+    from lab.peers.deepwalk import uniform_walks
 
     A = easy.adjacency
     walks = uniform_walks(A.indptr, A.indices, np.flatnonzero(easy.degrees).astype(np.int32), 20, 3)
@@ -850,9 +881,9 @@ def test_perplexity_is_by_the_full_softmax() -> None:
     assert windows.tolist()[5] == [6, 7, 8, 9, 3]
     model = NextWord(10)
     torch.nn.init.zeros_(model.next_words.weight)
-    assert perplexities(model, windows, None) == [10.0]
+    assert perplexities(model, windows, None) == pytest.approx([10.0], abs=1e-4)
     q = torch.tensor([0.0, 0, 0, 2, 0, 2, 2, 2, 2, 2]) / 12 + 1e-9
-    assert perplexities(model, windows, q.log()) == [10.0, 6.0]
+    assert perplexities(model, windows, q.log()) == pytest.approx([10.0, 6.0], abs=1e-4)
     hidden = model(windows[:, :-1])
     some = torch.tensor([4, 4, 0])
     torch.nn.init.normal_(model.next_words.weight)

@@ -1,5 +1,7 @@
 """Peers of other environments, and the closed form of EASE."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -26,6 +28,35 @@ def test_arrays_go_to_a_peer_and_back_with_its_seconds(tmp_path, monkeypatch):
     found, seconds = elsewhere.run("leiden", edges=np.array([[0, 1], [1, 0]]), n=3, seed=0)
     assert found.tolist() == [1, 1, 1]
     assert 0 <= seconds < 10
+
+
+def test_a_peer_may_take_its_time_itself(tmp_path, monkeypatch):
+    from lab.peers import elsewhere
+
+    (tmp_path / "cne.py").write_text(
+        "class CNE:\n    def __init__(self, **how): self.s = how['s']\n"
+        "    def fit_transform(self, init, graph): return init * self.s + graph.sum()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    ends, how = np.array([0, 1]), {"python": sys.executable, "n_jobs": 2}
+    found, seconds = elsewhere.run(
+        "contrastive", **how, rows=ends, columns=ends[::-1], start=np.ones((2, 2)), mode="neg", s=3.0
+    )
+    assert found.tolist() == [[5, 5], [5, 5]]
+    assert 0 <= seconds < 10
+
+
+def test_torch_goes_over_the_same_pairs(rng):
+    pytest.importorskip("torch")
+    from lab.peers import elsewhere
+
+    B, C = rng.normal(size=(2, 4, 3, 3)).astype(np.float32) / 3
+    inputs, outs = np.array([0, 1]), np.array([[1, 2], [3, 3]])
+    how = {"inputs": inputs, "outs": outs, "optimizer": "sgd", "rate": 0.0, "batch": 2}
+    found, _ = elsewhere.run("word2dm", python=sys.executable, B=B, C=C, **how)
+    scores = np.square(np.einsum("pkrc,prd->pkcd", C[outs], B[inputs])).sum(axis=(2, 3))
+    losses = np.logaddexp(0, np.array([-1, 1]) * scores) * [[1, 1], [1, 0]]  # noise that is the true one is left out
+    assert found["loss"] == pytest.approx(losses.sum() / 3, rel=1e-5)
 
 
 def test_triplets_count_whose_nearer_pair_is_nearer_in_the_map():

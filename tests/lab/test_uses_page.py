@@ -9,10 +9,10 @@ from scipy.sparse import csr_array
 
 
 def test_weighted_walks_follow_weights_and_end_where_nothing_goes_on(rng) -> None:
-    from lab.peers.deepwalk_weighted import walks_of
+    from lab.peers.deepwalk import weighted_walks
 
     matrix = csr_array(np.array([[0, 1, 0, 3], [0, 0, 2, 0], [0, 0, 0, 0], [1, 0, 0, 0]], float))
-    walks = walks_of(matrix, np.zeros(4000, np.int64), 5, rng)
+    walks = weighted_walks(matrix, np.zeros(4000, np.int64), 5, rng)
     assert np.mean(walks[:, 1] == 3) == pytest.approx(0.75, abs=0.03)
     direct = walks[walks[:, 1] == 1]
     assert (direct[:, 2:] == [2, -1, -1]).all()
@@ -21,6 +21,7 @@ def test_weighted_walks_follow_weights_and_end_where_nothing_goes_on(rng) -> Non
 
 def test_pairs_of_genes_do_not_leak(tmp_path, rng) -> None:
     from lab.graphs.genes import embed, read_genes, score
+    from nearfar.reproduce import Setting
 
     names = np.array([f"G{i}" for i in range(40)])
     pairs = rng.integers(0, 30, (600, 2))
@@ -30,7 +31,7 @@ def test_pairs_of_genes_do_not_leak(tmp_path, rng) -> None:
         (tmp_path / "gene2vec").mkdir(exist_ok=True)
         with lzma.open(tmp_path / "gene2vec" / f"train_{name}.txt.xz", "wt") as file:
             file.write("\n".join(lines) + "\n")
-    found = read_genes(0, tmp_path)
+    found = read_genes(Setting(data=tmp_path), 0)
     parts = [found.positive, found.learn[0], found.test[0]]
     sets = [{tuple(sorted(pair)) for pair in part.tolist()} for part in parts]
     assert all(len(part) == len(one) for part, one in zip(parts, sets, strict=True))  # no pair twice

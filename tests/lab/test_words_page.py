@@ -150,4 +150,4 @@ def test_starts_are_means_over_trials(tmp_path) -> None:
     write_results(tmp_path, "warm_start", [record("random", 0, 0.1), record("random", 1, 0.3), record("again", 0, 0.2)])
     text, _ = page(tmp_path)
     assert "| random | 2 | 0.6000 | 1.50 | 0.200 ± 0.141 |" in text
-    assert "| again | 1 | 0.6000 | 1.50 | 0.200 ± 0.000 |" in text
+    assert "| again | 1 | 0.6000 | 1.50 | 0.200 |" in text

@@ -8,7 +8,8 @@ import lzma
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TypeVar
@@ -139,6 +140,14 @@ class Line:
 def line(what: str, ours: ArrayLike, within: tuple[float, float], published: str = "") -> Line:
     """Return a line of these values."""
     return Line(what, tuple(float(value) for value in np.ravel(np.asarray(ours))), within, published)
+
+
+class Table(list[Line]):
+    """The lines of an experiment, as they are found."""
+
+    def add(self, what: str, ours: ArrayLike, within: tuple[float, float], published: str = "") -> None:
+        """Add a line of these values."""
+        self.append(line(what, ours, within, published))
 
 
 def around(mean: float, spread: float) -> tuple[float, float]:
@@ -425,6 +434,19 @@ def draw(panels: Iterable[Panel], path: str | os.PathLike[str]) -> None:
         kind = Path(path).suffix[1:] or "png"
         with atomic_write(path, owner=_OWNER) as file:
             figure.savefig(file, format=kind, dpi=60, metadata={"Date": None} if kind == "svg" else None)
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Hold torch to one thread, so that sums have one order."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _md5(path: Path) -> str:
