@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -298,20 +298,22 @@ class Near(Labelled):
         for some in alike(counts + k) if k else ():
             wanted = min(k + int(counts[some].max()), len(self)) - (skip is not None)
             if in_parts:
-                found = on_cluster("nearest vectors")(owner, queries[some], self._vectors, wanted, metric)
+                found, best = on_cluster("nearest vectors")(owner, queries[some], self._vectors, wanted, metric)
             else:
-                asked_for = queries[some], self._vectors, wanted, metric, self._row_norms()
-                found = best_rows(owner, *asked_for, skip=None if skip is None else skip[some], n_jobs=n_jobs)
+                own = None if skip is None else skip[some]
+                norms = self._row_norms()
+                found, best = best_rows(
+                    owner, queries[some], self._vectors, wanted, metric, norms, skip=own, n_jobs=n_jobs
+                )
             out = left_out if skip is not None else without
-            rows[some], scores[some] = allowed(*found, [out[query] for query in some], k)
+            rows[some], scores[some] = allowed(found, best, [out[query] for query in some], k)
         return self._ids_of(rows), scores
 
     def _ids_of(self, rows: RowNumbers) -> NDArray[np.int64] | NDArray[np.object_]:
         """Return the ids of rows; None, or -1 where all ids are integers, for what is no row."""
-        ids = self._ids.to_numpy()
         if not rows.size:
-            return np.empty(rows.shape, ids.dtype)
-        named = ids[rows]
+            return self._ids.to_numpy()[np.empty(rows.shape, np.int64)]
+        named: NDArray[Any] = self._ids.to_numpy()[rows]
         named[rows < 0] = -1 if self._ids.is_integer else None
         return named
 
