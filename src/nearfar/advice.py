@@ -5,6 +5,7 @@ The first rule of a kind whose condition holds is the one that counts. Figures a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -350,17 +351,21 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
 def _is_relation(data: object) -> bool:
     from scipy.sparse import issparse
 
-    from nearfar.relations.edges import is_directed
+    from nearfar.relations.given import form_of, is_edge_frame, is_graph
     from nearfar.relations.matrix import Relation
 
-    planted = hasattr(data, "relation")  # a Graph of `datasets`
-    return isinstance(data, Relation) or issparse(data) or planted or is_directed(data) is not None
+    if isinstance(data, str | os.PathLike) or hasattr(data, "read"):  # of text, or of vectors
+        return False
+    known = isinstance(data, Relation) or issparse(data) or is_graph(data) or is_edge_frame(data)
+    if known or hasattr(data, "shape"):  # a table may have columns of text, too
+        return known
+    return isinstance(getattr(data, "relation", None), Relation) or form_of(data) == "edges"
 
 
 def _counted_relation(data: object) -> tuple[str, dict[str, int], str]:
     from nearfar.relations.matrix import as_relation
 
-    relation = as_relation(getattr(data, "relation", data))
+    relation = as_relation(data, _OWNER, "data")
     counts = relation.describe()
     n, m, entries = counts["n_rows"], counts["n_columns"], counts["n_entries"]
     if not relation.is_square:

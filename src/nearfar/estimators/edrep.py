@@ -348,7 +348,7 @@ class EDRep(RelationEmbedder):
         NearfarWarning
             The vectors of the rows nearly coincide.
         """
-        rel = as_relation(relation)
+        rel = as_relation(relation, "EDRep.fit")
         self._check_parameters()
         asked = asked_engine("EDRep", self.engine, self.device, engine)
         with single_threaded_blas():  # whose own threads wait at full speed for a while, beside those that work
@@ -714,7 +714,7 @@ class EDRep(RelationEmbedder):
         (False, True)
         """
         self._check_fitted("grow")
-        rel = as_relation(relation)
+        rel = as_relation(relation, "EDRep.grow")
         self._check_parameters()
         if self._is_two_sided(rel) != (self.context_embedding_ is not None):
             raise InputError("EDRep.grow", "relation", "of as many sides as that of the fit", f"shape {rel.shape}")
@@ -822,7 +822,7 @@ class EDRep(RelationEmbedder):
         relation : Relation, sparse matrix or ndarray
             What would be fitted.
         """
-        rel = as_relation(relation)
+        rel = as_relation(relation, "EDRep.expected_memory")
         self._check_parameters()
         far = far_field(self.far, owner="EDRep")
         rows = self._rows(rel, far, self._is_two_sided(rel))

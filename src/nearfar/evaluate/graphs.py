@@ -456,7 +456,7 @@ def undirected(owner: str, relation: RelationLike | Graph) -> Edges:
 
     from nearfar.relations.matrix import as_relation
 
-    given = as_relation(getattr(relation, "relation", relation))  # a Graph of `datasets` has it as an attribute
+    given = as_relation(relation, owner)
     if not given.is_square:
         hint = "For users and items see the guide on recommendation."
         raise InputError(owner, "relation", "square (the same ids on both sides)", repr(given), hint)

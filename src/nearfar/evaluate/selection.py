@@ -166,7 +166,7 @@ def select(
     measure = check_choice(_OWNER, "measure", measure or _MEASURES[kind][0], _MEASURES[kind])
     rng = check_random_state(_OWNER, random_state)
     methods = [_with_params(method, setting) for setting in settings]
-    whole = as_relation(getattr(relation, "relation", relation))  # a Graph of `datasets` has it as an attribute
+    whole = as_relation(relation, _OWNER)
     if labels is not None:
         if feature is not None:
             raise InputError(_OWNER, "feature", "left out with labels", repr(feature), "It describes pairs.")

@@ -85,6 +85,7 @@ from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
+from nearfar.relations.given import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
 
@@ -604,8 +605,8 @@ class NeighborEmbedding(FrameOutput):
         ``fits`` says that a fit will follow, which must fit into memory; ``on_workers``, whether workers search the
         neighbours of so many points, and make the pattern.
         """
-        if isinstance(X, Relation) or hasattr(X, "number_of_edges") or hasattr(X, "edge_index"):  # of other packages
-            shown = Shown(as_relation(X), None, None)
+        if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
+            shown = Shown(as_relation(X, type(self).__name__, "X"), None, None)
         elif isinstance(X, Affinities):
             X._check_fitted("relation_")
             shown = Shown(X.relation_, X, None, given=True)
@@ -686,8 +687,8 @@ class NeighborEmbedding(FrameOutput):
         if isinstance(X, Affinities):
             X._check_fitted("relation_")
             return self._memory(0, 0, X.relation_.nnz, X.relation_.shape[0])
-        if isinstance(X, Relation) or hasattr(X, "number_of_edges") or hasattr(X, "edge_index"):
-            relation = as_relation(X)
+        if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
+            relation = as_relation(X, owner, "X")
             return self._memory(0, 0, relation.nnz, relation.shape[0])
         rows = rows_and_ids(owner, X)[0]
         return self._memory(*self._affinities(rows, None)._memory(owner, rows))

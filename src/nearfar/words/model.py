@@ -76,7 +76,7 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.engines import asked_engine, engine_of, is_device, learner_of
 from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
 from nearfar.errors import InputError, NumericalError
-from nearfar.relations.edges import is_directed
+from nearfar.relations.given import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus, TextSource
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
@@ -137,10 +137,15 @@ class Known(NamedTuple):
     vectors: Floats
 
 
-def text_or_relation(corpus: Trained) -> TextSource | Corpus | EncodedCorpus | Relation:
-    """Return the relation of a graph or of AnnData, whose nodes and cells are no sentences; what is text as it is."""
-    if is_directed(corpus) is not None or hasattr(corpus, "obsp"):
-        return as_relation(cast("RelationLike", corpus))
+def text_or_relation(corpus: Trained, owner: str) -> TextSource | Corpus | EncodedCorpus | Relation:
+    """Return the relation of what is surely no text, such as a graph, a matrix or a frame of edges; text as it is."""
+    words = isinstance(corpus, np.ndarray) and corpus.dtype.kind in "OU"
+    table = len(getattr(corpus, "shape", ())) == 2 and not words
+    first = corpus[0] if isinstance(corpus, list) and corpus else ()
+    pairs = isinstance(first, tuple) and not all(isinstance(part, str) for part in first)  # tuples of texts: sentences
+    planted = isinstance(getattr(corpus, "relation", None), Relation)
+    if table or pairs or planted or is_graph(corpus) or hasattr(corpus, "obsp"):
+        return as_relation(corpus, owner, "corpus")
     return cast("TextSource | Corpus | EncodedCorpus | Relation", corpus)
 
 
@@ -379,7 +384,8 @@ class WordModel(RelationEmbedder):
 
     def _windows_of(self, corpus: Trained, n_jobs: int, *, further: bool = False) -> WindowSource:
         """Return the windows of a text or a relation; where a fit goes on, known words or nodes come first."""
-        owner, corpus = type(self).__name__, text_or_relation(corpus)
+        owner = type(self).__name__
+        corpus = text_or_relation(corpus, owner)
         if further and isinstance(corpus, Relation) != (self.vocabulary_ is None):
             expected = "a relation, as in the fit" if self.vocabulary_ is None else "text, as in the fit"
             raise InputError(f"{owner}.partial_fit", "corpus", expected, type(corpus).__name__)
@@ -557,7 +563,7 @@ class WordModel(RelationEmbedder):
         804
         """
         self._check()
-        corpus = text_or_relation(corpus)
+        corpus = text_or_relation(corpus, type(self).__name__)
         if isinstance(corpus, Relation):
             return self._memory(*corpus.shape)
         if isinstance(corpus, EncodedCorpus):
