@@ -256,8 +256,9 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
     Parameters
     ----------
     data : Relation, Graph, graph of networkx or PyTorch Geometric, matrix, frame, AnnData, Embedding or Corpus
-        A sparse matrix is a relation: of one kind of objects if it is square, else of two. A dense matrix or a frame is
-        a table with a row for each object.
+        A sparse matrix is a relation: of one kind of objects if it is square, else of two. So are a list of tuples and
+        a frame with columns called source and target or the like. A dense matrix or another frame is a table with a row
+        for each object.
     kind : {"graph", "two kinds", "table", "distances", "vectors", "text"}, optional
         What the data are, where that is not clear: a square matrix may hold distances, or the weights of a graph.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
 
-RelationLike = Relation | TableLike | GraphLike | EdgeIndex
+RelationLike = Relation | TableLike | GraphLike | EdgeIndex | str | PathLike[str] | Iterable[object]
 """What :func:`as_relation` makes a relation of."""
 
 OUTPUTS = ("default", "pandas", "polars", "embedding")
@@ -55,7 +56,7 @@ class RelationEmbedder(Parameters):
 
         Parameters
         ----------
-        relation : Relation, sparse matrix or ndarray of shape (n, m)
+        relation : Relation, matrix of shape (n, m), graph, or edges
             As for :meth:`fit`.
         y : None
             Ignored.

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearfar._core.by_id import goes_by_index, index_of
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real
 from nearfar._core.ids import Ids
 from nearfar._core.parts import RowsInParts
@@ -456,11 +457,13 @@ class Near(Labelled):
         self, owner: str, popularity: ArrayLike | Mapping[Hashable, float] | Series
     ) -> NDArray[np.float64]:
         """Return the logarithm of how often each id is chosen, of the ids never chosen that of half the least."""
-        if hasattr(popularity, "index") and hasattr(popularity, "to_dict"):  # a pandas Series
-            popularity = popularity.to_dict()
+        index = index_of(popularity)
+        if index is not None and goes_by_index(owner, "popularity", index, self._ids):
+            popularity = cast("Series", popularity).to_dict()
         if isinstance(popularity, Mapping):
             popularity = [popularity.get(key, 0) for key in self._ids]
-        counts = check_matrix(owner, "popularity", np.reshape(popularity, (-1, 1)), rows=len(self)).astype(np.float64)
+        column = np.reshape(cast("ArrayLike", popularity), (-1, 1))
+        counts = check_matrix(owner, "popularity", column, rows=len(self)).astype(np.float64)
         if (counts < 0).any() or not counts.any():
             got = f"{counts.min():g} as the least and {counts.max():g} as the largest"
             raise InputError(owner, "popularity", ">= 0, and above 0 for some item", got)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core import checks
+from nearfar._core.by_id import in_order_of
 from nearfar._core.checkpoint import restoring
 from nearfar._core.checks import (
     Check,
@@ -30,7 +31,7 @@ from nearfar._core.checks import (
     check_rows_differ,
     if_given,
 )
-from nearfar._core.ids import in_order_of, rows_and_ids
+from nearfar._core.ids import rows_and_ids
 from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Flags, Numbers, RowNumbers, Seed
@@ -316,8 +317,10 @@ class EDRep(RelationEmbedder):
 
         Parameters
         ----------
-        relation : Relation, sparse matrix or ndarray of shape (n, m)
-            P, non-negative; usually ``rel.random_walk(3)`` or ``rel.normalized()``. A matrix has ids 0 .. n-1.
+        relation : Relation, matrix of shape (n, m), graph, or edges
+            P, non-negative; usually ``rel.random_walk(3)`` or ``rel.normalized()``. A matrix has ids 0 .. n-1. A path,
+            a list of tuples or a frame of edges is read by :meth:`Relation.from_edges`. Whole numbers in two or three
+            columns without names, which could be edges as well as a matrix, are refused.
         y : None
             Ignored.
         resume : path-like, optional
@@ -684,7 +687,7 @@ class EDRep(RelationEmbedder):
 
         Parameters
         ----------
-        relation : Relation, sparse matrix, ndarray, data frame or graph of shape (n, m)
+        relation : Relation, matrix or data frame of shape (n, m), graph, or edges
             All relations, old and new, made as those of the fit were. The ids of a frame are its labels.
         n_epochs : int, default=5
             Sweeps over the relation.
@@ -819,7 +822,7 @@ class EDRep(RelationEmbedder):
 
         Parameters
         ----------
-        relation : Relation, sparse matrix or ndarray
+        relation : Relation, matrix, graph, or edges
             What would be fitted.
         """
         rel = as_relation(relation, "EDRep.expected_memory")

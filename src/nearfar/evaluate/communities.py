@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
-from nearfar._core.ids import in_order_of, rows_and_ids
+from nearfar._core.by_id import in_order_of
+from nearfar._core.ids import rows_and_ids
 from nearfar._core.types import Floats, Seed
 from nearfar.errors import InputError, NearfarWarning
 
@@ -70,8 +71,9 @@ def communities(
     vectors : Embedding or array-like of shape (n, d)
         One row per node. Rows are scaled to length 1; a row of zeros stays.
     labels : array-like of shape (n,)
-        The known group of each row: integers, strings or booleans. Those of a pandas Series are found by the ids of
-        ``vectors``, if both have other ids than row numbers.
+        The known group of each row: integers, strings or booleans. Those of a mapping or a pandas Series are found by
+        the ids of ``vectors``, if these have some. A Series with the index 0 .. n - 1 goes by row unless these numbers
+        are the ids, in any order.
     nodes : array-like, optional
         The rows to cluster and score: a boolean mask of shape (n,) or distinct row numbers; all by default. Nodes
         without an edge have no community to find: leave them out, by ``degrees > 0`` or ``giant_component``.

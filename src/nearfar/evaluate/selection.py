@@ -91,7 +91,7 @@ def select(
         ``lambda graph, **params: nf.EDRep(**params).fit(graph.random_walk(3))``.
     grid : dict of str to sequence
         Values to try by the name of the parameter; all combinations are tried.
-    relation : Relation, Graph, matrix, or graph of networkx or PyTorch Geometric
+    relation : Relation, Graph, matrix, graph of networkx, igraph or PyTorch Geometric, or edges
         What the method is fitted to. To choose by links it must be the graph itself, not walks on it, as in
         :func:`link_prediction`.
     labels : mapping, pandas Series, array-like or sparse matrix, optional

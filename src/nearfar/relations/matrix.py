@@ -279,7 +279,7 @@ class Relation:
             ids = A.obs_names if ids is None else ids
             A = A.obsp["connectivities"]
         if ids is None and column_ids is None and is_square_frame(A):
-            A = cast("Any", A)[list(cast("Any", A).index)]
+            A = cast("MatrixLike", cast("Any", A)[list(cast("Any", A).index)])
         columns = getattr(A, "columns", None)
         labels = rows_and_ids(owner, A)[1] if columns is not None and ids is None else None
         if labels is not None and not labels.is_range:  # of a frame

@@ -261,7 +261,7 @@ class WordModel(RelationEmbedder):
 
         Parameters
         ----------
-        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, Relation, graph or AnnData
+        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, Relation, matrix, graph, frame of edges or AnnData
             The text. Of a relation P, pairs of a row and a column are drawn in proportion to P_ij: an epoch has, for
             each column that has a relation, 100 windows on average, each with a column as its centre and ``window``
             rows around it. ``min_count``, ``max_size``, ``sample`` and ``shrink_window`` have no effect then. Rows
@@ -535,7 +535,7 @@ class WordModel(RelationEmbedder):
         ndarray of shape (n_words, length of a vector), or a frame or Embedding if :meth:`set_output` says so
             Rows as in the vocabulary.
         """
-        found: Floats = super().fit_transform(cast("RelationLike", corpus), y)
+        found: Floats = super().fit_transform(corpus, y)
         return found
 
     def expected_memory(self, corpus: Trained) -> int:
