@@ -148,7 +148,7 @@ def test_a_table_without_the_ids_is_not_joined_by_position(ids, written, told, t
         else:
             with pytest.warns(NearfarWarning, match="no column holds the ids: row k goes to id k"):
                 emb.save(tmp_path / "x.tsv", metadata=given)
-    emb.save(tmp_path / "y.tsv", metadata={"age": [1, 2, 3, 4]})  # by row: one value for each, as its rule is
+    emb.save(tmp_path / "y.tsv", metadata={"age": [7.0, 2, 3, 4]})  # by row: one value for each, as its rule is
     with pytest.raises(InputError, match="a table with ids"):
         emb.save(tmp_path / "x.tsv", metadata={"ID": [61, 62, 63, 64]})
     with pytest.warns(NearfarWarning, match="row k goes to id k"):

@@ -179,6 +179,13 @@ class TestFrames:
                 assert rel.row_ids.to_list() == names
                 np.testing.assert_array_equal(rel.to_scipy().toarray(), self.A)
 
+    def test_columns_without_names_are_the_rows(self):
+        rel = nf.Relation.from_matrix(pd.DataFrame(self.A, index=["a", "b", "c"]))
+        assert rel.is_square
+        assert rel.row_ids.to_list() == ["a", "b", "c"]
+        wide = nf.Relation.from_matrix(pd.DataFrame(self.A[:2], index=["a", "b"]))
+        assert wide.column_ids.to_list() == [0, 1, 2]
+
     def test_other_labels_are_another_kind(self):
         frame = pd.DataFrame(self.A, index=["a", "b", "c"], columns=["a", "b", "d"])
         rel = nf.Relation.from_matrix(frame)
@@ -200,11 +207,13 @@ class TestFrames:
 
 
 class TestIgraph:
-    igraph = pytest.importorskip("igraph")
+    @pytest.fixture
+    def igraph(self):
+        return pytest.importorskip("igraph")
 
     @pytest.mark.parametrize("directed", [False, True])
-    def test_as_networkx(self, directed):
-        graph = self.igraph.Graph(edges=PAIRS[:6], n=8, directed=directed)  # 0 and 7 are isolated
+    def test_as_networkx(self, igraph, directed):
+        graph = igraph.Graph(edges=PAIRS[:6], n=8, directed=directed)  # 0 and 7 are isolated
         graph.es["weight"] = [1.0, 2, 3, 4, 5, 6]
         other = (nx.DiGraph if directed else nx.Graph)()
         other.add_nodes_from(range(8))
@@ -214,8 +223,8 @@ class TestIgraph:
         same(nf.Relation.from_edges(graph, weight=False), nf.Relation.from_edges(other, weight=False))
         np.testing.assert_array_equal(nf.evaluate.giant_component(graph), nf.evaluate.giant_component(other))
 
-    def test_names_and_two_kinds(self):
-        graph = self.igraph.Graph(edges=[(0, 2), (1, 2)])
+    def test_names_and_two_kinds(self, igraph):
+        graph = igraph.Graph(edges=[(0, 2), (1, 2)])
         graph.vs["name"], graph.vs["type"] = ["ann", "bob", "tea"], [False, False, True]
         assert nf.Relation.from_edges(graph).row_ids.to_list() == ["ann", "bob", "tea"]
         rel = nf.Relation.from_edges(graph, bipartite=True)
@@ -224,8 +233,8 @@ class TestIgraph:
         with pytest.raises(InputError, match="attribute 'name' must be distinct"):
             nf.Relation.from_edges(graph)
 
-    def test_in_a_fit(self):
-        assert len(nf.EDRep(2, n_epochs=1).fit(self.igraph.Graph.Famous("Zachary")).vectors_) == 34
+    def test_in_a_fit(self, igraph):
+        assert len(nf.EDRep(2, n_epochs=1).fit(igraph.Graph.Famous("Zachary")).vectors_) == 34
 
 
 def test_the_giant_component_of_a_graph_of_networkx():

@@ -119,9 +119,14 @@ def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Value
     return taken
 
 
-def near_hint(keys: Iterable[Hashable], ids: Iterable[Hashable]) -> str:
-    """Return a hint that names a key that is written nearly as an id: in other letters, with blanks, 101.0 for 101."""
-    written = {_plain(key): key for key in ids}
+def near_hint(keys: Iterable[Hashable], ids: Iterable[Hashable], share: float = 0.0) -> str:
+    """Return a hint that names a key that is written nearly as an id: in other letters, with blanks, 101.0 for 101.
+
+    None where at most a share of the keys is written so.
+    """
+    written, keys = {_plain(key): key for key in ids}, list(keys)
+    if sum(_plain(key) in written for key in keys) <= share * len(keys):
+        return ""
     for key in keys:
         other = written.get(_plain(key), key)
         if other != key:

@@ -19,6 +19,7 @@ from nearfar.errors import InputError, NearfarWarning
 _IDS = ("id", "ids", "index", "row")
 _CODE = re.compile(r"[+-]?0\d")  # as a postal code begins
 _INT64 = -(2**63), 2**63 - 1
+_SAMPLE = 1000  # values of a column that tell whether they are nearly ids
 _EXACT = 2**53  # whole numbers that a float holds
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ def _by_row(
         raise InputError(owner, "metadata", f"{len(ids)} rows, or a column with the ids", f"{size} rows", hint)
     if ids.is_range:  # of which line k is the id k
         return np.arange(size)
-    hints = (near_hint(map(name_of, column), map(name_of, ids)) for column in columns)
+    hints = (near_hint(map(name_of, column[:_SAMPLE]), map(name_of, ids), 0.5) for column in columns)
     near = next(filter(None, hints), "")
     labels = index is not None and index != list(range(size))
     named = [name for name in table if name.lower() in _IDS]

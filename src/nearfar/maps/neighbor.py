@@ -34,7 +34,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
 from nearfar._core.types import Numbers, Seed, SparseMatrix
-from nearfar.base import FrameOutput, RelationLike
+from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, accuracy_of, as_divergence, linear_formulas
@@ -382,7 +382,7 @@ class NeighborEmbedding(FrameOutput):
         self._warn_of_rest(watch.state, reach)
         return self
 
-    def transform(self, X: RelationLike) -> Floats:
+    def transform(self, X: PointsLike) -> Floats:
         """Place new points in the map, which stays as it is.
 
         Each new point is placed by itself, where its own row of the cost, over the points of the fit, is least: the

@@ -284,7 +284,8 @@ class Relation:
         labels = rows_and_ids(owner, A)[1] if columns is not None and ids is None else None
         if labels is not None and not labels.is_range:  # of a frame
             ids = labels
-            if column_ids is None and columns is not None and list(columns) != list(labels):
+            named = columns is not None and list(columns) not in (list(range(len(columns))), list(labels))
+            if column_ids is None and named:
                 column_ids = columns
         return cls(*sparse_from_matrix(owner, A, ids, column_ids))
 
