@@ -1,5 +1,6 @@
 """One argument, one reading: edges, matrices and graphs wherever a relation is taken."""
 
+import collections
 import io
 
 import networkx as nx
@@ -53,6 +54,11 @@ def test_iterators_and_sets_are_edges():
     same(as_relation(pair for pair in PAIRS), WANTED)
     same(as_relation(dict(PAIRS).items()), nf.Relation.from_edges(list(dict(PAIRS).items())))
     assert set(as_relation(set(PAIRS)).row_ids) == {1, 2, 3, 4, 5, 6}
+    same(as_relation(collections.deque(PAIRS)), WANTED)
+    graph = nx.Graph(PAIRS)
+    for edges in (graph.edges, graph.edges(), graph.edges(data="weight", default=1.0)):
+        assert as_relation(edges).shape == (6, 6)
+    same(nf.Relation.from_edges(nx.DiGraph(PAIRS).edges), nf.Relation.from_edges(list(nx.DiGraph(PAIRS).edges)))
 
 
 @pytest.mark.parametrize(
@@ -114,6 +120,7 @@ def test_what_can_be_no_edges_stays_a_matrix(given):
         np.array(PAIRS).T,
         np.column_stack((PAIRS, np.linspace(0.1, 1, 9))),
         [list(pair) for pair in PAIRS],
+        [np.array(pair) for pair in PAIRS],
         pd.DataFrame(PAIRS),
         pl.DataFrame({"x": [a for a, _ in PAIRS], "y": [b for _, b in PAIRS]}),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import ItemsView, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -41,15 +41,15 @@ def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", 
     Returns
     -------
     {"edges", "matrix", "folder", "either", "nothing"}
-        Edges are a path, an open file, a graph, an iterator, a set, a list of tuples of two or three or of pairs of
-        texts, a frame with a column that holds no numbers, or one whose first columns are named as the ends of an edge.
-        A matrix is everything else that has rows and columns, such as a frame with the same labels on both sides. Whole
+        Edges are a path, an open file, a graph, an iterator or another iterable, a list of tuples of two or three or of
+        pairs of texts, a frame with a column that holds no numbers, or one whose columns are named as the ends of an
+        edge. A matrix is all else that has rows and columns, such as a frame with the same labels on both sides. Whole
         numbers of shape (n, 2), (n, 3) or (2, n) with n > 3, in an array, a list or a frame without an index, could be
-        either. Nothing of all this is nothing.
+        either. None of all this is nothing.
     """
     if isinstance(relation, (str, PathLike)):
         return "folder" if Path(relation).is_dir() else "edges"
-    if hasattr(relation, "read") or is_graph(relation) or isinstance(relation, (Iterator, Set, ItemsView)):
+    if hasattr(relation, "read") or is_graph(relation) or isinstance(relation, (Iterator, Set)):
         return "edges"
     if hasattr(relation, "to_delayed") and hasattr(relation, "npartitions") and hasattr(relation, "columns"):
         return "edges"  # a frame of Dask
@@ -64,7 +64,9 @@ def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", 
     if isinstance(relation, np.ndarray) and relation.ndim == 2:
         return _form_of_array(relation)
     known = ("shape", "__array__", "obsp", "vectors", "vocabulary")  # the last two are refused in their own words
-    return "matrix" if any(hasattr(relation, name) for name in known) else "nothing"
+    if any(hasattr(relation, name) for name in known):
+        return "matrix"
+    return "edges" if isinstance(relation, Iterable) and not isinstance(relation, (Mapping, bytes)) else "nothing"
 
 
 def is_graph(relation: object) -> bool:
@@ -139,7 +141,7 @@ def _form_of_frame(native: object, frame: Any) -> Literal["edges", "matrix", "ei
     index = getattr(native, "index", None)
     if isinstance(frame, nw.LazyFrame) or len(names) not in (2, 3) or (index is not None and not _is_default(index)):
         return "matrix"
-    return _form_of_array(frame.to_numpy())
+    return _form_of_array(frame.to_numpy().astype(np.float64))
 
 
 def is_edge_frame(data: object) -> bool:
@@ -170,7 +172,7 @@ def _is_default(index: Any) -> bool:
 
 def _form_of_list(rows: Sequence[object]) -> Literal["edges", "matrix", "either"]:
     some = rows[:_LOOKED_AT]
-    if not some or not all(isinstance(row, (tuple, list)) and len(row) in (2, 3) for row in some):
+    if not some or not all(isinstance(row, (tuple, list, np.ndarray)) and len(row) in (2, 3) for row in some):
         return "matrix" if not some or not _is_pair_and_number(some[0]) else "edges"
     ends = [end for row in some for end in row[:2]]  # type: ignore[index]
     if any(isinstance(end, (float, np.floating)) and end % 1 != 0 for end in ends):

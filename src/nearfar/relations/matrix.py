@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
@@ -182,6 +182,8 @@ class Relation:
             refuse_matrix(owner, edges)
         if is_igraph(edges):
             edges = graph_of_igraph(owner, edges)
+        elif isinstance(edges, Set):  # also the edges of a graph of networkx, which are a mapping, too
+            edges = iter(edges)
         workers = check_n_jobs(owner, n_jobs)
         lists_both = directed is None and not bipartite and storage is None and reader.edge_index_of(edges) is not None
         if directed is None:
@@ -970,5 +972,6 @@ def as_relation(relation: Any, owner: str = "as_relation", argument: str = "rela
     if form == "folder":
         return Relation.open(relation)
     if form == "nothing":
-        raise InputError(owner, argument, "a Relation, edges, a graph or a matrix", type(relation).__name__)
+        hint = "Of a count of pairs give its items()." if isinstance(relation, Mapping) else ""
+        raise InputError(owner, argument, "a Relation, edges, a graph or a matrix", type(relation).__name__, hint)
     return Relation.from_edges(relation) if form == "edges" else Relation.from_matrix(relation)
