@@ -44,6 +44,7 @@ print(f"popularity: {recall(popular):.3f}")
 # The relation is bipartite. `recommend` returns items and scores, best first, as two arrays for a list of users.
 #
 # - `exclude` leaves out what a user has: ids, or the relation of all that were seen. Give what was seen, liked or not.
+#   Users for whom fewer than `topn` are left get rows that end in None (-1 where all ids are integers) of score -inf.
 # - `popularity` is how often each item is chosen; its logarithm is added to the score. `p0` takes popularity out of the
 #   vectors, so they say how much *more* often a user chooses an item than others do ([why](retrieval.md)). Leave
 #   `popularity` out where little-known items are wanted.

@@ -5,6 +5,7 @@ The first rule of a kind whose condition holds is the one that counts. Figures a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -255,8 +256,9 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
     Parameters
     ----------
     data : Relation, Graph, graph of networkx or PyTorch Geometric, matrix, frame, AnnData, Embedding or Corpus
-        A sparse matrix is a relation: of one kind of objects if it is square, else of two. A dense matrix or a frame is
-        a table with a row for each object.
+        A sparse matrix is a relation: of one kind of objects if it is square, else of two. So are a list of tuples and
+        a frame with columns called source and target or the like. A dense matrix or another frame is a table with a row
+        for each object.
     kind : {"graph", "two kinds", "table", "distances", "vectors", "text"}, optional
         What the data are, where that is not clear: a square matrix may hold distances, or the weights of a graph.
 
@@ -350,17 +352,22 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
 def _is_relation(data: object) -> bool:
     from scipy.sparse import issparse
 
-    from nearfar.relations.graphs import is_directed
+    from nearfar.relations.given import form_of, is_edge_frame
+    from nearfar.relations.graphs import is_graph
     from nearfar.relations.matrix import Relation
 
-    planted = hasattr(data, "relation")  # a Graph of `datasets`
-    return isinstance(data, Relation) or issparse(data) or planted or is_directed(data) is not None
+    if isinstance(data, str | os.PathLike) or hasattr(data, "read"):  # of text, or of vectors
+        return False
+    known = isinstance(data, Relation) or issparse(data) or is_graph(data) or is_edge_frame(data)
+    if known or hasattr(data, "shape"):  # a table may have columns of text, too
+        return known
+    return isinstance(getattr(data, "relation", None), Relation) or form_of(data) == "edges"
 
 
 def _counted_relation(data: object) -> tuple[str, dict[str, int], str]:
     from nearfar.relations.matrix import as_relation
 
-    relation = as_relation(getattr(data, "relation", data))
+    relation = as_relation(data, _OWNER, "data")
     counts = relation.describe()
     n, m, entries = counts["n_rows"], counts["n_columns"], counts["n_entries"]
     if not relation.is_square:

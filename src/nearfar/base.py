@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
 
-RelationLike = Relation | TableLike | GraphLike | EdgeIndex
+PointsLike = Relation | TableLike | GraphLike | EdgeIndex
+"""What a map is made of: rows of numbers, or who is related to whom."""
+RelationLike = PointsLike | str | PathLike[str] | Iterable[object]
 """What :func:`as_relation` makes a relation of."""
 
 OUTPUTS = ("default", "pandas", "polars", "embedding")
@@ -46,7 +49,7 @@ class RelationEmbedder(Parameters):
 
     embedding_: Floats
 
-    def fit(self, relation: RelationLike, y: None = None) -> Self:
+    def fit(self, relation: PointsLike, y: None = None) -> Self:
         """Learn the vectors; to be given by the subclass."""
         raise NotImplementedError
 
@@ -55,7 +58,7 @@ class RelationEmbedder(Parameters):
 
         Parameters
         ----------
-        relation : Relation, sparse matrix or ndarray of shape (n, m)
+        relation : Relation, matrix of shape (n, m), graph, or edges
             As for :meth:`fit`.
         y : None
             Ignored.
@@ -64,7 +67,7 @@ class RelationEmbedder(Parameters):
         -------
         ndarray of shape (n, n_components), or a frame or Embedding if :meth:`set_output` says so
         """
-        self.fit(relation, y)
+        self.fit(cast("PointsLike", relation), y)  # each class says of what
         if getattr(self, "_sklearn_output_config", {}).get("transform") == "embedding":
             return cast("Floats", self.vectors_)  # of its own kind: density matrices, two sides
         return self._output(self.embedding_, relation, lambda: self.vectors_.ids)

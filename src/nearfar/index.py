@@ -29,8 +29,8 @@ from nearfar.embedding.labelled import as_list
 from nearfar.embedding.near import Answers, Queries
 from nearfar.embedding.plain import Embedding
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
-from nearfar.search.candidates import BACKENDS, OWNER, Backend, padded, ranked
-from nearfar.search.products import allowed, best_rows, unit_rows
+from nearfar.search.candidates import BACKENDS, OWNER, Backend, ranked
+from nearfar.search.products import alike, allowed, best_rows, unit_rows
 
 __all__ = ["EmbeddingIndex"]
 
@@ -141,7 +141,9 @@ class EmbeddingIndex:
         -------
         ids : ndarray, shape (q, topn), int64 if all ids are integers, otherwise of objects
         scores : ndarray, shape (q, topn), float64
-            Best first, and exact: cosines or scalar products of the vectors themselves.
+            Best first, and exact: cosines or scalar products of the vectors themselves. Where less than ``topn`` is
+            left for a query, its row is filled at the end: the score is -inf there, the id None, or -1 if all ids are
+            integers. If less is left for each, there are as many columns as the longest answer has.
 
         Raises
         ------
@@ -153,25 +155,26 @@ class EmbeddingIndex:
         owner, emb = "EmbeddingIndex.search", self.embedding
         topn, workers = check_integer(owner, "topn", topn, low=1), check_n_jobs(owner, n_jobs)
         asked = emb._question(owner, Q, exclude)
-        queries, left_out, there = asked.vectors, asked.and_own(), self._there(owner, where)
-        most, n_there = max(map(len, left_out), default=0), int(there.sum())
-        k = min(topn, n_there - most)
-        if k < 1 or not len(queries):
-            return emb.ids.to_numpy()[np.empty((len(queries), 0), np.int64)], np.empty((len(queries), 0))
-        wanted = (self._backend.margin * (k + most) * len(emb)) // n_there + 1
-        if n_there <= _EXACT_BELOW or wanted > _MOST:
-            rows, scores = self._exact(queries, there, k + most, workers)
-        else:
-            rows, scores = self._nearly(queries, wanted, self._effort * len(emb) // n_there, workers)
-            scores[~there[rows]] = -np.inf
-        found, best, counts = allowed(rows, scores, left_out, k)
-        short = np.flatnonzero(counts < k)
-        if len(short):  # the index found too few
-            found, best = padded(found, k), np.pad(best, ((0, 0), (0, k - best.shape[1])))
-            others = [left_out[query] for query in short]
-            again = self._exact(queries[short], there, k + max(map(len, others)), workers)
-            found[short], best[short], _ = allowed(*again, others, k)
-        return emb.ids.to_numpy()[found], best
+        queries, there = asked.vectors, self._there(owner, where)
+        left_out = [rows[there[rows]] for rows in asked.and_own()]
+        counts, n_there = np.fromiter(map(len, left_out), np.int64, len(left_out)), int(there.sum())
+        k = min(topn, n_there - (int(counts.min()) if counts.size else 0))
+        found, best = np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf)
+        for some in alike(counts + k) if k else ():
+            outs, most = [left_out[query] for query in some], k + int(counts[some].max())
+            wanted = (self._backend.margin * most * len(emb)) // n_there + 1
+            if n_there <= _EXACT_BELOW or wanted > _MOST:
+                rows, scores = self._exact(queries[some], there, most, workers)
+            else:
+                rows, scores = self._nearly(queries[some], wanted, self._effort * len(emb) // n_there, workers)
+                scores[~there[rows]] = -np.inf
+            found[some], best[some] = allowed(rows, scores, outs, k)
+            n_found = np.count_nonzero(found[some] >= 0, axis=1)
+            again = some[n_found < np.minimum(k, n_there - counts[some])]  # the index found too few
+            if len(again):
+                outs, most = [left_out[query] for query in again], k + int(counts[again].max())
+                found[again], best[again] = allowed(*self._exact(queries[again], there, most, workers), outs, k)
+        return emb._ids_of(found), best
 
     def _there(self, owner: str, where: NDArray[np.bool_] | Iterable[Hashable] | None) -> NDArray[np.bool_]:
         """Return which rows may be answers."""

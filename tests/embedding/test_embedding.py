@@ -460,13 +460,47 @@ def test_what_was_seen_is_left_out(metric):
         kept = [k for k, item in enumerate(row) if item not in out][:6]
         assert list(found) == list(row[kept])
         np.testing.assert_array_equal(some, values[kept])
-    assert items.search(users, topn=30, exclude=seen)[0].shape == (5, 20)  # ten of them are left out somewhere
+    ids, scores = items.search(users, topn=40, metric=metric, exclude=seen)
+    assert ids.shape == (5, 30)  # all that the first one is left
+    np.testing.assert_array_equal(np.sum(scores > -np.inf, axis=1), [30, 29, 20, 29, 28])
+    assert all(key is None for key in ids[scores == -np.inf])
+    assert len(set(ids[2, :20])) == 20
     by_id = items.search(["i2", "i9"], topn=4, metric=metric, exclude=[["i5"], []])[0]
     assert not {"i2", "i5"} & set(by_id[0])
     assert "i9" not in by_id[1]
     np.testing.assert_array_equal(items.search(users.tolist(), 3)[0], items.search(users, 3)[0])
     np.testing.assert_array_equal(items.search(list(users), 3)[0], items.search(users, 3)[0])
     assert items.search(users[:1], exclude=[items.ids])[0].shape == (1, 0)
+
+
+@pytest.mark.parametrize("texts", [True, False])
+def test_who_has_seen_everything_takes_nothing_from_the_others(texts):
+    rng = np.random.default_rng(0)
+    ids = [f"i{k}" if texts else k + 100 for k in range(300)]
+    emb = nf.Embedding(rng.normal(size=(300, 8)), ids)
+    nothing = None if texts else -1
+    asked = [ids[k] for k in range(40)]
+    seen = [ids if k == 7 else ids[:298] if k == 9 else [ids[k]] for k in range(40)]  # themselves, too
+    alone, all_scores = emb.search(asked, 5)
+    for search in (emb.search, emb.index(kind="lists").search):
+        found, scores = search(asked, 5, exclude=seen)
+        assert found.shape == (40, 5)
+        others = np.setdiff1d(np.arange(40), [7, 9])
+        np.testing.assert_array_equal(found[others], alone[others])
+        np.testing.assert_allclose(scores[others], all_scores[others])
+        assert found[7].tolist() == [nothing] * 5
+        assert (scores[7] == -np.inf).all()
+        assert set(found[9, :2]) == set(ids[298:])
+        assert found[9, 2:].tolist() == [nothing] * 3
+        assert (found.dtype == np.int64) != texts
+
+
+def test_one_heavy_user_does_not_make_every_search_long():
+    from nearfar.search import products
+
+    counts = np.array([1, 2, 3, 100_000, 4, 90_000])
+    groups = [group.tolist() for group in products.alike(counts)]
+    assert groups == [[0, 1, 2, 4], [3, 5]]
 
 
 @pytest.mark.parametrize("exclude", ["ab", 3, [["i1"]], [3, 4], [["i1"], "i2"]])

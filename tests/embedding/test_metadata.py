@@ -111,7 +111,7 @@ def test_what_cannot_be_joined_is_refused_and_gaps_are_said(emb, csv, tmp_path):
         emb.save(path, id_column="gene")
     for name in ("id", "Vector", " "):
         with pytest.raises(InputError, match="columns with other names than 'id' and 'vector'"):
-            emb.save(path, metadata={name: [7, 8, 9], "t": [1, 2, 3]})
+            emb.save(path, metadata={name: [7, 8, 9], "who": list("abc")})
     with pytest.raises(InputError, match="metadata must be a mapping of columns, each a list; got one of int"):
         emb.save(path, metadata={"t": 1})
     csv.write_text("symbol,t,t\na,1,2\n")
@@ -123,6 +123,42 @@ def test_what_cannot_be_joined_is_refused_and_gaps_are_said(emb, csv, tmp_path):
     with pytest.warns(NearfarWarning, match="nothing is known of 2 of 3 ids; their columns are empty"):
         emb.save(path, metadata={"who": ["b"], "t": [1.5]}, id_column="who")
     assert (tmp_path / "x.metadata.tsv").read_text() == "id\tt\na\t\nb\t1.5\nc\t\n"
+
+
+@pytest.mark.parametrize(
+    ("ids", "written", "told"),
+    [
+        (["ann", "bob", "cem", "dan"], ["Dan", "Cem", "Bob", "Ann"], "'Dan' is not 'dan'"),
+        (["ann", "bob", "cem", "dan"], ["dan ", "cem ", "bob ", "ann "], "'dan ' is not 'dan'"),
+        ([7, 12, 100, 101], ["101.0", "100.0", "12.0", "7.0"], "'101.0' is not '101'"),
+        (["ann", "bob", "cem", "dan"], ["eve", "fay", "gus", "hal"], "Name the column of the ids with id_column="),
+    ],
+)
+def test_a_table_without_the_ids_is_not_joined_by_position(ids, written, told, tmp_path):
+    emb, table = nf.Embedding(np.eye(4), ids), {"who": written, "age": [4, 3, 2, 1]}
+    (tmp_path / "t.csv").write_text("who,age\n" + "".join(f"{k},{v}\n" for k, v in zip(*table.values(), strict=True)))
+    frame = pd.DataFrame(table)
+    for given in (str(tmp_path / "t.csv"), frame.set_index("who")):
+        with pytest.raises(InputError, match=f"metadata must be a table with ids such as .*{told}"):
+            emb.save(tmp_path / "x.parquet", metadata=given)
+    for given in (frame, table):
+        if "is not" in told:
+            with pytest.raises(InputError, match=told):
+                emb.save(tmp_path / "x.parquet", metadata=given)
+        else:
+            with pytest.warns(NearfarWarning, match="no column holds the ids: row k goes to id k"):
+                emb.save(tmp_path / "x.tsv", metadata=given)
+    emb.save(tmp_path / "y.tsv", metadata={"age": [7.0, 2, 3, 4]})  # by row: one value for each, as its rule is
+    with pytest.raises(InputError, match="a table with ids"):
+        emb.save(tmp_path / "x.tsv", metadata={"ID": [61, 62, 63, 64]})
+    with pytest.warns(NearfarWarning, match="row k goes to id k"):
+        emb.save(tmp_path / "x.tsv", metadata=pd.DataFrame({"age": [1.5, 2, 3, 4]}))
+
+
+def test_a_file_without_ids_is_for_rows_that_have_none(tmp_path):
+    (tmp_path / "t.csv").write_text("age\n5\n6\n7\n")
+    nf.Embedding(np.eye(3)).save(tmp_path / "x.tsv", metadata=str(tmp_path / "t.csv"))
+    assert (tmp_path / "x.metadata.tsv").read_text() == "id\tage\n0\t5\n1\t6\n2\t7\n"
 
 
 def test_values_of_all_kinds(emb, tmp_path):

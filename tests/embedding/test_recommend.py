@@ -107,6 +107,17 @@ class TestRecommend:
             order = np.argsort(-(items @ users[row]))
             assert [item for item, _ in emb.recommend(user)] == order.tolist()
 
+    def test_who_has_seen_everything_takes_nothing_from_the_others(self, emb):
+        seen = [ITEMS, ["rum"], ITEMS[1:]]
+        ids, scores = emb.recommend(USERS, 2, exclude=seen)
+        assert ids[0].tolist() == [None, None]
+        assert (scores[0] == -np.inf).all()
+        close(list(zip(ids[1], scores[1], strict=True)), by_hand(emb, "bob", ["rum"])[:2])
+        assert ids[2, 1] is None
+        assert scores[2, 1] == -np.inf
+        for row, user in enumerate(USERS):  # one at a time there is nothing to fill
+            assert len(emb.recommend(user, 2, exclude=seen[row])) == [0, 2, len(by_hand(emb, "cem", ITEMS[1:]))][row]
+
     def test_ids_of_any_kind(self):
         items = [[1.0, 0], [0, 1]]
         emb = nf.Embedding(items, [("a", 1), 7], context_vectors=items, context_ids=[3, 4])

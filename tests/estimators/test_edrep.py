@@ -555,7 +555,7 @@ def test_other_bad_input():
         nf.EDRep(2, two_sided=False).fit(rectangular)
     with pytest.raises(NotFittedError, match="Call fit first"):
         nf.EDRep().vectors_  # noqa: B018
-    with pytest.raises(InputError, match="A must be"):
+    with pytest.raises(InputError, match="edges must be a file that exists"):
         nf.EDRep().fit("edges.csv")
 
 

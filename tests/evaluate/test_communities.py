@@ -133,10 +133,14 @@ def test_giant_component_of_a_planted_graph() -> None:
     np.testing.assert_array_equal(giant, giant_component(graph.relation))
 
 
-@pytest.mark.parametrize("bad", [[[0, 1], [1, 0]], "edges.csv", None])
+@pytest.mark.parametrize("bad", [7, None, {"a": "b"}])
 def test_giant_component_refuses(bad: object) -> None:
-    with pytest.raises(InputError, match="relation must be a Relation, a Graph or a sparse matrix"):
+    with pytest.raises(
+        InputError, match=r"giant_component: relation must be a Relation, edges, a graph or a matrix; got"
+    ):
         giant_component(bad)
+    with pytest.raises(InputError, match="a file that exists"):
+        giant_component("edges.csv")
     with pytest.raises(InputError, match="square"):
         giant_component(csr_array(np.ones((2, 3))))
 

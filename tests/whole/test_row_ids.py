@@ -321,6 +321,95 @@ def test_a_series_of_priors_goes_by_id():
     np.testing.assert_array_equal(*fits)
 
 
+@pytest.mark.parametrize("ids", [[*range(20)], [*range(10, 20), *range(10)], [*range(1, 21)], [*range(0, 200, 10)]])
+@pytest.mark.parametrize("order", ["ascending", "descending", "any"])
+def test_a_series_goes_by_its_index_whatever_numbers_the_ids_are(ids, order):
+    from nearfar._core.by_id import in_order_of
+
+    emb = nf.Embedding(np.arange(40.0).reshape(20, 2), ids)
+    ordered = {"ascending": sorted(ids), "descending": sorted(ids)[::-1], "any": sorted(ids, key=lambda k: k * 7 % 13)}
+    series = pd.Series({key: f"of {key}" for key in ordered[order]})
+    assert list(in_order_of("f", "labels", series, emb.ids)) == [f"of {key}" for key in ids]
+    assert list(in_order_of("f", "labels", series.to_dict(), emb.ids)) == [f"of {key}" for key in ids]
+    groups = pd.Series({key: emb.ids.get(key) % 2 for key in ordered[order]})
+    by_row = [row % 2 for row in range(20)]
+    one, two = (nf.evaluate.node_classification(emb, labels, random_state=0) for labels in (groups, by_row))
+    assert one.micro == two.micro
+    one, two = (nf.evaluate.communities(emb, labels, random_state=0) for labels in (groups, by_row))
+    assert one.nmi == two.nmi
+
+
+def test_a_default_index_numbers_rows_where_the_ids_are_others():
+    from nearfar._core.by_id import in_order_of
+
+    series = pd.Series(list("abcd"))
+    for ids in (["w", "x", "y", "z"], [100, 200, 300, 400]):
+        assert list(in_order_of("f", "labels", series, nf.Embedding(np.eye(4), ids).ids)) == list("abcd")
+    with pytest.warns(nf.errors.NearfarWarning, match=r"labels has the index 0 to 3, .* does not hold the id 4"):
+        found = in_order_of("f", "labels", series, nf.Embedding(np.eye(4), [4, 3, 2, 1]).ids)
+    assert list(found) == list("abcd")
+    longer = pd.Series(list("abcdef"))  # of more nodes than have vectors: by id
+    assert list(in_order_of("f", "labels", longer, nf.Embedding(np.eye(4), [4, 3, 2, 1]).ids)) == list("edcb")
+
+
+@pytest.mark.parametrize(
+    ("ids", "index", "hint"),
+    [
+        (["ann", "bob"], ["Ann", "Bob"], "'Ann' is not 'ann'"),
+        ([1, 2], ["1", "2"], "'1' is not 1"),
+        (["1", "2"], [1, 2], "1 is not '1'"),
+        (["ann", "bob"], ["x", "y"], r"labels.to_numpy\(\)"),
+        ([0, 1], ["x", "y"], r"labels.to_numpy\(\)"),
+    ],
+)
+def test_an_index_without_the_ids_is_refused(ids, index, hint):
+    emb, series = nf.Embedding(np.eye(2), ids), pd.Series(["a", "b"], index=index)
+    for use in (nf.evaluate.communities, nf.evaluate.node_classification):
+        with pytest.raises(InputError, match=f"labels must be of ids such as .*{hint}"):
+            use(emb, series)
+
+
+def test_popularity_goes_by_row_or_by_id():
+    emb = nf.Embedding([[1.0, 0]], ["u"], context_vectors=[[1, 0], [1, 0.0]], context_ids=["tea", "rum"])
+    for given in ([1, 9], pd.Series([1, 9]), pd.Series({"rum": 9, "tea": 1}), {"rum": 9, "tea": 1}):
+        assert emb.recommend("u", 1, popularity=given)[0][0] == "rum"
+    with pytest.raises(InputError, match="'Tea' is not 'tea'"):
+        emb.recommend("u", 1, popularity=pd.Series({"Tea": 1, "Rum": 9}))
+
+
+# -- frames of vectors ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ids", [[7, 8, 9], [2, 0, 1], ["ann", "bob", "cem"], [0, 1, 2]])
+def test_a_frame_of_vectors_comes_back(ids, tmp_path):
+    emb = nf.Embedding(np.array([[1.0, 0.5], [3, 1], [0, 2]]), ids)
+    frame = emb.to_frame()
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "numbered.csv")
+    frame.set_index("id").to_csv(tmp_path / "indexed.csv")
+    frame.set_index("id").rename_axis(None).to_csv(tmp_path / "nameless.csv")
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.set_index("id").to_parquet(tmp_path / "indexed.parquet")
+    frames = [frame, frame.set_index("id"), frame[["v0", "id", "v1"]], emb.to_frame("polars"), emb.to_frame("pyarrow")]
+    frames += [pd.read_csv(path) for path in sorted(tmp_path.glob("*.csv"))]
+    frames += [pd.read_parquet(path) for path in sorted(tmp_path.glob("*.parquet"))]
+    for given in frames:
+        found = nf.Embedding(given)
+        assert found.ids == emb.ids
+        np.testing.assert_array_equal(found.vectors, emb.vectors)
+        two = nf.Embedding(np.eye(2), context_vectors=given)
+        assert two.context_ids == emb.ids
+    named = nf.Embedding(frame, ["x", "y", "z"])  # ids that are given count, and the column is no component
+    assert named.ids.to_list() == ["x", "y", "z"]
+    assert named.shape == (3, 2)
+
+
+def test_a_frame_whose_ids_are_not_distinct_is_refused():
+    with pytest.raises(InputError, match="Embedding: the column 'id' must be distinct; got 7 more than once"):
+        nf.Embedding(pd.DataFrame({"id": [7, 7], "v0": [1.0, 2.0]}))
+
+
 def test_a_series_of_labels_or_values_goes_by_id_in_a_picture():
     pytest.importorskip("matplotlib")
     from nearfar.plots.scatter import check_values, groups_of
@@ -335,7 +424,9 @@ def test_a_series_of_labels_or_values_goes_by_id_in_a_picture():
         with pytest.raises(UnknownIdError, match=r"plots.scatter: labels: id must be one that it holds; got 'c'"):
             nf.plots.scatter(given, labels.rename({"c": "x"}))
     assert groups_of("f", labels, 3, emb.ids).codes.tolist() == groups_of("f", ["x", "y", "z"], 3).codes.tolist()
-    assert check_values("f", values, 3, nf.Embedding(emb.vectors).ids).tolist() == [2.0, 3.0, 1.0]  # no ids: by row
+    assert check_values("f", values, 3).tolist() == [2.0, 3.0, 1.0]  # no ids: by row
+    with pytest.raises(InputError, match=r"f: values must be of ids such as 0, 1, 2; .* values.to_numpy\(\)"):
+        check_values("f", values, 3, nf.Embedding(emb.vectors).ids)
     panel = panels_of("f", "maps", [emb, emb], same_points=True)[0]
     assert Colours.of("f", None, values, len(panel.xy), panel.ids).values.tolist() == [1.0, 2.0, 3.0]
     with pytest.raises(InputError, match=r"maps\[1\] must be one of the ids of the first, in their order.*subset"):

@@ -9,16 +9,14 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar, cast, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer
 from nearfar._core.types import RowNumbers
-from nearfar.errors import InputError, NearfarWarning, UnknownIdError
-
-Values = TypeVar("Values")
+from nearfar.errors import InputError, NearfarWarning
 
 
 class Ids(Sequence[Hashable]):
@@ -260,54 +258,6 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
         )
         return rows, None
     return rows, Ids(index)
-
-
-class Index(Iterable[Hashable], Protocol):
-    """Labels of pandas."""
-
-    is_unique: bool
-
-
-def _labels(values: object) -> Index | None:
-    index: Index | None = getattr(values, "index", None)
-    return index if hasattr(index, "is_unique") else None  # a list has a method of that name
-
-
-def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Values:
-    """Return what is given for each id, those of a pandas Series in the order of the ids.
-
-    Parameters
-    ----------
-    owner, name : str
-        For messages.
-    values : object
-        By row, unless it is a Series whose index holds ids.
-    ids : Ids or None
-        Of the rows; row numbers and None are none that a Series could go by.
-
-    Returns
-    -------
-    object
-
-    Raises
-    ------
-    InputError, UnknownIdError
-        If the index of a Series has equal labels, or does not have one of the ids.
-    """
-    index = _labels(values)
-    if ids is None or ids.is_range or index is None:
-        return values
-    if not index.is_unique:
-        raise InputError(owner, name, "one for each id", "an index with equal labels")
-    known = Ids(index)
-    if known.is_range or known == ids:
-        return values
-    rows = known.rows(ids)
-    if (rows < 0).any():
-        hint = f"Those that go by row have no index: {name}.to_numpy()."
-        raise UnknownIdError(f"{owner}: {name}", [ids[int(row)] for row in np.flatnonzero(rows < 0)], hint)
-    taken: Values = cast("Any", values).iloc[rows]
-    return taken
 
 
 def column_names(X: object) -> NDArray[np.object_] | None:

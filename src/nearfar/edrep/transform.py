@@ -30,7 +30,8 @@ from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
 from nearfar.contracts import FarField, Floats
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
-from nearfar.relations.matrix import Relation
+from nearfar.relations.given import form_of
+from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.operators import LinearOperator
 
 if TYPE_CHECKING:
@@ -183,6 +184,8 @@ def _relation_of(P_new: RelationLike, fitted_ids: Ids) -> Relation | None:
     """
     if hasattr(P_new, "vectors"):
         return Relation.from_matrix(cast("ArrayLike", P_new))  # which refuses it
+    if form_of(P_new) == "edges":
+        return as_relation(P_new, "EDRep.transform", "P_new")
     array = check_csr("EDRep.transform", "P_new", P_new) if issparse(P_new) else np.asarray(P_new)
     labels = getattr(P_new, "columns", None)
     named = labels is not None and list(labels) != list(range(len(labels)))

@@ -14,6 +14,7 @@ from typing import Literal, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from nearfar._core.by_id import without_id_column
 from nearfar._core.checks import check_choice, check_matrix
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.lazy import LazyRows, Matrix
@@ -51,7 +52,11 @@ class Labelled:
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, object] | None = None,
     ) -> None:
-        rows, labels = (vectors, ids) if ids is not None else rows_and_ids("Embedding", vectors)
+        rows, labels = without_id_column("Embedding", vectors) or (vectors, ids)
+        if ids is not None:
+            labels = ids
+        elif labels is None:
+            rows, labels = rows_and_ids("Embedding", vectors)
         matrix = rows if isinstance(rows, RowsInParts) else check_matrix("Embedding", "vectors", rows)
         if not matrix.shape[1]:
             raise InputError("Embedding", "vectors", "of at least one column", f"shape {matrix.shape}")
@@ -59,7 +64,8 @@ class Labelled:
         self._check_rows("vectors", self._vectors, self._ids)
         if context_vectors is not None:
             if context_ids is None:
-                context_vectors, context_ids = rows_and_ids("Embedding", context_vectors)
+                split = without_id_column("Embedding", context_vectors)
+                context_vectors, context_ids = split or rows_and_ids("Embedding", context_vectors)
             context = context_vectors
             if not isinstance(context, RowsInParts):
                 context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.by_id import near_hint
 from nearfar._core.ids import Ids
 from nearfar.embedding.files.content import Fact, Value, name_of
 from nearfar.errors import InputError, NearfarWarning
@@ -18,6 +19,7 @@ from nearfar.errors import InputError, NearfarWarning
 _IDS = ("id", "ids", "index", "row")
 _CODE = re.compile(r"[+-]?0\d")  # as a postal code begins
 _INT64 = -(2**63), 2**63 - 1
+_SAMPLE = 1000  # values of a column that tell whether they are nearly ids
 _EXACT = 2**53  # whole numbers that a float holds
 
 if TYPE_CHECKING:
@@ -64,7 +66,8 @@ def joined(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) -> J
         Named in errors.
     metadata : frame, mapping of str to sequence, or path of a CSV file
         A pandas frame is joined by ``id_column``, by its index where that holds ids, else by the column in which most
-        ids are found; a mapping without such a column has one value for each row of the embedding.
+        ids are found. A frame or a mapping without such a column has one value for each row of the embedding; a warning
+        says so, unless it is a mapping without a column of names. A file must have the ids.
     ids : Ids
         Of the rows.
     id_column : str or None
@@ -77,7 +80,12 @@ def joined(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) -> J
     Raises
     ------
     InputError
-        If it is no table, none of its ids is known, or an id is met twice.
+        If it is no table, none of its ids is known, as where they are written in another way, or an id is met twice.
+
+    Warns
+    -----
+    NearfarWarning
+        If no column holds the ids, and row k goes to id k.
     """
     table, index = _table(owner, metadata)
     if id_column is not None and id_column not in table:
@@ -87,10 +95,7 @@ def joined(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) -> J
     row_of = {key: row for row, key in enumerate(keys)}
     where = _rows_of(owner, table, index, row_of, id_column, ids.is_range)
     if where is None:
-        if size != len(keys):
-            hint = "No column holds the ids; name it with id_column=."
-            raise InputError(owner, "metadata", f"{len(keys)} rows, or a column with the ids", f"{size} rows", hint)
-        where = None, np.arange(size)
+        where = None, _by_row(owner, metadata, table, index, ids, size)
     name, rows = where
     typed = _read if isinstance(metadata, str | os.PathLike) else _as_given
     columns = {column: typed(values) for column, values in table.items() if column != name}
@@ -247,6 +252,37 @@ def _rows_of(
             expected = f"ids of the embedding such as {', '.join(map(repr, list(row_of)[:3]))}"
             raise InputError(owner, "metadata", expected, got)
     return None if best is None else best[1:]
+
+
+def _by_row(
+    owner: str,
+    metadata: Metadata,
+    table: Mapping[str, Sequence[object]],
+    index: list[object] | None,
+    ids: Ids,
+    size: int,
+) -> NDArray[np.int64]:
+    """Return the rows of lines without ids: line k is row k, unless there could be ids that were meant."""
+    columns = [values for values in (index, *table.values()) if values is not None]
+    if size != len(ids):
+        hint = "No column holds the ids; name it with id_column=."
+        raise InputError(owner, "metadata", f"{len(ids)} rows, or a column with the ids", f"{size} rows", hint)
+    if ids.is_range:  # of which line k is the id k
+        return np.arange(size)
+    hints = (near_hint(map(name_of, column[:_SAMPLE]), map(name_of, ids), 0.5) for column in columns)
+    near = next(filter(None, hints), "")
+    labels = index is not None and index != list(range(size))
+    named = [name for name in table if name.lower() in _IDS]
+    if near or labels or named or isinstance(metadata, str | os.PathLike):
+        shown = index if labels else table[named[0]] if named else next(iter(columns), [])
+        expected = f"a table with ids such as {', '.join(map(repr, ids[:3]))}"
+        got = f"one without, such as {', '.join(map(repr, list(shown or [])[:3]))}"
+        raise InputError(owner, "metadata", expected, got, near or "Name the column of the ids with id_column=.")
+    names = any(len(set(map(str, some))) == size > 1 and all(isinstance(v, str) for v in some) for some in columns)
+    if names or not isinstance(metadata, Mapping):  # a mapping of what surely are no ids goes by row
+        text = "no column holds the ids: row k goes to id k, in the order of the embedding"
+        warnings.warn(f"{owner}: {text}. Give the ids as a column or an index.", NearfarWarning, stacklevel=4)
+    return np.arange(size)
 
 
 def _is_missing(value: object) -> bool:

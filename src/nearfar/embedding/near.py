@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearfar._core.by_id import goes_by_index, index_of
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real
 from nearfar._core.ids import Ids
 from nearfar._core.parts import RowsInParts
@@ -16,7 +17,7 @@ from nearfar._core.types import Floats, RowNumbers, Series
 from nearfar.embedding.labelled import Labelled, as_list
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
-from nearfar.search.products import allowed, best_rows, nearest_rows, row_norms, unit_rows
+from nearfar.search.products import alike, allowed, best_rows, nearest_rows, row_norms, unit_rows
 
 Item = Hashable | Floats
 """An id, or a vector: an array of floats."""
@@ -26,7 +27,7 @@ Queries = Floats | Sequence[Floats] | Sequence[Sequence[float]] | Iterable[Hasha
 Found = list[tuple[Hashable, float]]
 """Ids and their scores, best first."""
 Answers = tuple[NDArray[np.int64] | NDArray[np.object_], NDArray[np.float64]]
-"""Ids of many queries and their scores, shape (q, topn) each."""
+"""Ids of many queries and their scores, shape (q, topn) each; None, or -1 for integers, and -inf behind the last."""
 Metric = Literal["cosine", "dot"]
 
 
@@ -50,10 +51,13 @@ class Question(NamedTuple):
     left_out: list[RowNumbers]
 
     def and_own(self) -> list[RowNumbers]:
-        """Return what is left out of each answer, the query itself included."""
+        """Return the distinct rows that are left out of each answer, the query itself included."""
         if self.own is None:
             return self.left_out
-        return [np.append(rows, own) for rows, own in zip(self.left_out, self.own, strict=True)]
+        return [
+            np.union1d(rows, own) if len(rows) else own
+            for rows, own in zip(self.left_out, self.own[:, None], strict=True)
+        ]
 
 
 class Near(Labelled):
@@ -242,7 +246,7 @@ class Near(Labelled):
             Cosine of the angle, or scalar product.
         exclude : iterable of q iterables of ids, optional
             Ids to leave out of the answer to each query, such as what a user has seen; others than those of this
-            embedding count for nothing. The answers are as long as the longest list leaves.
+            embedding count for nothing.
         n_jobs : int, optional
             Number of threads; all processors by default. The result does not depend on it.
         engine : {"threads", "dask"}, optional
@@ -254,7 +258,9 @@ class Near(Labelled):
         -------
         ids : ndarray, shape (q, topn), int64 if all ids are integers, otherwise of objects
         scores : ndarray, shape (q, topn), float64
-            Best first; ties in the order of the rows. O(q n d) time, 8 MiB for each thread beside the result.
+            Best first; ties in the order of the rows. Where less than ``topn`` is left for a query, its row is filled
+            at the end: the score is -inf there, the id None, or -1 if all ids are integers. If less is left for each,
+            there are as many columns as the longest answer has. O(q n d) time, 8 MiB for each thread beside the result.
 
         Raises
         ------
@@ -284,19 +290,33 @@ class Near(Labelled):
     ) -> Answers:
         """Return the ids and the scores of the rows nearest to each query."""
         queries, own, left_out = asked
-        most = max(map(len, left_out), default=0)
-        k = min(topn, len(self) - (own is not None) - most)
-        if k < 1 or not len(queries):
-            shape = len(queries), max(k, 0)
-            return self._ids.to_numpy()[np.empty(shape, np.int64)], np.empty(shape)
-        if on_a_cluster(owner, engine, by_default=isinstance(self._vectors, RowsInParts)):
-            wanted, left_out = k + most + (own is not None), asked.and_own()
-            rows, scores = on_cluster("nearest vectors")(owner, queries, self._vectors, wanted, metric)
-        else:
-            norms, wanted = self._row_norms(), k + most
-            rows, scores = best_rows(owner, queries, self._vectors, wanted, metric, norms, skip=own, n_jobs=n_jobs)
-        rows, scores, _ = allowed(rows, scores, left_out, k)
-        return self._ids.to_numpy()[rows], scores
+        in_parts = on_a_cluster(owner, engine, by_default=isinstance(self._vectors, RowsInParts))
+        skip = None if in_parts else own  # the search itself leaves out the query
+        without = asked.and_own()
+        counts = np.fromiter(map(len, without), np.int64, len(without))
+        k = min(topn, len(self) - (int(counts.min()) if counts.size else 0))
+        rows, scores = np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf)
+        for some in alike(counts + k) if k else ():
+            wanted = min(k + int(counts[some].max()), len(self)) - (skip is not None)
+            if in_parts:
+                found, best = on_cluster("nearest vectors")(owner, queries[some], self._vectors, wanted, metric)
+            else:
+                own = None if skip is None else skip[some]
+                norms = self._row_norms()
+                found, best = best_rows(
+                    owner, queries[some], self._vectors, wanted, metric, norms, skip=own, n_jobs=n_jobs
+                )
+            out = left_out if skip is not None else without
+            rows[some], scores[some] = allowed(found, best, [out[query] for query in some], k)
+        return self._ids_of(rows), scores
+
+    def _ids_of(self, rows: RowNumbers) -> NDArray[np.int64] | NDArray[np.object_]:
+        """Return the ids of rows; None, or -1 where all ids are integers, for what is no row."""
+        if not rows.size:
+            return self._ids.to_numpy()[np.empty(rows.shape, np.int64)]
+        named: NDArray[Any] = self._ids.to_numpy()[rows]
+        named[rows < 0] = -1 if self._ids.is_integer else None
+        return named
 
     def _question(self, owner: str, Q: Queries, exclude: Iterable[Iterable[Hashable]] | None) -> Question:
         """Return queries, each a vector or an id, and the distinct rows to leave out of the answer to each."""
@@ -355,8 +375,9 @@ class Near(Labelled):
         Returns
         -------
         list of (id, float), or two ndarrays of shape (q, topn)
-            For one user items and scores, best first. For several the ids and the scores as of :meth:`search`; as long
-            as the longest list of what is left out allows. An item with a vector of zeros is never recommended.
+            For one user items and scores, best first. For several the ids and the scores as of :meth:`search`, filled
+            with None (-1 if all ids are integers) and -inf for users for whom fewer than ``topn`` items are left. An
+            item with a vector of zeros is never recommended.
 
         Raises
         ------
@@ -436,11 +457,13 @@ class Near(Labelled):
         self, owner: str, popularity: ArrayLike | Mapping[Hashable, float] | Series
     ) -> NDArray[np.float64]:
         """Return the logarithm of how often each id is chosen, of the ids never chosen that of half the least."""
-        if hasattr(popularity, "index") and hasattr(popularity, "to_dict"):  # a pandas Series
-            popularity = popularity.to_dict()
+        index = index_of(popularity)
+        if index is not None and goes_by_index(owner, "popularity", index, self._ids):
+            popularity = cast("Series", popularity).to_dict()
         if isinstance(popularity, Mapping):
             popularity = [popularity.get(key, 0) for key in self._ids]
-        counts = check_matrix(owner, "popularity", np.reshape(popularity, (-1, 1)), rows=len(self)).astype(np.float64)
+        column = np.reshape(cast("ArrayLike", popularity), (-1, 1))
+        counts = check_matrix(owner, "popularity", column, rows=len(self)).astype(np.float64)
         if (counts < 0).any() or not counts.any():
             got = f"{counts.min():g} as the least and {counts.max():g} as the largest"
             raise InputError(owner, "popularity", ">= 0, and above 0 for some item", got)

@@ -55,11 +55,12 @@ class Embedding(Near):
         One row for each id; of AnnData ``obsm["X_pca"]``, or ``X``. float64 stays float64, everything else becomes
         float32. An array of these types is not copied, so do not change it afterwards.
     ids : iterable of hashable, of length n, optional
-        Distinct names of the rows; by default the index of a pandas frame, ``obs_names``, else 0 .. n - 1.
+        Distinct names of the rows; by default the column of a frame that is called ``id``, as in that of
+        :meth:`to_frame`, which is no component; the index of a pandas frame, ``obs_names``, else 0 .. n - 1.
     context_vectors : array-like, shape (m, d), optional
         The other side of a two-sided model, in the order of ``context_ids``.
     context_ids : iterable of hashable, of length m, optional
-        Names of the other side; by default the index of a frame, ``ids`` where m = n, otherwise 0 .. m - 1.
+        Names of the other side; by default the ids of a frame as above, ``ids`` where m = n, otherwise 0 .. m - 1.
     parameters : mapping, optional
         How the vectors were made. Values that JSON does not know are saved as their ``repr``.
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core import checks
+from nearfar._core.by_id import in_order_of
 from nearfar._core.checkpoint import restoring
 from nearfar._core.checks import (
     Check,
@@ -30,7 +31,7 @@ from nearfar._core.checks import (
     check_rows_differ,
     if_given,
 )
-from nearfar._core.ids import in_order_of, rows_and_ids
+from nearfar._core.ids import rows_and_ids
 from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Flags, Numbers, RowNumbers, Seed
@@ -316,8 +317,10 @@ class EDRep(RelationEmbedder):
 
         Parameters
         ----------
-        relation : Relation, sparse matrix or ndarray of shape (n, m)
-            P, non-negative; usually ``rel.random_walk(3)`` or ``rel.normalized()``. A matrix has ids 0 .. n-1.
+        relation : Relation, matrix of shape (n, m), graph, or edges
+            P, non-negative; usually ``rel.random_walk(3)`` or ``rel.normalized()``. A matrix has ids 0 .. n-1. A path,
+            a list of tuples or a frame of edges is read by :meth:`Relation.from_edges`. Whole numbers in two or three
+            columns without names, which could be edges as well as a matrix, are refused.
         y : None
             Ignored.
         resume : path-like, optional
@@ -348,7 +351,7 @@ class EDRep(RelationEmbedder):
         NearfarWarning
             The vectors of the rows nearly coincide.
         """
-        rel = as_relation(relation)
+        rel = as_relation(relation, "EDRep.fit")
         self._check_parameters()
         asked = asked_engine("EDRep", self.engine, self.device, engine)
         with single_threaded_blas():  # whose own threads wait at full speed for a while, beside those that work
@@ -684,7 +687,7 @@ class EDRep(RelationEmbedder):
 
         Parameters
         ----------
-        relation : Relation, sparse matrix, ndarray, data frame or graph of shape (n, m)
+        relation : Relation, matrix or data frame of shape (n, m), graph, or edges
             All relations, old and new, made as those of the fit were. The ids of a frame are its labels.
         n_epochs : int, default=5
             Sweeps over the relation.
@@ -714,7 +717,7 @@ class EDRep(RelationEmbedder):
         (False, True)
         """
         self._check_fitted("grow")
-        rel = as_relation(relation)
+        rel = as_relation(relation, "EDRep.grow")
         self._check_parameters()
         if self._is_two_sided(rel) != (self.context_embedding_ is not None):
             raise InputError("EDRep.grow", "relation", "of as many sides as that of the fit", f"shape {rel.shape}")
@@ -819,10 +822,10 @@ class EDRep(RelationEmbedder):
 
         Parameters
         ----------
-        relation : Relation, sparse matrix or ndarray
+        relation : Relation, matrix, graph, or edges
             What would be fitted.
         """
-        rel = as_relation(relation)
+        rel = as_relation(relation, "EDRep.expected_memory")
         self._check_parameters()
         far = far_field(self.far, owner="EDRep")
         rows = self._rows(rel, far, self._is_two_sided(rel))

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
-from nearfar._core.ids import in_order_of, rows_and_ids
+from nearfar._core.by_id import in_order_of
+from nearfar._core.ids import rows_and_ids
 from nearfar._core.types import Floats, Seed
 from nearfar.errors import InputError, NearfarWarning
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from nearfar.base import RelationLike
     from nearfar.datasets import Graph
     from nearfar.embedding.vectors import Embedding
-    from nearfar.relations.matrix import Relation
 
 _OWNER = "evaluate.communities"
 
@@ -70,8 +71,9 @@ def communities(
     vectors : Embedding or array-like of shape (n, d)
         One row per node. Rows are scaled to length 1; a row of zeros stays.
     labels : array-like of shape (n,)
-        The known group of each row: integers, strings or booleans. Those of a pandas Series are found by the ids of
-        ``vectors``, if both have other ids than row numbers.
+        The known group of each row: integers, strings or booleans. Those of a mapping or a pandas Series are found by
+        the ids of ``vectors``, if these have some. A Series with the index 0 .. n - 1 goes by row unless these numbers
+        are the ids, in any order.
     nodes : array-like, optional
         The rows to cluster and score: a boolean mask of shape (n,) or distinct row numbers; all by default. Nodes
         without an edge have no community to find: leave them out, by ``degrees > 0`` or ``giant_component``.
@@ -133,18 +135,19 @@ def communities(
     )
 
 
-def giant_component(relation: Relation | Graph | csr_array[np.floating]) -> NDArray[np.bool_]:
+def giant_component(relation: RelationLike | Graph) -> NDArray[np.bool_]:
     """Mark the nodes of the largest connected component, directions ignored.
 
     Parameters
     ----------
-    relation : Relation, Graph, or sparse matrix of shape (n, n)
+    relation : Relation, Graph, matrix of shape (n, n), graph of networkx, igraph or PyTorch Geometric, or edges
         Who is related to whom. A stored zero is no edge. A relation made of several factors is multiplied out.
 
     Returns
     -------
     ndarray, shape (n,), bool
-        Of several components of the largest size, the one with the first node.
+        In the order of the rows; of a graph in that of its nodes, of edges in that in which their ids first come. Of
+        several components of the largest size, the one with the first node.
 
     Raises
     ------
@@ -158,12 +161,21 @@ def giant_component(relation: Relation | Graph | csr_array[np.floating]) -> NDAr
     >>> nf.evaluate.giant_component(csr_array([[0, 0, 1], [0, 0, 0], [1, 0, 0]]))
     array([ True, False,  True])
     """
-    from scipy.sparse import csgraph
+    from scipy.sparse import csgraph, issparse
+
+    from nearfar.relations.matrix import as_relation
 
     owner = "evaluate.giant_component"
-    matrix = _sparse(owner, relation)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        raise InputError(owner, "relation", "square, with at least one node", f"shape {matrix.shape}")
+    matrix: csr_array[np.floating]
+    given: Any = relation
+    if issparse(given):  # which may be without an edge
+        matrix = _checks.check_csr(owner, "relation", given)
+        square = matrix.shape[0] == matrix.shape[1] > 0
+    else:
+        given = as_relation(given, owner)
+        matrix, square = given.to_scipy(), given.is_square  # not where there happen to be as many users as items
+    if not square:
+        raise InputError(owner, "relation", "square (the same ids on both sides)", f"shape {matrix.shape}")
     _, component = csgraph.connected_components(matrix, directed=False)
     giant: NDArray[np.bool_] = component == np.bincount(component).argmax()
     return giant
@@ -229,23 +241,3 @@ def _kmeans(X: Floats, k: int, n_init: int, seed: int, n_jobs: int) -> NDArray[n
             f"{_OWNER}: {k} clusters wanted, but only {found} distinct vectors found", NearfarWarning, stacklevel=3
         )
     return predicted
-
-
-def _sparse(owner: str, relation: object) -> csr_array[np.floating]:
-    """Return a sparse matrix for a Relation, a Graph or a sparse matrix."""
-    from scipy.sparse import issparse
-
-    from nearfar.relations.matrix import Relation
-
-    found: csr_array[np.floating]
-    if issparse(relation):
-        found = _checks.check_csr(owner, "relation", relation)
-    elif hasattr(relation, "adjacency"):
-        found = relation.adjacency
-    elif isinstance(relation, Relation):
-        if not relation.is_square:  # also where there happen to be as many users as items
-            raise InputError(owner, "relation", "square (the same ids on both sides)", repr(relation))
-        found = relation.to_scipy()
-    else:
-        raise InputError(owner, "relation", "a Relation, a Graph or a sparse matrix", type(relation).__name__)
-    return found

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearfar._core.by_id import goes_by_index
 from nearfar._core.checks import check_csr, check_flag, check_integer, check_matrix, check_random_state, check_real
 from nearfar._core.parameters import HasParameters
 from nearfar._core.types import Flags, Floats, Labels, RowNumbers, Seed
@@ -154,7 +155,7 @@ def link_prediction(
 
     Parameters
     ----------
-    relation : Relation, Graph, matrix of shape (n, n), or graph of networkx or PyTorch Geometric
+    relation : Relation, Graph, matrix of shape (n, n), graph of networkx, igraph or PyTorch Geometric, or edges
         The graph itself, not walks on it. Self-loops and directions are dropped; weights are kept, of two
         directions the larger.
     method : estimator or callable
@@ -264,8 +265,9 @@ def node_classification(
         One row per node.
     labels : mapping, pandas Series, array-like or sparse matrix
         By id: a mapping or Series from ids to a label, or to a list, tuple or set of labels; a Series may also repeat
-        ids. By row: n labels or lists of labels, or indicators (0 and 1) of shape (n, n_labels). Nodes without a label
-        (None, NaN, an empty list, a row of zeros, no entry in the mapping) are left out.
+        ids. A Series with the index 0 .. n - 1 goes by row unless these numbers are the ids, in any order. By row: n
+        labels or lists of labels, or indicators (0 and 1) of shape (n, n_labels). Nodes without a label (None, NaN, an
+        empty list, a row of zeros, no entry in the mapping) are left out.
     fractions : float or sequence of float, in (0, 1)
         Shares of the labelled nodes that train.
     n_repeats : int, default=10
@@ -456,7 +458,7 @@ def undirected(owner: str, relation: RelationLike | Graph) -> Edges:
 
     from nearfar.relations.matrix import as_relation
 
-    given = as_relation(getattr(relation, "relation", relation))  # a Graph of `datasets` has it as an attribute
+    given = as_relation(relation, owner)
     if not given.is_square:
         hint = "For users and items see the guide on recommendation."
         raise InputError(owner, "relation", "square (the same ids on both sides)", repr(given), hint)
@@ -582,8 +584,9 @@ def _indicators(owner: str, labels: Labels, n: int, ids: Ids | None) -> Flags:
         labels = check_csr(owner, "labels", labels).toarray()
     if hasattr(labels, "index") and hasattr(labels, "to_numpy"):  # a pandas Series
         keys, values = list(labels.index), labels.to_numpy().tolist()
-        if keys == list(range(n)):
-            labels = values  # in the order of the rows
+        by_row = keys == list(range(n)) if ids is None else not goes_by_index(owner, "labels", labels.index, ids)
+        if by_row:
+            labels = values
         else:
             grouped: dict[Hashable, list[Hashable]] = {}
             for key, label in zip(keys, values, strict=True):

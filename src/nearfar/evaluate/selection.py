@@ -91,7 +91,7 @@ def select(
         ``lambda graph, **params: nf.EDRep(**params).fit(graph.random_walk(3))``.
     grid : dict of str to sequence
         Values to try by the name of the parameter; all combinations are tried.
-    relation : Relation, Graph, matrix, or graph of networkx or PyTorch Geometric
+    relation : Relation, Graph, matrix, graph of networkx, igraph or PyTorch Geometric, or edges
         What the method is fitted to. To choose by links it must be the graph itself, not walks on it, as in
         :func:`link_prediction`.
     labels : mapping, pandas Series, array-like or sparse matrix, optional
@@ -166,7 +166,7 @@ def select(
     measure = check_choice(_OWNER, "measure", measure or _MEASURES[kind][0], _MEASURES[kind])
     rng = check_random_state(_OWNER, random_state)
     methods = [_with_params(method, setting) for setting in settings]
-    whole = as_relation(getattr(relation, "relation", relation))  # a Graph of `datasets` has it as an attribute
+    whole = as_relation(relation, _OWNER)
     if labels is not None:
         if feature is not None:
             raise InputError(_OWNER, "feature", "left out with labels", repr(feature), "It describes pairs.")

@@ -34,7 +34,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
 from nearfar._core.types import Numbers, Seed, SparseMatrix
-from nearfar.base import FrameOutput, RelationLike
+from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, accuracy_of, as_divergence, linear_formulas
@@ -85,6 +85,7 @@ from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
+from nearfar.relations.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
 
@@ -381,7 +382,7 @@ class NeighborEmbedding(FrameOutput):
         self._warn_of_rest(watch.state, reach)
         return self
 
-    def transform(self, X: RelationLike) -> Floats:
+    def transform(self, X: PointsLike) -> Floats:
         """Place new points in the map, which stays as it is.
 
         Each new point is placed by itself, where its own row of the cost, over the points of the fit, is least: the
@@ -604,8 +605,8 @@ class NeighborEmbedding(FrameOutput):
         ``fits`` says that a fit will follow, which must fit into memory; ``on_workers``, whether workers search the
         neighbours of so many points, and make the pattern.
         """
-        if isinstance(X, Relation) or hasattr(X, "number_of_edges") or hasattr(X, "edge_index"):  # of other packages
-            shown = Shown(as_relation(X), None, None)
+        if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
+            shown = Shown(as_relation(X, type(self).__name__, "X"), None, None)
         elif isinstance(X, Affinities):
             X._check_fitted("relation_")
             shown = Shown(X.relation_, X, None, given=True)
@@ -686,8 +687,8 @@ class NeighborEmbedding(FrameOutput):
         if isinstance(X, Affinities):
             X._check_fitted("relation_")
             return self._memory(0, 0, X.relation_.nnz, X.relation_.shape[0])
-        if isinstance(X, Relation) or hasattr(X, "number_of_edges") or hasattr(X, "edge_index"):
-            relation = as_relation(X)
+        if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
+            relation = as_relation(X, owner, "X")
             return self._memory(0, 0, relation.nnz, relation.shape[0])
         rows = rows_and_ids(owner, X)[0]
         return self._memory(*self._affinities(rows, None)._memory(owner, rows))

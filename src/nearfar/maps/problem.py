@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar._core.types import FloatType, Numbers, SparseMatrix
-from nearfar.base import RelationLike
+from nearfar.base import PointsLike
 from nearfar.contracts import Divergence, Floats, Kernel, Place
 from nearfar.engines.registry import THREADS
 from nearfar.maps.objective import Normalization, RowBlocks
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation
 
-Data = RelationLike | Affinities | tuple[Numbers, Numbers]
+Data = PointsLike | Affinities | tuple[Numbers, Numbers]
 """What a map can show: rows of numbers, a relation, affinities; neighbours and their distances."""
 
 

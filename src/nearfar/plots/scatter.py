@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
 from nearfar._core.atomic import atomic_write, check_suffix
-from nearfar._core.ids import Ids, in_order_of, rows_and_ids
+from nearfar._core.by_id import in_order_of
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
@@ -72,8 +73,9 @@ def scatter(
         Two columns are drawn as they are; more are first turned to their two principal components, each with its
         largest loading positive.
     labels : array-like of shape (n,), optional
-        Groups, of any type; those of a pandas Series whose index holds ids go by the ids of an Embedding or frame,
-        others by row. The 21 largest get a colour each, the rest and those without a label (None, NaN) are grey.
+        Groups, of any type; those of a pandas Series go by the ids of an Embedding or frame, others by row. A Series
+        with the index 0 .. n - 1 goes by row, too, unless these are the ids. The 21 largest get a colour each, the rest
+        and those without a label (None, NaN) are grey.
     values : array-like of shape (n,), optional
         Numbers, in place of labels, by id as these: colours, with a bar; NaN is grey. Of 100 values or more the
         outermost hundredth at either end has the colour of the end.
@@ -198,8 +200,9 @@ def _write_words(axes: Axes, xy: NDArray[np.float64], texts: list[str]) -> None:
 
 def check_values(owner: str, values: ArrayLike, n: int, ids: Ids | None = None) -> NDArray[np.float64]:
     """Return the numbers that colour n points; those of a Series are found by the ids."""
+    values = in_order_of(owner, "values", values, ids)
     try:
-        numbers = np.asarray(in_order_of(owner, "values", values, ids), dtype=np.float64)
+        numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(owner, "values", "numbers", str(error), "Give names of groups as labels=.") from error
     if numbers.shape != (n,):

@@ -85,6 +85,11 @@ def is_directed(edges: object) -> bool | None:
     return None if graph is None else graph.directed
 
 
+def is_graph(relation: object) -> bool:
+    """Return whether it is a graph of networkx, igraph or PyTorch Geometric, or an edge_index."""
+    return is_directed(relation) is not None
+
+
 def graph_pieces(graph: Graph, collector: Entry, roles: Roles, bipartite: bool, n_rows: int) -> Pieces:
     """Enter the nodes in the order of the graph, and yield the edges; an undirected one comes once."""
     owner = collector.owner

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from functools import cached_property, partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +111,7 @@ class Relation:
         ----------
         edges : path, file object, "-", data frame, graph, array or iterable
             A CSV or TSV file (also .gz, .xz, .bz2), a Parquet file, standard input ("-"), a pandas, polars or pyarrow
-            frame, a networkx graph, a graph of PyTorch Geometric or its ``edge_index`` of shape (2, E), an integer
+            frame, a graph of networkx, igraph or PyTorch Geometric or its ``edge_index`` of shape (2, E), an integer
             array of shape (E, 2), or any iterable, also a generator, of ``(source, target)`` or
             ``(source, target, weight)``. Ids of any hashable type stay what they were. The edges of a Dask frame stay
             in parts on the workers of the client in use; the client keeps the ids.
@@ -172,6 +172,7 @@ class Relation:
             are two kinds of objects.
         """
         from nearfar.relations import edges as reader
+        from nearfar.relations.given import refuse_matrix
         from nearfar.relations.graphs import edge_index_of, is_directed
 
         owner = "Relation.from_edges"
@@ -179,6 +180,10 @@ class Relation:
         if bipartite is not None:
             check_flag(owner, "bipartite", bipartite)
         asked = reader.asked_columns(owner, columns, source, target, weight)
+        if asked["source"] is None and asked["target"] is None:
+            refuse_matrix(owner, edges)
+        if isinstance(edges, Set):  # also the edges of a graph of networkx, which are a mapping, too
+            edges = iter(edges)
         workers = check_n_jobs(owner, n_jobs)
         lists_both = directed is None and not bipartite and storage is None and edge_index_of(edges) is not None
         if directed is None:
@@ -235,7 +240,8 @@ class Relation:
         ids : iterable of hashable, optional
             Names of the rows, and of the columns too if A is square and ``column_ids`` is not given. By default
             0 .. n - 1; of AnnData its ``obs_names``; of a pandas frame the labels of its index, unless they are the
-            default, and those of its columns for the columns.
+            default, and those of its columns for the columns. If these are the same labels in another order, the
+            columns are put in the order of the rows.
         column_ids : iterable of hashable, optional
             Names of the columns. By default those of the rows if A is square, else 0 .. m - 1.
 
@@ -258,6 +264,8 @@ class Relation:
         >>> rel.neighbors("ann")
         [('film', 5.0), ('song', 3.0)]
         """
+        from nearfar.relations.given import is_square_frame
+
         owner = "Relation.from_matrix"
         if hasattr(A, "vectors") and hasattr(A, "ids"):
             hint = "Neighbours of vectors are a relation: nf.Affinities().fit(embedding). A fit starts from init=."
@@ -272,11 +280,14 @@ class Relation:
                 raise InputError(owner, "A", "AnnData with 'connectivities' in obsp", got, hint)
             ids = A.obs_names if ids is None else ids
             A = A.obsp["connectivities"]
+        if ids is None and column_ids is None and is_square_frame(A):
+            A = cast("MatrixLike", cast("Any", A)[list(cast("Any", A).index)])
         columns = getattr(A, "columns", None)
         labels = rows_and_ids(owner, A)[1] if columns is not None and ids is None else None
         if labels is not None and not labels.is_range:  # of a frame
             ids = labels
-            if column_ids is None and columns is not None and list(columns) != list(labels):
+            named = columns is not None and list(columns) not in (list(range(len(columns))), list(labels))
+            if column_ids is None and named:
                 column_ids = columns
         return cls(*sparse_from_matrix(owner, A, ids, column_ids))
 
@@ -928,10 +939,40 @@ def _ids_differ(left: Relation, right: Relation) -> str:
     return f"shapes {left.shape} and {right.shape} with different ids"
 
 
-def as_relation(relation: Any) -> Relation:
-    """Return a relation as it is, and make one from a matrix, AnnData, or a graph of networkx or PyTorch Geometric."""
-    from nearfar.relations.graphs import is_directed
+def as_relation(relation: Any, owner: str = "as_relation", argument: str = "relation") -> Relation:
+    """Return the relation that anything stands for which can be given as one.
 
-    if isinstance(relation, Relation):
-        return relation
-    return Relation.from_matrix(relation) if is_directed(relation) is None else Relation.from_edges(relation)
+    Parameters
+    ----------
+    relation : Relation, or what stands for one
+        A Relation, and what has one as its attribute, stays. Edges are read by :meth:`Relation.from_edges`: a path or
+        an open file, a graph of networkx, igraph or PyTorch Geometric, a frame of edges, an iterator or a list of
+        tuples or of pairs of texts. A folder is opened by :meth:`Relation.open`. All else is a matrix or AnnData for
+        :meth:`Relation.from_matrix`.
+    owner, argument : str
+        Who takes it, and the name of the argument, for messages.
+
+    Returns
+    -------
+    Relation
+
+    Raises
+    ------
+    InputError
+        If an array, a list of lists or a frame holds two or three columns of whole numbers, which could be the ids of
+        edges as well as a matrix.
+    """
+    from nearfar.relations.given import either_way, form_of
+
+    held = relation if isinstance(relation, Relation) else getattr(relation, "relation", None)
+    if isinstance(held, Relation):
+        return held
+    form = form_of(relation)
+    if form == "either":
+        raise either_way(owner, argument)
+    if form == "folder":
+        return Relation.open(relation)
+    if form == "nothing":
+        hint = "Of a count of pairs give its items()." if isinstance(relation, Mapping) else ""
+        raise InputError(owner, argument, "a Relation, edges, a graph or a matrix", type(relation).__name__, hint)
+    return Relation.from_edges(relation) if form == "edges" else Relation.from_matrix(relation)

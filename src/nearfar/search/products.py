@@ -126,14 +126,24 @@ def best_rows(
     return nearest_rows(queries, Y, k, lengths=lengths, skip=skip, n_jobs=n_jobs)
 
 
+def alike(counts: NDArray[np.int64]) -> list[RowNumbers]:
+    """Return the queries in groups whose numbers of answers differ by a factor of 16 at most.
+
+    What is searched for a group is as much as the largest of it needs: one query of which nearly all is left out does
+    not make all of them long.
+    """
+    size = np.frexp(counts)[1] // 4
+    return [np.flatnonzero(size == one) for one in np.unique(size)]
+
+
 def allowed(
     rows: RowNumbers, scores: NDArray[np.float64], left_out: Sequence[RowNumbers], k: int
-) -> tuple[RowNumbers, NDArray[np.float64], NDArray[np.int64]]:
-    """Return the first k answers of each query that are not left out of it, and how many there are of them.
+) -> tuple[RowNumbers, NDArray[np.float64]]:
+    """Return the first k answers of each query that are not left out of it.
 
     Parameters
     ----------
-    rows, scores : ndarray, shape (q, at least k)
+    rows, scores : ndarray, shape (q, any number)
         Best first; what has an infinite score is no answer.
     left_out : sequence of q arrays of rows
     k : int
@@ -141,16 +151,20 @@ def allowed(
     Returns
     -------
     rows : ndarray, shape (q, k), int64
+        -1 behind the last answer, where they are fewer than k.
     scores : ndarray, shape (q, k), float64
-    counts : ndarray, shape (q,), int64
-        Of answers that are not left out; where they are fewer than k, others follow.
+        -inf there.
     """
     good = np.isfinite(scores)
     for query, out in enumerate(left_out):
         if len(out):
             good[query] &= rows[query] != out[0] if len(out) == 1 else ~np.isin(rows[query], out)
     first = np.argsort(~good, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(rows, first, axis=1), np.take_along_axis(scores, first, axis=1), good.sum(axis=1)
+    there = np.take_along_axis(good, first, axis=1)
+    missing = (0, 0), (0, k - first.shape[1])
+    found = np.where(there, np.take_along_axis(rows, first, axis=1), -1)
+    best = np.where(there, np.take_along_axis(scores, first, axis=1), -np.inf)
+    return np.pad(found, missing, constant_values=-1), np.pad(best, missing, constant_values=-np.inf)
 
 
 @runtime_checkable

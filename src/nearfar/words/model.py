@@ -76,7 +76,7 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.engines import asked_engine, engine_of, is_device, learner_of
 from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
 from nearfar.errors import InputError, NumericalError
-from nearfar.relations.graphs import is_directed
+from nearfar.relations.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus, TextSource
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
@@ -137,10 +137,15 @@ class Known(NamedTuple):
     vectors: Floats
 
 
-def text_or_relation(corpus: Trained) -> TextSource | Corpus | EncodedCorpus | Relation:
-    """Return the relation of a graph or of AnnData, whose nodes and cells are no sentences; what is text as it is."""
-    if is_directed(corpus) is not None or hasattr(corpus, "obsp"):
-        return as_relation(cast("RelationLike", corpus))
+def text_or_relation(corpus: Trained, owner: str) -> TextSource | Corpus | EncodedCorpus | Relation:
+    """Return the relation of what is surely no text, such as a graph, a matrix or a frame of edges; text as it is."""
+    words = isinstance(corpus, np.ndarray) and corpus.dtype.kind in "OU"
+    table = len(getattr(corpus, "shape", ())) == 2 and not words
+    first = corpus[0] if isinstance(corpus, list) and corpus else ()
+    pairs = isinstance(first, tuple) and not all(isinstance(part, str) for part in first)  # tuples of texts: sentences
+    planted = isinstance(getattr(corpus, "relation", None), Relation)
+    if table or pairs or planted or is_graph(corpus) or hasattr(corpus, "obsp"):
+        return as_relation(corpus, owner, "corpus")
     return cast("TextSource | Corpus | EncodedCorpus | Relation", corpus)
 
 
@@ -256,7 +261,7 @@ class WordModel(RelationEmbedder):
 
         Parameters
         ----------
-        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, Relation, graph or AnnData
+        corpus : EncodedCorpus, Corpus, what a Corpus can be made of, Relation, matrix, graph, frame of edges or AnnData
             The text. Of a relation P, pairs of a row and a column are drawn in proportion to P_ij: an epoch has, for
             each column that has a relation, 100 windows on average, each with a column as its centre and ``window``
             rows around it. ``min_count``, ``max_size``, ``sample`` and ``shrink_window`` have no effect then. Rows
@@ -379,7 +384,8 @@ class WordModel(RelationEmbedder):
 
     def _windows_of(self, corpus: Trained, n_jobs: int, *, further: bool = False) -> WindowSource:
         """Return the windows of a text or a relation; where a fit goes on, known words or nodes come first."""
-        owner, corpus = type(self).__name__, text_or_relation(corpus)
+        owner = type(self).__name__
+        corpus = text_or_relation(corpus, owner)
         if further and isinstance(corpus, Relation) != (self.vocabulary_ is None):
             expected = "a relation, as in the fit" if self.vocabulary_ is None else "text, as in the fit"
             raise InputError(f"{owner}.partial_fit", "corpus", expected, type(corpus).__name__)
@@ -529,7 +535,7 @@ class WordModel(RelationEmbedder):
         ndarray of shape (n_words, length of a vector), or a frame or Embedding if :meth:`set_output` says so
             Rows as in the vocabulary.
         """
-        found: Floats = super().fit_transform(cast("RelationLike", corpus), y)
+        found: Floats = super().fit_transform(corpus, y)
         return found
 
     def expected_memory(self, corpus: Trained) -> int:
@@ -557,7 +563,7 @@ class WordModel(RelationEmbedder):
         804
         """
         self._check()
-        corpus = text_or_relation(corpus)
+        corpus = text_or_relation(corpus, type(self).__name__)
         if isinstance(corpus, Relation):
             return self._memory(*corpus.shape)
         if isinstance(corpus, EncodedCorpus):

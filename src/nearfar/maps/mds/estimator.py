@@ -30,7 +30,7 @@ from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
 from nearfar._core.types import Floats, Numbers, TableLike
-from nearfar.base import FrameOutput, RelationLike
+from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.divergences.stress import Stress, as_stress
 from nearfar.engines import asked_engine
@@ -240,7 +240,7 @@ class MDS(FrameOutput):
         self.verbose = verbose
         self.engine = engine
 
-    def fit(self, X: RelationLike, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(self, X: PointsLike, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
 
         Parameters

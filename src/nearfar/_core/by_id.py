@@ -1,0 +1,171 @@
+"""What is given for each id: labels, numbers and ids themselves of pandas Series, mappings and frames."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+
+from nearfar._core.ids import Ids
+from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+
+Values = TypeVar("Values")
+_INDEX = ("Unnamed: 0", "")  # names of the index of a frame that was written to CSV and read again
+
+
+class Index(Iterable[Hashable], Protocol):
+    """Labels of pandas."""
+
+    is_unique: bool
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+
+def index_of(values: object) -> Index | None:
+    """Return the index of a pandas Series or frame; None of anything else."""
+    index: Index | None = getattr(values, "index", None)
+    return index if hasattr(index, "is_unique") else None  # a list has a method of that name
+
+
+def goes_by_index(owner: str, name: str, index: Index, ids: Ids) -> bool:
+    """Return whether what has an index is given by id, and not by row.
+
+    By id wherever the index is another than 0 .. n - 1, and also where that holds all ids, in whatever order these are:
+    a label is that of the id which stands beside it. Else 0 .. n - 1 numbers the rows, as pandas does by default.
+
+    Parameters
+    ----------
+    owner, name : str
+        For messages.
+    index : pandas Index
+    ids : Ids
+        Of the rows.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    InputError
+        If the index is another than 0 .. n - 1 and holds none of the ids.
+
+    Warns
+    -----
+    NearfarWarning
+        If 0 .. n - 1 are row numbers, while some are ids, too.
+    """
+    labels = list(index)
+    shared = ids.rows(labels) >= 0
+    if not Ids.of_distinct(labels).is_range:
+        if labels and not shared.any():
+            hint = near_hint(labels, ids) or f"Those that go by row have no index: {name}.to_numpy()."
+            raise InputError(owner, name, f"of ids such as {_some(ids)}", f"an index that holds {_some(labels)}", hint)
+        return True
+    if shared.sum() == len(ids) or len(labels) != len(ids):
+        return bool(shared.any())
+    if shared.any():
+        text = f"{name} has the index 0 to {len(labels) - 1}, which was taken for row numbers: it does not hold the id"
+        missing = next(key for key in ids if not 0 <= cast("int", key) < len(labels))
+        hint = f"Give {name} the ids as its index, or {name}.to_numpy() by row."
+        warnings.warn(f"{owner}: {text} {missing!r}. {hint}", NearfarWarning, stacklevel=4)
+    return False
+
+
+def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Values:
+    """Return what is given for each id, that of a pandas Series or a mapping in the order of the ids.
+
+    Parameters
+    ----------
+    owner, name : str
+        For messages.
+    values : object
+        By row, unless it is a mapping from ids, or a Series that :func:`goes_by_index`.
+    ids : Ids or None
+        Of the rows; None if they have none that a Series could go by.
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    InputError, UnknownIdError
+        If the index of a Series has equal labels, or none of the ids, or does not have one of them.
+    """
+    index = index_of(values)
+    mapped = isinstance(values, Mapping)
+    if ids is None or (index is None and not mapped):
+        return values
+    if not mapped and not goes_by_index(owner, name, cast("Index", index), ids):
+        return values
+    if index is not None and not index.is_unique:
+        raise InputError(owner, name, "one for each id", "an index with equal labels")
+    known = Ids(list(values) if isinstance(values, Mapping) else cast("Index", index))
+    if known == ids and not mapped:
+        return values
+    rows = known.rows(ids)
+    if (rows < 0).any():
+        hint = "" if mapped else f"Those that go by row have no index: {name}.to_numpy()."
+        unknown = [ids[int(row)] for row in np.flatnonzero(rows < 0)]
+        raise UnknownIdError(f"{owner}: {name}", unknown, near_hint(unknown, known) or hint)
+    if isinstance(values, Mapping):
+        given = list(values.values())
+        return cast("Values", [given[row] for row in rows])
+    taken: Values = cast("Any", values).iloc[rows]
+    return taken
+
+
+def near_hint(keys: Iterable[Hashable], ids: Iterable[Hashable], share: float = 0.0) -> str:
+    """Return a hint that names a key that is written nearly as an id: in other letters, with blanks, 101.0 for 101.
+
+    None where at most a share of the keys is written so.
+    """
+    written, keys = {_plain(key): key for key in ids}, list(keys)
+    if sum(_plain(key) in written for key in keys) <= share * len(keys):
+        return ""
+    for key in keys:
+        other = written.get(_plain(key), key)
+        if other != key:
+            return f"{key!r} is not {other!r}: write ids alike, with the same letters, type and blanks."
+    return ""
+
+
+def _plain(key: object) -> str:
+    return str(key).strip().casefold().removesuffix(".0")
+
+
+def _some(keys: Iterable[Hashable]) -> str:
+    return ", ".join(repr(key) for key, _ in zip(keys, range(3), strict=False))
+
+
+def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
+    """Return the rows of numbers of a frame, and its column of ids: what :meth:`nearfar.Embedding.to_frame` returns.
+
+    The column called ``id`` holds the ids, else the nameless first one: the index of a frame that was written to CSV
+    and read again. A nameless one beside ``id`` is left out. None of anything else, and of a frame without such a
+    column.
+
+    Raises
+    ------
+    InputError
+        If two rows have the same id.
+    """
+    import narwhals as nw
+
+    if not (hasattr(X, "columns") or hasattr(X, "column_names")):
+        return None
+    try:
+        frame: Any = nw.from_native(X, eager_only=True)
+    except (TypeError, nw.exceptions.NarwhalsError):
+        return None
+    names = list(frame.columns)
+    nameless = [name for name in names[:1] if name in _INDEX]
+    named = ["id"] if "id" in names else nameless
+    if not named:
+        return None
+    ids = Ids(frame[named[0]].to_list(), owner=owner, name=f"the column {named[0]!r}")
+    return frame.drop(*{*named, *nameless}).to_numpy(), ids

@@ -1,0 +1,163 @@
+"""What is given where a relation is taken: edges, a matrix of relations, or what could be either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import narwhals as nw
+import numpy as np
+
+from nearfar._core.types import Indices
+from nearfar.errors import InputError
+from nearfar.relations.graphs import is_graph
+
+_FEW = 3  # rows; with more, an array of 2 or 3 columns of whole numbers is a list of edges as well as a matrix
+_LOOKED_AT = 1000  # tuples of a list
+_ENDS = frozenset(
+    {
+        *(("source", "target"), ("src", "dst"), ("src", "tgt"), ("from", "to"), ("head", "tail"), ("u", "v")),
+        *(("user", "item"), ("source", "dest"), ("citing", "cited"), ("follower", "followee"), ("parent", "child")),
+    }
+)
+"""Names of the two ends of an edge, with or without _id, node_ and the like."""
+
+
+def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", "nothing"]:
+    """Return what a relation is given as.
+
+    Parameters
+    ----------
+    relation : object
+        No :class:`nearfar.Relation`.
+
+    Returns
+    -------
+    {"edges", "matrix", "folder", "either", "nothing"}
+        Edges are a path, an open file, a graph, an iterator or another iterable, a list of tuples of two or three or of
+        pairs of texts, a frame with a column that holds no numbers, or one whose columns are named as the ends of an
+        edge. A matrix is all else that has rows and columns, such as a frame with the same labels on both sides. Whole
+        numbers of shape (n, 2), (n, 3) or (2, n) with n > 3, in an array, a list or a frame without an index, could be
+        either. None of all this is nothing.
+    """
+    if isinstance(relation, (str, PathLike)):
+        return "folder" if Path(relation).is_dir() else "edges"
+    if hasattr(relation, "read") or is_graph(relation) or isinstance(relation, (Iterator, Set)):
+        return "edges"
+    if hasattr(relation, "to_delayed") and hasattr(relation, "npartitions") and hasattr(relation, "columns"):
+        return "edges"  # a frame of Dask
+    try:
+        frame = nw.from_native(relation, pass_through=True)
+    except nw.exceptions.NarwhalsError:  # two columns of one name
+        return "matrix"
+    if isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
+        return _form_of_frame(relation, frame)
+    if isinstance(relation, (list, tuple)):
+        return _form_of_list(relation)
+    if isinstance(relation, np.ndarray) and relation.ndim == 2:
+        return _form_of_array(relation)
+    known = ("shape", "__array__", "obsp", "vectors", "vocabulary")  # the last two are refused in their own words
+    if any(hasattr(relation, name) for name in known):
+        return "matrix"
+    return "edges" if isinstance(relation, Iterable) and not isinstance(relation, (Mapping, bytes)) else "nothing"
+
+
+def is_square_frame(relation: object) -> bool:
+    """Return whether it is a pandas frame whose index and columns have the same labels, in any order."""
+    if not hasattr(relation, "iloc") or not hasattr(relation, "columns"):
+        return False
+    index, columns = cast("Any", relation).index, cast("Any", relation).columns
+    unique = len(index) == len(columns) and index.is_unique and columns.is_unique
+    return bool(unique and set(index) == set(columns))
+
+
+def refuse_matrix(owner: str, edges: object) -> None:
+    """Refuse a frame that is a matrix of relations where edges are read by default columns."""
+    if is_square_frame(edges) and len(cast("Any", edges).columns) > 3:
+        hint = "A matrix of relations goes to Relation.from_matrix. For edges name the columns: columns=(0, 1)."
+        raise InputError(
+            owner, "edges", "a frame of edges, one in each row", "columns with the labels of the rows", hint
+        )
+
+
+def either_way(owner: str, argument: str) -> InputError:
+    """Return the refusal of whole numbers that are edges as well as a matrix."""
+    expected, got = (
+        "edges or a matrix for sure",
+        "whole numbers in two or three columns, or in two rows",
+    )
+    hint = "Edges go to Relation.from_edges(X), a matrix to Relation.from_matrix(X); pass the relation."
+    return InputError(owner, argument, expected, got, hint)
+
+
+def _form_of_frame(native: object, frame: Any) -> Literal["edges", "matrix", "either"]:
+    schema = frame.collect_schema()
+    names = schema.names()
+    if is_square_frame(native):
+        return "matrix"
+    if len(names) > 1 and (
+        _are_ends(names) or not all(kind.is_numeric() or kind == nw.Boolean for kind in schema.dtypes())
+    ):
+        return "edges"
+    index = getattr(native, "index", None)
+    if isinstance(frame, nw.LazyFrame) or len(names) not in (2, 3) or (index is not None and not _is_default(index)):
+        return "matrix"
+    return _form_of_array(frame.to_numpy().astype(np.float64))
+
+
+def is_edge_frame(data: object) -> bool:
+    """Return whether it is a frame with two columns that are named as the ends of an edge."""
+    try:
+        frame: Any = nw.from_native(data, pass_through=True)
+    except nw.exceptions.NarwhalsError:
+        return False
+    is_frame = isinstance(frame, (nw.DataFrame, nw.LazyFrame))
+    return is_frame and not is_square_frame(data) and _are_ends(frame.collect_schema().names())
+
+
+def _are_ends(names: Sequence[object]) -> bool:
+    """Return whether two columns are named as the two ends of an edge."""
+    short = {_short(str(name)) for name in names}
+    return any(short.issuperset(pair) for pair in _ENDS)
+
+
+def _short(name: str) -> str:
+    """Return the name of a column without _id, node_ and the like."""
+    words = name.strip().lower().replace("-", "_").replace(" ", "_").split("_")
+    return "_".join(word for word in words if word not in ("id", "ids", "node", "name")).removesuffix("id")
+
+
+def _is_default(index: Any) -> bool:
+    return len(index) == 0 or (index.dtype.kind in "iu" and bool(np.array_equal(index, np.arange(len(index)))))
+
+
+def _form_of_list(rows: Sequence[object]) -> Literal["edges", "matrix", "either"]:
+    some = rows[:_LOOKED_AT]
+    if not some or not all(isinstance(row, (tuple, list, np.ndarray)) and len(row) in (2, 3) for row in some):
+        return "matrix" if not some or not _is_pair_and_number(some[0]) else "edges"
+    ends = [end for row in some for end in row[:2]]  # type: ignore[index]
+    if any(isinstance(end, (float, np.floating)) and end % 1 != 0 for end in ends):
+        return "matrix"
+    if any(isinstance(row, tuple) for row in some) or not all(isinstance(end, (int, float, np.number)) for end in ends):
+        return "edges"
+    return _form_of_array(np.asarray(rows))
+
+
+def _is_pair_and_number(row: object) -> bool:
+    """Return whether it is an item of a count of pairs."""
+    return isinstance(row, tuple) and len(row) == 2 and isinstance(row[0], tuple)
+
+
+def _form_of_array(A: Indices) -> Literal["edges", "matrix", "either"]:
+    if A.ndim != 2:
+        return "matrix"
+    if A.dtype.kind not in "biuf":
+        return "edges" if A.shape[1] in (2, 3) and A.shape[0] > 0 else "matrix"
+    if A.dtype.kind == "b" or max(A.shape) <= _FEW or not (A.shape[1] in (2, 3) or A.shape[0] == 2):
+        return "matrix"
+    ends = A[:, :2] if A.shape[1] in (2, 3) else A
+    with np.errstate(invalid="ignore"):
+        whole = bool((ends % 1 == 0).all() and (ends >= 0).all())
+    return "either" if whole and bool((ends > 1).any()) else "matrix"
