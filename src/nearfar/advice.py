@@ -350,7 +350,7 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
 def _is_relation(data: object) -> bool:
     from scipy.sparse import issparse
 
-    from nearfar.relations.edges import is_directed
+    from nearfar.relations.graphs import is_directed
     from nearfar.relations.matrix import Relation
 
     planted = hasattr(data, "relation")  # a Graph of `datasets`

@@ -23,7 +23,8 @@ from refusals import refusals
 import nearfar as nf
 from nearfar.errors import NearfarWarning
 from nearfar.relations import kernels
-from nearfar.relations.edges import is_directed, read_edges
+from nearfar.relations.edges import read_edges
+from nearfar.relations.graphs import is_directed
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "graphs"
 

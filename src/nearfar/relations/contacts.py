@@ -38,26 +38,15 @@ from nearfar.relations.delimited import (
     parse_column,
     read_records,
 )
-from nearfar.relations.edges import (
-    CHUNK,
-    EdgeCollector,
-    frame_of,
-    ids_of_column,
-    is_parquet,
-    is_text,
-    numbers_of,
-    numbers_of_column,
-    place,
-    refuse_nulls,
-    table_of,
-    whole_numbers,
-)
+from nearfar.relations.edges import CHUNK, EdgeCollector, is_parquet, is_text
+from nearfar.relations.frames import frame_of, ids_of_column, numbers_of_column, refuse_nulls, table_of
+from nearfar.relations.pieces import numbers_of, place, whole_numbers
 from nearfar.relations.records import parse_numbers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from nearfar.relations.edges import Frame
+    from nearfar.relations.frames import Frame
     from nearfar.relations.inputs import EdgeSource, Length, Taken
 
 Moments = NDArray[np.number]  # int64 or float64

@@ -7,7 +7,6 @@ ids into codes and checks their weights.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -16,39 +15,28 @@ from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, Protocol, SupportsFloat, TypedDict, TypeGuard
+from typing import IO, TYPE_CHECKING, Literal, Protocol, TypedDict, TypeGuard
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_flag, check_integer, check_path, require
+from nearfar._core.checks import check_flag, check_integer
 from nearfar._core.ids import Ids
-from nearfar._core.progress import ProgressLine
 from nearfar._core.types import Bytes, Indices
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.columns import Name, Roles, Table, choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, Where, parse_column, read_records
 from nearfar.relations.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
+from nearfar.relations.frames import frame_of, frame_pieces, parquet_pieces
+from nearfar.relations.graphs import edge_index_of, graph_pieces, index_pieces, is_directed
+from nearfar.relations.pieces import Column, Pieces, Weights, numbers_of, place, whole_numbers
 from nearfar.relations.records import parse_integers
 
 if TYPE_CHECKING:
-    import networkx
-    import torch
-    from narwhals.dtypes import DType
-    from narwhals.typing import IntoDataFrame, IntoLazyFrame, IntoSeries
-
     from nearfar.relations.inputs import EdgeSource, Taken
-
-    Frame = nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]
-
-Weights = NDArray[np.float64] | None
-Column = NDArray[np.int64] | Sequence[Hashable]
-Pieces = Generator[tuple[Column, Column, Weights, Where], None, None]
 
 OWNER = "Relation.from_edges"
 CHUNK = 16 << 20
-_LOOKED_AT = 4  # columns of a table, from the first, among which source and target are by default
 _APART_FROM = 100  # edges; fewer may have no id on both sides by chance
 _ROWS_AT_ONCE = 1 << 20
 _BYTES_A_ROW = 64  # what a row of an array, a frame or a list of tuples takes while it is worked on, about
@@ -187,16 +175,16 @@ def read_edges(
     add: Callable[..., None] = collector.add_columns
     pieces: Generator[tuple[object, ...], None, None]
     if is_parquet(edges):
-        pieces = _parquet_pieces(owner, edges, roles, n_rows, verbose)
+        pieces = parquet_pieces(owner, edges, roles, n_rows, verbose)
     elif is_text(edges):
         form = TextFormat.checked(owner, delimiter, header, comments)
         choose = partial(choose_columns, owner, roles)
         pieces = read_records(owner, edges, choose, form, chunk_size, verbose, named=roles.named)
         add = collector.add_text
     elif (index := edge_index_of(edges)) is not None:
-        pieces = _index_pieces(edges, index, collector, roles, bool(bipartite), n_rows)
+        pieces = index_pieces(edges, index, owner, collector.add_ids, roles, bool(bipartite), n_rows)
     elif is_directed(edges) is not None:
-        pieces = _graph_pieces(edges, collector, roles, bool(bipartite), n_rows)
+        pieces = graph_pieces(edges, owner, collector.add_ids, roles, bool(bipartite), n_rows)
     elif isinstance(edges, np.ndarray) and edges.dtype.kind in "iuf":
         pieces = _array_pieces(owner, edges, roles, n_rows)
     else:
@@ -395,233 +383,6 @@ def _listed(column: Column) -> Sequence[Hashable]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
 
-def place(before: str, first: int, after: str = "") -> Where:
-    """Return what says where edge k of a piece is, whose first one is number ``first`` of the input."""
-    return lambda k: f"{before}{first + k}{after}"
-
-
-# -- data frames of any make, through narwhals, and Parquet files, row group by row group ------------------------------
-
-
-def frame_of(owner: str, edges: object, argument: str = "edges") -> Frame | None:
-    """Wrap a data frame of any make, lazy or not; None if it is not one."""
-    try:
-        wrapped = nw.from_native(edges, pass_through=True)
-    except nw.exceptions.NarwhalsError as error:  # two columns of one name
-        raise InputError(owner, argument, "a frame that can be read", str(error)) from error
-    return wrapped if isinstance(wrapped, (nw.DataFrame, nw.LazyFrame)) else None
-
-
-def _frame_pieces(owner: str, frame: Frame, roles: Roles, n_rows: int) -> Pieces:
-    """Yield the edges of a frame; of a lazy one only the columns that are needed are computed."""
-    schema = frame.collect_schema()
-    names: list[str] = schema.names()
-    labelled = all(isinstance(name, str) for name in names)
-    first_ones = frame.select(nw.nth(*range(min(_LOOKED_AT, len(names))))).head(SAMPLE_LINES) if names else frame
-    head = first_ones.collect() if isinstance(first_ones, nw.LazyFrame) else first_ones
-    picks = choose_columns(owner, roles, table_of("the frame", names if labelled else None, schema.dtypes(), head))
-    narrow = frame.select(nw.nth(*picks))
-    table = narrow.collect() if isinstance(narrow, nw.LazyFrame) else narrow
-    for first in range(0, len(table), n_rows):
-        yield _table_piece(owner, table[first : first + n_rows], [names[k] for k in picks], first, "the frame")
-
-
-def _parquet_pieces(owner: str, source: object, roles: Roles, n_rows: int, verbose: int) -> Pieces:
-    """Yield the edges of a Parquet file; in memory there is a row group of the columns needed."""
-    path = check_path(owner, "edges", source, exists=True)
-    parquet = require(owner, "pyarrow.parquet", "parquet")
-    arrow = require(owner, "pyarrow", "parquet")
-    shown = repr(str(path))
-    try:
-        with parquet.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            types = nw.from_native(file.schema_arrow.empty_table(), eager_only=True).schema.dtypes()
-            few = list(islice(file.iter_batches(SAMPLE_LINES, columns=names[:_LOOKED_AT]), 1))
-            head = nw.from_native(arrow.Table.from_batches(few, None if few else arrow.schema([])), eager_only=True)
-            table = table_of(shown, names, types, head)
-            wanted = [names[k] for k in choose_columns(owner, roles, table)]
-            first = 0
-            with ProgressLine("reading", file.metadata.num_rows, verbose, "edge") as progress:
-                for batch in file.iter_batches(batch_size=n_rows, columns=wanted):
-                    piece = nw.from_native(arrow.Table.from_batches([batch]), eager_only=True).select(wanted)
-                    yield _table_piece(owner, piece, wanted, first, shown)
-                    first += len(piece)
-                    progress.update(len(piece))
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(owner, "edges", "a complete Parquet file", f"{shown} ({error})") from error
-
-
-def table_of(title: str, names: list[str] | None, types: Sequence[DType], head: nw.DataFrame[IntoDataFrame]) -> Table:
-    """Return what is known of a frame by the types of its columns and the first rows of the first columns."""
-    values: list[Sequence[object]] = [head[:, k].to_list() for k in range(head.shape[1])]
-    return Table(title, names, values + [[]] * (len(types) - len(values)), [kind.is_numeric() for kind in types])
-
-
-def _table_piece(
-    owner: str, piece: nw.DataFrame[IntoDataFrame], names: Sequence[str], first: int, shown: str
-) -> tuple[Column, Column, Weights, Where]:
-    places = [place("row ", first, f" of {shown}, column {name!r}") for name in names]
-    source, target, *weight = [piece[:, k] for k in range(len(names))]
-    weights = numbers_of_column(owner, weight[0], places[2]) if weight else None
-    ids = [ids_of_column(owner, *column) for column in ((source, places[0]), (target, places[1]))]
-    return ids[0], ids[1], weights, place("row ", first, f" of {shown}")
-
-
-def ids_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> Column:
-    """Return the ids in a column of a frame, none of which may be missing."""
-    refuse_nulls(owner, column, "every id", where)
-    if column.dtype.is_integer():
-        values = column.to_numpy()
-        if values.dtype != np.uint64 or not values.size or values.max() < 2**63:
-            return values.astype(np.int64)
-    return column.to_list()
-
-
-def numbers_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> NDArray[np.float64]:
-    """Return the weights in a column of a frame."""
-    if not column.dtype.is_numeric():
-        return numbers_of(owner, column.to_list(), where)
-    if not column.dtype.is_float():  # a NaN among floats is reported with its edge, later
-        refuse_nulls(owner, column, "every weight", where)
-    return column.cast(nw.Float64()).to_numpy().astype(np.float64)
-
-
-def refuse_nulls(owner: str, column: nw.Series[IntoSeries], what: str, where: Where) -> None:
-    """Refuse a column of a frame with missing values."""
-    nulls = column.is_null()
-    if column.dtype.is_float():
-        nulls = nulls | column.is_nan()
-    if nulls.any():
-        k = int(np.argmax(nulls.to_numpy()))
-        raise DataError(owner, what, "there, not null", f"{column[k]} in {where(k)}")
-
-
-# -- networkx graphs: Graph, DiGraph and their multi-edge versions -----------------------------------------------------
-
-
-def is_directed(edges: object) -> bool | None:
-    """Return whether a graph of networkx is directed; True for an edge_index, which has both directions of an edge.
-
-    None for anything else.
-    """
-    if edge_index_of(edges) is not None:
-        return True
-    networkx = sys.modules.get("networkx")  # who holds a graph has imported it
-    if networkx is None or not isinstance(edges, networkx.Graph):
-        return None
-    return bool(edges.is_directed())
-
-
-def _graph_pieces(
-    graph: networkx.Graph, collector: EdgeCollector, roles: Roles, bipartite: bool, n_rows: int
-) -> Pieces:
-    """Enter the nodes in the order of the graph, and yield the edges; an undirected one comes once."""
-    owner = collector.owner
-    Roles(roles.source, roles.target).refuse(owner, "a networkx graph")
-    name = _weight_name(owner, graph, roles)
-    kinds = _kinds(owner, graph) if bipartite else {}
-    for side, nodes in enumerate(_two_sides(graph, kinds) if bipartite else [list(graph.nodes)]):
-        collector.add_ids(nodes, side)
-    edges = _oriented(owner, graph, kinds)
-    while piece := list(islice(edges, n_rows)):
-        sources, targets, attributes = zip(*piece, strict=True)
-
-        def where(k: int, sources: Sequence[Hashable] = sources, targets: Sequence[Hashable] = targets) -> str:
-            return f"the edge {sources[k]!r} -> {targets[k]!r}"
-
-        weights = None if name is None else numbers_of(owner, [found.get(name, 1) for found in attributes], where)
-        yield sources, targets, weights, where
-
-
-def _weight_name(owner: str, graph: networkx.Graph, roles: Roles) -> Name:
-    if roles.weight is False:
-        return None
-    wanted = "weight" if roles.weight is None else roles.weight
-    if any(wanted in attributes for _, _, attributes in graph.edges(data=True)):
-        return wanted
-    if roles.weight is None:
-        return None
-    there = sorted({str(key) for _, _, attributes in graph.edges(data=True) for key in attributes})
-    expected = f"an attribute of the edges: {', '.join(there) or 'there is none'}"
-    raise InputError(owner, "weight", expected, repr(wanted))
-
-
-def _kinds(owner: str, graph: networkx.Graph) -> dict[Hashable, int]:
-    """Return the kind of each node, 0 for rows and 1 for columns; empty when the direction of edges has to tell."""
-    kinds = dict(graph.nodes(data="bipartite"))
-    unknown = [node for node, kind in kinds.items() if kind not in (0, 1)]
-    if unknown and not graph.is_directed():
-        expected = "False for an undirected graph whose nodes don't tell their kind"
-        got = f"True, and node {unknown[0]!r} without attribute bipartite = 0 or 1"
-        raise InputError(owner, "bipartite", expected, got)
-    return {} if unknown else {node: int(kind) for node, kind in kinds.items()}
-
-
-def _two_sides(graph: networkx.Graph, kinds: dict[Hashable, int]) -> tuple[list[Hashable], list[Hashable]]:
-    """Return the nodes that are rows and those that are columns; without kinds an isolated node is a row."""
-    if kinds:
-        return [n for n, kind in kinds.items() if kind == 0], [n for n, kind in kinds.items() if kind == 1]
-    columns = [n for n, degree in graph.in_degree() if degree]
-    return [n for n, degree in graph.out_degree() if degree or not graph.in_degree(n)], columns
-
-
-def _oriented(
-    owner: str, graph: networkx.Graph, kinds: dict[Hashable, int]
-) -> Iterator[tuple[Hashable, Hashable, dict[str, object]]]:
-    for u, v, attributes in graph.edges(data=True):
-        if kinds and kinds[u] == kinds[v]:
-            raise DataError(owner, "every edge", "between the two kinds", f"{u!r} -> {v!r}, both of one kind")
-        yield (v, u, attributes) if kinds and kinds[u] == 1 else (u, v, attributes)
-
-
-# -- graphs of PyTorch Geometric, and their edge_index, a tensor of shape (2, n_edges) ---------------------------------
-
-
-def edge_index_of(edges: object) -> torch.Tensor | None:
-    """Return the edge_index of a graph, or a tensor as it is; None for anything else."""
-    torch = sys.modules.get("torch")  # who holds a tensor has imported it
-    if torch is None:
-        return None
-    index = edges if isinstance(edges, torch.Tensor) else getattr(edges, "edge_index", None)
-    return index if isinstance(index, torch.Tensor) else None
-
-
-def _index_pieces(
-    edges: object, tensor: torch.Tensor, collector: EdgeCollector, roles: Roles, bipartite: bool, n_rows: int
-) -> Pieces:
-    """Yield the edges of a graph, whose nodes are entered in their order, or of an edge_index alone."""
-    owner = collector.owner
-    Roles(roles.source, roles.target).refuse(owner, "an edge_index")
-    index = tensor.detach().cpu().numpy()
-    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
-        got = f"{index.dtype}, shape {index.shape}"
-        hint = "Edges in rows are given as a NumPy array, a matrix goes to Relation.from_matrix."
-        raise InputError(owner, "edges", "an edge_index of integers, shape (2, n_edges), if it is a tensor", got, hint)
-    n_nodes = getattr(edges, "num_nodes", None)
-    if isinstance(n_nodes, int) and not bipartite:
-        collector.add_ids(range(n_nodes))
-    weights = _weights_of_index(owner, edges, roles, index.shape[1])
-    for first in range(0, index.shape[1], n_rows):
-        piece = index[:, first : first + n_rows].astype(np.int64)
-        weight = None if weights is None else weights[first : first + n_rows]
-        yield piece[0], piece[1], weight, place("edge_index[:, ", first, "]")
-
-
-def _weights_of_index(owner: str, edges: object, roles: Roles, n_edges: int) -> NDArray[np.float64] | None:
-    if roles.weight is False:
-        return None
-    name = "edge_weight" if roles.weight is None else str(roles.weight)
-    found = getattr(edges, name, None)
-    if found is None and roles.weight is None:
-        return None
-    weights = np.empty(0) if found is None else found.detach().cpu().numpy().astype(np.float64)
-    if weights.shape not in ((n_edges,), (n_edges, 1)):
-        expected = f"an attribute of shape ({n_edges},), one number for each edge"
-        got = "which is not there" if found is None else f"of shape {weights.shape}"
-        raise InputError(owner, "weight", expected, f"{name!r}, {got}")
-    return weights.reshape(-1)
-
-
 # -- arrays and iterables of tuples ------------------------------------------------------------------------------------
 
 
@@ -648,19 +409,6 @@ def _check_columns(owner: str, edges: NDArray[np.number], n_dim: int, hint: str 
         raise InputError(owner, "edges", "an array of shape (n_edges, 2 or 3)", f"shape {edges.shape}", hint)
 
 
-def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> NDArray[np.int64] | list[int]:
-    """Return ids as int64, or as a list of Python integers when they don't fit."""
-    if column.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            good = (column == np.floor(column)) & (np.abs(column) < 2.0**63)
-        if not good.all():
-            k = int(np.argmin(good))
-            raise DataError(owner, "every id", "a whole number in an array of floats", f"{column[k]} in {where(k)}")
-    elif column.dtype == np.uint64 and column.size and column.max() >= 2**63:
-        return list(map(int, column))
-    return column.astype(np.int64)
-
-
 def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Pieces:
     """Yield the edges of a data frame or of an iterable of tuples, an array of objects among them."""
     if isinstance(edges, np.ndarray):
@@ -668,7 +416,7 @@ def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Piec
         edges = edges.tolist()
     frame = None if isinstance(edges, (Sequence, Iterator)) else frame_of(owner, edges)
     if frame is not None:
-        yield from _frame_pieces(owner, frame, roles, n_rows)
+        yield from frame_pieces(owner, frame, roles, n_rows)
         return
     if isinstance(edges, (Mapping, bytes, bytearray)) or hasattr(edges, "shape") or not isinstance(edges, Iterable):
         expected = (
@@ -696,16 +444,3 @@ def _check_widths(owner: str, piece: Sequence[Sequence[object]], width: int, whe
             raise DataError(owner, "every edge", expected, f"{edge!r} in {where(k)}")
         if len(edge) != width or width not in (2, 3):
             raise DataError(owner, "every edge", expected, f"{len(edge)} fields in {where(k)}: {edge!r}")
-
-
-def numbers_of(owner: str, values: Sequence[SupportsFloat | str], where: Where) -> NDArray[np.float64]:
-    """Return weights that came as Python objects as an array; a text is not a number."""
-    found = np.empty(len(values))
-    for k, value in enumerate(values):
-        try:
-            if isinstance(value, (str, bytes)):
-                raise TypeError
-            found[k] = float(value)
-        except (TypeError, ValueError, OverflowError):
-            raise DataError(owner, "every weight", "a number", f"{value!r} in {where(k)}") from None
-    return found

@@ -171,6 +171,7 @@ class Relation:
             are two kinds of objects.
         """
         from nearfar.relations import edges as reader
+        from nearfar.relations.graphs import edge_index_of, is_directed
 
         owner = "Relation.from_edges"
         check_flag(owner, "self_loops", self_loops)
@@ -178,9 +179,9 @@ class Relation:
             check_flag(owner, "bipartite", bipartite)
         asked = reader.asked_columns(owner, columns, source, target, weight)
         workers = check_n_jobs(owner, n_jobs)
-        lists_both = directed is None and not bipartite and storage is None and reader.edge_index_of(edges) is not None
+        lists_both = directed is None and not bipartite and storage is None and edge_index_of(edges) is not None
         if directed is None:
-            directed = bool(reader.is_directed(edges))
+            directed = bool(is_directed(edges))
         check_flag(owner, "directed", directed)
         taken: Taken = {}
         if hasattr(edges, "to_delayed") and hasattr(edges, "npartitions"):  # a frame of Dask
@@ -927,7 +928,7 @@ def _ids_differ(left: Relation, right: Relation) -> str:
 
 def as_relation(relation: Any) -> Relation:
     """Return a relation as it is, and make one from a matrix, AnnData, or a graph of networkx or PyTorch Geometric."""
-    from nearfar.relations.edges import is_directed
+    from nearfar.relations.graphs import is_directed
 
     if isinstance(relation, Relation):
         return relation

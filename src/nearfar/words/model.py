@@ -76,7 +76,7 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.engines import asked_engine, engine_of, is_device, learner_of
 from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
 from nearfar.errors import InputError, NumericalError
-from nearfar.relations.edges import is_directed
+from nearfar.relations.graphs import is_directed
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus, TextSource
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered

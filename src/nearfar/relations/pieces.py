@@ -1,0 +1,47 @@
+"""What readers of edges yield, piece by piece: ids of sources and targets, weights, and where each edge stands."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Sequence
+from typing import SupportsFloat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar.errors import DataError
+from nearfar.relations.delimited import Where
+
+Weights = NDArray[np.float64] | None
+Column = NDArray[np.int64] | Sequence[Hashable]
+Pieces = Generator[tuple[Column, Column, Weights, Where], None, None]
+
+
+def place(before: str, first: int, after: str = "") -> Where:
+    """Return what says where edge k of a piece is, whose first one is number ``first`` of the input."""
+    return lambda k: f"{before}{first + k}{after}"
+
+
+def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> NDArray[np.int64] | list[int]:
+    """Return ids as int64, or as a list of Python integers when they don't fit."""
+    if column.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            good = (column == np.floor(column)) & (np.abs(column) < 2.0**63)
+        if not good.all():
+            k = int(np.argmin(good))
+            raise DataError(owner, "every id", "a whole number in an array of floats", f"{column[k]} in {where(k)}")
+    elif column.dtype == np.uint64 and column.size and column.max() >= 2**63:
+        return list(map(int, column))
+    return column.astype(np.int64)
+
+
+def numbers_of(owner: str, values: Sequence[SupportsFloat | str], where: Where) -> NDArray[np.float64]:
+    """Return weights that came as Python objects as an array; a text is not a number."""
+    found = np.empty(len(values))
+    for k, value in enumerate(values):
+        try:
+            if isinstance(value, (str, bytes)):
+                raise TypeError
+            found[k] = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(owner, "every weight", "a number", f"{value!r} in {where(k)}") from None
+    return found
