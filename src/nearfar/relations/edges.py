@@ -26,8 +26,9 @@ from nearfar._core.types import Bytes, Indices
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.columns import Name, Roles, Table, choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, Where, parse_column, read_records
+from nearfar.relations.doubts import check_ids
 from nearfar.relations.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
-from nearfar.relations.frames import frame_of, frame_pieces, parquet_pieces
+from nearfar.relations.frames import frame_of, frame_pieces, parquet_pieces, with_index
 from nearfar.relations.graphs import edge_index_of, graph_pieces, index_pieces, is_directed
 from nearfar.relations.pieces import Column, Pieces, Weights, numbers_of, place, whole_numbers
 from nearfar.relations.records import parse_integers
@@ -337,6 +338,9 @@ class EdgeCollector:
         rows, columns, weights = self._store.arrays()
         if not rows.size:
             raise DataError(self.owner, "edges", "at least one edge of weight > 0", "none", "Is this the right input?")
+        sides = [rows, columns]
+        for k, codes in enumerate(self._sides):
+            check_ids(self.owner, codes, sides if len(self._sides) == 1 else [sides[k]])
         ids = []
         while self._sides:  # each table goes before the next list of ids comes
             ids.append(Ids.of_distinct(self._sides.pop(0).ids()))
@@ -414,6 +418,7 @@ def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Piec
     if isinstance(edges, np.ndarray):
         _check_columns(owner, edges, 2 if edges.ndim > 1 else 1)
         edges = edges.tolist()
+    edges = with_index(owner, edges)
     frame = None if isinstance(edges, (Sequence, Iterator)) else frame_of(owner, edges)
     if frame is not None:
         yield from frame_pieces(owner, frame, roles, n_rows)
@@ -424,17 +429,42 @@ def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Piec
             "(n_edges, 2 or 3) or an iterable of tuples"
         )
         hint = "A matrix, or the neighbours in AnnData, go to Relation.from_matrix." if hasattr(edges, "shape") else ""
+        hint = _hint_of_mapping(edges) if isinstance(edges, Mapping) else hint
         raise InputError(owner, "edges", expected, type(edges).__name__, hint)
     roles.refuse(owner, "an iterable of tuples")
     tuples, width, first = iter(edges), 0, 0
     while piece := list(islice(tuples, n_rows)):
         where = place("edges[", first, "]")
         width = width or (len(piece[0]) if isinstance(piece[0], (Sequence, np.ndarray)) else 2)
+        if first == 0:
+            _refuse_counts(owner, piece[:SAMPLE_LINES], where)
         _check_widths(owner, piece, width, where)
         sources, targets, *weight = zip(*piece, strict=True)
         weights = numbers_of(owner, weight[0], where) if weight and roles.weight is not False else None
         yield sources, targets, weights, where
         first += len(piece)
+
+
+def _hint_of_mapping(edges: Mapping[object, object]) -> str:
+    """Return how a dictionary becomes edges: counts of pairs, lists of neighbours, or neighbours with attributes."""
+    key, value = next(iter(edges.items()), (None, None))
+    if isinstance(key, tuple) and len(key) == 2 and isinstance(value, (int, float)):
+        return "For counts of pairs pass [(u, v, n) for (u, v), n in counts.items()]."
+    if isinstance(value, Mapping):
+        return "Neighbours of nodes are read as a graph: networkx.from_dict_of_dicts(edges)."
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return "Neighbours of nodes are read as a graph: networkx.from_dict_of_lists(edges)."
+    return ""
+
+
+def _refuse_counts(owner: str, piece: Sequence[object], where: Where) -> None:
+    """Refuse ``Counter(pairs).items()``: each pair would be a node, related to a number."""
+    counts = [len(edge) == 2 and isinstance(edge[0], tuple) and len(edge[0]) == 2 and isinstance(edge[1], (int, float))
+              for edge in piece if isinstance(edge, (tuple, list))]  # fmt: skip
+    if counts and all(counts):
+        hint = "For counts of pairs pass [(u, v, n) for (u, v), n in counts.items()]."
+        got = f"a pair and a number in {where(0)}: {piece[0]!r}"
+        raise DataError(owner, "every edge", "(u, v) or (u, v, n)", got, hint)
 
 
 def _check_widths(owner: str, piece: Sequence[Sequence[object]], width: int, where: Where) -> None:

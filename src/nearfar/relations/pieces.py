@@ -29,9 +29,21 @@ def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> NDArr
         if not good.all():
             k = int(np.argmin(good))
             raise DataError(owner, "every id", "a whole number in an array of floats", f"{column[k]} in {where(k)}")
+        check_exact(owner, column, where)
     elif column.dtype == np.uint64 and column.size and column.max() >= 2**63:
         return list(map(int, column))
     return column.astype(np.int64)
+
+
+def check_exact(owner: str, column: NDArray[np.number], where: Where) -> None:
+    """Refuse ids in floats so large that two whole numbers become one: from 2**53 on, in float32 from 2**24 on."""
+    limit = 2.0 ** (np.finfo(column.dtype).nmant + 1)
+    large = np.abs(column) >= limit
+    if large.any():
+        k = int(np.argmax(large))
+        hint = "Two ids may have become one. Read the column as integers or text where it comes from."
+        got = f"{column[k]:.0f} in {where(k)}, in {column.dtype}"
+        raise DataError(owner, "every id", f"below {limit:.0f} where it came through floats", got, hint)
 
 
 def numbers_of(owner: str, values: Sequence[SupportsFloat | str], where: Where) -> NDArray[np.float64]:
