@@ -711,6 +711,31 @@ class TestMap:
         assert "nowhere.csv" in fails("map", tmp_path / "nowhere.csv", "-o", tmp_path / "n.npz")
 
 
+def test_ids_that_the_file_cannot_hold_are_refused_before_the_fit(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("pyarrow")
+    from decimal import Decimal
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    integers = pa.array([Decimal(k) for k in (1, 2, 3)], pa.decimal128(38, 0))
+    pq.write_table(pa.table({"source": integers, "target": [b"2", b"3", b"a"]}), tmp_path / "mixed.parquet")
+    pq.write_table(pa.table({"source": integers, "target": integers[::-1]}), tmp_path / "decimal.parquet")
+    texts = pa.array([b"a", b"b"])
+    pq.write_table(pa.table({"source": texts, "target": texts[::-1]}), tmp_path / "binary.parquet")
+    for name, out in (("decimal", "out.safetensors"), ("binary", "out.vec")):
+        arguments = ["embed", str(tmp_path / f"{name}.parquet"), "-o", str(tmp_path / out), "--n-epochs", "1"]
+        assert main([*arguments, "--n-components", "2"]) == 0
+    assert nf.Embedding.load(tmp_path / "out.safetensors").ids.to_list() == [1, 3, 2]
+    assert nf.Embedding.load(tmp_path / "out.vec").ids.to_list() == ["a", "b"]
+    monkeypatch.setattr(nf.EDRep, "fit", None)
+    capsys.readouterr()
+    assert main(["embed", str(tmp_path / "mixed.parquet"), "-o", str(tmp_path / "out.parquet")]) == 2
+    told = capsys.readouterr().err
+    assert "2 and '2' are different ids; there are 2 such pairs" in told
+    assert "ids must be distinct as text" in told
+
+
 def test_map_of_either_side(tmp_path, capsys):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(30, 4)), rng.normal(size=(20, 4))
