@@ -100,7 +100,9 @@ def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
     for text in texts:
         match = _WHOLE.fullmatch(text)
         others.append(int(match[1]) if match and len(match[1]) < 4300 else text)
-    pairs = [(other, text) for other, text in zip(others, texts, strict=True) if other is not text]
+    pairs: list[tuple[Hashable, Hashable]] = [
+        (other, text) for other, text in zip(others, texts, strict=True) if other is not text
+    ]
     raw = [key for key in keys if isinstance(key, bytes)] if bytes in kinds else []
     pairs += [(key.decode("utf-8", "replace"), key) for key in raw]
     found = codes.find([other for other, _ in pairs])

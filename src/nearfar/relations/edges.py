@@ -98,8 +98,10 @@ def read_edges(
         * path to a text file of one edge a line (.csv, .tsv, .txt, ...; gzip, xz and bzip2 are recognised by their
           content) or to a Parquet file; ``"-"`` is standard input; an open file, of text or bytes, is read from where
           it stands;
-        * pandas, Polars, PyArrow or any other frame that narwhals wraps, lazy ones too;
-        * networkx graph: ids in the order of ``graph.nodes``, isolated nodes too;
+        * pandas, Polars, PyArrow or any other frame that narwhals wraps, lazy ones too; the named levels of an index of
+          pandas are columns in front, also of counts by ``groupby([...]).size()``;
+        * networkx or igraph graph: ids in the order of its nodes, isolated ones too; in igraph the attribute
+          ``name`` of the vertices, else their numbers;
         * graph of PyTorch Geometric: ids 0 .. num_nodes - 1, isolated nodes too; or its ``edge_index`` alone, a torch
           tensor of integers of shape (2, n_edges);
         * integer array of shape (n_edges, 2), or with weights (n_edges, 3); of floats if the ids are whole numbers;
@@ -157,7 +159,9 @@ def read_edges(
     -----
     Ids of a text file become integers if every one, over the whole file, is written as Python writes a 64-bit integer;
     otherwise all are strings, exactly as written. Blanks around a field are not part of it unless it is quoted. An
-    empty field is a missing id, a quoted empty one (``""``) an empty string. Weights are kept in float32.
+    empty field is a missing id, a quoted empty one (``""``) an empty string. Weights are kept in float32. In a frame,
+    whole numbers in floats or Decimal are integers, and binary is text. What is doubtful about ids is warned of, or
+    refused, at the end: see :mod:`nearfar.relations.doubts`.
 
     Examples
     --------
@@ -425,7 +429,7 @@ def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Piec
         return
     if isinstance(edges, (Mapping, bytes, bytearray)) or hasattr(edges, "shape") or not isinstance(edges, Iterable):
         expected = (
-            "a path, an open file, a data frame, a graph of networkx or PyTorch Geometric, an array of shape "
+            "a path, an open file, a data frame, a graph of networkx, igraph or PyTorch Geometric, an array of shape "
             "(n_edges, 2 or 3) or an iterable of tuples"
         )
         hint = "A matrix, or the neighbours in AnnData, go to Relation.from_matrix." if hasattr(edges, "shape") else ""

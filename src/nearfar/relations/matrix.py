@@ -111,7 +111,7 @@ class Relation:
         ----------
         edges : path, file object, "-", data frame, graph, array or iterable
             A CSV or TSV file (also .gz, .xz, .bz2), a Parquet file, standard input ("-"), a pandas, polars or pyarrow
-            frame, a networkx graph, a graph of PyTorch Geometric or its ``edge_index`` of shape (2, E), an integer
+            frame, a graph of networkx, igraph or PyTorch Geometric or its ``edge_index`` of shape (2, E), an integer
             array of shape (E, 2), or any iterable, also a generator, of ``(source, target)`` or
             ``(source, target, weight)``. Ids of any hashable type stay what they were. The edges of a Dask frame stay
             in parts on the workers of the client in use; the client keeps the ids.

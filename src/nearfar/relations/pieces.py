@@ -37,7 +37,7 @@ def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> NDArr
 
 def check_exact(owner: str, column: NDArray[np.number], where: Where) -> None:
     """Refuse ids in floats so large that two whole numbers become one: from 2**53 on, in float32 from 2**24 on."""
-    limit = 2.0 ** (np.finfo(column.dtype).nmant + 1)
+    limit = 2.0 ** (np.finfo(column.dtype).nmant + 1)  # type: ignore[type-var]
     large = np.abs(column) >= limit
     if large.any():
         k = int(np.argmax(large))

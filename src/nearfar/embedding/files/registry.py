@@ -161,8 +161,9 @@ def check_output(
         hint = f"These hold columns: {', '.join(other.name for other in FORMATS.values() if other.keeps_columns)}."
         got = f"some for the format {kind.name!r}, which holds ids and vectors alone"
         raise InputError(owner, "metadata", "left out for a format without columns", got, hint)
-    for side in list(ids)[: 1 + kind.keeps_both_sides] if kind.ids is not None else ():
-        kind.ids(side)
+    if kind.ids is not None:
+        for side in list(ids)[: 1 + kind.keeps_both_sides]:
+            kind.ids(side)
     if kind.requires is not None:
         require(owner, *kind.requires)
     target = target_of(owner, kind, path, if_exists)
