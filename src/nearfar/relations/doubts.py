@@ -109,8 +109,8 @@ def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
     there = np.flatnonzero(found >= 0).tolist()
     if not there:
         return []
-    one, text = keys[found[there[0]]], pairs[there[0]][1]
-    return [_different(one, text, len(there), "Give all ids one type if they are the same.")]
+    one, other = keys[found[there[0]]], pairs[there[0]][1]
+    return [_different(one, other, len(there), "Give all ids one type if they are the same.")]
 
 
 def _check_floats(owner: str, keys: Sequence[object]) -> None:
