@@ -12,7 +12,7 @@ Rules, of one table of ids (both ends of the edges, or one side of two kinds):
   least twice as many edges as the others in its column on average, and of no fewer than any of them, or ten times as
   many as they on average.
 
-Integers need no look. Texts cost about 5 ns each, other objects about 100 ns.
+Integers need no look. Of a text file an id costs about 10 ns, of a frame or of tuples up to 300 ns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MISSING = (
 _EXACT = 2.0**53  # from there on floats skip whole numbers
 _ROWS = 1 << 20  # edges that are counted at a time
 _WHOLE = re.compile(r"\s*([+-]?\d+)(\.0*)?\s*")
-_ODD = re.compile(r"^(?:[+\s]|-?0\d|[+-]?\d+\.|[+-]?\d[\d.]*[eE])|\s$", re.MULTILINE)
+_ODD = re.compile(r"\n(?:[+ \t]|-?0\d|[+-]?\d+\.|[+-]?\d[\d.]*[eE])")
 _BLOCK = 1 << 16
 
 
@@ -88,9 +88,9 @@ def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
     for kind in kinds:
         if issubclass(kind, (float, np.floating)):
             _check_floats(owner, [key for key in keys if type(key) is kind])
-    texts = [key for key in keys if isinstance(key, str)] if any(issubclass(kind, str) for kind in kinds) else []
+    texts = [key for key in keys if isinstance(key, str)]
     if len(texts) == len(keys):
-        if any(_ODD.search("\n".join(texts[k : k + _BLOCK])) for k in range(0, len(texts), _BLOCK)):
+        if any(_has_odd(texts[k : k + _BLOCK]) for k in range(0, len(texts), _BLOCK)):
             try:
                 return _of_texts(owner, StringCodes(texts))
             except UnicodeEncodeError:  # lone surrogates, which no text file brings
@@ -111,6 +111,12 @@ def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
         return []
     one, other = keys[found[there[0]]], pairs[there[0]][1]
     return [_different(one, other, len(there), "Give all ids one type if they are the same.")]
+
+
+def _has_odd(texts: Sequence[str]) -> bool:
+    """Whether a text may be another one written in another way: a quick look, for what is rare."""
+    lines = "\n" + "\n".join(texts) + "\n"
+    return " \n" in lines or "\t\n" in lines or _ODD.search(lines) is not None
 
 
 def _check_floats(owner: str, keys: Sequence[object]) -> None:
