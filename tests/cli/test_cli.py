@@ -314,10 +314,10 @@ class TestEmbed:
             "person",
             "friend",
         )
-        edges.write_text("day,weight,p\n2009,0.1,0.2\n2010,0.5,0.3\n")
+        edges.write_text("day,mean\n2009-03-01,0.1\n2009-03-02,0.5\n")
         message = fails(*args)
-        assert "--columns must be given where the source would be times; got column 'day' (2009, 2010, ...)" in message
-        assert "Name the source and the target by --columns, two of 'day', 'weight', 'p'." in message
+        assert "--columns must be given where the source would be times; got column 'day' (2009-03-01, " in message
+        assert "Name the source and the target by --columns, two of 'day', 'mean'." in message
         edges.write_text("id,person,friend,since\n1,a,b,2009\n2,b,c,2010\n3,c,a,2011\n")
         code, _, err = run(*args, "--columns", "person,friend")
         assert (code, err.count("\n")) == (0, 1)
@@ -379,7 +379,7 @@ class TestEmbed:
         edges.write_text("% said once\na,b\n#b,a\n#b,c\n")
         args = ("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "--random-state", 0, "-q")
         assert run(*args) == (0, "", "")
-        assert "--comments if the line is one" in fails(*args, "--comments", "#")
+        assert "pass --delimiter" in fails(*args, "--comments", "#")
         assert run(*args, "--comments", "%") == (0, "", "")
         assert list(nf.Embedding.load(tmp_path / "x.npz")) == ["a", "b", "#b", "c"]
         edges.write_text("#a,b\na,b\n")
@@ -716,6 +716,31 @@ class TestMap:
         assert "distinct" in message("a,x,y\n1,2,3\n1,3,4\n", "--names", "a")
         assert "--side is for a file of vectors" in message("x,y\n1,2\n", "--side", "context")
         assert "nowhere.csv" in fails("map", tmp_path / "nowhere.csv", "-o", tmp_path / "n.npz")
+
+
+def test_ids_that_the_file_cannot_hold_are_refused_before_the_fit(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("pyarrow")
+    from decimal import Decimal
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    integers = pa.array([Decimal(k) for k in (1, 2, 3)], pa.decimal128(38, 0))
+    pq.write_table(pa.table({"source": integers, "target": [b"2", b"3", b"a"]}), tmp_path / "mixed.parquet")
+    pq.write_table(pa.table({"source": integers, "target": integers[::-1]}), tmp_path / "decimal.parquet")
+    texts = pa.array([b"a", b"b"])
+    pq.write_table(pa.table({"source": texts, "target": texts[::-1]}), tmp_path / "binary.parquet")
+    for name, out in (("decimal", "out.safetensors"), ("binary", "out.vec")):
+        arguments = ["embed", str(tmp_path / f"{name}.parquet"), "-o", str(tmp_path / out), "--n-epochs", "1"]
+        assert main([*arguments, "--n-components", "2"]) == 0
+    assert nf.Embedding.load(tmp_path / "out.safetensors").ids.to_list() == [1, 3, 2]
+    assert nf.Embedding.load(tmp_path / "out.vec").ids.to_list() == ["a", "b"]
+    monkeypatch.setattr(nf.EDRep, "fit", None)
+    capsys.readouterr()
+    assert main(["embed", str(tmp_path / "mixed.parquet"), "-o", str(tmp_path / "out.parquet")]) == 2
+    told = capsys.readouterr().err
+    assert "2 and '2' are different ids; there are 2 such pairs" in told
+    assert "ids must be distinct as text" in told
 
 
 def test_map_of_either_side(tmp_path, capsys):

@@ -20,6 +20,7 @@ import nearfar as nf
 from nearfar._core import arrays as _arrays
 from nearfar.embedding import files as storage
 from nearfar.embedding.files import projector, registry
+from nearfar.embedding.files.content import text_id
 from nearfar.embedding.files.word2vec import escape_ids, unescape_id
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
 
@@ -190,6 +191,46 @@ class TestContract:
         kind.write(storage.Content(np.full((2, 2), np.inf, np.float32), ["a", "b"]), path)
         with pytest.raises(FileFormatError, match="vectors are finite"):
             nf.Embedding.load(path)
+
+
+KINDS_OF_IDS = {
+    "range": [0, 1],
+    "integers": [7, -3],
+    "large": [2**63 + 5, 2**63 + 6],
+    "keys": [2**62, 2**63 - 1],
+    "text": ["ann", "b ob"],
+    "empty": ["", "50%"],
+    "tabs": ["a\tb", "c"],
+    "lines": ["a\nb", "c"],
+    "nul": ["a\0b", "c"],
+    "surrogate": ["\ud800", "c"],
+    "mixture": [1, "a"],
+    "one as text": [1, "1"],
+    "floats": [1.5, 2.0],
+    "bytes": [b"x", b"y"],
+    "dates": [datetime.date(2024, 5, 1), datetime.datetime(2024, 5, 1, 3)],
+    "tuples": [("ann", 40), ("bob", 20)],
+    "nothing": [None, "a"],
+    "sets": [frozenset({1}), "a"],
+}
+
+
+@pytest.mark.parametrize("ids", KINDS_OF_IDS.values(), ids=KINDS_OF_IDS.keys())
+def test_what_a_format_cannot_hold_is_known_before_a_fit(kind, path, ids):
+    """What passes the check is saved and comes back, as text where the format knows that alone; all else is refused."""
+    emb = nf.Embedding(np.eye(2, dtype=np.float32), ids)
+    told = []
+    for ask in (lambda: registry.check_output("test", path, kind.name, ids=[emb.ids]), lambda: emb.save(path)):
+        try:
+            ask()
+        except InputError as error:
+            told.append(str(error))
+    assert told in ([], 2 * told[:1]) or kind.name == "json"  # which says nothing before
+    if told:
+        return
+    found = nf.Embedding.load(path, kind.name).ids.to_list()
+    assert found in (ids, [text_id(key) for key in ids])
+    assert np.array_equal(nf.Embedding.load(path, kind.name).vectors, emb.vectors)
 
 
 class TestRegister:

@@ -109,6 +109,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     started = time.perf_counter()
     verbose = 0 if quiet else 1
     relation, popularity, made = _relation(edges, options, verbose)
+    check_output("nearfar embed", output, ids=(relation.row_ids, relation.column_ids))  # before the fit, not after it
     arguments = {name: options[name] for name in (*_EDREP.split(), "random_state")}
     made |= {"popularity_prior": True} if options["popularity_prior"] else {}
     estimator = nf.EDRep(

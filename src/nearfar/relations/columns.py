@@ -44,7 +44,7 @@ _WEIGHTS = frozenset(("weight", "weights", "edge weight", "edgeweight"))
 _STRENGTHS = the_words("weight score count counts strength rating ratings stars freq frequency similarity occurrences")
 _DISTANCES = the_words(
     """
-    distance distances dist length len cost costs km miles meters metres meter m pvalue pval p qvalue qval q fdr evalue
+    distance distances dist length len cost costs km miles meters metres meter pvalue pval p qvalue qval q fdr evalue
     rank ranking duration delay latency travel traveltime error rmsd gap price age lat lon lng latitude longitude
     """
 )
@@ -394,11 +394,10 @@ class _Ends:
         left = iter(free)
         first = next(left).at if self.source is None else self.source
         second = next(left).at if self.target is None else self.target
-        for column in free:
-            if column.kind == "number" and isinstance(column.values[0], str):
-                shown = _shown(self.table, column)
-                self.roles.warn(f"{self.owner}: {shown} holds numbers with fractions, which were read as ids.")
-                break
+        fractions = [any(value % 1 for value in numbers_of_sample(column.values)) for column in free]
+        if len(free) == 2 and all(fractions) and all(isinstance(column.values[0], str) for column in free):
+            shown = " and ".join(_shown(self.table, column) for column in free)
+            self.roles.warn(f"{self.owner}: {shown} hold numbers with fractions, which were read as ids.")
         return first, second
 
     def _is_measure(self, column: _Column) -> bool:
@@ -520,7 +519,7 @@ def _likeness(a: _Column, b: _Column, all_columns: Sequence[_Column]) -> float:
         score += len(a.shapes & b.shapes) / max(1, len(a.shapes | b.shapes))
     else:
         score += 1.5 * len(a.known & b.known) / max(1, len(a.known | b.known))
-    sorted_ones = 1.0 if len(a.known) > 1 or a.name is None else 0.5  # the first column may be sorted
+    sorted_ones = 0.5 if len(a.known) == 1 < len(a.values) and a.name is not None else 1.0  # the first may be sorted
     score += 1.5 * min(sorted_ones if a is all_columns[0] else a.diversity, b.diversity)
     score += _of_two_kinds(a.name, b.name)
     pairs = len(set(zip(map(str, a.values), map(str, b.values), strict=True)))

@@ -36,7 +36,7 @@ from nearfar.relations.frames import (
     frame_of,
     ids_of_column,
     is_parquet,
-    names_of,
+    labels_of,
     numbers_of_column,
     refuse_nulls,
     table_of,
@@ -399,7 +399,7 @@ class _Reader:
         """Enter the rows of a frame, wrapped by narwhals."""
         frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
         schema, owner = frame.collect_schema(), self._owner
-        picks = self.choose(table_of("the frame", names_of(schema.names()), schema.dtypes(), frame.head(SAMPLE_LINES)))
+        picks = self.choose(table_of("the frame", labels_of(schema.names()), schema.dtypes(), frame.head(SAMPLE_LINES)))
         values: dict[str, Any] = {}
         for role, k in zip(self._roles, picks, strict=True):
             where = place("row ", 0, f" of the frame, column {schema.names()[k]!r}")

@@ -25,9 +25,9 @@ from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 from nearfar.relations.columns import Name, Roles, Table, choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
-from nearfar.relations.doubts import doubts_of_ids
+from nearfar.relations.doubts import check_ids
 from nearfar.relations.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
-from nearfar.relations.frames import frame_of, frame_pieces, is_parquet, parquet_pieces
+from nearfar.relations.frames import frame_of, frame_pieces, is_parquet, parquet_pieces, with_index
 from nearfar.relations.graphs import edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
 from nearfar.relations.pieces import Column, Pieces, Weights, Where, numbers_of, place, whole_numbers
 from nearfar.relations.records import parse_integers
@@ -97,8 +97,10 @@ def read_edges(
         * path to a text file of one edge a line (.csv, .tsv, .txt, ...; gzip, xz and bzip2 are recognised by their
           content) or to a Parquet file; ``"-"`` is standard input; an open file, of text or bytes, is read from where
           it stands;
-        * pandas, Polars, PyArrow or any other frame that narwhals wraps, lazy ones too;
-        * networkx graph: ids in the order of ``graph.nodes``, isolated nodes too;
+        * pandas, Polars, PyArrow or any other frame that narwhals wraps, lazy ones too; the named levels of an index of
+          pandas are columns in front, also of counts by ``groupby([...]).size()``;
+        * networkx or igraph graph: ids in the order of its nodes, isolated ones too; in igraph the attribute
+          ``name`` of the vertices, else their numbers;
         * graph of PyTorch Geometric: ids 0 .. num_nodes - 1, isolated nodes too; or its ``edge_index`` alone, a torch
           tensor of integers of shape (2, n_edges);
         * integer array of shape (n_edges, 2), or with weights (n_edges, 3); of floats if the ids are whole numbers;
@@ -156,7 +158,9 @@ def read_edges(
     -----
     Ids of a text file become integers if every one, over the whole file, is written as Python writes a 64-bit integer;
     otherwise all are strings, exactly as written. Blanks around a field are not part of it unless it is quoted. An
-    empty field is a missing id, a quoted empty one (``""``) an empty string. Weights are kept in float32.
+    empty field is a missing id, a quoted empty one (``""``) an empty string. Weights are kept in float32. In a frame,
+    whole numbers in floats or Decimal are integers, and binary is text. What is doubtful about ids is warned of, or
+    refused, at the end: see :mod:`nearfar.relations.doubts`.
 
     Examples
     --------
@@ -194,8 +198,6 @@ def read_edges(
             add(*piece)
             del piece  # a view of a whole chunk: it would be held while the next one is read
     found = collector.finish()
-    for doubt in doubts_of_ids(found.row_ids, found.column_ids, found.rows, found.columns):
-        warn_user(f"{owner}: {doubt}")
     if bipartite is None and not roles.warned and is_directed(edges) is None and _sides_apart(found):
         warn_user(
             f"{owner}: no id is both a source and a target, as with two kinds of objects; they were read as one kind. "
@@ -345,6 +347,9 @@ class EdgeCollector:
         rows, columns, weights = self._store.arrays()
         if not rows.size:
             raise DataError(self.owner, "edges", "at least one edge of weight > 0", "none", "Is this the right input?")
+        sides = [rows, columns]
+        for k, codes in enumerate(self._sides):
+            check_ids(self.owner, codes, sides if len(self._sides) == 1 else [sides[k]])
         ids = []
         while self._sides:  # each table goes before the next list of ids comes
             ids.append(Ids.of_distinct(self._sides.pop(0).ids()))
@@ -422,6 +427,7 @@ def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Piec
     if isinstance(edges, np.ndarray):
         _check_columns(owner, edges, 2 if edges.ndim > 1 else 1)
         edges = edges.tolist()
+    edges = with_index(owner, edges)
     frame = None if isinstance(edges, (Sequence, Iterator)) else frame_of(owner, edges)
     if frame is not None:
         yield from frame_pieces(owner, frame, roles, n_rows)
@@ -432,15 +438,15 @@ def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Piec
             "(n_edges, 2 or 3) or an iterable of tuples"
         )
         hint = "A matrix, or the neighbours in AnnData, go to Relation.from_matrix." if hasattr(edges, "shape") else ""
-        if isinstance(edges, Mapping):
-            hint = "Pass ((u, v, n) for (u, v), n in counts.items()), or networkx.Graph(edges) of neighbours."
+        hint = _hint_of_mapping(edges) if isinstance(edges, Mapping) else hint
         raise InputError(owner, "edges", expected, type(edges).__name__, hint)
     roles.refuse(owner, "an iterable of tuples")
     tuples, width, first = iter(edges), 0, 0
     while piece := list(islice(tuples, n_rows)):
         where = place("edges[", first, "]")
         width = width or (len(piece[0]) if isinstance(piece[0], (Sequence, np.ndarray)) else 2)
-        _refuse_counts(owner, piece[0], where)
+        if first == 0:
+            _refuse_counts(owner, piece[:SAMPLE_LINES], where)
         _check_widths(owner, piece, width, where)
         sources, targets, *weight = zip(*piece, strict=True)
         weights = numbers_of(owner, weight[0], where) if weight and roles.weight is not False else None
@@ -448,14 +454,26 @@ def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Piec
         first += len(piece)
 
 
-def _refuse_counts(owner: str, edge: object, where: Where) -> None:
-    """Refuse what counts pairs, as collections.Counter does: ((u, v), n)."""
-    match edge:
-        case ((_, _) as pair, int() | float() | np.number()) if isinstance(pair, tuple):
-            hint = "Pass (u, v, n): ((u, v, n) for (u, v), n in counts.items())."
-            raise DataError(
-                owner, "every edge", "a tuple of 2 or 3", f"a pair and a number in {where(0)}: {edge!r}", hint
-            )
+def _hint_of_mapping(edges: Mapping[object, object]) -> str:
+    """Return how a dictionary becomes edges: counts of pairs, lists of neighbours, or neighbours with attributes."""
+    key, value = next(iter(edges.items()), (None, None))
+    if isinstance(key, tuple) and len(key) == 2 and isinstance(value, (int, float)):
+        return "For counts of pairs pass [(u, v, n) for (u, v), n in counts.items()]."
+    if isinstance(value, Mapping):
+        return "Neighbours of nodes are read as a graph: networkx.from_dict_of_dicts(edges)."
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return "Neighbours of nodes are read as a graph: networkx.from_dict_of_lists(edges)."
+    return ""
+
+
+def _refuse_counts(owner: str, piece: Sequence[object], where: Where) -> None:
+    """Refuse ``Counter(pairs).items()``: each pair would be a node, related to a number."""
+    counts = [len(edge) == 2 and isinstance(edge[0], tuple) and len(edge[0]) == 2 and isinstance(edge[1], (int, float))
+              for edge in piece if isinstance(edge, (tuple, list))]  # fmt: skip
+    if counts and all(counts):
+        hint = "For counts of pairs pass [(u, v, n) for (u, v), n in counts.items()]."
+        got = f"a pair and a number in {where(0)}: {piece[0]!r}"
+        raise DataError(owner, "every edge", "(u, v) or (u, v, n)", got, hint)
 
 
 def _check_widths(owner: str, piece: Sequence[Sequence[object]], width: int, where: Where) -> None:

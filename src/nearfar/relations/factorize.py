@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,29 @@ class IntegerCodes:
             _encode_integers(self._ids[: self._n], np.empty(self._n, np.int32), self._table, self._ids, 0)
 
 
+class Spellings(NamedTuple):
+    """How strings write numbers.
+
+    Attributes
+    ----------
+    n_numbers : int
+        Strings that are whole numbers, or floats with an exponent.
+    n_pairs, pair : int, (str, str)
+        Pairs of strings that are one whole number, and the first: ``("1", "1.0")``.
+    n_blanks, blanks : int, (str, str)
+        Pairs of strings, no numbers, that differ by blanks around one of them, and the first.
+    large : str
+        One that is a float of 2**53 or more; empty if there is none.
+    """
+
+    n_numbers: int
+    n_pairs: int
+    pair: tuple[str, str]
+    n_blanks: int
+    blanks: tuple[str, str]
+    large: str
+
+
 class StringCodes:
     """Codes of UTF-8 strings that lie in a text; the distinct ones are kept end to end in one array of bytes."""
 
@@ -105,6 +128,24 @@ class StringCodes:
                 text, piece, codes[start : start + _PIECE], self._table, self._bytes, self._ends, self._n
             )
         return codes
+
+    def find(self, keys: Sequence[str]) -> Indices:
+        """Return the code of each string, -1 where it is not there."""
+        encoded = [key.encode() for key in keys]
+        ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+        codes = np.empty(len(keys), np.int32)
+        text = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
+        _find_strings(text, np.stack([ends[:-1], ends[1:]], axis=1), codes, self._table, self._bytes, self._ends)
+        return codes
+
+    def spellings(self) -> Spellings:
+        """Return how the numbers among the strings are written, and which strings differ in that alone."""
+        n_numbers, n_pairs, n_blanks, *found = _spellings(self._bytes, self._ends, self._n, self._table)
+        odd, plain, blank, bare, large = (self._string(code) for code in found)
+        return Spellings(n_numbers, n_pairs, (plain, odd), n_blanks, (bare, blank), large)
+
+    def _string(self, code: int) -> str:
+        return self._bytes[self._ends[code] : self._ends[code + 1]].tobytes().decode() if code >= 0 else ""
 
     def ids(self) -> list[str]:
         """Return the strings by code."""
@@ -153,6 +194,10 @@ class ObjectCodes:
                 if _is_null(key):
                     raise BadIdError(position, "there, not null", key) from None
             raise
+
+    def find(self, keys: Sequence[Hashable]) -> Indices:
+        """Return the code of each key, -1 where it is not there."""
+        return np.fromiter((self._table.get(key, -1) for key in keys), np.int32, len(keys))
 
     def ids(self) -> list[Hashable]:
         """Return the ids by code."""
@@ -276,3 +321,82 @@ def _encode_strings(
             n += 1
         codes[i] = table[slot]
     return n
+
+
+@jit
+def _find_strings(
+    text: Bytes, spans: NDArray[np.int32], codes: Indices, table: Indices, stored: Bytes, ends: NDArray[np.int64]
+) -> None:
+    for i in range(len(spans)):
+        first, last = spans[i]
+        codes[i] = table[_find_string(text, first, last, table, stored, ends)]
+
+
+@jit
+def _spellings(  # noqa: C901 - one pass, as a number is written: blanks, sign, zeros, digits, point, exponent
+    stored: Bytes, ends: NDArray[np.int64], n: int, table: Indices
+) -> tuple[int, int, int, int, int, int, int, int]:
+    """Return the counts of numbers and pairs, and the codes of the first ones: see :class:`Spellings`."""
+    n_numbers, n_pairs, n_blanks, odd, plain, blank, bare, large = 0, 0, 0, -1, -1, -1, -1, -1
+    for k in range(n):
+        first, last = ends[k], ends[k + 1]
+        while first < last and stored[first] <= 32:
+            first += 1
+        while first < last and stored[last - 1] <= 32:
+            last -= 1
+        zeros = first + (first < last and (stored[first] == 43 or stored[first] == 45))  # behind a sign
+        digits = _skip_digits(stored, zeros, last, 48)
+        point = _skip_digits(stored, digits, last, 57)
+        whole = point > zeros
+        if whole and point < last:
+            end = point + (stored[point] == 46)
+            tail = _skip_digits(stored, end, last, 48)
+            n_before = point - digits
+            if tail < last or end == point:  # more than zeros behind a point
+                whole = False
+                tail = _skip_digits(stored, end, last, 57)
+                if tail + 1 < last and (stored[tail] == 69 or stored[tail] == 101):  # e
+                    tail += 1 + (stored[tail + 1] == 43)
+                    power = 0
+                    while tail < last and 48 <= stored[tail] <= 57 and power < 1000:
+                        power = 10 * power + stored[tail] - 48
+                        tail += 1
+                    n_numbers += tail == last
+                    if tail == last and n_before > 0 and n_before + power > 16:
+                        large = k
+            elif n_before > 16 or (n_before == 16 and _number(stored, digits, point) >= 1 << 53):
+                large = k
+        if whole:
+            n_numbers += 1
+            start = digits if point > digits else point - 1  # of 00 one is left
+            if stored[first] == 45 and start == zeros:
+                start = first
+            elif stored[first] == 45:
+                continue  # -01: its plain form is nowhere in the text
+            first, last = start, point
+        if first < last and (first > ends[k] or last < ends[k + 1]):
+            code = table[_find_string(stored, first, last, table, stored, ends)]
+            if code >= 0 and whole:
+                n_pairs += 1
+                if odd < 0:
+                    odd, plain = k, code
+            elif code >= 0:
+                n_blanks += 1
+                if blank < 0:
+                    blank, bare = k, code
+    return n_numbers, n_pairs, n_blanks, odd, plain, blank, bare, large
+
+
+@jit
+def _skip_digits(stored: Bytes, position: int, last: int, highest: int) -> int:
+    while position < last and 48 <= stored[position] <= highest:
+        position += 1
+    return position
+
+
+@jit
+def _number(stored: Bytes, first: int, last: int) -> int:
+    value = 0
+    for position in range(first, last):
+        value = 10 * value + stored[position] - 48
+    return value

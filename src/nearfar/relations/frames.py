@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Hashable, Sequence
+from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import narwhals as nw
 import numpy as np
@@ -19,17 +21,18 @@ from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError
 from nearfar.relations.columns import Roles, Table, choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES
-from nearfar.relations.pieces import Column, Pieces, Weights, Where, numbers_of, place, whole_numbers
-from nearfar.relations.values import is_number, kind_of
+from nearfar.relations.pieces import Column, Pieces, Weights, Where, check_exact, numbers_of, place, whole_numbers
+from nearfar.relations.values import is_number
 
 if TYPE_CHECKING:
-    import pyarrow.parquet
+    import pyarrow
     from narwhals.dtypes import DType
     from narwhals.typing import IntoDataFrame, IntoLazyFrame, IntoSeries
 
     Frame = nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]
 
 _LOOKED_AT = 32  # columns of a table, from the first, whose values are looked at
+_NAMELESS = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 
 
 def is_parquet(source: object) -> bool:
@@ -47,55 +50,27 @@ def is_parquet(source: object) -> bool:
 
 
 def frame_of(owner: str, edges: object, argument: str = "edges") -> Frame | None:
-    """Wrap a data frame of any make, lazy or not; None if it is not one.
-
-    Of pandas the levels of an index that have names come as columns in front, those of a Series too.
-    """
-    with_levels = _with_levels(owner, edges, argument)
+    """Wrap a data frame of any make, lazy or not; None if it is not one."""
     try:
-        wrapped = nw.from_native(with_levels, pass_through=True)
+        wrapped = nw.from_native(edges, pass_through=True)
     except nw.exceptions.NarwhalsError as error:  # two columns of one name
         raise InputError(owner, argument, "a frame that can be read", str(error)) from error
     return wrapped if isinstance(wrapped, (nw.DataFrame, nw.LazyFrame)) else None
 
 
-def _with_levels(owner: str, frame: Any, argument: str) -> object:
-    """Return a frame of pandas, or a Series, with the named levels of its index as its first columns."""
-    levels = [name for name in getattr(getattr(frame, "index", None), "names", ()) if name is not None]
-    if not levels or not hasattr(frame, "reset_index"):
-        return frame
-    if hasattr(frame, "to_frame"):
-        frame = frame.to_frame("n" if frame.name is None else frame.name)
-    kept = [level for level in levels if not _counts_rows(frame.index.get_level_values(level))]
-    try:
-        return frame.reset_index(level=kept) if kept else frame
-    except ValueError as error:
-        hint = "reset_index() makes columns of the levels of an index."
-        raise InputError(
-            owner, argument, "a frame whose index and columns have distinct names", str(error), hint
-        ) from None
-
-
-def _counts_rows(labels: Any) -> bool:
-    return labels.dtype.kind in "iu" and bool((np.asarray(labels) == np.arange(len(labels))).all())
-
-
-def names_of(names: Sequence[object]) -> list[str] | None:
-    """Return the names of columns as text; None if none is text, as of a frame that was made without names."""
-    return [str(name) for name in names] if any(isinstance(name, str) for name in names) else None
-
-
 def frame_pieces(owner: str, frame: Frame, roles: Roles, n_rows: int) -> Pieces:
     """Yield the edges of a frame; of a lazy one only the columns that are needed are computed."""
     schema = frame.collect_schema()
-    names = schema.names()
+    names: list[str] = schema.names()
+    labels = labels_of(names)
     first_ones = frame.select(nw.nth(*range(min(_LOOKED_AT, len(names))))).head(SAMPLE_LINES) if names else frame
     head = first_ones.collect() if isinstance(first_ones, nw.LazyFrame) else first_ones
-    picks = choose_columns(owner, roles, table_of("the frame", names_of(names), schema.dtypes(), head))
+    table = table_of("the frame", labels, schema.dtypes(), head)
+    picks = choose_columns(owner, roles, table)
     narrow = frame.select(nw.nth(*picks))
-    table = narrow.collect() if isinstance(narrow, nw.LazyFrame) else narrow
-    for first in range(0, len(table), n_rows):
-        yield _table_piece(owner, table[first : first + n_rows], [names[k] for k in picks], first, "the frame")
+    whole = narrow.collect() if isinstance(narrow, nw.LazyFrame) else narrow
+    for first in range(0, len(whole), n_rows):
+        yield _table_piece(owner, whole[first : first + n_rows], [names[k] for k in picks], first, "the frame")
 
 
 def parquet_pieces(owner: str, source: object, roles: Roles, n_rows: int, verbose: int) -> Pieces:
@@ -106,12 +81,14 @@ def parquet_pieces(owner: str, source: object, roles: Roles, n_rows: int, verbos
     shown = repr(str(path))
     try:
         with parquet.ParquetFile(path) as file:
-            names = _names_in_order(file)
+            names = _names_in_order(file.schema_arrow)
             types = nw.from_native(file.schema_arrow.empty_table().select(names), eager_only=True).schema.dtypes()
             few = list(islice(file.iter_batches(SAMPLE_LINES, columns=names[:_LOOKED_AT]), 1))
-            head = nw.from_native(arrow.Table.from_batches(few, None if few else arrow.schema([])), eager_only=True)
-            table = table_of(shown, names, types, head.select(names[:_LOOKED_AT]) if few else head)
-            wanted = [names[k] for k in choose_columns(owner, roles, table)]
+            sample = arrow.Table.from_batches(few, None if few else arrow.schema([]))
+            head = nw.from_native(sample.select(names[:_LOOKED_AT] if few else []), eager_only=True)
+            table = table_of(shown, names, types, head)
+            picks = choose_columns(owner, roles, table)
+            wanted = [names[k] for k in picks]
             first = 0
             with ProgressLine("reading", file.metadata.num_rows, verbose, "edge") as progress:
                 for batch in file.iter_batches(batch_size=n_rows, columns=wanted):
@@ -123,29 +100,68 @@ def parquet_pieces(owner: str, source: object, roles: Roles, n_rows: int, verbos
         raise DataError(owner, "edges", "a complete Parquet file", f"{shown} ({error})") from error
 
 
-def _names_in_order(file: pyarrow.parquet.ParquetFile) -> list[str]:
-    """Return the names of the columns: first those that were the index of a pandas frame, which it keeps last.
-
-    An index without a name is no column.
-    """
-    names: list[str] = file.schema_arrow.names
-    said = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", b"{}"))
-    index = [name for name in said.get("index_columns", ()) if isinstance(name, str) and name in names]
-    named = [name for name in index if not name.startswith("__index_level_")]
-    return named + [name for name in names if name not in index]
-
-
-def table_of(
-    title: str, names: Sequence[str] | None, types: Sequence[DType], head: nw.DataFrame[IntoDataFrame]
-) -> Table:
+def table_of(title: str, names: list[str] | None, types: Sequence[DType], head: nw.DataFrame[IntoDataFrame]) -> Table:
     """Return what is known of a frame by the types of its columns and the first rows of the first columns."""
     values: list[Sequence[object]] = [head[:, k].to_list() for k in range(head.shape[1])]
     values += [[]] * (len(types) - len(values))
-    numeric = [
-        kind.is_numeric() or (bool(column) and kind_of(column) in ("whole", "number"))
-        for kind, column in zip(types, values, strict=True)
-    ]
+    numeric = [kind.is_numeric() or _are_numbers(column) for kind, column in zip(types, values, strict=True)]
     return Table(title, names, values, numeric)
+
+
+def labels_of(names: Sequence[object]) -> list[str] | None:
+    """Return the names of columns as text, ``0`` too where others are text; None if none of them is text."""
+    return [str(name) for name in names] if any(isinstance(name, str) for name in names) else None
+
+
+def with_index(owner: str, edges: object) -> object:
+    """Return a frame of pandas with the named levels of its index as columns in front; all else as it is.
+
+    So counts by pairs, ``frame.groupby(["user", "item"]).size()``, are a table of user, item and number. An index of
+    one level that numbers the rows stays out, named or not.
+
+    Raises
+    ------
+    InputError
+        For a Series that does not have two levels, a level without a name beside another one, and a level that is
+        called like a column.
+    """
+    pandas = sys.modules.get("pandas")  # who holds a frame has imported it
+    if pandas is None or not isinstance(edges, (pandas.DataFrame, pandas.Series)):
+        return edges
+    levels = list(edges.index.names)
+    is_series = isinstance(edges, pandas.Series)
+    if not is_series and len(levels) == 1 and (levels[0] is None or edges.index.equals(pandas.RangeIndex(len(edges)))):
+        return edges
+    got = f"a {'Series' if is_series else 'frame'} with the index {levels}"
+    hint = "reset_index() makes columns of its index."
+    if None in levels or (is_series and len(levels) < 2):
+        raise InputError(owner, "edges", "a frame whose columns hold the ids, or an iterable of tuples", got, hint)
+    try:
+        return edges.reset_index()
+    except ValueError as error:  # a level is called like a column
+        raise InputError(owner, "edges", "a frame whose index and columns have different names", got, hint) from error
+
+
+def _names_in_order(schema: pyarrow.Schema) -> list[str]:
+    """Return the columns of a file with the named index of pandas, which it writes last, in front.
+
+    An index without a name is left out, as a frame's is.
+    """
+    told = schema.pandas_metadata or {}
+    index = [name for name in told.get("index_columns", ()) if isinstance(name, str) and name in schema.names]
+    named = [name for name in index if not _NAMELESS.fullmatch(name)]
+    return named + [name for name in schema.names if name not in index]
+
+
+def _are_numbers(values: Sequence[object]) -> bool:
+    """Whether values of a column of objects are numbers: Decimal, or written as text."""
+    there = [value for value in values if value is not None]
+    return bool(there) and all(
+        isinstance(value, Decimal)
+        or (isinstance(value, (int, float)) and not isinstance(value, bool))
+        or (isinstance(value, str) and is_number(value) and "," not in value)
+        for value in there
+    )
 
 
 def _table_piece(
@@ -161,45 +177,62 @@ def _table_piece(
 def ids_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> Column:
     """Return the ids in a column of a frame, none of which may be missing.
 
-    Floats and decimals that are whole are integers, and bytes in UTF-8 are text, as databases export them.
+    Whole numbers are integers, also those that came as floats (pandas makes them of integers with a gap) or Decimal
+    (databases write integers so). Bytes are text. Dates of pandas are those of Python.
 
     Raises
     ------
     DataError
-        If an id is missing, a number has a fraction or is a float beyond 2**53, or bytes are no text.
+        If an id is missing, a Decimal with a fraction, bytes that are not UTF-8, a date with nanoseconds, or a whole
+        number so large that floats have no place for all its digits.
     """
     refuse_nulls(owner, column, "every id", where)
-    if column.dtype.is_integer():
-        values = column.to_numpy()
-        if values.dtype != np.uint64 or not values.size or values.max() < 2**63:
-            return values.astype(np.int64)
-    if column.dtype.is_float():
-        return whole_numbers(owner, column.to_numpy().astype(np.float64), where)
-    ids = column.to_list()
-    kinds = set(map(type, ids))
-    return [_plain(owner, key, where, k) for k, key in enumerate(ids)] if kinds & {Decimal, bytes, float} else ids
+    dtype = column.dtype
+    if dtype.is_integer():
+        integers = column.to_numpy()
+        if integers.dtype != np.uint64 or not integers.size or integers.max() < 2**63:
+            return integers.astype(np.int64)
+    if dtype.is_float():
+        floats = column.to_numpy()
+        if not np.isfinite(floats).all() or (floats != np.floor(floats)).any():
+            check_exact(owner, floats, where)
+            return [int(key) if key.is_integer() else key for key in floats.tolist()]
+        return whole_numbers(owner, floats, where)
+    keys: list[Hashable] = column.to_list()
+    kinds = set(map(type, keys))
+    if kinds.isdisjoint((Decimal, bytes)) and not any(issubclass(kind, datetime) for kind in kinds):
+        return keys
+    return [_plain_id(owner, key, k, where) for k, key in enumerate(keys)]
 
 
-def _plain(owner: str, key: object, where: Where, k: int) -> Any:
-    """Return an id as an integer or text, if it is a decimal, a float or bytes."""
+def _plain_id(owner: str, key: Hashable, k: int, where: Where) -> Hashable:
+    if isinstance(key, Decimal):
+        if key != key.to_integral_value():
+            hint = "Read the column as text."
+            raise DataError(owner, "every id", "a whole number in a column of Decimal", f"{key} in {where(k)}", hint)
+        return int(key)
     if isinstance(key, bytes):
         try:
             return key.decode()
         except UnicodeDecodeError:
-            raise DataError(owner, "every id", "text in UTF-8, or a number", f"{key!r} in {where(k)}") from None
-    if isinstance(key, (Decimal, float)):
-        if key % 1 != 0:
-            hint = "Make text of such ids, or integers."
-            raise DataError(owner, "every id", "a whole number", f"{key} in {where(k)}", hint)
-        return int(key)
+            hint = "bytes.hex makes text of them."
+            raise DataError(
+                owner, "every id", "text in UTF-8 if it is binary", f"{key!r} in {where(k)}", hint
+            ) from None
+    if isinstance(key, datetime) and hasattr(key, "to_pydatetime"):
+        if getattr(key, "nanosecond", 0):
+            hint = "Round the column, or make text of it."
+            raise DataError(owner, "every id", "a date to the microsecond", f"{key} in {where(k)}", hint)
+        plain: Hashable = key.to_pydatetime()
+        return plain
     return key
 
 
 def numbers_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> NDArray[np.float64]:
-    """Return the weights in a column of a frame; numbers that are written as text are read, as those of a file."""
+    """Return the weights in a column of a frame; numbers that are written as text are numbers."""
     if not column.dtype.is_numeric():
-        values = [float(value) if isinstance(value, str) and is_number(value) else value for value in column.to_list()]
-        return numbers_of(owner, values, where)
+        read = [float(v) if isinstance(v, str) and is_number(v) and "," not in v else v for v in column.to_list()]
+        return numbers_of(owner, read, where)
     if not column.dtype.is_float():  # a NaN among floats is reported with its edge, later
         refuse_nulls(owner, column, "every weight", where)
     return column.cast(nw.Float64()).to_numpy().astype(np.float64)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.ids import Ids
 from nearfar.errors import DataError, InputError
 from nearfar.relations.columns import Name, Roles
 from nearfar.relations.pieces import Pieces, numbers_of, place
@@ -32,8 +33,8 @@ class Graph(NamedTuple):
 
     Attributes
     ----------
-    make : str
-        The library.
+    make, kind_name : str
+        The library, and what it calls the kind of a node.
     directed : bool
         Whether edges have a direction.
     kinds : mapping
@@ -45,6 +46,7 @@ class Graph(NamedTuple):
     """
 
     make: str
+    kind_name: str
     directed: bool
     kinds: Mapping[Hashable, object]
     attributes: frozenset[str]
@@ -57,21 +59,25 @@ def graph_of(edges: object) -> Graph | None:
     if networkx is not None and isinstance(edges, networkx.Graph):
         known = frozenset(key for _, _, attributes in edges.edges(data=True) for key in attributes)
         kinds = dict(edges.nodes(data="bipartite"))
-        return Graph("networkx", edges.is_directed(), kinds, known, lambda: iter(edges.edges(data=True)))
+        return Graph("networkx", "bipartite", edges.is_directed(), kinds, known, lambda: iter(edges.edges(data=True)))
     if igraph is not None and isinstance(edges, igraph.Graph):
         names = edges.vs["name"] if "name" in edges.vs.attributes() else list(range(edges.vcount()))
         types = edges.vs["type"] if "type" in edges.vs.attributes() else [None] * len(names)
         kinds = {name: None if kind is None else int(kind) for name, kind in zip(names, types, strict=True)}
-        if len(kinds) < len(names):
-            raise InputError("Relation.from_edges", "edges", "a graph of igraph with distinct names", "equal ones")
+        Ids(names, owner="Relation.from_edges", name="the vertices' attribute 'name'")
         return Graph(
             "igraph",
+            "type",
             edges.is_directed(),
             kinds,
             frozenset(edges.es.attributes()),
-            lambda: ((names[edge.source], names[edge.target], edge.attributes()) for edge in edges.es),
+            lambda: ((names[edge.source], names[edge.target], _known(edge.attributes())) for edge in edges.es),
         )
     return None
+
+
+def _known(attributes: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def is_directed(edges: object) -> bool | None:
@@ -93,7 +99,7 @@ def is_graph(relation: object) -> bool:
 def graph_pieces(graph: Graph, collector: Entry, roles: Roles, bipartite: bool, n_rows: int) -> Pieces:
     """Enter the nodes in the order of the graph, and yield the edges; an undirected one comes once."""
     owner = collector.owner
-    Roles(roles.source, roles.target).refuse(owner, f"a {graph.make} graph")
+    Roles(roles.source, roles.target).refuse(owner, f"a graph of {graph.make}")
     name = _weight_name(owner, graph, roles)
     kinds = _kinds(owner, graph) if bipartite else {}
     for side, nodes in enumerate(_two_sides(graph, kinds) if bipartite else [list(graph.kinds)]):
@@ -126,7 +132,7 @@ def _kinds(owner: str, graph: Graph) -> dict[Hashable, int]:
     unknown = [node for node, kind in graph.kinds.items() if kind not in (0, 1)]
     if unknown and not graph.directed:
         expected = "False for an undirected graph whose nodes don't tell their kind"
-        got = f"True, and node {unknown[0]!r} without attribute bipartite = 0 or 1"
+        got = f"True, and node {unknown[0]!r} without attribute {graph.kind_name} = 0 or 1"
         raise InputError(owner, "bipartite", expected, got)
     return {} if unknown else {node: int(kind == 1) for node, kind in graph.kinds.items()}
 

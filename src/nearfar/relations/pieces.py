@@ -1,4 +1,4 @@
-"""Pieces of edges as readers yield them, and their ids and weights as arrays."""
+"""What readers of edges yield, piece by piece: ids of sources and targets, weights, and where each edge stands."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ Weights = NDArray[np.float64] | None
 Column = NDArray[np.int64] | Sequence[Hashable]
 Pieces = Generator[tuple[Column, Column, Weights, Where], None, None]
 
-EXACT = 2**53  # whole numbers that a float holds
-
 
 def place(before: str, first: int, after: str = "") -> Where:
     """Return what says where edge k of a piece is, whose first one is number ``first`` of the input."""
@@ -24,38 +22,32 @@ def place(before: str, first: int, after: str = "") -> Where:
 
 
 def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> NDArray[np.int64] | list[int]:
-    """Return ids as int64, or as a list of Python integers when they don't fit.
-
-    Raises
-    ------
-    DataError
-        If a float has a fraction, or is so large that two whole numbers become one.
-    """
+    """Return ids as int64, or as a list of Python integers when they don't fit."""
     if column.dtype.kind == "f":
         with np.errstate(invalid="ignore"):
-            whole, exact = column == np.floor(column), np.abs(column) <= EXACT
-        if not whole.all():
-            k = int(np.argmin(whole))
+            good = (column == np.floor(column)) & (np.abs(column) < 2.0**63)
+        if not good.all():
+            k = int(np.argmin(good))
             raise DataError(owner, "every id", "a whole number in an array of floats", f"{column[k]} in {where(k)}")
-        if not exact.all():
-            k = int(np.argmin(exact))
-            hint = "Floats beyond 2**53 do not tell neighbouring numbers apart: read the ids as integers or as text."
-            raise DataError(
-                owner, "every id", "at most 2**53 in an array of floats", f"{column[k]:.17g} in {where(k)}", hint
-            )
+        check_exact(owner, column, where)
     elif column.dtype == np.uint64 and column.size and column.max() >= 2**63:
         return list(map(int, column))
     return column.astype(np.int64)
 
 
-def numbers_of(owner: str, values: Sequence[SupportsFloat | str], where: Where) -> NDArray[np.float64]:
-    """Return weights that came as Python objects as an array; a text is not a number.
+def check_exact(owner: str, column: NDArray[np.number], where: Where) -> None:
+    """Refuse ids in floats so large that two whole numbers become one: from 2**53 on, in float32 from 2**24 on."""
+    limit = 2.0 ** (np.finfo(column.dtype).nmant + 1)  # type: ignore[type-var]
+    large = np.abs(column) >= limit
+    if large.any():
+        k = int(np.argmax(large))
+        hint = "Two ids may have become one. Read the column as integers or text where it comes from."
+        got = f"{column[k]:.0f} in {where(k)}, in {column.dtype}"
+        raise DataError(owner, "every id", f"below {limit:.0f} where it came through floats", got, hint)
 
-    Raises
-    ------
-    DataError
-        If one is no number.
-    """
+
+def numbers_of(owner: str, values: Sequence[SupportsFloat | str], where: Where) -> NDArray[np.float64]:
+    """Return weights that came as Python objects as an array; a text is not a number."""
     found = np.empty(len(values))
     for k, value in enumerate(values):
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +18,7 @@ import numpy as np
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
+from nearfar._core.ids import Ids
 from nearfar.embedding.files.content import SAVE, Content, Fact, Json, jsonable, text_ids
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import Place, rows_of
@@ -32,6 +34,7 @@ Result = TypeVar("Result")
 Item = TypeVar("Item", bound="h5py.Group | h5py.Dataset")
 KEY = "X_nearfar"
 _ABOUT = "nearfar"
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _CHUNK = 1 << 18  # numbers
 
 
@@ -49,11 +52,26 @@ def check(place: Place) -> None:
     raise place.refused("a new file, or one that holds an embedding only", repr(str(path)), hint)
 
 
+def held_ids(ids: Ids) -> list[str]:
+    """Return the ids as ``obs_names``.
+
+    Raises
+    ------
+    InputError
+        If they have no form as text, or HDF5 cannot hold it.
+    """
+    texts = text_ids(ids)
+    odd = next((text for text in texts if "\0" in text or _SURROGATE.search(text)), None)
+    if odd is not None:
+        raise InputError(SAVE, "ids", "text of UTF-8 without NUL for this format", repr(odd))
+    return texts
+
+
 def write(content: Content, path: Path) -> None:
     """Write the vectors, and no matrix ``X``."""
     import h5py
 
-    ids = text_ids(content.ids)
+    ids = held_ids(content.ids)
     about = {"ids": "integers" if content.ids.is_integer else "text", "parameters": jsonable(content.parameters)}
     # HDF5 ends the process where it may write no more, so the room is taken before: also what it keeps beside text.
     texts = [ids, *([str(value) for value in fact.values] for fact in content.facts)]
@@ -149,10 +167,7 @@ def _fill(file: h5py.File, content: Content, ids: list[str], about: dict[str, Js
         frame.attrs.update({"_index": "_index", "column-order": np.array([fact.name for fact in facts], text)})
         for fact in facts:
             _add_column(frame, fact)
-        try:
-            labels = frame.create_dataset("_index", data=np.array(keys, object), dtype=text)
-        except (ValueError, UnicodeEncodeError) as error:
-            raise InputError(SAVE, "ids", "text of UTF-8 without NUL for this format", str(error)) from None
+        labels = frame.create_dataset("_index", data=np.array(keys, object), dtype=text)
         _encode(labels, "string-array", "0.2.0")
     _encode(file["uns"].create_dataset(_ABOUT, data=json.dumps(about), dtype=text), "string", "0.2.0")
     shape, dtype = content.vectors.shape, content.vectors.dtype
@@ -256,4 +271,13 @@ def _check_lengths(path: Path, texts: h5py.Dataset) -> None:
             raise bad_file(path, "one whose texts are no longer than the file", "a damaged length")
 
 
-register("h5ad", [".h5ad"], write=write, read=read, check=check, requires=("h5py", "anndata"), keeps_columns=True)
+register(
+    "h5ad",
+    [".h5ad"],
+    write=write,
+    read=read,
+    check=check,
+    requires=("h5py", "anndata"),
+    keeps_columns=True,
+    ids=held_ids,
+)

@@ -139,12 +139,16 @@ def read_usearch(path: Path) -> Content:
 
 
 def _are_keys(ids: Sequence[object]) -> bool:
-    return all(type(key) is int and key >= 0 for key in ids)
+    """Whether ids can be the keys of a graph; usearch itself finds none of 2**63 or more."""
+    return all(type(key) is int and 0 <= key < 2**63 for key in ids)
 
 
 def _listed(content: Content) -> list[Hashable] | None:
-    """Return the ids for the end of a file; None if they are the numbers of the rows."""
-    return None if content.ids.is_range else content.ids.to_list()
+    """Return the ids for the end of a file, tuples as text; None if they are the numbers of the rows."""
+    if content.ids.is_range:
+        return None
+    keys = content.ids.to_list()
+    return [*column_of_ids(content.ids)] if keys and type(keys[0]) is tuple else keys
 
 
 def _write_end(file: BinaryIO, content: Content, ids: list[Hashable] | str | None) -> None:
@@ -203,5 +207,7 @@ def _array(path: Path, file: BinaryIO, end: int, size: int, dtype: str) -> NDArr
     return np.frombuffer(file.read(size * np.dtype(dtype).itemsize), dtype)
 
 
-register("faiss", [".faiss"], write=write_faiss, read=read_faiss)
-register("usearch", [".usearch"], write=write_usearch, read=read_usearch, requires=("usearch", "index"))
+register("faiss", [".faiss"], write=write_faiss, read=read_faiss, ids=column_of_ids)
+register(
+    "usearch", [".usearch"], write=write_usearch, read=read_usearch, requires=("usearch", "index"), ids=column_of_ids
+)

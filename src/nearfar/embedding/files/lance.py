@@ -19,7 +19,7 @@ from nearfar._core.checks import check_path
 from nearfar.embedding.files.content import ROWS, Content
 from nearfar.embedding.files.parquet import batches_of, content_of
 from nearfar.embedding.files.registry import register
-from nearfar.embedding.files.tables import Place
+from nearfar.embedding.files.tables import Place, column_of_ids
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
@@ -131,4 +131,5 @@ register(
     check=check,
     requires=("lancedb", "lancedb"),
     keeps_columns=True,
+    ids=column_of_ids,
 )

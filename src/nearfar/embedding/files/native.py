@@ -139,6 +139,11 @@ def _ids_of_senses(path: Path, arrays: Arrays, words: Ids, n: int) -> Ids:
     return Ids([(words[word], number) for word, number in zip(of, numbers.tolist(), strict=True)])
 
 
+def held_ids(ids: Ids) -> None:
+    """Refuse ids that the file cannot hold: others than strings, numbers, None, bytes, dates and tuples of them."""
+    pack_ids(SAVE, "ids", ids)
+
+
 def write(content: Content, path: Path) -> None:
     """Write the native file; the memory needed beside the content is that of the ids, and of rows in parts."""
     arrays, metadata = to_arrays(content, _OF_ROWS.get(type(content.vectors), FLOATS))
@@ -163,5 +168,5 @@ def read(path: Path) -> Content:
     return from_arrays(path, *read_arrays(path))
 
 
-register("safetensors", [".safetensors"], write=write, read=read, keeps_both_sides=True)
+register("safetensors", [".safetensors"], write=write, read=read, keeps_both_sides=True, ids=held_ids)
 FOLDERS[FOLDER.header] = read_parts

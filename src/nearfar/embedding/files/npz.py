@@ -17,7 +17,7 @@ import numpy as np
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar.embedding.files.content import Content
-from nearfar.embedding.files.native import from_arrays, to_arrays
+from nearfar.embedding.files.native import from_arrays, held_ids, to_arrays
 from nearfar.embedding.files.registry import register
 
 
@@ -54,4 +54,4 @@ def read(path: Path) -> Content:
     return Content(vectors, names)
 
 
-register("npz", [".npz"], write=write, read=read, keeps_both_sides=True)
+register("npz", [".npz"], write=write, read=read, keeps_both_sides=True, ids=held_ids)

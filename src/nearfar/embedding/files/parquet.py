@@ -124,4 +124,12 @@ def _vectors(bad: Bad, column: pyarrow.ChunkedArray) -> Floats:
     return matrix
 
 
-register("parquet", [".parquet"], write=write, read=read, requires=("pyarrow", "parquet"), keeps_columns=True)
+register(
+    "parquet",
+    [".parquet"],
+    write=write,
+    read=read,
+    requires=("pyarrow", "parquet"),
+    keeps_columns=True,
+    ids=column_of_ids,
+)

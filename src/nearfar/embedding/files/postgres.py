@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nearfar._core.ids import Ids
 from nearfar.embedding.files.content import SAVE, Content, Fact, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
-from nearfar.embedding.files.tables import Place, float32_rows
+from nearfar.embedding.files.tables import Place, column_of_ids, float32_rows
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ def check(place: Place) -> None:
     """Say before any work why the table could not be written."""
     with _opened(place) as server:
         place.check_new(bool(_columns(server, place)))
+
+
+def check_ids(ids: Ids) -> None:
+    """Refuse ids that no column of the server holds."""
+    texts = column_of_ids(ids)
+    odd = next((text for text in texts if "\0" in text), None) if isinstance(texts, list) else None
+    if odd is not None:
+        raise InputError(SAVE, "ids", "text that the server can hold, without NUL", repr(odd))
 
 
 def write(content: Content, place: Place) -> None:
@@ -226,4 +235,5 @@ register(
     prefixes=["postgresql://", "postgres://"],
     requires=("psycopg", "postgres"),
     keeps_columns=True,
+    ids=check_ids,
 )

@@ -21,6 +21,7 @@ import numpy as np
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
+from nearfar._core.ids import Ids
 from nearfar.embedding.files.content import SAVE, Content, text_ids, text_lines
 from nearfar.embedding.files.registry import register
 from nearfar.errors import FileFormatError, InputError
@@ -40,19 +41,31 @@ def metadata_path(path: Path) -> Path:
     return path.with_name(path.stem + ".metadata" + path.suffix)
 
 
+def held_ids(ids: Ids) -> list[str]:
+    """Return the ids as lines of a file.
+
+    Raises
+    ------
+    InputError
+        If they have no form as text, or one has a tab or a line break.
+    """
+    texts = text_ids(ids)
+    unfit = next(filter(_UNFIT.search, texts), None)
+    if unfit is not None:
+        expected = "free of tabs and line breaks for this format"
+        raise InputError(SAVE, "ids", expected, repr(unfit), "Save as .safetensors, which keeps them.")
+    return texts
+
+
 def write(content: Content, path: Path) -> None:
     """Write both files; neither takes its place before both are complete."""
-    ids = text_ids(content.ids)
+    ids = held_ids(content.ids)
     columns = [["" if value is None else str(value) for value in fact.values] for fact in content.facts]
     for fact, values in zip(content.facts, columns, strict=True):
         unfit = next(filter(_UNFIT.search, [fact.name, *values]), None)
         if unfit is not None:
             expected = "free of tabs and line breaks for this format"
             raise InputError(SAVE, "metadata", expected, f"{unfit!r} in column {fact.name!r}")
-    unfit = next(filter(_UNFIT.search, ids), None)
-    if unfit is not None:
-        expected = "free of tabs and line breaks for this format"
-        raise InputError(SAVE, "ids", expected, repr(unfit), "Save as .safetensors, which keeps them.")
     hashes = blake2b(digest_size=16), blake2b(digest_size=16)
     with atomic_write(path) as numbers, atomic_write(metadata_path(path)) as names:
         head = ["\t".join(["id", *(fact.name for fact in content.facts)]) + "\n"] if columns else []
@@ -165,4 +178,4 @@ def _read_names(path: Path) -> list[str]:
     return [line.partition("\t")[0] for line in lines[several:]]
 
 
-register("projector", [".tsv"], write=write, read=read, keeps_columns=True)
+register("projector", [".tsv"], write=write, read=read, keeps_columns=True, ids=held_ids)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from nearfar._core.atomic import check_target
 from nearfar._core.checks import bad_file, check_choice, check_path, require
+from nearfar._core.ids import Ids
 from nearfar.embedding.files.content import Content
 from nearfar.embedding.files.tables import IF_EXISTS, Place
 from nearfar.errors import InputError, NearfarError
@@ -31,6 +32,7 @@ class Format(NamedTuple):
     check: Callable[[Place], None] | None = None
     prefixes: tuple[str, ...] = ()
     keeps_columns: bool = False
+    ids: Callable[[Ids], object] | None = None
 
 
 FORMATS: dict[str, Format] = {}
@@ -51,6 +53,7 @@ def register(
     check: Callable[[Place], None] | None = None,
     prefixes: Iterable[str] = (),
     keeps_columns: bool = False,
+    ids: Callable[[Ids], object] | None = None,
 ) -> None:
     """Make a file format known to ``Embedding.save`` and ``load``, and to the command line.
 
@@ -80,6 +83,9 @@ def register(
         Beginnings of addresses, such as ``"postgresql://"``, for a database that is no file.
     keeps_columns : bool
         Whether ``write`` writes ``content.facts``, the columns of metadata. Without it ``save`` refuses metadata.
+    ids : callable, optional
+        ``ids(ids)`` raises InputError for ids that the format cannot hold, as ``write`` does. It is asked before a fit
+        whose vectors go to a file.
 
     Raises
     ------
@@ -92,7 +98,7 @@ def register(
         if not suffix.startswith(".") or suffix != suffix.lower() or taken:
             got = f"{suffix!r}, that of {taken[0]}" if taken else repr(suffix)
             raise InputError("register", "suffixes", "a dot and lower-case letters, and of no other format", got)
-    kept = keeps_both_sides, requires, tables, check, tuple(prefixes), keeps_columns
+    kept = keeps_both_sides, requires, tables, check, tuple(prefixes), keeps_columns, ids
     FORMATS[name] = Format(name, endings, write, read, *kept)
 
 
@@ -133,15 +139,17 @@ def check_output(
     if_exists: str | None = None,
     *,
     columns: bool = False,
+    ids: Iterable[Ids] = (),
 ) -> str:
     """Check, before any work, that an embedding, with columns of metadata or without, could be written to ``path``.
 
-    The format is returned.
+    The format is returned. ``ids`` are those of its rows, and of its other side, where they are known.
 
     Raises
     ------
     InputError
         If the suffix is unknown, the folder does not exist or cannot be written to, or the path is not a plain file;
+        if the format cannot hold the ids;
         if a server does not answer, or a table is there and may not be replaced.
     MissingDependencyError
         If the format needs an optional package that is not installed.
@@ -153,6 +161,9 @@ def check_output(
         hint = f"These hold columns: {', '.join(other.name for other in FORMATS.values() if other.keeps_columns)}."
         got = f"some for the format {kind.name!r}, which holds ids and vectors alone"
         raise InputError(owner, "metadata", "left out for a format without columns", got, hint)
+    if kind.ids is not None:
+        for side in list(ids)[: 1 + kind.keeps_both_sides]:
+            kind.ids(side)
     if kind.requires is not None:
         require(owner, *kind.requires)
     target = target_of(owner, kind, path, if_exists)

@@ -25,7 +25,7 @@ from nearfar._core.atomic import check_target
 from nearfar._core.checks import check_path
 from nearfar.embedding.files.content import ROWS, SAVE, Content, Fact, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
-from nearfar.embedding.files.tables import Place, float32_rows
+from nearfar.embedding.files.tables import Place, column_of_ids, float32_rows
 from nearfar.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -241,4 +241,5 @@ register(
     check=check,
     requires=("sqlite_vec", "sqlite-vec"),
     keeps_columns=True,
+    ids=column_of_ids,
 )

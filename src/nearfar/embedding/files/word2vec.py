@@ -181,8 +181,8 @@ def read_binary(path: Path) -> Content:
     return _content(path, marked, names, vectors)
 
 
-register("word2vec-text", [".txt", ".vec", ".txt.gz", ".vec.gz"], write=write_text, read=read_text)
-register("word2vec-binary", [".bin", ".bin.gz"], write=write_binary, read=read_binary)
+register("word2vec-text", [".txt", ".vec", ".txt.gz", ".vec.gz"], write=write_text, read=read_text, ids=text_ids)
+register("word2vec-binary", [".bin", ".bin.gz"], write=write_binary, read=read_binary, ids=text_ids)
 
 
 def _percent(match: re.Match[str]) -> str:
