@@ -41,7 +41,12 @@ _ROW_NAME = re.compile(
     r"(|id|idx|index|row|nr|no|number|#|unnamed: 0|(row|edge|line|record|event)[ _-]?(id|number|index))"
 )
 _WEIGHTS = frozenset(("weight", "weights", "edge weight", "edgeweight"))
-_STRENGTHS = the_words("weight score count counts strength rating ratings stars freq frequency similarity occurrences")
+_STRENGTHS = the_words(
+    """
+    weight score scores count counts strength rating ratings stars freq frequency similarity occurrences amount points
+    votes confidence passengers quantity trips volume kinship correlation shares hours plays listens clicks views
+    """
+)
 _DISTANCES = the_words(
     """
     distance distances dist length len cost costs km miles meters metres meter pvalue pval p qvalue qval q fdr evalue
@@ -63,6 +68,7 @@ _ENDS = _pairs(
 )
 _COUNTED = _pairs("u v; s t; i j; a b; 1 2; 0 1; x y; out in")
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
+_BEGINS = the_words("start from")
 _PLACES = the_words("id node vertex station stop point location place city airport name")
 _KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
 _FEW = 0.25  # of the different values of another column
@@ -231,10 +237,10 @@ class _Column:
 
     @property
     def looks_like_ids(self) -> bool:
-        """Whether it holds large whole numbers that hardly come again, or not numbers alone."""
+        """Whether it holds large whole numbers that hardly come again, flags, or not numbers alone."""
         numbers = whole_numbers_of(self.values)
         large = numbers is not None and max(numbers) >= _LARGE and self.diversity > 0.8
-        return large or self.kind not in ("whole", "number", "amount")
+        return large or self.known <= {"0", "1"} or self.kind not in ("whole", "number", "amount")
 
     @property
     def is_strength(self) -> bool:
@@ -254,6 +260,12 @@ class _Column:
         return whole and any(
             _SINCE_1973 * unit <= min(numbers) <= max(numbers) < 50 * _SINCE_1973 * unit for unit in _UNITS
         )
+
+    @property
+    def years(self) -> bool:
+        """Whether it holds years."""
+        numbers = whole_numbers_of(self.values)
+        return numbers is not None and 1800 <= min(numbers) <= max(numbers) < 2100
 
     @property
     def why_no_end(self) -> str | None:
@@ -489,20 +501,30 @@ def _by_names(columns: Sequence[_Column]) -> list[tuple[_Column, _Column]]:
             left, right = set(a.words), set(b.words)
             if a is b or not (left & sources and right & targets):
                 continue
-            if kinds is _COUNTED and (len(left) == 1 or sum(left - sources <= set(c.words) for c in could) > 2):
+            if kinds is _COUNTED and (len(left) == 1 or sum(_stem(c) == left - sources for c in could) > 2):
                 continue  # a, b, c; or x1, x2, x3
             alike = left - sources == right - targets
             fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
-            if "start" in left and a.kind in ("whole", "number") and left - sources and left.isdisjoint(_PLACES):
-                continue  # where an interval begins
+            if (
+                left & _BEGINS
+                and a.kind in ("whole", "number")
+                and (a.years or ("start" in left and left - sources - _PLACES))
+            ):
+                continue  # where an interval begins and ends
             if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
                 few = a.diversity + b.diversity < 2 * _FEW * max(column.diversity for column in could)
-                found.append((not alike, few, not fits, a.kind != "text", a.at + b.at, a.at, b.at))
+                found.append((not alike, few, not fits, len(a.words), a.kind != "text", a.at + b.at, a.at, b.at))
         if found:
             best = min(found)[:3]
             at = {column.at: column for column in could}
             return [(at[pair[-2]], at[pair[-1]]) for pair in sorted(found) if pair[:3] == best]
     return []
+
+
+def _stem(column: _Column) -> set[str]:
+    """Return the words of a name without what counts: numbers, and letters such as a and b."""
+    counters = {word for sides in _COUNTED for side in sides for word in side}
+    return {word for word in column.words if not word.isdecimal() and word not in counters}
 
 
 def _likeness(a: _Column, b: _Column, all_columns: Sequence[_Column]) -> float:

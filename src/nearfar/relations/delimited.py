@@ -445,12 +445,13 @@ def _choose_delimiter(text: Bytes, form: TextFormat, mark: str) -> tuple[str, li
 
 
 def _share_alike(records: Sequence[_Record]) -> tuple[float, float]:
-    """Return the share of records that have as many fields as the last, two or more, and that of those with ids."""
+    """Return the share of records that have as many fields as most, two or more, and that of those with ids."""
     if not records:
         return 0.0, 0.0
-    n_fields = len(records[-1].fields)
+    sizes = [len(record.fields) for record in records]
+    n_fields = max(sizes, key=sizes.count)  # of several the first
     alike = [record for record in records if len(record.fields) == n_fields > 1]
-    if 1 < n_fields == len(records[0].fields) + 1 and len(alike) == len(records) - 1:
+    if 1 < n_fields == sizes[0] + 1 and len(alike) == len(records) - 1:
         alike = list(records)  # the names of the columns, without one for row numbers
     with_ids = [record for record in alike if all(record.fields[:2])]
     return len(alike) / len(records), len(with_ids) / len(records)

@@ -13,7 +13,7 @@ import numpy as np
 Kind = Literal["whole", "number", "date", "truth", "amount", "measure", "mark", "text", "nothing"]
 
 _DATE = re.compile(
-    r"\d{4}[-/.]\d\d?[-/.]\d\d?(?!\d).*|\d{4}[-/]\d\d|"  # 2020-01-31, 2020-01
+    r"\d{4}[-/.]\d\d?[-/.]\d\d?(?!\d).*|\d{4}[-/]\d\d|\d{4}-?W\d\d|"  # 2020-01-31, 2020-01, 2020-W05
     r"\d\d?[-/.]\d\d?[-/.]\d{4}\b.*|\d\d?[-/]\d\d?[-/]\d\d( .*)?|"  # 31.1.2020, 1/31/20
     r"\d\d?:\d\d(:\d\d.*)?|"
     r"(\w{3},? )?\d?\d[ -][A-Z][a-z]{2}[a-z]*,?[ -]\d{2,4}.*|"  # 31 Jan 2020
