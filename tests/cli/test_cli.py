@@ -379,12 +379,49 @@ class TestEmbed:
         edges.write_text("% said once\na,b\n#b,a\n#b,c\n")
         args = ("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "--random-state", 0, "-q")
         assert run(*args) == (0, "", "")
-        assert "pass --delimiter" in fails(*args, "--comments", "#")
+        assert "--comments if the line is one" in fails(*args, "--comments", "#")
         assert run(*args, "--comments", "%") == (0, "", "")
         assert list(nf.Embedding.load(tmp_path / "x.npz")) == ["a", "b", "#b", "c"]
         edges.write_text("#a,b\na,b\n")
         assert run(*args, "--comments", "") == (0, "", "")
         assert list(nf.Embedding.load(tmp_path / "x.npz")) == ["#a", "b", "a"]
+
+    def test_hints_name_options_of_the_command_that_runs(self):
+        """Over all pairs of a hint and a command."""
+        from nearfar import cli
+
+        hints = [*(re.sub(r"\\\\(?=[.(\\[)])", "", word).replace("([^()]*)", "a, b") for word in cli._WORDS_OF_HINTS)]
+        groups = {"": cli._cli, "words": cli.words, "evaluate": cli.evaluate}
+        commands = [command for group in groups.values() for command in group.commands.values()]
+        commands = [command for command in commands if isinstance(command, cli.Command)]
+        assert len(commands) > 15
+        for command in commands:
+            cli.Command.running = command
+            for hint in hints:
+                said = cli._with_options(f"Pass {hint} to it.").split("nearfar convert ")
+                assert set(re.findall(r"--[a-z][a-z-]+", said[0])) <= command.switches, (command.name, hint)
+        cli.Command.running = cli._cli.commands["embed"]
+        assert (
+            cli._with_options("Say so by columns=(source, target, 'time').")
+            == "Say so by --columns source,target,time."
+        )
+        assert (
+            cli._with_options("header=False reads an edge, comments=None") == "--no-header reads an edge, --comments ''"
+        )
+
+    def test_all_that_read_edges_have_the_same_options(self, run, tmp_path):
+        edges = tmp_path / "e.txt"
+        edges.write_text("when;who;whom;n\n" + "".join(f"{k};a{k};a{(k * k + 1) % 40};{k}\n" for k in range(40)))
+        form = ("--columns", "who,whom", "--delimiter", ";", "--header", "--no-weight", "--comments", "//")
+        assert run("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "--n-epochs", 1, *form, "-q")[0] == 0
+        code, out, _ = run("evaluate", "links", edges, "--n-components", 2, "--json", *form)
+        assert (code, json.loads(out)["n_edges"] > 5) == (0, True)
+        assert "pairs" in run("advise", edges, *form)[1] or run("advise", edges, *form)[0] == 0
+        (tmp_path / "l.txt").write_text("% of all\ngroup;node\n" + "".join(f"{k % 2};a{k}\n" for k in range(20)))
+        code, out, _ = run("evaluate", "labels", tmp_path / "x.npz", tmp_path / "l.txt", "--fraction", 0.5, "--json")
+        assert (code, json.loads(out)["n_labels"]) == (0, 2)
+        args = ("evaluate", "labels", tmp_path / "x.npz", tmp_path / "l.txt", "--fraction", 0.5, "--json")
+        assert run(*args, "--columns", "node,group", "--comments", "%", "--delimiter", ";")[:2] == (code, out)
 
     def test_two_kinds(self, run, fails, tmp_path):
         edges = tmp_path / "e.csv"

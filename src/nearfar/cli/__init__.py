@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 import click
@@ -20,6 +20,7 @@ from nearfar._version import __version__
 from nearfar.cli.embed import embed
 from nearfar.cli.judge import advise, compare, evaluate, report
 from nearfar.cli.maps import explore, map_
+from nearfar.cli.options import Command
 from nearfar.cli.reproduce import reproduce
 from nearfar.cli.shared import at_work, fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
@@ -29,29 +30,36 @@ from nearfar.errors import InputError, NearfarError, NearfarWarning, NumericalEr
 # ruff: noqa: D301 - the \b in the help texts is the character by which click keeps the lines below as they are
 
 
-_WORDS_OF_HINTS = {
-    "columns=": "--columns",
-    "bipartite=True": "--bipartite",
-    "bipartite=False": "--no-bipartite",
-    "weight=False": "--no-weight",
-    "header=True": "--header",
-    "delimiter": "--delimiter",
-    "comments": "--comments",
-    "open(path, encoding=...)": "it through iconv",
-    "encoding_errors='ignore' or 'replace'": "--encoding-errors ignore or replace",
-    "goes into a list: Corpus([text])": "comes through standard input: -",
-    'if_exists="replace"': "nearfar convert --if-exists replace",
-    'if_exists="append"': "--if-exists append",
-    "learning_rate": "--learning-rate",
-    "Leave engine=None": "Leave out --engine",
-    "leave engine=None": "leave out --engine",
-    "engine='threads'": "--engine threads",
-    "engine= takes its place": "--engine takes its place",
-    "sample=0": "--sample 0",
-    "p0=relation.column_sums": "--popularity-prior",
-    "a temperature below 1": "--temperature below 1",
+_WORDS_OF_HINTS: dict[str, str | Callable[[re.Match[str]], str]] = {
+    r"columns=\(([^()]*)\)": lambda found: "--columns " + re.sub(r"[ '\"]", "", found[1]),
+    r"columns=": "--columns",
+    r"bipartite=True": "--bipartite",
+    r"bipartite=False": "--no-bipartite",
+    r"weight=False": "--no-weight",
+    r"weight=": "--weight=",
+    r"header=True": "--header",
+    r"header=False": "--no-header",
+    r"delimiter": "--delimiter",
+    r"comments=None": "--comments ''",
+    r"comments=": "--comments=",
+    r"comments": "--comments",
+    r"or name the format": "or name the format by --from",
+    r"open\(path, encoding=\.\.\.\)": "it through iconv",
+    r"encoding_errors='ignore' or 'replace'": "--encoding-errors ignore or replace",
+    r"goes into a list: Corpus\(\[text\]\)": "comes through standard input: -",
+    r"if_exists=\"replace\"": "nearfar convert --if-exists replace",
+    r"if_exists=\"append\"": "--if-exists append",
+    r"learning_rate": "--learning-rate",
+    r"Leave engine=None": "Leave out --engine",
+    r"leave engine=None": "leave out --engine",
+    r"engine='threads'": "--engine threads",
+    r"engine= takes its place": "--engine takes its place",
+    r"sample=0": "--sample 0",
+    r"p0=relation\.column_sums": "--popularity-prior",
+    r"a temperature below 1": "--temperature below 1",
 }
-"""What Python's arguments are called here, in hints."""
+"""What Python's arguments are called here, in hints; only options of the command that runs are named."""
+_NOWHERE = {"or name the format": "or let nearfar convert make a file of another format"}
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -135,10 +143,9 @@ def _in_words_of_the_shell(error: BaseException) -> str:
         return _with_options(str(error))
     if not isinstance(error, InputError):
         return str(error)
-    commands = (*_cli.commands.values(), *words.commands.values(), *evaluate.commands.values())
-    options = {item.name for command in commands for item in command.params if isinstance(item, click.Option)}
     name = "walk_length" if error.argument == "steps" else error.argument
-    argument = f"--{name.replace('_', '-')}" if name in options else error.argument
+    switch = f"--{name.replace('_', '-')}"
+    argument = switch if Command.running is not None and switch in Command.running.switches else error.argument
     argument = _FILES.get((error.owner, name), argument)
     return str(InputError(error.owner, argument, error.expected, error.got, _with_options(error.hint)))
 
@@ -147,5 +154,15 @@ _FILES = {("Corpus", "source"): "TEXT", ("Relation.from_contacts", "contacts"): 
 
 
 def _with_options(hint: str) -> str:
-    pattern = "|".join(re.escape(word) for word in _WORDS_OF_HINTS)
-    return re.sub(rf"(?<!\w)({pattern})", lambda word: _WORDS_OF_HINTS[word[0]], hint)
+    """Return a hint with the options of the command that runs in place of Python's arguments."""
+    there = Command.running.switches if Command.running is not None else set()
+
+    def said(found: re.Match[str]) -> str:
+        whole, word = next(
+            (whole, word) for pattern, word in _WORDS_OF_HINTS.items() if (whole := re.fullmatch(pattern, found[0]))
+        )
+        text = word if isinstance(word, str) else word(whole)
+        named = set(re.findall(r"--[a-z-]+", text)) <= there or text.startswith("nearfar ")
+        return text if named else _NOWHERE.get(found[0], found[0])
+
+    return re.sub(rf"(?<!\w)(?:{'|'.join(_WORDS_OF_HINTS)})", said, hint)

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.options import argument, column_list, command, option, options_of
+from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
+    COLUMNS,
     checkpoint_options,
+    edge_options,
     engine_options,
     report,
     run_options,
     take_checkpoints,
+    take_edges,
     take_engine,
     vectors_file,
 )
@@ -28,10 +31,9 @@ if TYPE_CHECKING:
 # ruff: noqa: D301 - as in cli/__init__.py
 
 _EDREP = "n_components n_clusters temperature n_epochs learning_rate far"
-_COLUMNS = ("source", "target", "weight", "columns")
 _SLICES = ("window", "step", "end")
 _OF_EDGES = ("directed", "bipartite", "storage")
-_ABOUT_EDGES = (*_OF_EDGES, *_COLUMNS, "no_weight", "delimiter", "comments", "header", "contacts", *_SLICES)
+_ABOUT_EDGES = (*_OF_EDGES, *COLUMNS, "no_weight", "delimiter", "comments", "header", "contacts", *_SLICES)
 _NOT_ABOUT_CONTACTS = (*_OF_EDGES, "source", "target", "no_weight", "ppmi")
 _FAR_ON_DEVICES = ("gaussian-mixture", "exact")
 _LENGTH = {"type": float, "metavar": "LENGTH"}
@@ -50,16 +52,10 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
 )
 @options_of(
     "relations.matrix:Relation.from_edges",
-    "directed bipartite columns source target weight",
+    "directed bipartite",
     bipartite={"switch": "--bipartite/--no-bipartite", "default": None, "note": "[default: no]"},
-    columns={"type": column_list, "metavar": "S,T[,W]"},
 )
-@option("--no-weight", is_flag=True, help="Read no weights: every edge weighs 1, repeated ones add up.")
-@option("--delimiter", metavar="TEXT", help="What separates columns; 'tab' for a tab. [default: from the file]")
-@option(
-    "--comments", metavar="TEXT", help="Leave out lines that begin with TEXT; '' for none. [default: from the file]"
-)
-@option("--header/--no-header", default=None, help="Whether the first line names columns. [default: from the file]")
+@edge_options
 @option("--contacts", is_flag=True, help="EDGES are contacts with times: vectors are of nodes at times.")
 @options_of(
     "relations.matrix:Relation.from_contacts",
@@ -193,24 +189,18 @@ def _relation(
     if bipartite and steps is not None:
         raise click.UsageError("--walk-length is for one kind of things; leave it out with --bipartite.")
     if not stored:
-        columns = {name: options[name] for name in _COLUMNS}
-        if options["no_weight"]:
-            columns["weight"] = False
-        options["delimiter"] = "\t" if options["delimiter"] in ("tab", "\\t") else options["delimiter"]
-        options["comments"] = "infer" if options["comments"] is None else options["comments"] or None
-        options["header"] = "infer" if options["header"] is None else options["header"]
-        form = {name: options[name] for name in ("delimiter", "comments", "header")}
+        reading = take_edges(options)
         if options["contacts"]:
             slices = {name: options[name] for name in ("window", "step")}
-            columns["end"] = options["end"]
-            columns = {name: column for name, column in columns.items() if column is not None}
-            relation = nf.Relation.from_contacts(edges, **columns, **slices, **form)
+            reading |= {} if options["end"] is None else {"end": options["end"]}
+            given = {name: value for name, value in reading.items() if value is not None or name == "comments"}
+            relation = nf.Relation.from_contacts(edges, **given, **slices)
             made |= {"contacts": True, **slices}
         else:
             kinds = {name: options[name] for name in (*_OF_EDGES, "n_jobs")}
-            relation = nf.Relation.from_edges(edges, **columns, **form, **kinds, verbose=verbose)
+            relation = nf.Relation.from_edges(edges, **reading, **kinds, verbose=verbose)
             made["directed"] = options["directed"]
-        made |= {name: column for name, column in columns.items() if column is not None}
+        made |= {name: reading[name] for name in (*COLUMNS, "end") if reading.get(name) is not None}
     popularity = relation.column_sums
     if options["ppmi"]:
         relation, made["ppmi"] = relation.ppmi(), True

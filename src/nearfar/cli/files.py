@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from nearfar.errors import DataError, InputError
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from nearfar.embedding.labelled import Side
     from nearfar.embedding.vectors import Embedding
+    from nearfar.relations.columns import Table as Known
     from nearfar.relations.matrix import Relation
     from nearfar.text import Corpus
 
@@ -57,25 +58,58 @@ def _side(embedding: Embedding, side: Side | None) -> Embedding:
     return embedding if side is None else embedding.side(side)
 
 
-def labels_of(owner: str, embedding: Embedding, file: str) -> dict[object, list[str]]:
-    """Return the labels of each id in a table of two columns; an id on several lines has several.
+def labels_of(
+    owner: str,
+    embedding: Embedding,
+    file: str,
+    columns: Sequence[str | int] | None = None,
+    *,
+    delimiter: str | None = None,
+    comments: str | None = "infer",
+    header: bool | Literal["infer"] = "infer",
+) -> dict[object, list[str]]:
+    """Return the labels of each id in a table; an id on several lines has several.
+
+    By default the ids are in the column in which most of those of the embedding are found, and the labels in the other
+    one of two.
 
     Raises
     ------
-    DataError
-        If a line has not two fields.
+    InputError, DataError
+        If there are more columns and none is named, or no such columns; if a line has another number of fields.
     """
-    from nearfar.evaluate.words import lines_of
+    from nearfar.relations.columns import position_of
+    from nearfar.relations.delimited import TextFormat, read_records
+    from nearfar.relations.edges import CHUNK
 
-    rows = [row for _, row in rows_of_csv(owner, "\n".join(lines_of(owner, "labels", file)))]
-    for number, row in enumerate(rows, 1):
-        if len(row) != 2:
-            raise DataError(owner, "every line", "an id and a label", f"{len(row)} fields on line {number}")
     whole = embedding.ids.is_integer
-    named = rows and (not _is_integer(rows[0][0]) if whole else rows[0][0].lower() in ("id", "node", "name"))
+
+    def key_of(field: str) -> int | str:
+        return int(field) if whole and _is_integer(field) else field
+
+    def choose(table: Known) -> list[int]:
+        n = len(table.head)
+        if columns is not None:
+            if len(columns) != 2:
+                raise InputError(owner, "columns", "two names or positions: of the ids and of the labels", columns)
+            return [position_of(owner, "columns", column, table.names, n) for column in columns]
+        hits = [sum(key_of(str(field)) in embedding.ids for field in column) for column in table.head]
+        ids = max(range(n), key=lambda k: (hits[k], -k)) if n else 0
+        others = [k for k in range(n) if k != ids]
+        called = [k for k in others if table.names is not None and table.names[k].lower() in _LABELS]
+        chosen = others if len(others) == 1 else called
+        if len(chosen) != 1:
+            got = f"{n} column(s)" + (f": {', '.join(map(repr, table.names))}" if table.names else "")
+            raise DataError(owner, "labels", "a table of an id and a label a line", got, "Name the two by columns=.")
+        return [ids, chosen[0]]
+
+    form = TextFormat.checked(owner, delimiter, header, comments)
+    names = [column for column in columns or () if isinstance(column, str)]
     found: dict[object, list[str]] = {}
-    for key, label in rows[bool(named) :]:
-        found.setdefault(int(key) if whole and _is_integer(key) else key, []).append(label)
+    for text, spans, _ in read_records(owner, file, choose, form, CHUNK, 0, names=names, argument="labels"):
+        for fields in spans.tolist():
+            key, label = (text[first:last].tobytes().decode() for first, last in fields)
+            found.setdefault(key_of(key), []).append(label)
     return found
 
 
@@ -140,8 +174,8 @@ def kind_of(file: str) -> tuple[str, str]:
     return ("table" if len(widths) == 1 and separator in lines[0] else "text"), ""
 
 
-def read_as(file: str, kind: str) -> Embedding | Corpus | Relation | NDArray[np.float64]:
-    """Return what a file holds, as this kind of data."""
+def read_as(file: str, kind: str, reading: dict[str, Any]) -> Embedding | Corpus | Relation | NDArray[np.float64]:
+    """Return what a file holds, as this kind of data; edges by these arguments."""
     from nearfar.text import Corpus
 
     if kind == "vectors":
@@ -150,14 +184,14 @@ def read_as(file: str, kind: str) -> Embedding | Corpus | Relation | NDArray[np.
         return Corpus(file)
     if kind == "table":
         return read_table(file, None, None, owner="nearfar advise", advise=True)[0]
-    return read_graph(file, bipartite=kind == "two kinds")
+    return read_graph(file, reading, bipartite=kind == "two kinds")
 
 
-def read_graph(file: str, *, bipartite: bool = False) -> Relation:
-    """Return the relation of a file of pairs, or of a folder that holds one."""
+def read_graph(file: str, reading: dict[str, Any], *, bipartite: bool = False) -> Relation:
+    """Return the relation of a file of pairs, read by these arguments, or of a folder that holds one."""
     from nearfar.relations.matrix import Relation
 
-    return Relation.open(file) if Path(file).is_dir() else Relation.from_edges(file, bipartite=bipartite)
+    return Relation.open(file) if Path(file).is_dir() else Relation.from_edges(file, bipartite=bipartite, **reading)
 
 
 # A table of numbers: which of its columns are numbers of the points, and which name or colour them.

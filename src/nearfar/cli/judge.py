@@ -15,6 +15,8 @@ from nearfar.cli.files import kind_of, labels_of, load, load_known, read_as, rea
 from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     answer,
+    answer_options,
+    edge_options,
     jobs_option,
     json_answer,
     print_json,
@@ -24,6 +26,9 @@ from nearfar.cli.shared import (
     show_warning,
     shown,
     side_option,
+    table_options,
+    take_edges,
+    take_form,
 )
 from nearfar.cli.shared import report as summarise
 
@@ -144,8 +149,9 @@ def _aligned(a: Embedding, b: Embedding, *, required: bool, center: bool, scale:
     type=click.Choice(["graph", "two kinds", "table", "vectors", "text"]),
     help="What FILE holds. [default: found out]",
 )
-@json_answer
-def advise(file: str, kind: str | None, as_json: bool) -> None:
+@edge_options
+@answer_options("--answer-header")
+def advise(file: str, kind: str | None, as_json: bool, **options: Any) -> None:
     """Say in five lines which method and which parameters suit what is in FILE, and why.
 
     FILE holds vectors, related pairs (two or three columns, or a folder that embed --storage makes), a table of numbers
@@ -162,8 +168,10 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
 
     if file == "-":
         raise click.UsageError("FILE is read twice: give the name of a file, not standard input.")
-    taken, remark = (kind, "") if kind else kind_of(file)
-    found = choose(read_as(file, taken), kind=taken)
+    asked = any(value not in (None, False) or (name == "header" and value is False) for name, value in options.items())
+    reading = take_edges(options)
+    taken, remark = (kind, "") if kind else ("graph", "") if asked else kind_of(file)
+    found = choose(read_as(file, taken, reading), kind=taken)
     found = replace(found, data=found.data + remark)
     command = found.command.format(file=shlex.quote(file))
     if as_json:
@@ -255,8 +263,9 @@ def _repeated(switch: str) -> dict[str, object]:
 @options_of(_LINKS, "held_out", held_out={"metavar": "SHARE"})
 @options_of(_LINKS, "features degrees n_repeats", features=_repeated("--feature"))
 @seed_option("scores")
+@edge_options
 @jobs_option
-@json_answer
+@answer_options("--answer-header")
 def links(edges: str, n_components: int, walk_length: int, n_jobs: int | None, as_json: bool, **options: Any) -> None:
     """Hide edges of EDGES, embed what is left, and tell hidden edges from pairs without an edge.
 
@@ -269,9 +278,10 @@ def links(edges: str, n_components: int, walk_length: int, n_jobs: int | None, a
     """
     import nearfar as nf
 
+    reading = take_edges(options)
     estimator = nf.EDRep(n_components=n_components, random_state=options["random_state"], n_jobs=n_jobs, verbose=0)
     found = nf.evaluate.link_prediction(
-        read_graph(edges), lambda left: estimator.fit(left.random_walk(walk_length)).vectors_, **options
+        read_graph(edges, reading), lambda left: estimator.fit(left.random_walk(walk_length)).vectors_, **options
     )
     columns = ("auc", "auc_interval", "ap", "ap_interval")
     scores = [{"feature": name, **{column: getattr(found, column)[name] for column in columns}} for name in found.auc]
@@ -284,8 +294,9 @@ def links(edges: str, n_components: int, walk_length: int, n_jobs: int | None, a
 @argument("file")
 @argument("labels", metavar="LABELS")
 @options_of("evaluate.graphs:node_classification", "fractions n_repeats", fractions=_repeated("--fraction"))
+@table_options
 @seed_option("scores")
-@json_answer
+@answer_options("--answer-header")
 def labels(file: str, labels: str, as_json: bool, **options: Any) -> None:
     """Learn the LABELS of some ids from their vectors in FILE, and tell those of the others.
 
@@ -299,7 +310,8 @@ def labels(file: str, labels: str, as_json: bool, **options: Any) -> None:
     import nearfar as nf
 
     embedding = nf.Embedding.load(file)
-    known = labels_of("nearfar evaluate labels", embedding, labels)
+    columns, form = options.pop("columns"), take_form(options)
+    known = labels_of("nearfar evaluate labels", embedding, labels, columns, **form)
     found = nf.evaluate.node_classification(embedding, known, **options)
     columns = ("micro", "micro_interval", "macro", "macro_interval")
     scores = [

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import click
 
@@ -28,6 +28,18 @@ class Command(click.Command):
     """A command that makes its options and arguments when it is asked for them."""
 
     waiting: Sequence[Declare] = ()
+    running: ClassVar[Command | None] = None
+    """The one that runs, or ran last: hints name its options."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        Command.running = self
+        return super().invoke(ctx)
+
+    @property
+    def switches(self) -> set[str]:
+        """Its options, as they are written."""
+        return {name for item in self.params for name in (*item.opts, *item.secondary_opts) if name.startswith("-")}
 
     @property
     def params(self) -> list[click.Parameter]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from nearfar.cli.options import Decorator, option, together
+from nearfar.cli.options import Decorator, column_list, option, options_of, together
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -76,17 +76,63 @@ def _keep_header(context: click.Context, _: click.Parameter, value: bool) -> Non
     context.meta[_HEADER] = value
 
 
-json_answer = together(
-    json_option(),
-    option(
-        "--header",
-        is_flag=True,
-        expose_value=False,
-        callback=_keep_header,
-        help="Name the columns also where the answer goes to a file or a program.",
-    ),
+def answer_options(header: str = "--header") -> Decorator:
+    """Return the options of a command that answers with a table."""
+    return together(
+        json_option(),
+        option(
+            header,
+            is_flag=True,
+            expose_value=False,
+            callback=_keep_header,
+            help="Name the columns also where the answer goes to a file or a program.",
+        ),
+    )
+
+
+json_answer = answer_options()
+
+_FORM = (
+    option("--delimiter", metavar="TEXT", help="What separates columns; 'tab' for a tab. [default: from the file]"),
+    option("--comments", metavar="TEXT", help="Leave out lines that begin with TEXT; '' for none. [default: found]"),
+    option("--header/--no-header", default=None, help="Whether the first line names columns. [default: from the file]"),
 )
-"""The options of a command that answers with a table."""
+edge_options = together(
+    options_of(
+        "relations.matrix:Relation.from_edges",
+        "columns source target weight",
+        columns={"type": column_list, "metavar": "S,T[,W]"},
+    ),
+    option("--no-weight", is_flag=True, help="Read no weights: every edge weighs 1, repeated ones add up."),
+    *_FORM,
+)
+"""The options of a command that reads a file of edges."""
+table_options = together(
+    option("--columns", type=column_list, metavar="ID,LABEL", help="Columns of ids and labels: names or positions."),
+    *_FORM,
+)
+"""The options of a command that reads a table of ids and labels."""
+COLUMNS = ("source", "target", "weight", "columns")
+
+
+def take_form(options: dict[str, Any]) -> dict[str, Any]:
+    """Take out of the options what a text looks like; return it as arguments of what reads it."""
+    delimiter, comments, header = (options.pop(name) for name in ("delimiter", "comments", "header"))
+    return {
+        "delimiter": "\t" if delimiter in ("tab", "\\t") else delimiter,
+        "comments": "infer" if comments is None else comments or None,
+        "header": "infer" if header is None else header,
+    }
+
+
+def take_edges(options: dict[str, Any]) -> dict[str, Any]:
+    """Take out of the options how a file of edges is read; return it as arguments of ``Relation.from_edges``."""
+    columns = {name: options.pop(name) for name in COLUMNS}
+    if options.pop("no_weight"):
+        if columns["weight"] is not None:
+            raise click.UsageError("--no-weight and --weight exclude each other.")
+        columns["weight"] = False
+    return {**columns, **take_form(options)}
 
 
 def run_options(result: str) -> Decorator:

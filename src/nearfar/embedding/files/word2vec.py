@@ -181,7 +181,9 @@ def read_binary(path: Path) -> Content:
     return _content(path, marked, names, vectors)
 
 
-register("word2vec-text", [".txt", ".vec", ".txt.gz", ".vec.gz"], write=write_text, read=read_text, ids=text_ids)
+register(
+    "word2vec-text", [".txt", ".vec", ".emb", ".txt.gz", ".vec.gz"], write=write_text, read=read_text, ids=text_ids
+)
 register("word2vec-binary", [".bin", ".bin.gz"], write=write_binary, read=read_binary, ids=text_ids)
 
 
