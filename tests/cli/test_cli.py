@@ -411,7 +411,7 @@ class TestEmbed:
 
     def test_all_that_read_edges_have_the_same_options(self, run, tmp_path):
         edges = tmp_path / "e.txt"
-        edges.write_text("when;who;whom;n\n" + "".join(f"{k};a{k};a{(k * k + 1) % 40};{k}\n" for k in range(40)))
+        edges.write_text("when;who;whom;n\n" + "".join(f"{k};a{k % 20};a{k // 4};{k}\n" for k in range(80)))
         form = ("--columns", "who,whom", "--delimiter", ";", "--header", "--no-weight", "--comments", "//")
         assert run("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "--n-epochs", 1, *form, "-q")[0] == 0
         code, out, _ = run("evaluate", "links", edges, "--n-components", 2, "--json", *form)
