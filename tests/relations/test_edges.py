@@ -771,7 +771,8 @@ def test_a_third_column_of_numbers_is_the_weight_with_or_without_a_header(make, 
     taken |= {"form": "commas, a header"} if make is as_csv else {}
     assert rel.describe()["columns"] == rel.normalized().describe()["columns"] == taken
     assert "of columns 'user' -> 'film' with weight 'rating'" in repr(rel)
-    assert repr(rel).endswith(f", not '{next(iter(more))}'>" if more else "'rating'>")
+    form = " (commas, a header)>" if make is as_csv else ">"
+    assert repr(rel).endswith((f", not '{next(iter(more))}'" if more else "'rating'") + form)
 
 
 def test_columns_that_are_no_weights(tmp_path):

@@ -320,6 +320,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         for k, (values, numeric) in enumerate(zip(table.head, table.numeric, strict=True))
     ]
     asked = [k for k in (source, target, weight) if k is not None]
+    ends_asked = source is not None and target is not None
     if source is None or target is None:
         _refuse_matrix(owner, table, columns, asked)
         ends = _Ends(owner, roles, table, columns, source, target, weight)
@@ -331,7 +332,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         )
     if roles.weight is None:
         before = min(source, target) if names is None else 0  # whole numbers in front, without a name, are no weights
-        texts = all(kind_of(table.head[k]) == "text" for k in (source, target))
+        texts = not ends_asked and all(kind_of(table.head[k]) == "text" for k in (source, target))
         others = [
             c for c in columns if c.at not in (source, target) and (c.at >= before or texts or c.kind == "number")
         ]

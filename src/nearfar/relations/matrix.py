@@ -927,12 +927,13 @@ class Relation:
 
 
 def columns_in_words(taken: Taken) -> str:
-    """Return which columns of a table were read, and which were left out."""
+    """Return which columns of a table were read, which were left out, and what a text was taken for."""
     text = f"{taken['source']!r} -> {taken['target']!r}"
     text += f" at {taken['time']!r}" if "time" in taken else ""
     text += f" to {taken['end']!r}" if "end" in taken else ""
     text += " without weight" if taken["weight"] is None else f" with weight {taken['weight']!r}"
-    return text + (f", not {', '.join(map(repr, taken['left_out']))}" if taken["left_out"] else "")
+    text += f", not {', '.join(map(repr, taken['left_out']))}" if taken["left_out"] else ""
+    return text + (f" ({taken['form']})" if "form" in taken else "")
 
 
 def _ids_differ(left: Relation, right: Relation) -> str:
