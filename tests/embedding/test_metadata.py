@@ -115,9 +115,7 @@ def test_what_cannot_be_joined_is_refused_and_gaps_are_said(emb, csv, tmp_path):
     with pytest.raises(InputError, match="metadata must be a mapping of columns, each a list; got one of int"):
         emb.save(path, metadata={"t": 1})
     csv.write_text("symbol,t,t\na,1,2\n")
-    with pytest.raises(
-        InputError, match="metadata must be a CSV file whose columns have distinct names; got 't' twice"
-    ):
+    with pytest.raises(InputError, match="metadata must be a table whose columns have distinct names; got 't' twice"):
         emb.save(path, metadata=csv)
     assert not path.exists()
     with pytest.warns(NearfarWarning, match="nothing is known of 2 of 3 ids; their columns are empty"):
@@ -136,7 +134,7 @@ def test_what_cannot_be_joined_is_refused_and_gaps_are_said(emb, csv, tmp_path):
 )
 def test_a_table_without_the_ids_is_not_joined_by_position(ids, written, told, tmp_path):
     emb, table = nf.Embedding(np.eye(4), ids), {"who": written, "age": [4, 3, 2, 1]}
-    (tmp_path / "t.csv").write_text("who,age\n" + "".join(f"{k},{v}\n" for k, v in zip(*table.values(), strict=True)))
+    (tmp_path / "t.csv").write_text("who,age\n" + "".join(f'"{k}",{v}\n' for k, v in zip(*table.values(), strict=True)))
     frame = pd.DataFrame(table)
     for given in (str(tmp_path / "t.csv"), frame.set_index("who")):
         with pytest.raises(InputError, match=f"metadata must be a table with ids such as .*{told}"):
@@ -153,6 +151,19 @@ def test_a_table_without_the_ids_is_not_joined_by_position(ids, written, told, t
         emb.save(tmp_path / "x.tsv", metadata={"ID": [61, 62, 63, 64]})
     with pytest.warns(NearfarWarning, match="row k goes to id k"):
         emb.save(tmp_path / "x.tsv", metadata=pd.DataFrame({"age": [1.5, 2, 3, 4]}))
+
+
+def test_a_file_is_read_as_all_tables_are(tmp_path):
+    """Whatever separates its fields, with comments, a mark of bytes, gaps and blanks around its fields."""
+    emb = nf.Embedding(np.eye(3), ["ann", "bob", "cem"])
+    for text in (
+        "name;team\ncem; red\nann ;\nbob;blue\n",
+        "\ufeff# of 2020\nteam\tname\nred\tcem\n\tann\nblue\tbob\n",
+        'name,team\r\n"cem","red"\r\nann,\r\nbob,blue\r\n',
+    ):
+        (tmp_path / "t.csv").write_text(text, newline="")
+        emb.save(tmp_path / "x.tsv", metadata=tmp_path / "t.csv")
+        assert (tmp_path / "x.metadata.tsv").read_text() == "id\tteam\nann\t\nbob\tblue\ncem\tred\n"
 
 
 def test_a_file_without_ids_is_for_rows_that_have_none(tmp_path):

@@ -5,6 +5,7 @@ import gzip
 import io
 import logging
 import lzma
+import pickle
 import sys
 from pathlib import Path
 
@@ -437,6 +438,13 @@ LONG = "".join(f"{k},{k + 1},1.5\n" for k in range(1, 400))  # the odd line come
         (bz2.compress(LONG.encode())[:-5], "a complete bzip2 file"),
         (b"PK\3\4rest", "plain text, gzip, xz, bzip2 or zstandard; got a zip archive"),
         (b"PAR1rest", "recognised by the ending .parquet"),
+        (b"\x93NUMPY\1\0rest", r"got a NumPy file: the open file. Pass numpy.load\(path\)"),
+        (pickle.dumps([(1, 2)]), "got a pickle: the open file. Pass what pickle.load gives"),
+        (b"SQLite format 3\0" + bytes(99), "got an SQLite database"),
+        (b"ARROW1\0\0rest", "got a feather"),
+        (gzip.compress(b"x" * 257 + b"ustar  \0" + bytes(300), mtime=0), "got a tar archive.* Unpack it first"),
+        (b"a,b\rb,c\rc,a\r", "lines that end with a line feed; got carriage returns alone"),
+        (LONG + "7;8;1\n", "got 1 on line 400 .* has 3 fields separated by semicolons: the file changes its mind"),
         (b"\x89HDF\r\n\x1a\nrest", "got an HDF5 file: the open file. Of .h5ad, pass anndata.read_h5ad"),
     ],
 )

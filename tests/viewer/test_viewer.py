@@ -151,7 +151,7 @@ def test_metadata_that_cannot_be_joined_are_refused(tmp_path):
             emb.map(Y, metadata=given, **more)
     ragged = tmp_path / "ragged.csv"
     ragged.write_text("who,tag\na,1\nb\n")
-    with pytest.raises(InputError, match="1 fields in line 3"):
+    with pytest.raises(InputError, match="got 1 on line 3"):
         emb.map(Y, metadata=ragged)
     with pytest.raises(
         InputError, match="color must be one of 'tag', 'missing neighbours', 'false neighbours'; got 'x'"

@@ -180,28 +180,13 @@ def _table(owner: str, metadata: Metadata) -> tuple[dict[str, Sequence[object]],
 
 
 def _file(owner: str, metadata: str | os.PathLike[str]) -> dict[str, Sequence[object]]:
-    import csv
     from pathlib import Path
 
-    path = Path(metadata)
-    if not path.is_file():
-        raise InputError(owner, "metadata", "a CSV file that is there", repr(str(path)))
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        try:
-            head, *lines = csv.reader(file, dialect="excel-tab" if path.suffix == ".tsv" else "excel")
-        except (csv.Error, UnicodeDecodeError, ValueError) as error:
-            raise InputError(owner, "metadata", "a CSV file with a line of names", f"{path}: {error}") from None
-    if len(head) == 1 and any(separator in head[0] for separator in ";\t"):
-        hint = "Tabs separate the fields of a .tsv file."
-        raise InputError(owner, "metadata", "a CSV file with commas between the fields", repr(head[0]), hint)
-    for number, line in enumerate(lines, 2):
-        if len(line) != len(head):
-            got = f"{len(line)} fields in line {number} of {path}"
-            raise InputError(owner, "metadata", f"{len(head)} fields in each line", got)
-    twice = next((name for name in head if head.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(owner, "metadata", "a CSV file whose columns have distinct names", f"{twice!r} twice, {path}")
-    return {name: [line[at] for line in lines] for at, name in enumerate(head)}
+    from nearfar.relations.delimited import TextFormat, read_table
+
+    if not Path(metadata).is_file():
+        raise InputError(owner, "metadata", "a CSV file that is there", repr(str(metadata)))
+    return {**read_table(owner, metadata, TextFormat(None, "infer", "infer"), "metadata")}
 
 
 def _read(column: Sequence[object]) -> list[int | float | str | None]:

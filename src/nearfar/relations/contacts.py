@@ -40,6 +40,7 @@ from nearfar.relations.frames import (
     numbers_of_column,
     refuse_nulls,
     table_of,
+    with_index,
 )
 from nearfar.relations.pieces import Where, numbers_of, place, whole_numbers
 from nearfar.relations.records import parse_numbers
@@ -283,7 +284,8 @@ def read_contacts(
             raise InputError(owner, "contacts", "an array of at least three columns", f"shape {contacts.shape}")
         reader.add_columns(list(contacts.T))
     else:
-        wrapped = None if isinstance(contacts, (list, tuple, np.ndarray)) else frame_of(owner, contacts, "contacts")
+        listed = isinstance(contacts, (list, tuple, np.ndarray))
+        wrapped = None if listed else frame_of(owner, with_index(owner, contacts), "contacts")
         if wrapped is not None:
             reader.add_frame(wrapped)
         else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
 from typing import IO, Literal, NamedTuple
@@ -72,6 +72,7 @@ def read_records(
     *,
     names: Sequence[str] = (),
     argument: str = "edges",
+    n_ids: int = 2,
 ) -> Generator[Records, None, None]:
     """Yield the fields of some columns of a delimited text, piece by piece.
 
@@ -93,6 +94,8 @@ def read_records(
         The columns that are asked for by name: there must be a header, then.
     argument : str
         What the source is called, for messages.
+    n_ids : int
+        How many of the columns, from the first, must not be empty.
 
     Yields
     ------
@@ -130,6 +133,7 @@ def read_records(
             comment = _as_array(form.mark(buffer))  # the scan says what is wrong
             layout = Layout(ord(form.delimiter or ","), 2, np.array([0, 1]), comment, _as_array(""), 0, 1)
             found = Found(layout, "", None, [])
+        found = found._replace(layout=found.layout._replace(n_ids=n_ids), size=found.size if n_ids else None)
         scanner = _Scanner(owner, argument, stream.name, found)
         n_raw = 0
         while True:
@@ -146,6 +150,35 @@ def read_records(
         scanner.check_nothing_left()
         for doubt in [*found.doubts, *scanner.doubts()]:
             warn_user(f"{owner}: {doubt}")
+
+
+def read_table(owner: str, source: str | PathLike[str], form: TextFormat, argument: str) -> dict[str, list[str]]:
+    """Return a delimited text with a line of names: its columns by name, as text.
+
+    Raises
+    ------
+    DataError
+        If it cannot be cut into records; says in which line. If two columns have one name.
+    InputError
+        If there is no such file.
+    """
+    names: list[str] = []
+
+    def choose(table: Table) -> list[int]:
+        names.extend(table.names or ())
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(owner, argument, "a table whose columns have distinct names", f"{twice!r} twice")
+        return list(range(len(names)))
+
+    named = replace(form, header=True)
+    columns: list[list[str]] = []
+    for text, spans, _ in read_records(owner, source, choose, named, 1 << 24, 0, argument=argument, n_ids=0):
+        columns = columns or [[] for _ in names]
+        whole = text.tobytes()
+        for k, column in enumerate(columns):
+            column.extend(whole[first:last].decode() for first, last in spans[:, k].tolist())
+    return dict(zip(names, columns or [[] for _ in names], strict=True))
 
 
 def _read_sample(stream: ByteStream, form: TextFormat) -> tuple[bytearray, bool]:

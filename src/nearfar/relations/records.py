@@ -46,6 +46,8 @@ class Layout(NamedTuple):
         The line that names the columns, without its end: where it comes again it is no edge. Empty if there is none.
     position, line : int
         Where the first edge may begin: byte of the sample, line counted from 1.
+    n_ids : int
+        How many of the picks, from the first, must not be empty.
     """
 
     delimiter: int
@@ -55,6 +57,7 @@ class Layout(NamedTuple):
     header: Bytes
     position: int
     line: int
+    n_ids: int = 2
 
 
 # What was skipped, as counted by a scan: how many lines, and which was the first.
@@ -75,7 +78,7 @@ def scan_records(
     """Cut records, and write where their picked fields lie.
 
     ``spans[row, k]`` receives (start, end) of the field ``layout.picks[k]``, ``lines[row]`` the line of the record. The
-    first two picks are ids: an unquoted one must not be empty. ``skipped`` counts the lines that are the header again,
+    first picks may be ids: an unquoted one must not be empty. ``skipped`` counts the lines that are the header again,
     and the comments that have as many fields as records. Stops when ``lines`` is full, at an incomplete record or at an
     error. Returns (rows, position, line, how it ended, number of fields found or pick that is missing).
     """
@@ -109,7 +112,7 @@ def scan_records(
                     text[last] = text[at]
                     at += 2 if text[at] == QUOTE else 1
                     last += 1
-            if k < 2 and kind == PLAIN and first == last:
+            if k < layout.n_ids and kind == PLAIN and first == last:
                 return row, position, line, MISSING, k
             spans[row, k, 0], spans[row, k, 1] = first, last
         lines[row] = line

@@ -104,6 +104,7 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
         Says what it is, and how it is read.
     """
     text = text.lstrip("\ufeff \t\r\n")
+    expected = "a list of edges" if argument == "edges" else "a table of text"
     head, _, rest = text.partition("\n")
     sizes = head.split()
     if (
@@ -116,7 +117,7 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
         )
     for what, begins, hint in _SIGNATURES:
         if begins.match(text):
-            raise DataError(owner, argument, "a list of edges", f"{what}: {name}", hint)
+            raise DataError(owner, argument, expected, f"{what}: {name}", hint)
     if "\r" in text.rstrip("\r\n") and "\n" not in text.rstrip("\r\n"):
         expected = "lines that end with a line feed"
         hint = "open(path), which takes both, can be passed."
