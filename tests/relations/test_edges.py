@@ -70,6 +70,10 @@ def first_seen(edges):
         ("\ufeffTarget,Source\nann,bob\n", [("bob", "ann")]),
         ("who,whom\n5,3\n3,7\n", [(5, 3), (3, 7)]),
         ("who,whom\nann,bob\n", [("ann", "bob")]),
+        (
+            "hub,spoke\nLyon,Paris\nRome,Bonn\nParis,Oslo\nBonn,Rome\n",
+            [("Lyon", "Paris"), ("Rome", "Bonn"), ("Paris", "Oslo"), ("Bonn", "Rome")],
+        ),
         ("a,a\n5,3\n", [("a", "a"), ("5", "3")]),
         ("a,1\n5,3\n", [("a", "1"), ("5", "3")]),
         ("New York,San José\nSan José,東京\n", [("New York", "San José"), ("San José", "東京")]),
@@ -157,6 +161,42 @@ def test_comment_lines_are_a_choice():
     assert listed(from_text("% x\n5 3\n", comments="%")) == [(5, 3)]
     assert listed(from_text("//x y\n5 3\n", comments="//")) == [(5, 3)]
     assert listed(from_text("#x #y\na #x\n", comments=None)) == [("#x", "#y"), ("a", "#x")]
+
+
+@pytest.mark.parametrize(
+    ("text", "edges", "told"),
+    [
+        (
+            "source,target\n1,2\n2,3\nsource,target\n3,4\n",
+            [(1, 2), (2, 3), (3, 4)],
+            "come again on 1 line.*from line 4",
+        ),
+        ("1 2\n2 3\n#3 4\n3 1\n" * 4 + "3 5\n" * 40, None, "4 line.*from line 3 on, begin with '#' .*comments=None"),
+        (
+            "source,target\n#a,#b\n#b,c\nc,#a\n",
+            [("#a", "#b"), ("#b", "c"), ("c", "#a")],
+            "2 of the first 4 lines begin with '#'",
+        ),
+        ("5 6\n1 2\n2 3\n3 4\n4 5\n5 1\n1 3\n", None, "looks like the size of the graph: so many lines follow"),
+        ("0,1\n17,204\n17,318\n9,204\n", [(17, 204), (17, 318), (9, 204)], "'0', '1' on line 1 was read as names"),
+        ("abc,abd\nxy,zt\nuv,xw\n", None, "on line 1 was read as an edge; header=True"),
+    ],
+)
+def test_what_is_open_is_told(text, edges, told):
+    for chunk in (5, 1 << 20):
+        with pytest.warns(NearfarWarning, match=told) as warned:
+            found = from_text(text, chunk_size=chunk)
+        assert len(warned) == 1
+        assert warned[0].filename == __file__
+        assert edges is None or listed(found) == edges
+
+
+def test_names_of_columns_behind_a_mark():
+    text = "# made in 2020\n#weight source target\n0.5 1 2\n1.5 2 3\n"
+    assert listed(from_text(text)) == [(1, 2, 0.5), (2, 3, 1.5)]
+    assert listed(from_text(text, source="target", target="source", weight=False)) == [(2, 1), (3, 2)]
+    assert listed(from_text("% sym positive\n% 2 3 3\n1 2 5\n2 3 7\n")) == [(1, 2, 5.0), (2, 3, 7.0)]  # as in KONECT
+    assert listed(from_text("#a\tb\n1\t2\n", header=False)) == [(1, 2)]
 
 
 def test_a_long_comment_before_the_first_edge():

@@ -302,6 +302,6 @@ def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, fai
         read_table(str(path), None, None, owner="nearfar map")
     assert "of fields that end" in fails("map", path, "-o", tmp_path / "x.npz")
     nf.Embedding(np.eye(4), range(4)).save(tmp_path / "x.npz")
-    for labels, told in ((path.read_bytes(), "of fields that end"), (b"1,a\n" + b"9" * 5000 + b",b", "999")):
+    for labels, told in ((path.read_bytes(), "with every quote closed"), (b"1,a\n" + b"9" * 5000 + b",b", "999")):
         path.write_bytes(labels)
         assert told in fails("evaluate", "labels", tmp_path / "x.npz", path)

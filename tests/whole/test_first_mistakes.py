@@ -105,10 +105,9 @@ class TestMap:
         with pytest.raises(InputError, match=r"Embedding.map: id_column must be given with metadata only; got 'name'"):
             emb.map(id_column="name")
         table = tmp_path / "t.csv"
-        for separator in ";\t":
-            table.write_text(f"name{separator}g\n" + "".join(f"{key}{separator}1\n" for key in "abcdef"))
-            with pytest.raises(InputError, match=r"metadata must be a CSV file with commas .*got 'name.+g'.*\.tsv"):
-                emb.map(metadata=table)
+        table.write_text("name\n" + "\n".join("abcdef") + "\n")
+        with pytest.raises(InputError, match=r"metadata"):
+            emb.map(metadata=table, id_column="id")
 
     def test_what_is_wrong_is_said_before_a_map_is_drawn(self, rng, tmp_path, fails, monkeypatch):
         def drawn(*_args, **_options):

@@ -141,8 +141,15 @@ def rows_of_csv(owner: str, text: str) -> list[tuple[int, list[str]]]:
 
 
 def kind_of(file: str) -> tuple[str, str]:
-    """Find out by the suffix, and for text by its first lines, what a file holds; return it and a remark on it."""
+    """Find out by the suffix, and for text by its first lines, what a file holds; return it and a remark on it.
+
+    Raises
+    ------
+    DataError
+        If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
+    """
     from nearfar._core.streams import ByteStream
+    from nearfar.relations.signatures import refuse_other_texts
 
     path = Path(file)
     if path.is_dir():
@@ -156,7 +163,9 @@ def kind_of(file: str) -> tuple[str, str]:
     with ByteStream("nearfar advise", file, "FILE") as stream:
         while len(head) < _HEAD and (more := stream.read(_HEAD)):
             head += more
-    lines = head.decode("utf-8", "replace").splitlines()[:_LINES]
+    text = head.decode("utf-8", "replace")
+    refuse_other_texts("nearfar advise", "FILE", repr(file), text)
+    lines = text.splitlines()[:_LINES]
     rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
     if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
         return "vectors", ""  # word2vec text: the first line says how many, and of which length

@@ -107,26 +107,24 @@ def read_edges(
         * iterable, also a generator, of ``(source, target)`` or all of ``(source, target, weight)``, ids of any
           hashable type.
     source, target : str or int, optional
-        Column of a file or a frame, by name or position from 0. By default the columns called source and target (in
-        any case of letters), else the first two that are not the weight.
+        Column of a file or a frame, by name or position from 0. By default see :func:`.columns.choose_columns`.
     weight : str, int or False, optional
-        Column of the weights; for a networkx graph an edge attribute, 1 where an edge lacks it; False: every edge
-        weighs 1. By default the column or attribute called weight; else the third of exactly three, not counting those
-        named as times or row numbers, if its values are numbers. What was chosen is logged. Edges of weight 0 are left
-        out, their ids stay.
+        Column of the weights; for a graph an edge attribute, 1 where an edge lacks it; False: every edge weighs 1. By
+        default see :func:`.columns.choose_columns`, for a graph the attribute called weight. What was chosen is logged.
+        Edges of weight 0 are left out, their ids stay.
     bipartite : bool or None
         Sources and targets are of different kinds (users and items), each with ids of their own. In a networkx graph
         the node attribute ``bipartite`` (0 or 1) tells the kinds; without it, the direction of the edges. None is False
         with a warning where names of columns or ids say that there are two kinds.
     delimiter : str, optional
         One character between the fields of a text file; a space stands for any run of spaces and tabs. By default found
-        out from the first 100 lines: tab, comma, semicolon or space.
+        out from the first 200 lines: tab, semicolon, comma, bar, space or ``::``.
     header : bool or "infer"
-        Whether the first line of a text file names the columns. By default it does if columns are asked for by name, if
-        its names are known ones (source and target, from and to, ...), or if none of its fields is a number while a
-        whole column below is.
-    comments : str, optional
-        Lines of a text file that begin with it are skipped, as are blank ones.
+        Whether the first line of a text file names the columns. By default it does if columns are asked for by name,
+        or if it is unlike what is below: see :func:`.header.header_odds`. Names may also stand in the last comment.
+    comments : str or None, default="infer"
+        Lines of a text file that begin with it are skipped, as are blank ones. By default what the first line begins
+        with if that is #, % or //, else #; unless many lines begin with it that are like the others.
     chunk_size : int
         Bytes of text to read at a time; other inputs are worked through in pieces of about as much memory. Changes the
         memory needed beside the result, never the result.

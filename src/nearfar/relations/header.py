@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from nearfar.relations.values import is_missing, is_number, the_words, words_of
@@ -78,6 +79,7 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
         ids = {value for column in columns[:2] for value in column}
         return -_SURE if ids & {"0", "1"} else OPEN / 2  # as pandas writes a frame without names
     pool = {value for column in columns for value in column if not is_number(value)}
+    once = _of_once([value for column in columns[:3] for value in column if not is_number(value)])
     for name, column in zip(first, columns, strict=True):
         known = [value for value in column if not is_missing(value)]
         numbers = [value for value in known if is_number(value)]
@@ -94,18 +96,18 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
         elif name in pool:
             odds -= _SURE
         else:
-            odds += _of_name(name) + _of_look(name, known) + _of_once(column)
+            odds += _of_name(name) + _of_look(name, known) + once
     return odds + (math.log1p(len(again)) if odds > -OPEN else 0.0)
 
 
 def _of_name(name: str) -> float:
     """Judge by words that name columns, in a short name."""
     words = words_of(name)
-    if not name or name != name.strip() or re.search(r"[\n\",;]", name):
+    if not name or name != name.strip() or re.search(r"[\n\",;]|^/|://", name):
         return -2.0
     if 0 < len(words) <= 4 and any(word in _NAMES for word in words) and len(name) <= 30:
         return 2.5 if max(map(len, words)) > 1 else 0.5
-    return -0.5
+    return -0.25
 
 
 def _of_ends(names: Sequence[str]) -> float:
@@ -127,7 +129,7 @@ def _of_look(name: str, column: Sequence[str]) -> float:
         return 0.0
     telling = math.log((len(column) + 2) / 3)  # less than by that rule, as there are many traits
     lengths = {len(value) for value in column}
-    found = -0.5
+    found = -min(math.log(len(column) + 2) / 5, 1.0)  # nothing: the more values, the more that says
     for look in _LOOKS:
         here, there = bool(look(name)), [bool(look(value)) for value in column]
         if (here and not any(there)) or (not here and all(there)):
@@ -137,8 +139,8 @@ def _of_look(name: str, column: Sequence[str]) -> float:
     return min(found, _MOST)
 
 
-def _of_once(column: Sequence[str]) -> float:
-    """Judge by a value that never comes again, in a column whose values do."""
-    n = len(column)
-    once = sum(column.count(value) == 1 for value in set(column)) if n <= 400 else n
-    return min(-math.log((once + 1) / (n + 1)), 3.0) if n else 0.0
+def _of_once(values: Sequence[str]) -> float:
+    """Judge by a value that never comes again, among those of the ends, which may do."""
+    counts = Counter(values)
+    once = sum(n == 1 for n in counts.values())
+    return min(-math.log((once + 1) / (len(counts) + 1)), 3.0)

@@ -118,13 +118,14 @@ class Relation:
         columns : sequence of two or three str or int, optional
             The columns of source, target and, if there are three, weight, by name or position from 0.
         source : str or int, optional
-            The column of the source; by default the one called source, else the first.
+            The column of the source; by default the one called source, from, ..., else the first that can be an end
+            of an edge: no time, row number, number with a fraction or punctuation.
         target : str or int, optional
-            The column of the target; by default the one called target, else the second.
+            The column of the target; by default the one called target, to, ..., else the next one that can be.
         weight : str, int or False, optional
-            The column of the weight; by default the one called weight, else the third of three if it holds numbers.
-            There columns named as times or row numbers (timestamp, date, id, index, ...) and, behind the third, seconds
-            since 1970 do not count. False reads none. :meth:`describe` says which columns were read.
+            The column of the weight; by default the one called weight, else the one named as a strength (count, score,
+            rating, ...), else the only other one with numbers, unless it is named as a distance. False reads none.
+            :meth:`describe` says which columns were read.
         directed : bool, optional
             Whether an edge goes from its source to its target only. By default False, and for a networkx graph what the
             graph says. An ``edge_index`` lists both directions of an edge that has no direction: by default it is read
@@ -141,7 +142,7 @@ class Relation:
             What a line starts with that is to be left out; by default #, or what the first line starts with if that is
             % or //, unless many lines do that are like the others.
         header : bool or "infer", default="infer"
-            Whether the first line of a file names the columns.
+            Whether the first line of a file names the columns; by default it does if it is unlike what is below.
         storage : path, optional
             A folder for the relation, for one that memory does not hold: edges and entries go to files in it, and
             memory is needed for the ids and about 256 MB. It is used, fitted too, as any other, with the same results,
@@ -161,15 +162,15 @@ class Relation:
         ------
         InputError, DataError
             A weight that is negative, NaN or infinite (which edge), a ragged line (which line), no edge at all, a file
-            or a column that is not there; a first column that by its name or its dates holds times or row numbers,
-            while no columns are named.
+            or a column that is not there; a file that is no list of edges (what it is, and how it is read); no two
+            columns that can be ends; ids that lost digits in floats.
 
         Warns
         -----
         NearfarWarning
-            If no columns are named and the values of the first seem to be times or row numbers; if ``bipartite`` is not
-            given, and the names of the columns (user, item) or ids that are all sources or all targets say that there
-            are two kinds of objects.
+            If it is open which columns are meant, whether there is a header, or what a comment is; if ids may be one
+            thing under two names or stand for something missing; if ``bipartite`` is not given, and names of columns
+            (user, item) or ids that are all sources or all targets say that there are two kinds of objects.
         """
         from nearfar.relations import edges as reader
         from nearfar.relations.given import refuse_matrix

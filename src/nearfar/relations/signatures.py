@@ -104,11 +104,12 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
         Says what it is, and how it is read.
     """
     text = text.lstrip("\ufeff \t\r\n")
-    expected = "a list of edges" if argument == "edges" else "a table of text"
+    expected = "a list of edges" if argument == "edges" else "text or a table"
     head, _, rest = text.partition("\n")
     sizes = head.split()
     if (
-        len(sizes) == 2
+        argument == "edges"
+        and len(sizes) == 2
         and all(map(str.isdecimal, sizes))
         and len(rest.partition("\n")[0].split()) == int(sizes[1]) + 1 > 3
     ):
