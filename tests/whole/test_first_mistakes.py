@@ -106,7 +106,7 @@ class TestMap:
             emb.map(id_column="name")
         table = tmp_path / "t.csv"
         table.write_text("name\n" + "\n".join("abcdef") + "\n")
-        with pytest.raises(InputError, match=r"metadata"):
+        with pytest.raises(InputError, match=r"id_column must be one of 'name'; got 'id'"):
             emb.map(metadata=table, id_column="id")
 
     def test_what_is_wrong_is_said_before_a_map_is_drawn(self, rng, tmp_path, fails, monkeypatch):

@@ -19,7 +19,7 @@ _DATE = re.compile(
     r"(\w{3},? )?\d?\d[ -][A-Z][a-z]{2}[a-z]*,?[ -]\d{2,4}.*|"  # 31 Jan 2020
     r"(\w{3,9},? )?[A-Z][a-z]{2}[a-z]* \d?\d,? (\d\d:.*)?\d{4}.*"  # Fri Jan 31 12:00:00 2020
 )
-_WHOLE = re.compile(r"[+-]?\d+")
+_WHOLE = re.compile(r"[+-]?\d{1,40}")  # Python refuses thousands of digits
 _AMOUNT = re.compile(r"[$€£¥₹]?\s?[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%$€£¥₹]?")  # $7, 50%, 1,234.5
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+),(\d{1,2}|\d{4,})")  # 1.234,5: with three digits it may be 1,234
 _MEASURE = re.compile(r"[+-]?\d+([.,]\d+)? ?([a-zA-Zµ²]{1,5}|[A-Za-z]+/[a-z]+)|[A-Z]{3} ?\d[\d.,]*")  # 75km, EUR 5
@@ -59,7 +59,7 @@ def _kind(value: object) -> Kind:
     if isinstance(value, str):
         if _WHOLE.fullmatch(value):
             return "whole"
-        if is_number(value):
+        if is_number(value) and not value.lstrip("+-").isdecimal():
             return "number"
         if value.lower() in _TRUTHS:
             return "truth"
