@@ -386,7 +386,7 @@ class TestCommands:
             random_state=0,
         )
         assert said["scores"][0]["auc"] == by_hand.auc["dot"]
-        assert shown(*args, "--header").startswith("feature\tAUC\tinterval\tAP\tinterval\ndot\t0.")
+        assert shown(*args, "--answer-header").startswith("feature\tAUC\tinterval\tAP\tinterval\ndot\t0.")
 
     def test_labels(self, files, shown):
         args = ["evaluate", "labels", str(files / "club.npz"), str(files / "labels.csv"), "--random-state", "0"]
@@ -401,7 +401,9 @@ class TestCommands:
         (files / "bad.csv").write_text("m1,x\nm2,y\nnobody,x\n")
         assert "'nobody'" in fails("evaluate", "labels", files / "club.npz", files / "bad.csv")
         (files / "three.csv").write_text("m1,x,y\n")
-        assert "3 fields on line 1" in fails("evaluate", "labels", files / "club.npz", files / "three.csv")
+        assert "got 3 column(s). Name the two by --columns" in fails(
+            "evaluate", "labels", files / "club.npz", files / "three.csv"
+        )
 
 
 def test_a_class_or_what_cannot_be_cloned_is_no_method(club):

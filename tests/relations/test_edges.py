@@ -127,7 +127,9 @@ def test_an_edge_of_weight_zero_leaves_its_ids():
 def test_one_id_that_is_no_plain_integer_makes_all_strings(odd, monkeypatch):
     monkeypatch.setattr("nearfar.relations.delimited._ROWS", 50)  # the odd one comes long after the first codes
     many = "".join(f"{k} {k * k}\n" for k in range(300))
-    with pytest.warns(NearfarWarning, match="ids are integers up to line 301 of the open file, which has '4' -> "):
+    with pytest.warns(
+        NearfarWarning, match="ids are integers but for those such as in line 301 of the open file, '4' -> "
+    ):
         found = from_text(many + f"4 {odd}\n", chunk_size=64)
     assert found.row_ids.to_list() == first_seen([(str(k), str(k * k)) for k in range(300)] + [("4", odd)])
     with pytest.warns(NearfarWarning, match="so all ids are text"):
@@ -176,6 +178,11 @@ def test_comment_lines_are_a_choice():
             "source,target\n#a,#b\n#b,c\nc,#a\n",
             [("#a", "#b"), ("#b", "c"), ("c", "#a")],
             "2 of the first 4 lines begin with '#'",
+        ),
+        (
+            "source,target\n1,2\n2,3\nSource,Target\n3,4\n",
+            None,
+            "such as in line 4 of the open file, 'Source' -> 'Target'",
         ),
         ("5 6\n1 2\n2 3\n3 4\n4 5\n5 1\n1 3\n", None, "looks like the size of the graph: so many lines follow"),
         ("0,1\n17,204\n17,318\n9,204\n", [(17, 204), (17, 318), (9, 204)], "'0', '1' on line 1 was read as names"),

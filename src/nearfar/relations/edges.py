@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 OWNER = "Relation.from_edges"
 CHUNK = 16 << 20
 _APART_FROM = 100  # edges; fewer may have no id on both sides by chance
+_LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _ROWS_AT_ONCE = 1 << 20
 _BYTES_A_ROW = 64  # what a row of an array, a frame or a list of tuples takes while it is worked on, about
 
@@ -319,13 +320,17 @@ class EdgeCollector:
         self._add(codes, weights, where)
 
     def _tell_first_text(self, text: Bytes, spans: NDArray[np.int32], where: Where) -> None:
-        """Warn of the first id that is no integer, if the lines that told the layout had integers alone."""
+        """Warn of the first id that is no integer, if nearly all are integers, or all that told the layout were."""
         keys = np.empty((1, 2), np.int64)
-        row = next(k for k in range(len(spans)) if not parse_integers(text, spans[k : k + 1], keys))
-        if self._n_read + row < SAMPLE_LINES:
-            return
-        pair = " -> ".join(repr(text[a:b].tobytes().decode()) for a, b in spans[row])
-        warn_user(f"{self.owner}: ids are integers up to {where(row)}, which has {pair}; so all ids are text")
+        some = spans[:_LOOKED_AT]
+        odd = [k for k in range(len(some)) if not parse_integers(text, some[k : k + 1], keys)]
+        row = odd[0] if odd else next(k for k in range(len(spans)) if not parse_integers(text, spans[k : k + 1], keys))
+        few = len(odd) <= max(1, _FEW_ODD * len(some)) and len(some) - len(odd) > len(odd) + 1
+        if self._n_read + row >= SAMPLE_LINES or few:
+            pair = " -> ".join(repr(text[a:b].tobytes().decode()) for a, b in spans[row])
+            warn_user(
+                f"{self.owner}: ids are integers but for those such as in {where(row)}, {pair}; so all ids are text"
+            )
 
     def add_columns(self, sources: Column, targets: Column, weights: Weights, where: Where) -> None:
         """Enter edges given as two columns, each an int64 array or a sequence of objects."""
