@@ -38,7 +38,7 @@ Name = str | int | None
 _TIME_NAME = re.compile(r"(.*[ _-])?(time|timestamp|date|datetime|ts|year)([ _-].*)?|day|month|hour|when|since")
 _TIME_WORDS = the_words("time timestamp date datetime year")
 _ROW_NAME = re.compile(
-    r"(|id|idx|index|row|nr|no|number|#|unnamed: 0|(row|edge|line|record|event)[ _-]?(id|number|index))"
+    r"(|id|idx|index|row|row_?names?|nr|no|number|#|unnamed: 0|(row|edge|line|record|event)[ _-]?(id|number|index))"
 )
 _WEIGHTS = frozenset(("weight", "weights", "edge weight", "edgeweight"))
 _STRENGTHS = the_words(
@@ -50,7 +50,8 @@ _STRENGTHS = the_words(
 _DISTANCES = the_words(
     """
     distance distances dist length len cost costs km miles meters metres meter pvalue pval p qvalue qval q fdr evalue
-    rank ranking duration delay latency travel traveltime error rmsd gap price age lat lon lng latitude longitude
+    rank ranking hops steps minutes seconds min sec duration delay latency travel traveltime error rmsd gap price age
+    lat lon lng latitude longitude
     """
 )
 
@@ -218,7 +219,7 @@ class _Column:
         numbers = whole_numbers_of(self.values)
         return (
             numbers is not None
-            and len(numbers) > 2
+            and len(numbers) > 1
             and numbers[0] in (0, 1)
             and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
         )
@@ -670,7 +671,8 @@ def _is_passed_over(column: _Column) -> bool:
     late = column.at > 2 and column.seconds
     named = column.name is not None and (is_time(column.lower, column.at) or column.numbers_rows)
     ids = len(column.words) > 1 and column.words[-1] in ("id", "ids")
-    return late or named or ids or column.is_time or (column.kind in ("mark", "nothing") and not column.numeric)
+    rows = column.at == 0 and column.counts_rows
+    return late or named or ids or rows or column.is_time or (column.kind in ("mark", "nothing") and not column.numeric)
 
 
 def _of_two_kinds(*names: str | None) -> bool:

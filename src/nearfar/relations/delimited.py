@@ -409,9 +409,11 @@ def find_layout(
     lines = [record.fields for record in records]
     lines[0] = _with_one_more(lines, delimiter)
     n_fields = len(lines[0])
-    labels = _names_behind_mark(
-        bytes(sample[max(0, records[0].at - _SAMPLE) : records[0].at]), mark, delimiter, n_fields
-    )
+    before = bytes(sample[max(0, records[0].at - _SAMPLE) : records[0].at])
+    labels = _names_behind_mark(before, mark, delimiter, n_fields)
+    alike = [fields for fields in lines if len(fields) == n_fields]
+    if labels is not None and set(names).isdisjoint(labels) and header_odds(labels, alike, delimiter) <= 0:
+        labels = None
     if form.header != "infer":
         with_header = bool(form.header)
     elif names:
@@ -441,7 +443,7 @@ def find_layout(
         form_said,
     )
     picks = [kept[k] for k in choose(table)]
-    header = bytes(sample[records[0].at : records[0].after]).rstrip() if with_header else b""
+    header = bytes(sample[records[0].at : records[0].after]).strip().lower() if with_header else b""  # ASCII alone
     begin = (records[0].after, records[0].line_after) if with_header else (records[0].at, records[0].line)
     layout = Layout(
         ord(delimiter), n_fields, np.array(picks, np.int64), _as_array(mark), _as_array(header.decode()), *begin

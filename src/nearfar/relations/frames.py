@@ -10,7 +10,7 @@ from decimal import Decimal
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -22,7 +22,7 @@ from nearfar.errors import DataError, InputError
 from nearfar.relations.columns import Roles, Table, choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES
 from nearfar.relations.pieces import Column, Pieces, Weights, Where, check_exact, numbers_of, place, whole_numbers
-from nearfar.relations.values import is_number
+from nearfar.relations.values import is_number, number_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -231,11 +231,18 @@ def _plain_id(owner: str, key: Hashable, k: int, where: Where) -> Hashable:
 def numbers_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> NDArray[np.float64]:
     """Return the weights in a column of a frame; numbers that are written as text are numbers."""
     if not column.dtype.is_numeric():
-        read = [float(v) if isinstance(v, str) and is_number(v) and "," not in v else v for v in column.to_list()]
-        return numbers_of(owner, read, where)
+        return numbers_of(owner, [_number(value) for value in column.to_list()], where)
     if not column.dtype.is_float():  # a NaN among floats is reported with its edge, later
         refuse_nulls(owner, column, "every weight", where)
     return column.cast(nw.Float64()).to_numpy().astype(np.float64)
+
+
+def _number(value: Any) -> Any:
+    """Return the number that is written in a text, and all else as it is."""
+    try:
+        return number_of(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def refuse_nulls(owner: str, column: nw.Series[IntoSeries], what: str, where: Where) -> None:

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from nearfar.relations.values import is_missing, is_number, the_words, words_of
+from nearfar.relations.values import is_missing, is_number, number_of, the_words, words_of
 
 OPEN = 1.0  # log-odds; less than that either way is worth a warning
 _SURE = 6.0
@@ -70,7 +70,7 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
     columns = list(zip(*(fields for fields in rest if list(fields) != list(first)), strict=True))
     nameless = sum(not name for name in first)
     if not columns or nameless > 1 or (nameless and first[0]):
-        odds = sum(-1.5 * _SURE if is_number(name) else _of_name(name) for name in first)
+        odds = sum(-1.5 * _SURE if _is_number(name) else _of_name(name) for name in first)
         return odds + _of_ends(first) + _USUAL.get(delimiter, 0.0)
     odds = _USUAL.get(delimiter, 0.0) + _of_ends(first)
     if len(set(first)) < len(first):
@@ -78,14 +78,14 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
     if list(first) == list(map(str, range(len(first)))) and delimiter == "," and len(first) > 1:
         ids = {value for column in columns[:2] for value in column}
         return -_SURE if ids & {"0", "1"} else OPEN / 2  # as pandas writes a frame without names
-    pool = {value for column in columns for value in column if not is_number(value)}
-    once = _of_once([value for column in columns[:3] for value in column if not is_number(value)])
+    pool = {value for column in columns for value in column if not _is_number(value)}
+    once = _of_once([value for column in columns[:3] for value in column if not _is_number(value)])
     for name, column in zip(first, columns, strict=True):
         known = [value for value in column if not is_missing(value)]
-        numbers = [value for value in known if is_number(value)]
+        numbers = [value for value in known if _is_number(value)]
         if not name:
             odds += _SURE / 2 if len(numbers) == len(known) > 0 else 0.0  # of row numbers
-        elif is_number(name):
+        elif _is_number(name):
             odds -= 1.5 * _SURE if numbers or not known else -_SURE / 4  # a frame without names has 0, 1, 2
         elif is_missing(name):
             continue
@@ -98,6 +98,17 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
         else:
             odds += _of_name(name) + _of_look(name, known) + once
     return odds + (math.log1p(len(again)) if odds > -OPEN else 0.0)
+
+
+def _is_number(field: str) -> bool:
+    """Whether a field can be read as a weight, or nearly."""
+    if is_number(field):
+        return True
+    try:
+        number_of(field)
+    except ValueError:
+        return False
+    return True
 
 
 def _of_name(name: str) -> float:

@@ -43,7 +43,8 @@ class Layout(NamedTuple):
     comment : ndarray of uint8
         What a comment line begins with; empty if there are none.
     header : ndarray of uint8
-        The line that names the columns, without its end: where it comes again it is no edge. Empty if there is none.
+        The line that names the columns in lower case, without its end: where it comes again, in any case of letters,
+        it is no edge. Empty if there is none.
     position, line : int
         Where the first edge may begin: byte of the sample, line counted from 1.
     n_ids : int
@@ -84,13 +85,14 @@ def scan_records(
     """
     picks, fields, row = layout.picks, np.empty((layout.n_fields, 3), np.int64), 0
     comment = layout.comment[0] if layout.comment.size else NEWLINE
-    header = layout.header[0] if layout.header.size else NEWLINE
+    header = layout.header[0] if layout.header.size else NEWLINE  # in lower case
+    upper = header - 32 if 97 <= header <= 122 else header
     while row < lines.size:
         begin = _skip_blanks(text, position, SPACE)
         if begin >= text.size:
             break
         byte = text[begin]
-        if byte in (NEWLINE, RETURN, comment, header):  # may be no record
+        if byte in (NEWLINE, RETURN, comment, header, upper):  # may be no record
             after = _behind_no_record(text, position, line, layout, fields, skipped)
             if after == INCOMPLETE:
                 break
@@ -132,7 +134,7 @@ def _behind_no_record(
     """
     blank = _at_line_end(text, _skip_blanks(text, position, SPACE))
     commented = _begins_with(text, position, layout.comment)
-    if not (blank or commented or _begins_with(text, position, layout.header)):
+    if not (blank or commented or _is_header(text, position, layout.header)):
         return position
     end = position
     while end < text.size and text[end] != NEWLINE:
@@ -219,6 +221,17 @@ def split_record(text: Bytes, position: int, delimiter: int, fields: NDArray[np.
         position = end + 1
         if text[end] == NEWLINE:
             return n, position, newlines
+
+
+@jit
+def _is_header(text: Bytes, position: int, header: Bytes) -> bool:
+    """Whether the line at a position begins with the header, in any case of ASCII letters."""
+    position = _skip_blanks(text, position, SPACE)
+    found = 0 < header.size <= text.size - position
+    for k in range(header.size if found else 0):
+        byte = text[position + k]
+        found = found and (byte + 32 if 65 <= byte <= 90 else byte) == header[k]
+    return found
 
 
 # Inlined: as quick to compile as by themselves, and fewer files of machine code to load.

@@ -59,6 +59,7 @@ _SIGNATURES = (
         _GRAPH + "networkx.read_edgelist(path)",
     ),
     _of("tuples written as text", r"(#.*\n\s*)*\([^\n()]*,[^\n()]*\)\s*[,;\t ]", "Pass the tuples themselves."),
+    _of("a graph in TGF", r"(\S+[ \t].*\n)+#[ \t]*\n\s*\S+[ \t]+\S+", "Pass its edges as tuples."),
     _of("a tree in Newick", r"\([^\n]*\)[^\n]*;\s*(\n|$)"),
     _of("a NEXUS file", r"#nexus\b"),
     _of("an ARFF file", r"(%.*\n\s*)*@relation\b", _ROWS + "pandas.DataFrame(scipy.io.arff.loadarff(path)[0])."),
