@@ -1,7 +1,7 @@
 """Files as people have them are read as a careful reader would, told where that is open, and refused if they are none.
 
 The first three collections are those by which the rules were made. The others (`_more`) were collected apart and tried
-once before rules changed: of 140 files with a header 15 were then read wrongly without a word, of 156 without one 8, of
+once before rules changed: of 140 files with a header 11 were then read wrongly without a word, of 156 without one 4, of
 91 that are no edges 4.
 """
 
@@ -105,7 +105,7 @@ def test_no_wrong_guess_without_a_warning(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("headed", 13), ("headed_more", 8), ("headless", 19), ("headless_more", 26)]
+    ("name", "most"), [("headed", 10), ("headed_more", 6), ("headless", 17), ("headless_more", 24)]
 )
 def test_few_warnings(name, most):
     """Also where they are right: of what is open, of hashtags, of names of relations between two ends."""

@@ -49,9 +49,9 @@ _STRENGTHS = the_words(
 )
 _DISTANCES = the_words(
     """
-    distance distances dist length len cost costs km miles meters metres meter pvalue pval p qvalue qval q fdr evalue
-    rank ranking hops steps minutes seconds min sec duration delay latency travel traveltime error rmsd gap price age
-    lat lon lng latitude longitude
+    distance distances dist length len cost costs km miles meters metres meter pvalue pval p qvalue qval q fdr
+    evalue rank ranking hops steps days minutes seconds min sec duration delay latency travel traveltime error
+    rmsd gap price age lat lon lng latitude longitude
     """
 )
 
@@ -454,7 +454,8 @@ class _Ends:
             return second.at, others_left[0].at
         if others_left:
             likely = _times_or_rows(first.values, second.values, others_left[0].values)
-            if likely and first.at == 0 and first.seconds:
+            named = first.name is not None and len(first.name) > 1 and second.kind == others_left[0].kind == "text"
+            if likely and first.at == 0 and (first.seconds or named):
                 self.told.append(first.at)
                 return second.at, others_left[0].at
             if likely and first.at == 0:
@@ -475,7 +476,7 @@ class _Ends:
             return self._warn(between, what, best[0].at, best[1].at)
         if others_left and _may_be_relations(second, first, others_left[0]):
             return self._warn(second, "names of relations", first.at, second.at)
-        passed = [column for column in self.columns[: second.at] if column.kind == "number" and not column.seconds]
+        passed = [column for column in self.columns[: first.at] if column.kind == "number" and not column.seconds]
         if passed:
             return self._warn(passed[0], str(passed[0].why_no_end), first.at, second.at)
         return self._open_or((first, second))
@@ -484,6 +485,7 @@ class _Ends:
         """Return two columns; warns if there are many and nothing but their places says that they are the ends."""
         a, b = ends
         told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or _of_two_kinds(a.name, b.name)
+        told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in _ENDS)
         if len(self.columns) >= _MATRIX and not told and not (a.known & b.known):
             others = sum(column.numeric for column in self.columns if column not in ends)
             if others >= _MATRIX - 1 or self.table.names is None:
@@ -659,7 +661,7 @@ def _find_weight(
         return column.at
     if column.numeric and column.is_distance:
         why = f"is no strength by its name, and larger weights mean more related; it was left out. {reads}"
-    elif column.kind in ("truth", "measure"):
+    elif column.kind == "measure" or (column.kind == "truth" and (column.name is None or len(column.name) == 1)):
         why = "holds no plain numbers; it was left out. Make numbers of it to read it as the weight"
     else:
         return column.at if column.is_amount else None

@@ -116,6 +116,8 @@ def _of_name(name: str) -> float:
     words = words_of(name)
     if not name or name != name.strip() or re.search(r"[\n\",;]|^/|://", name):
         return -2.0
+    if name[0].isdigit():
+        return -1.0
     if 0 < len(words) <= 4 and any(word in _NAMES for word in words) and len(name) <= 30:
         return 2.5 if max(map(len, words)) > 1 else 0.5
     return -0.25
