@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from nearfar.embedding.labelled import Side
     from nearfar.embedding.vectors import Embedding
-    from nearfar.relations.columns import Table as Known
     from nearfar.relations.matrix import Relation
+    from nearfar.relations.tables import Table as Known
     from nearfar.text import Corpus
 
 _HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
@@ -78,9 +78,9 @@ def labels_of(
     InputError, DataError
         If there are more columns and none is named, or no such columns; if a line has another number of fields.
     """
-    from nearfar.relations.columns import position_of
     from nearfar.relations.delimited import TextFormat, read_records
     from nearfar.relations.edges import CHUNK
+    from nearfar.relations.tables import position_of
 
     whole = embedding.ids.is_integer
 

@@ -29,9 +29,9 @@ from nearfar._core.checks import check_path, check_real, require
 from nearfar._core.ids import Ids
 from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError, NearfarWarning
-from nearfar.relations.columns import Name, Table, is_time, position_of
 from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
 from nearfar.relations.edges import CHUNK, EdgeCollector, is_text
+from nearfar.relations.facts import is_time
 from nearfar.relations.frames import (
     frame_of,
     ids_of_column,
@@ -44,6 +44,7 @@ from nearfar.relations.frames import (
 )
 from nearfar.relations.pieces import Where, numbers_of, place, whole_numbers
 from nearfar.relations.records import parse_numbers
+from nearfar.relations.tables import Name, Table, position_of
 from nearfar.relations.values import is_number
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from nearfar._core.streams import ByteStream
 from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
-from nearfar.relations.columns import Table
 from nearfar.relations.header import OPEN, header_odds
 from nearfar.relations.pieces import Where
 from nearfar.relations.records import (
@@ -44,6 +43,7 @@ from nearfar.relations.records import (
     scan_records,
 )
 from nearfar.relations.signatures import refuse_other_texts
+from nearfar.relations.tables import Table
 from nearfar.relations.values import is_number, number_of, whole_numbers_of
 
 Records = tuple[Bytes, NDArray[np.int32], Where]

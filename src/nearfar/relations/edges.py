@@ -23,7 +23,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.types import Bytes, Indices
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
-from nearfar.relations.columns import Name, Roles, Table, choose_columns
+from nearfar.relations.columns import choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
 from nearfar.relations.doubts import check_ids
 from nearfar.relations.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
@@ -31,6 +31,7 @@ from nearfar.relations.frames import frame_of, frame_pieces, is_parquet, parquet
 from nearfar.relations.graphs import edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
 from nearfar.relations.pieces import Column, Pieces, Weights, Where, numbers_of, place, whole_numbers
 from nearfar.relations.records import parse_integers
+from nearfar.relations.tables import Name, Roles, Table
 
 if TYPE_CHECKING:
     from nearfar.relations.inputs import EdgeSource, Taken

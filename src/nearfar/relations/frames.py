@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_path, require
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError
-from nearfar.relations.columns import Roles, Table, choose_columns
+from nearfar.relations.columns import choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES
 from nearfar.relations.pieces import Column, Pieces, Weights, Where, check_exact, numbers_of, place, whole_numbers
+from nearfar.relations.tables import Roles, Table
 from nearfar.relations.values import is_number, number_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
 from nearfar.errors import DataError, InputError
-from nearfar.relations.columns import Name, Roles
 from nearfar.relations.pieces import Pieces, numbers_of, place
+from nearfar.relations.tables import Name, Roles
 
 if TYPE_CHECKING:
     import torch

@@ -1,0 +1,328 @@
+"""Which two columns of a table are the ends of edges: by their names, else by their values and places."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+
+from nearfar.errors import InputError
+from nearfar.relations.facts import Column, grows
+from nearfar.relations.tables import Roles, Table
+from nearfar.relations.values import numbers_of_sample, the_words, whole_numbers_of
+
+
+def _pairs(text: str) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
+    pairs = (pair.split(" ") for pair in text.split("; "))
+    return tuple((frozenset(left.split(",")), frozenset(right.split(","))) for left, right in pairs)
+
+
+_ENDS = _pairs(
+    "source,src target,tgt,dst,dest,destination; from to; start end; origin,orig destination,dest; "
+    "sender receiver,recipient; head tail; subject,subj object,obj; caller callee,called; citing cited; "
+    "follower followee,followed; parent child"
+)
+_COUNTED = _pairs("u v; s t; i j; a b; 1 2; 0 1; x y; out in")
+_SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
+_BEGINS = the_words("start from")
+_PLACES = the_words("id node vertex station stop point location place city airport name")
+_FEW = 0.25  # of the different values of another column
+_TRIED = 8  # columns that can be ends
+_HARDLY = 0.1  # by how much two columns must look more like ends than others
+_SHORT = 3  # words of a name
+_STEP = 10  # the times of contacts are multiples of that or more
+_ROWS_IN_A_ROW = 10  # a first column that grows with each of so many rows numbers them
+_MATRIX = 5  # columns of numbers without names
+_CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
+_PEOPLE = re.compile(
+    r"user|customer|reader|listener|viewer|reviewer|rater|buyer|client|member|student|patient|visitor|subscriber|"
+    r"author|actor|person|employee|player"
+)
+_THINGS = re.compile(
+    r"item|product|movie|film|book|song|track|album|artist|paper|article|page|url|course|genre|business|restaurant|"
+    r"shop|store|tag|event|team|company|group|club|project|repo|repository|game|document|word|query|category|hashtag"
+)
+
+
+@dataclass
+class Ends:
+    """The choice of the source and the target; what is asked for is not chosen."""
+
+    owner: str
+    roles: Roles
+    table: Table
+    columns: Sequence[Column]
+    source: int | None
+    target: int | None
+    weight: int | None
+    told: list[int] = field(default_factory=list)  # columns that were warned of, and are no weights
+
+    def found(self) -> tuple[int, int]:
+        """Return the two; warns where that is open, and refuses where it cannot be."""
+        asked = {self.source, self.target, self.weight} - {None}
+        free = [column for column in self.columns if column.at not in asked]
+        called = [column for column in free if column.is_called_weight]
+        if len(called) == 1 and self.weight is None and len(free) > 2:
+            free.remove(called[0])
+        named = _by_names(free) if self.source is self.target is None else []
+        if named:
+            return self._named(named)
+        if len(free) + sum(at is not None for at in (self.source, self.target)) == 2:
+            return self._of_two(free)
+        could = [column for column in free if column.why_no_end is None and not self._is_measure(column)]
+        if self.source is not None or self.target is not None:
+            return self._with_one_given(could, free)
+        if len(could) < 2:
+            self._refuse(free)
+        return self._by_values(could)
+
+    def _named(self, pairs: Sequence[tuple[Column, Column]]) -> tuple[int, int]:
+        """Return the first of the pairs whose names say so; a later one may be other things."""
+        first, second = pairs[0]
+        other = next((pair for pair in pairs[1:] if _is_another(pair, pairs[0])), None)
+        names = [column.name for column in self.columns]
+        twice = next((column for column in self.columns if column.name and names.count(column.name) > 1), None)
+        if other is not None:
+            return self._warn(other[0], "an end of an edge, too", first.at, second.at)
+        if twice is not None and twice not in pairs[0]:
+            return self._warn(twice, "an end of an edge, too, as two columns have this name", first.at, second.at)
+        return first.at, second.at
+
+    def _of_two(self, free: Sequence[Column]) -> tuple[int, int]:
+        """There is no choice; numbers at dates are no edges."""
+        if sorted(column.kind for column in free) == ["date", "number"]:
+            self._refuse(free)
+        left = iter(free)
+        first = next(left).at if self.source is None else self.source
+        second = next(left).at if self.target is None else self.target
+        fractions = [any(value % 1 for value in numbers_of_sample(column.values)) for column in free]
+        if len(free) == 2 and all(fractions) and all(isinstance(column.values[0], str) for column in free):
+            shown = " and ".join(shown_column(self.table, column) for column in free)
+            self.roles.warn(f"{self.owner}: {shown} hold numbers with fractions, which were read as ids.")
+        return first, second
+
+    def _is_measure(self, column: Column) -> bool:
+        """Whether it is named as a weight or a distance, and is not needed as an end."""
+        measures = column.is_called_weight or column.is_strength or (column.is_distance and column.numeric)
+        return measures and len(self.columns) > 2
+
+    def _with_one_given(self, could: Sequence[Column], free: Sequence[Column]) -> tuple[int, int]:
+        if not could:
+            self._refuse(free)
+        return (could[0].at, self.target) if self.source is None else (self.source, could[0].at)  # type: ignore[return-value]
+
+    def _refuse(self, free: Sequence[Column]) -> None:
+        column = next((column for column in free if column.why_no_end is not None), None)
+        given = {"source": self.source, "target": self.target}
+        role = next(role for role, at in given.items() if at is None)
+        if column is None:
+            got = f"{self.roles.asked} of {len(self.columns)} columns"
+            raise InputError(self.owner, "source, target and weight", "different columns", got)
+        expected = f"given where the {role} would be {column.why_no_end}"
+        raise InputError(self.owner, "columns", expected, shown_column(self.table, column), self._naming)
+
+    @property
+    def _naming(self) -> str:
+        there = ", ".join(repr(self.table.label(column.at)) for column in self.columns)
+        return f"Name the source and the target by columns=, two of {there}."
+
+    def _warn(self, left_out: Column, what: str, first: int, second: int) -> tuple[int, int]:
+        read = f"{self.table.label(first)!r} -> {self.table.label(second)!r} is read"
+        shown = shown_column(self.table, left_out)
+        if what != "a weight" and (left_out.kind != "number" or left_out.seconds):
+            self.told.append(left_out.at)
+        self.roles.warn(f"{self.owner}: {shown} looks like {what}; {read}. {self._naming}")
+        return first, second
+
+    def _by_values(self, could: Sequence[Column]) -> tuple[int, int]:
+        """Return the two of the columns that look most like ends, of those that can be."""
+        if (numbered := self._behind_rows(could)) is not None:
+            return numbered
+        scores = {(a, b): _likeness(a, b, could) for a, b in combinations(could[:_TRIED], 2)}
+        best = max(scores, key=lambda pair: scores[pair])
+        if self.table.names is None:
+            return self._of_nameless(could, best, scores[best] - scores[could[0], could[1]])
+        others = [score for pair, score in scores.items() if not _alike(pair, best)]
+        if scores[best] < 0 or (others and scores[best] - max(others) < _HARDLY):
+            out = next(column for column in could if column not in best)
+            return self._warn(out, "an end of an edge, too", best[0].at, best[1].at)
+        return self._open_or(best)
+
+    def _behind_rows(self, could: Sequence[Column]) -> tuple[int, int] | None:
+        """Return the columns behind a first one that numbers the rows, or holds times; None if that holds ids."""
+        if len(could) < 3 or could[0].at != 0:
+            return None
+        first, second, third = could[:3]
+        texts = second.kind == third.kind == "text"
+        likely = times_or_rows(first.values, second.values, third.values)
+        named = first.name is not None and len(first.name) > 1 and texts
+        if (first.counts_rows and texts) or (likely and (first.seconds or named)):
+            self.told.append(first.at)
+            return second.at, third.at
+        return self._warn(first, likely, second.at, third.at) if likely else None
+
+    def _of_nameless(self, could: Sequence[Column], best: tuple[Column, Column], more: float) -> tuple[int, int]:
+        """Return the first two columns, or others that look clearly more like ends, which is told."""
+        first, second, *others = could
+        if best != (first, second) and more > _CLEARLY:
+            between = next(column for column in could if column not in best)
+            what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
+            what = "another name of the one before" if _alike((between, first), (best[0], first)) else what
+            what = "a weight" if between.numeric and best[0].kind == best[1].kind == "text" else what
+            return self._warn(between, what, best[0].at, best[1].at)
+        if others and _may_be_relations(second, first, others[0]):
+            return self._warn(second, "names of relations", first.at, second.at)
+        passed = [column for column in self.columns[: first.at] if column.kind == "number" and not column.seconds]
+        if passed:
+            return self._warn(passed[0], str(passed[0].why_no_end), first.at, second.at)
+        return self._open_or((first, second))
+
+    def _open_or(self, ends: tuple[Column, Column]) -> tuple[int, int]:
+        """Return two columns; warns if there are many and nothing but their places says that they are the ends."""
+        a, b = ends
+        told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or of_two_kinds(a.name, b.name)
+        told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in _ENDS)
+        if len(self.columns) >= _MATRIX and not told and not (a.known & b.known):
+            others = sum(column.numeric for column in self.columns if column not in ends)
+            if others >= _MATRIX - 1 or self.table.names is None:
+                return self._warn(a, "an end of an edge by its place alone", a.at, b.at)
+        return a.at, b.at
+
+
+def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
+    """Return the pairs of columns whose names say that they are the ends, with the same other words: from and to node.
+
+    The best first: that of more different values, of text before numbers, the first.
+    """
+    could = [column for column in columns if column.name is not None and column.why_no_end != "times"]
+    for kinds in (*((pair,) for pair in _ENDS), _COUNTED):
+        found = []
+        for (sources, targets), a, b in product(kinds, could, could):
+            left, right = set(a.words), set(b.words)
+            if a is b or not (left & sources and right & targets):
+                continue
+            if kinds is _COUNTED and (len(left) == 1 or sum(_stem(c) == left - sources for c in could) > 2):
+                continue  # a, b, c; or x1, x2, x3
+            alike = left - sources == right - targets
+            fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
+            if (
+                left & _BEGINS
+                and a.kind in ("whole", "number")
+                and (a.years or ("start" in left and left - sources - _PLACES))
+            ):
+                continue  # where an interval begins and ends
+            if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
+                few = a.diversity + b.diversity < 2 * _FEW * max(column.diversity for column in could)
+                found.append((not alike, few, not fits, len(a.words), a.kind != "text", a.at + b.at, a.at, b.at))
+        if found:
+            best = min(found)[:3]
+            at = {column.at: column for column in could}
+            return [(at[pair[-2]], at[pair[-1]]) for pair in sorted(found) if pair[:3] == best]
+    return []
+
+
+def _stem(column: Column) -> set[str]:
+    """Return the words of a name without what counts: numbers, and letters such as a and b."""
+    counters = {word for sides in _COUNTED for side in sides for word in side}
+    return {word for word in column.words if not word.isdecimal() and word not in counters}
+
+
+def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
+    """How much two columns look like the two ends of edges."""
+    score = (0.5 if a.name is not None else 0.8) * (a.kind == b.kind)
+    if a.name is not None and b.name is not None:
+        common = {*a.words} & {*b.words}
+        score += 3.0 if _by_names([a, b]) else 1.5 if common and a.words[-1] == b.words[-1] else 0.0
+        key = next(column for column in all_columns if column.kind in ("whole", "text"))
+        score -= 1.5 * (key in (a, b) and key.is_key and len(all_columns) > 2)
+        score -= 2.0 * max(a.missing, b.missing)
+    if a.kind == b.kind == "text":
+        score += 2.0 * min(1.0, 4 * len(a.known & b.known) / max(1, min(len(a.known), len(b.known))))
+        score += len(a.shapes & b.shapes) / max(1, len(a.shapes | b.shapes))
+    else:
+        score += 1.5 * len(a.known & b.known) / max(1, len(a.known | b.known))
+    sorted_ones = 0.5 if len(a.known) == 1 < len(a.values) and a.name is not None else 1.0  # the first may be sorted
+    score += 1.5 * min(sorted_ones if a is all_columns[0] else a.diversity, b.diversity)
+    score += of_two_kinds(a.name, b.name)
+    pairs = len(set(zip(map(str, a.values), map(str, b.values), strict=True)))
+    if len(a.known) == len(b.known) == pairs < len(a.values):
+        score -= 3.0  # one is the label of the other
+    may_be_constant = a.name is None or len(all_columns) < _MATRIX
+    constant = [column for column in (a, b) if len(column.known) == 1 < len(column.values) - 1]
+    score -= 2.0 * sum(not may_be_constant or column.at > all_columns[0].at for column in constant)
+    at = [column.at for column in all_columns]
+    return score - 0.3 * at.index(a.at) - 0.3 * (at.index(b.at) - at.index(a.at) - 1)
+
+
+def _alike(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:
+    """Whether two pairs say the same: a column may be the label of another."""
+    return all(
+        a is b or len(set(zip(map(str, a.values), map(str, b.values), strict=True))) == len(a.known) == len(b.known)
+        for a, b in zip(pair, other, strict=True)
+    )
+
+
+def _is_another(pair: tuple[Column, Column], best: tuple[Column, Column]) -> bool:
+    """Whether a pair of columns may as well be the ends: of other things, told apart by more than the best's names."""
+    tells = all(len(column.known) > 1 and column.missing < 0.5 for column in pair)
+    more = {*best[0].words} < {*pair[0].words}
+    return {*pair}.isdisjoint(best) and tells and not more and not _alike(pair, best)
+
+
+def _may_be_relations(column: Column, before: Column, behind: Column) -> bool:
+    """Whether a column of few texts between two of many looks like kinds of relations."""
+    few = len(column.known) <= max(1, min(len(before.known), len(behind.known)) // 3)
+    return few and column.kind == before.kind == behind.kind == "text" and len(column.values) > 3
+
+
+def times_or_rows(source: Sequence[object], target: Sequence[object], other: Sequence[object]) -> str | None:
+    """Return what the values of the source seem to be if the other two columns are alike and it is unlike them."""
+    numbers, seconds, thirds = map(whole_numbers_of, (source, target, other))
+    if not grows(numbers, "or stays") or len(numbers) < 3 or numbers[0] == numbers[-1]:
+        return None
+    in_rows = len(numbers) >= _ROWS_IN_A_ROW and grows(numbers)
+    if all(isinstance(value, str) for value in (*target, *other)) and seconds is thirds is None:
+        alike = numbers[0] >= _SINCE_1973 or not {*target}.isdisjoint(other)
+        return ("row numbers or times" if in_rows else "times") if alike else None
+    if seconds is None or thirds is None:
+        return None
+    if max(seconds) > 4 * max(thirds) or max(thirds) > 4 * max(seconds):
+        return None  # a weight, or ids of another kind
+    if in_rows:
+        return "row numbers or times"
+    steps = len({*numbers}) > 2 and math.gcd(*numbers) >= _STEP
+    return "times" if steps or numbers[0] > max(*seconds, *thirds) else None
+
+
+def refuse_matrix(owner: str, table: Table, columns: Sequence[Column], asked: Sequence[int]) -> None:
+    """Refuse many columns of numbers without names, and a square table whose names come again in its first column."""
+    names = table.names
+    numbers = all(column.kind in ("whole", "number", "nothing") for column in columns)
+    vectors = columns[0].kind == "text" and all(column.kind in ("whole", "number") for column in columns[1:])
+    vectors = vectors and sum(column.kind == "number" for column in columns) >= _MATRIX - 2
+    square = (
+        names is not None and len(names) > 3 and list(map(str, columns[0].values))[: len(names) - 1] == list(names[1:])
+    )
+    if asked or not (square or (names is None and (numbers or vectors) and len(columns) >= _MATRIX)):
+        return
+    expected = "a table whose columns are the ends of edges and a weight"
+    got = f"{len(columns)} columns of numbers without names" if numbers else "ids and vectors of numbers"
+    hint = "A matrix of relations goes to Relation.from_matrix, vectors to Embedding.load, points to a map, neighbours "
+    hint += "of points to Relation.from_edges as pairs. "
+    if square:
+        got = "a square matrix with names"
+    raise InputError(owner, "edges", expected, got, hint + "If two columns are the ends, name them by columns=.")
+
+
+def of_two_kinds(*names: str | None) -> bool:
+    """Whether two names are of people and of things."""
+    singular = [re.sub(r"[ _-]?(id|name)?s?$", "", (name or "").strip().lower()) for name in names]
+    return any(_PEOPLE.fullmatch(a) and _THINGS.fullmatch(b) for a, b in (singular, singular[::-1]))
+
+
+def shown_column(table: Table, column: Column) -> str:
+    """Return a column for a message: its name and first values."""
+    values = ", ".join(str(value) for value in column.values[:3])
+    return f"column {table.label(column.at)!r} ({values}, ...)"

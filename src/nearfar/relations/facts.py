@@ -1,0 +1,197 @@
+"""What the first values and the name of a column show: times, row numbers, strengths, distances, ids."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TypeGuard
+
+from nearfar.relations.tables import Table
+from nearfar.relations.values import (
+    Kind,
+    is_missing,
+    kind_of,
+    numbers_of_sample,
+    shape_of,
+    the_words,
+    whole_numbers_of,
+    words_of,
+)
+
+_TIME_NAME = re.compile(r"(.*[ _-])?(time|timestamp|date|datetime|ts|year)([ _-].*)?|day|month|hour|when|since")
+_TIME_WORDS = the_words("time timestamp date datetime year")
+_ROW_NAME = re.compile(
+    r"(|id|idx|index|row|row_?names?|nr|no|number|#|unnamed: 0|(row|edge|line|record|event)[ _-]?(id|number|index))"
+)
+_WEIGHTS = frozenset(("weight", "weights", "edge weight", "edgeweight"))
+_STRENGTHS = the_words(
+    """
+    weight score scores count counts strength rating ratings stars freq frequency similarity occurrences amount points
+    votes confidence passengers quantity trips volume kinship correlation shares hours plays listens clicks views
+    """
+)
+_DISTANCES = the_words(
+    """
+    distance distances dist length len cost costs km miles meters metres meter pvalue pval p qvalue qval q fdr
+    evalue rank ranking hops steps days minutes seconds min sec duration delay latency travel traveltime error
+    rmsd gap price age lat lon lng latitude longitude
+    """
+)
+_SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
+_KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
+_GROWING = 5  # values that must grow to look like times
+_LARGE = 10**6  # of counts and ids
+_NO_ENDS = {
+    "mark": "punctuation", "nothing": "nothing", "truth": "true or false", "amount": "amounts", "measure": "amounts",
+}  # fmt: skip
+_UNITS = (1, 1e3, 1e6, 1e9)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """What a column shows of itself."""
+
+    at: int
+    name: str | None
+    values: Sequence[object]
+    kind: Kind
+    numeric: bool
+
+    @property
+    def lower(self) -> str:
+        """The name in lower case, without blanks around."""
+        return (self.name or "").strip().lower()
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words of the name."""
+        return words_of(self.name or "")
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """The different values."""
+        return frozenset(map(str, self.values))
+
+    @cached_property
+    def shapes(self) -> frozenset[str]:
+        """The different forms of values: letters and digits alike."""
+        return frozenset(map(shape_of, self.known))
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it holds times by its name, or dates."""
+        named = self.name is not None and (is_time(self.lower, self.at) or not _TIME_WORDS.isdisjoint(self.words))
+        return self.kind == "date" or (named and self.kind in ("whole", "number", "text", "nothing"))
+
+    @cached_property
+    def diversity(self) -> float:
+        """How many of its values are different."""
+        return len(self.known) / max(1, len(self.values))
+
+    @property
+    def missing(self) -> float:
+        """How many of its values mark that there is none."""
+        return sum(map(is_missing, self.values)) / max(1, len(self.values))
+
+    @property
+    def is_key(self) -> bool:
+        """Whether it may be the key of the rows."""
+        return self.diversity == 1 and len(self.values) > 2 and bool(self.words) and self.words[-1] in _KEYS
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether it is named as row numbers; or has no name, where others have."""
+        return self.name is not None and _ROW_NAME.fullmatch(self.lower) is not None
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it holds 0, 1, 2, ... or 1, 2, 3, ..."""
+        numbers = whole_numbers_of(self.values)
+        return (
+            numbers is not None
+            and len(numbers) > 1
+            and numbers[0] in (0, 1)
+            and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        )
+
+    @property
+    def is_amount(self) -> bool:
+        """Whether it holds numbers, perhaps with a unit."""
+        return self.numeric or self.kind == "amount"
+
+    @property
+    def grows(self) -> bool:
+        """Whether whole numbers grow or stay, and take several values."""
+        return len(self.values) >= _GROWING and len(self.known) > 2 and grows(whole_numbers_of(self.values), "or stays")
+
+    @property
+    def looks_like_ids(self) -> bool:
+        """Whether it holds large whole numbers that hardly come again, flags, or not numbers alone."""
+        numbers = whole_numbers_of(self.values)
+        large = numbers is not None and max(numbers) >= _LARGE and self.diversity > 0.8
+        return large or self.known <= {"0", "1"} or self.kind not in ("whole", "number", "amount")
+
+    @property
+    def is_called_weight(self) -> bool:
+        """Whether it is called weight."""
+        return self.lower in _WEIGHTS
+
+    @property
+    def is_strength(self) -> bool:
+        """Whether it holds numbers that are strengths by their name."""
+        return self.is_amount and not _STRENGTHS.isdisjoint(self.words)
+
+    @property
+    def is_distance(self) -> bool:
+        """Whether by its name it grows where things are less related: a distance, a time, a cost, a rank."""
+        joined = "".join(self.words)
+        return joined in _DISTANCES or any(len(word) > 1 and word in _DISTANCES for word in self.words)
+
+    @property
+    def seconds(self) -> bool:
+        """Whether it holds seconds since 1970, or thousandths or millionths of them, by the size of its numbers."""
+        numbers = numbers_of_sample(self.values)
+        whole = len(numbers) == len(self.values) > 0
+        return whole and any(
+            _SINCE_1973 * unit <= min(numbers) <= max(numbers) < 50 * _SINCE_1973 * unit for unit in _UNITS
+        )
+
+    @property
+    def years(self) -> bool:
+        """Whether it holds years."""
+        numbers = whole_numbers_of(self.values)
+        return numbers is not None and 1800 <= min(numbers) <= max(numbers) < 2100
+
+    @property
+    def why_no_end(self) -> str | None:
+        """What makes it no end of an edge, if anything does."""
+        if self.is_time:
+            return "times"
+        if self.at == 0 and self.numbers_rows and grows(whole_numbers_of(self.values)):
+            return "row numbers"
+        if self.kind == "number":
+            return "times" if self.seconds else "numbers with fractions"
+        return _NO_ENDS.get(self.kind)
+
+
+def columns_of(table: Table) -> list[Column]:
+    """Return what the columns of a table show."""
+    made = []
+    for k, (values, numeric) in enumerate(zip(table.head, table.numeric, strict=True)):
+        kind = kind_of(values) if values or not numeric else "whole"
+        made.append(Column(k, None if table.names is None else table.names[k], values, kind, bool(numeric)))
+    return made
+
+
+def is_time(name: str, column: int) -> bool:
+    """Whether a column is named as times; by its name in lower case."""
+    return _TIME_NAME.fullmatch(name) is not None or (name == "t" and column != 1)  # s and t are source and target
+
+
+def grows(numbers: Sequence[int] | None, or_stays: str = "") -> TypeGuard[Sequence[int]]:
+    """Whether there are numbers, and each is larger than the one before; or, if that is said, as large."""
+    pairs = pairwise(numbers or ())
+    return numbers is not None and all(a <= b if or_stays else a < b for a, b in pairs)

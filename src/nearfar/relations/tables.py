@@ -1,0 +1,96 @@
+"""What is known of a table before it is read, and which of its columns are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from nearfar._core.checks import check_integer
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError
+from nearfar.relations.inputs import Taken
+
+Name = str | int | None
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The arguments about columns: names or positions, None for the default, ``weight=False`` for no weight.
+
+    ``bipartite`` is None where it is not said; ``taken`` receives which columns were read and which were left out,
+    ``warned`` what was warned of.
+    """
+
+    source: Name = None
+    target: Name = None
+    weight: Name | Literal[False] = None
+    bipartite: bool | None = False
+    taken: Taken = field(default_factory=Taken)
+    warned: list[str] = field(default_factory=list)
+
+    @property
+    def asked(self) -> dict[str, Name | Literal[False]]:
+        """The three arguments."""
+        return {"source": self.source, "target": self.target, "weight": self.weight}
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are asked for by name."""
+        return [role for role in self.asked.values() if isinstance(role, str)]
+
+    def warn(self, text: str) -> None:
+        """Warn the user, and keep the warning."""
+        self.warned.append(text)
+        warn_user(text)
+
+    def refuse(self, owner: str, kind: str) -> None:
+        """Refuse names of columns for an input that has none."""
+        for argument, value in self.asked.items():
+            if value is not None and not (argument == "weight" and value is False):
+                raise InputError(owner, argument, f"left out for {kind}, which has no columns to name", value)
+
+
+class Table(NamedTuple):
+    """What is known of a table before it is read.
+
+    Attributes
+    ----------
+    title : str
+        What it is, for the log.
+    names : sequence of str or None
+        Names of the columns.
+    head : sequence of sequences
+        The first values of each column.
+    numeric : sequence of bool
+        Which columns hold numbers.
+    form : str
+        What a text was taken for: "tabs, a header".
+    """
+
+    title: str
+    names: Sequence[str] | None
+    head: Sequence[Sequence[object]]
+    numeric: Sequence[bool]
+    form: str = ""
+
+    def label(self, column: int) -> str | int:
+        """Return the name of a column, or its position."""
+        return column if self.names is None else self.names[column]
+
+
+def position_of(owner: str, argument: str, role: object, names: Sequence[str] | None, n_columns: int) -> int:
+    """Return the position of a column that is asked for by its name or its position."""
+    if isinstance(role, (int, np.integer)):
+        return check_integer(owner, argument, role, low=0, high=n_columns - 1)
+    if not isinstance(role, str):
+        raise InputError(owner, argument, "the name or position of a column", role)
+    if names is None:
+        hint = "The input names no columns; pass header=True if its first line does."
+        raise InputError(owner, argument, f"a position from 0 to {n_columns - 1}", repr(role), hint)
+    if names.count(role) != 1:
+        expected = "one of the columns" if role not in names else "a column whose name occurs once"
+        raise InputError(owner, argument, f"{expected}: {', '.join(map(repr, names))}", repr(role))
+    return names.index(role)
