@@ -427,6 +427,37 @@ FAULTS = [
         "test_anchor_processes",
     ),
     Fault("report: variances, not their squares", "1 / (shares**2).sum()", "1 / shares.sum()", "test_report"),
+    # -- what a file of edges is
+    Fault(
+        "header: a value that comes again speaks for it",
+        "odds -= _SURE\n",
+        "odds += _SURE\n",
+        "test_edges test_what_files_are",
+    ),
+    Fault(
+        "ends: labels of a column are its partners",
+        "score -= 3.0  # one is the label",
+        "score += 3.0  # one is the label",
+        "test_what_files_are",
+    ),
+    Fault(
+        "weight: a distance is a strength",
+        "if column.numeric and column.is_distance:",
+        "if False:",
+        "test_what_files_are test_edges",
+    ),
+    Fault(
+        "amounts: thousands are decimals",
+        'field.strip("$€£¥₹% ").replace(",", "")',
+        'field.strip("$€£¥₹% ").replace(",", ".")',
+        "test_edges",
+    ),
+    Fault(
+        "ids: a float of 2**53 is exact",
+        "large = np.abs(column) >= limit",
+        "large = np.abs(column) > 2 * limit",
+        "test_doubts",
+    ),
 ]
 
 

@@ -11,6 +11,7 @@ refused, or waited for where somebody is writing. A pair by others has none.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
@@ -121,7 +122,7 @@ def _hash_of(path: Path) -> str:
 
 
 def read(path: Path) -> Content:
-    """Read both files, and again while somebody writes them."""
+    """Read both files into memory, and again while somebody writes them."""
     beside = metadata_path(path)
     if not beside.is_file():
         raise bad_file(path, f"one of a pair, with the ids in {beside.name}", "no such file beside it")
@@ -129,19 +130,9 @@ def read(path: Path) -> Content:
         if attempt:
             time.sleep(_PAUSE)
         pairs = _pairs(path)
-        if pairs is None:
-            return _read_both(path, beside)
-        before = [_hash_of(path), _hash_of(beside)]
-        if before not in pairs:
-            continue
-        try:
-            found = _read_both(path, beside)
-        except FileFormatError:
-            if before == [_hash_of(path), _hash_of(beside)]:
-                raise
-            continue
-        if before == [_hash_of(path), _hash_of(beside)]:  # what was read is what was hashed
-            return found
+        both = path.read_bytes(), beside.read_bytes()  # once: what is hashed is what is parsed
+        if pairs is None or [blake2b(data, digest_size=16).hexdigest() for data in both] in pairs:
+            return _parsed(path, beside, *both)
     got = f"others than {pair_path(path).name} says: one was altered, or a write was interrupted"
     hint = f"Save them again; or remove {pair_path(path).name}, if they were altered on purpose."
     raise bad_file(path, f"of one pair with {beside.name}", got, hint)
@@ -150,10 +141,10 @@ def read(path: Path) -> Content:
 _ATTEMPTS, _PAUSE = 10, 0.02  # seconds
 
 
-def _read_both(path: Path, beside: Path) -> Content:
+def _parsed(path: Path, beside: Path, numbers: bytes, ids: bytes) -> Content:
     rows: list[np.ndarray[tuple[int], np.dtype[np.float32]]] = []
-    with path.open("rb") as file, np.errstate(over="ignore"):  # what is too large for float32 is refused later
-        for number, text in enumerate(file, 1):
+    with np.errstate(over="ignore"):  # what is too large for float32 is refused later
+        for number, text in enumerate(io.BytesIO(numbers), 1):
             try:
                 rows.append(np.array([float(field) for field in text.split(b"\t")], np.float32))
             except ValueError as error:
@@ -163,14 +154,14 @@ def _read_both(path: Path, beside: Path) -> Content:
                 raise bad_file(path, f"one of {rows[0].size} numbers a line, as in the first", got)
     if not rows:
         raise bad_file(path, "one of at least one line", "an empty file")
-    names = _read_names(beside)
+    names = _names(ids)
     if len(names) != len(rows):
         raise bad_file(beside, f"one of {len(rows)} lines, one for each vector", f"{len(names)}")
     return Content(np.stack(rows), names)
 
 
-def _read_names(path: Path) -> list[str]:
-    lines = path.read_bytes().decode("utf-8").split("\n")
+def _names(ids: bytes) -> list[str]:
+    lines = ids.decode("utf-8").split("\n")
     if lines[-1] == "":
         lines.pop()
     lines = [line.removesuffix("\r") for line in lines]
