@@ -32,7 +32,7 @@ MISSED = {
 # Files that a human could not tell without asking, and that are read without a warning.
 OPEN = {
     "biogrid-tab2", "ctd-chem-gene", "cytoscape-default-edge", "online-retail", "biogrid_tab2_part", "cytoscape_export",
-    "cell_talk", "three_ids", "user_tag_item",
+    "cell_talk", "three_ids", "user_tag_item", "irs-migration",
 }  # fmt: skip
 # Files of which other columns do as well: the names of stations in place of their numbers.
 EITHER = {"clickstream-2015", "bike_share"}
@@ -104,9 +104,7 @@ def test_no_wrong_guess_without_a_warning(name):
     assert {slug for slug, wrong in found.items() if "open" in wrong} <= OPEN
 
 
-@pytest.mark.parametrize(
-    ("name", "most"), [("headed", 10), ("headed_more", 6), ("headless", 17), ("headless_more", 24)]
-)
+@pytest.mark.parametrize(("name", "most"), [("headed", 6), ("headed_more", 5), ("headless", 17), ("headless_more", 24)])
 def test_few_warnings(name, most):
     """Also where they are right: of what is open, of hashtags, of names of relations between two ends."""
     told = [file.slug for file in edge_files.blocks(name) if read(file)[1]]

@@ -79,14 +79,19 @@ class Ends:
         return self._by_values(could)
 
     def _named(self, pairs: Sequence[tuple[Column, Column]]) -> tuple[int, int]:
-        """Return the first of the pairs whose names say so; a later one may be other things."""
-        first, second = pairs[0]
-        other = next((pair for pair in pairs[1:] if _is_another(pair, pairs[0])), None)
+        """Return the first of the pairs whose names say so, or one that tells more apart; a later one may be others."""
+        best = pairs[0]
+        for pair in pairs[1:]:
+            finer = _determines(pair, best) and not _determines(best, pair)
+            if finer and not {*best[0].words} < {*pair[0].words}:
+                best = pair
+        first, second = best
+        other = next((pair for pair in pairs if _is_another(pair, best)), None)
         names = [column.name for column in self.columns]
         twice = next((column for column in self.columns if column.name and names.count(column.name) > 1), None)
         if other is not None:
             return self._warn(other[0], "an end of an edge, too", first.at, second.at)
-        if twice is not None and twice not in pairs[0]:
+        if twice is not None and twice not in best:
             return self._warn(twice, "an end of an edge, too, as two columns have this name", first.at, second.at)
         return first.at, second.at
 
@@ -268,7 +273,15 @@ def _is_another(pair: tuple[Column, Column], best: tuple[Column, Column]) -> boo
     """Whether a pair of columns may as well be the ends: of other things, told apart by more than the best's names."""
     tells = all(len(column.known) > 1 and column.missing < 0.5 for column in pair)
     more = {*best[0].words} < {*pair[0].words}
-    return {*pair}.isdisjoint(best) and tells and not more and not _alike(pair, best)
+    return {*pair}.isdisjoint(best) and tells and not more and not _determines(best, pair)
+
+
+def _determines(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:
+    """Whether each end of a pair tells that of another one: a person tells the family, not the other way."""
+    return all(
+        len(set(zip(map(str, a.values), map(str, b.values), strict=True))) == len(a.known)
+        for a, b in zip(pair, other, strict=True)
+    )
 
 
 def _may_be_relations(column: Column, before: Column, behind: Column) -> bool:
