@@ -271,7 +271,7 @@ def process(rank, init, out):
     except Exception:
         found["error"] = traceback.format_exc()
     torch.save(found, Path(out, f"{rank}.pt"))
-    leave_group()
+    leave_group(out)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ import importlib
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 MODULES = ("altered_checkpoints", "flipped_bits", "sparse_entries")
 
@@ -51,14 +53,18 @@ def _outcomes():
         found[lines[-1][0]] = f"ended the process: {done.returncode}"
 
 
-def leave_group():
+def leave_group(folder):
     """End a process of a group of torch, once all have come so far, without taking the group apart.
 
-    To take it apart waits for a thread that may itself wait for the interpreter: the process would never end.
+    To take it apart waits for a thread that may itself wait for the interpreter: the process would never end. A barrier
+    of the group may be left by one process while the other still needs it, and aborts; so each leaves a file.
     """
     import torch
 
-    torch.distributed.barrier()
+    Path(folder, f"{torch.distributed.get_rank()}.left").touch()
+    ends = time.monotonic() + 60
+    while len(list(Path(folder).glob("*.left"))) < torch.distributed.get_world_size() and time.monotonic() < ends:
+        time.sleep(0.01)
     os._exit(0)
 
 

@@ -118,7 +118,7 @@ def process(rank: int, init: str, folder: str) -> None:
     except Exception:
         found = {"error": traceback.format_exc()}
     torch.save(found, f"{folder}/{rank}.pt")
-    leave_group()
+    leave_group(folder)
 
 
 @pytest.fixture(scope="module")

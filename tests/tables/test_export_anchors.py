@@ -138,7 +138,7 @@ def process(rank, init, out):
             assert made.equals(layer_of().export())
     except Exception:
         Path(out, "error").write_text(traceback.format_exc())
-    leave_group()
+    leave_group(out)
 
 
 @pytest.mark.slow  # processes of an anchor embedding: test_anchor_processes
