@@ -14,6 +14,8 @@ from scipy.sparse import csr_array
 import nearfar as nf
 from nearfar.base import as_relation
 from nearfar.errors import InputError
+from nearfar.relations.ends import are_named_ends
+from nearfar.relations.given import form_of
 
 PAIRS = [(1, 2), (2, 3), (3, 1), (3, 4), (4, 5), (5, 6), (6, 4), (1, 3), (5, 4)]
 TABLE = {"source": [a for a, _ in PAIRS], "target": [b for _, b in PAIRS], "weight": [1 + k % 3 for k in range(9)]}
@@ -248,3 +250,18 @@ def test_the_giant_component_of_a_graph_of_networkx():
     graph = nx.Graph([("a", "b"), ("b", "c"), ("x", "y")])
     np.testing.assert_array_equal(nf.evaluate.giant_component(graph), [True, True, True, False, False])
     np.testing.assert_array_equal(nf.evaluate.giant_component(nx.to_numpy_array(graph)), [True] * 3 + [False] * 2)
+
+
+@pytest.mark.parametrize(
+    ("names", "ends"),
+    [
+        ("source target", True), ("dst_id src_id", True), ("from_node n to_node", True), ("u v", True),
+        ("user item", True), ("userId movieId", True), ("id_1 id_2", True), ("citing cited", True),
+        ("x1 x2", False), ("feature_1 feature_2", False), ("a b", False), ("start_time end_time", False),
+        ("sepal_length sepal_width", False), ("source value", False),
+    ],
+)  # fmt: skip
+def test_names_that_say_that_columns_are_ends(names, ends):
+    assert are_named_ends(names.split()) == ends
+    frame = pd.DataFrame(np.arange(1, 1 + 3 * len(names.split())).reshape(3, -1) + 0.5, columns=names.split())
+    assert form_of(frame) == ("edges" if ends else "matrix")

@@ -25,6 +25,7 @@ _ENDS = _pairs(
     "follower followee,followed; parent child"
 )
 _COUNTED = _pairs("u v; s t; i j; a b; 1 2; 0 1; x y; out in")
+_COUNTERS = frozenset(word for sides in _COUNTED for side in sides for word in side)
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 _BEGINS = the_words("start from")
 _PLACES = the_words("id node vertex station stop point location place city airport name")
@@ -228,10 +229,19 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
     return []
 
 
+def are_named_ends(names: Sequence[object]) -> bool:
+    """Return whether two names say that their columns are the ends of edges: source and target, user and item."""
+    columns = [Column(k, str(name), [], "text", numeric=False) for k, name in enumerate(names)]
+    found = _by_names(columns)
+    roles = frozenset(word for sources, targets in _ENDS for word in sources | targets)
+    said = bool(found) and not (roles | _PLACES).isdisjoint(found[0][0].words)  # not of features 1 and 2
+    pairs = [{a.lower, b.lower} == {"u", "v"} or of_two_kinds(a.name, b.name) for a, b in combinations(columns, 2)]
+    return said or any(pairs)
+
+
 def _stem(column: Column) -> set[str]:
     """Return the words of a name without what counts: numbers, and letters such as a and b."""
-    counters = {word for sides in _COUNTED for side in sides for word in side}
-    return {word for word in column.words if not word.isdecimal() and word not in counters}
+    return {word for word in column.words if not word.isdecimal() and word not in _COUNTERS}
 
 
 def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:

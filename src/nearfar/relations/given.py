@@ -12,17 +12,11 @@ import numpy as np
 
 from nearfar._core.types import Indices
 from nearfar.errors import InputError
+from nearfar.relations.ends import are_named_ends
 from nearfar.relations.graphs import is_graph
 
 _FEW = 3  # rows; with more, an array of 2 or 3 columns of whole numbers is a list of edges as well as a matrix
 _LOOKED_AT = 1000  # tuples of a list
-_ENDS = frozenset(
-    {
-        *(("source", "target"), ("src", "dst"), ("src", "tgt"), ("from", "to"), ("head", "tail"), ("u", "v")),
-        *(("user", "item"), ("source", "dest"), ("citing", "cited"), ("follower", "followee"), ("parent", "child")),
-    }
-)
-"""Names of the two ends of an edge, with or without _id, node_ and the like."""
 
 
 def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", "nothing"]:
@@ -98,7 +92,7 @@ def _form_of_frame(native: object, frame: Any) -> Literal["edges", "matrix", "ei
     if is_square_frame(native):
         return "matrix"
     if len(names) > 1 and (
-        _are_ends(names) or not all(kind.is_numeric() or kind == nw.Boolean for kind in schema.dtypes())
+        are_named_ends(names) or not all(kind.is_numeric() or kind == nw.Boolean for kind in schema.dtypes())
     ):
         return "edges"
     index = getattr(native, "index", None)
@@ -114,19 +108,7 @@ def is_edge_frame(data: object) -> bool:
     except nw.exceptions.NarwhalsError:
         return False
     is_frame = isinstance(frame, (nw.DataFrame, nw.LazyFrame))
-    return is_frame and not is_square_frame(data) and _are_ends(frame.collect_schema().names())
-
-
-def _are_ends(names: Sequence[object]) -> bool:
-    """Return whether two columns are named as the two ends of an edge."""
-    short = {_short(str(name)) for name in names}
-    return any(short.issuperset(pair) for pair in _ENDS)
-
-
-def _short(name: str) -> str:
-    """Return the name of a column without _id, node_ and the like."""
-    words = name.strip().lower().replace("-", "_").replace(" ", "_").split("_")
-    return "_".join(word for word in words if word not in ("id", "ids", "node", "name")).removesuffix("id")
+    return is_frame and not is_square_frame(data) and are_named_ends(frame.collect_schema().names())
 
 
 def _is_default(index: Any) -> bool:
