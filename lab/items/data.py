@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.data import DATA
-from nearfar.reproduce import anchors
+from nearfar.reproduce import ratings
 
 FOLDER = DATA / "movielens-1m"
 LIKED, TO_TEST, TO_VALIDATION, N_COMPONENTS = 4, 0.2, 0.1, 32
@@ -48,7 +48,7 @@ class Split:
 
 
 def read_ratings() -> Ratings:
-    return Ratings(*anchors.read_ratings(FOLDER))
+    return Ratings(*ratings.read_ratings(FOLDER))
 
 
 def split_of(ratings: Ratings, test: Mask, validation: Mask) -> Split:

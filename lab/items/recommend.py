@@ -23,7 +23,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from nearfar.reproduce.anchors import read_rows
+from nearfar.reproduce.ratings import read_rows
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 from scipy.sparse.linalg import svds

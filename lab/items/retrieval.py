@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from nearfar.reproduce.anchors import read_facts
+from nearfar.reproduce.ratings import read_facts
 from torch import Tensor, nn
 
 import nearfar as nf

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import lzma
 import math
 import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import nearfar as nf
 from nearfar.reproduce.experiment import (
@@ -28,6 +24,7 @@ from nearfar.reproduce.experiment import (
     Table,
     around,
     line,
+    n_parameters,
     one_torch_thread,
 )
 
@@ -72,35 +69,10 @@ def _objective(_: Setting) -> Findings:
 # ---------------------------------------------------------------- ratings
 
 
-def read_rows(path: Path) -> NDArray[np.int64]:
-    """Return the numbers of a packed table with a header."""
-    with lzma.open(path, "rt") as file:
-        return np.loadtxt(file, skiprows=1, dtype=np.int64)
-
-
-def read_ratings(folder: Path) -> tuple[NDArray[np.int64], ...]:
-    """Return users and items, numbered, and marks of all ratings; and the ids of users and items."""
-    table = read_rows(folder / "ratings.tsv.xz")
-    (user_ids, users), (item_ids, items) = (np.unique(table[:, side], return_inverse=True) for side in (0, 1))
-    return users, items, table[:, 2], user_ids, item_ids
-
-
-def read_facts(name: str, folder: Path) -> dict[int, list[str]]:
-    """Return what is known of each user or film, ``users`` or ``movies``, by its id."""
-    with gzip.open(folder / f"{name}.dat.gz", "rt", encoding="latin-1") as lines:
-        rows = (line.rstrip("\n").split("::") for line in lines)
-        return {int(number): rest for number, *rest in rows}
-
-
 def _movielens(setting: Setting) -> Findings:
     from .ratings import movielens
 
     return movielens(setting)
-
-
-def n_parameters(table: nn.Module) -> int:
-    """Return the parameters of a table as the paper counts them: K d + nnz(T), or all numbers."""
-    return int(getattr(table, "n_parameters", 0)) or sum(p.numel() for p in table.parameters())
 
 
 # ---------------------------------------------------------------- news and language: against a plain table

@@ -6,6 +6,8 @@ ids into vectors.
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,15 +17,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import nearfar as nf
-from nearfar.reproduce.experiment import Findings, Panel, Setting, around, line, one_torch_thread
-
-from .anchors import n_parameters, read_facts, read_ratings
+from nearfar.reproduce.experiment import Findings, Panel, Setting, around, line, n_parameters, one_torch_thread
 
 TO_TRAIN, TO_VALIDATION = 0.8, 0.1  # shares of the ratings; the rest is the test
 LAST_RATE = 0.02  # the learning rate falls to so much of what it was
+
+
+def read_rows(path: Path) -> NDArray[np.int64]:
+    """Return the numbers of a packed table with a header."""
+    with lzma.open(path, "rt") as file:
+        return np.loadtxt(file, skiprows=1, dtype=np.int64)
+
+
+def read_ratings(folder: Path) -> tuple[NDArray[np.int64], ...]:
+    """Return users and items, numbered, and marks of all ratings; and the ids of users and items."""
+    table = read_rows(folder / "ratings.tsv.xz")
+    (user_ids, users), (item_ids, items) = (np.unique(table[:, side], return_inverse=True) for side in (0, 1))
+    return users, items, table[:, 2], user_ids, item_ids
+
+
+def read_facts(name: str, folder: Path) -> dict[int, list[str]]:
+    """Return what is known of each user or film, ``users`` or ``movies``, by its id."""
+    with gzip.open(folder / f"{name}.dat.gz", "rt", encoding="latin-1") as lines:
+        rows = (line.rstrip("\n").split("::") for line in lines)
+        return {int(number): rest for number, *rest in rows}
 
 
 class Ratings(NamedTuple):

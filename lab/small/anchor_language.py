@@ -17,7 +17,6 @@ from itertools import product
 from typing import Any
 
 import torch
-from nearfar.reproduce.anchors import n_parameters
 from nearfar.reproduce.language import LanguageModel, count_steps, normal_table, perplexity, sparse_start, train
 from torch import Tensor, nn
 
@@ -27,6 +26,7 @@ from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.measure import cpu_timed, say
 from lab.records import Record, average, distinct, duration, groups, middle, on_the_same, pick, spread, values
 from lab.small.factorisation import n_bytes
+from nearfar.reproduce.experiment import n_parameters
 
 UNCOMPRESSED, ANT, LOW_RANK = "uncompressed", "ANT", "low rank"
 HIDDEN, EPOCHS = 128, 3  # of the setting that the targets are about

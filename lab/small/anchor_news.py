@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from nearfar.reproduce.anchors import n_parameters
 
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
@@ -43,6 +42,7 @@ from lab.small.news import (
     steps_of,
     vectors,
 )
+from nearfar.reproduce.experiment import n_parameters
 
 TRIAL, FINAL = "trial", "final"
 UNCOMPRESSED, ANT, KNOWING = "uncompressed", "ANT", "ANT, WordNet"

@@ -10,21 +10,11 @@ from itertools import combinations, product
 
 from nearfar.errors import InputError
 from nearfar.relations.facts import Column, grows
+from nearfar.relations.names import COUNTED, ENDS, SIDES, the_words
 from nearfar.relations.tables import Roles, Table
-from nearfar.relations.values import numbers_of_sample, the_words, whole_numbers_of
+from nearfar.relations.values import numbers_of_sample, whole_numbers_of
 
-
-def _pairs(text: str) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
-    pairs = (pair.split(" ") for pair in text.split("; "))
-    return tuple((frozenset(left.split(",")), frozenset(right.split(","))) for left, right in pairs)
-
-
-_ENDS = _pairs(
-    "source,src target,tgt,dst,dest,destination; from to; start end; origin,orig destination,dest; "
-    "sender receiver,recipient; head tail; subject,subj object,obj; caller callee,called; citing cited; "
-    "follower followee,followed; parent child"
-)
-_COUNTED = _pairs("u v; s t; i j; a b; 1 2; 0 1; x y; out in")
+_COUNTED = (*SIDES, *COUNTED)  # what tells two names apart that are one else
 _COUNTERS = frozenset(word for sides in _COUNTED for side in sides for word in side)
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 _BEGINS = the_words("start from")
@@ -189,7 +179,7 @@ class Ends:
         """Return two columns; warns if there are many and nothing but their places says that they are the ends."""
         a, b = ends
         told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or of_two_kinds(a.name, b.name)
-        told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in _ENDS)
+        told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
         if len(self.columns) >= _MATRIX and not told and not (a.known & b.known):
             others = sum(column.numeric for column in self.columns if column not in ends)
             if others >= _MATRIX - 1 or self.table.names is None:
@@ -203,7 +193,7 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
     The best first: that of more different values, of text before numbers, the first.
     """
     could = [column for column in columns if column.name is not None and column.why_no_end != "times"]
-    for kinds in (*((pair,) for pair in _ENDS), _COUNTED):
+    for kinds in (*((pair,) for pair in ENDS), _COUNTED):
         found = []
         for (sources, targets), a, b in product(kinds, could, could):
             left, right = set(a.words), set(b.words)
@@ -233,7 +223,7 @@ def are_named_ends(names: Sequence[object]) -> bool:
     """Return whether two names say that their columns are the ends of edges: source and target, user and item."""
     columns = [Column(k, str(name), [], "text", numeric=False) for k, name in enumerate(names)]
     found = _by_names(columns)
-    roles = frozenset(word for sources, targets in _ENDS for word in sources | targets)
+    roles = frozenset(word for sources, targets in ENDS for word in sources | targets)
     said = bool(found) and not (roles | _PLACES).isdisjoint(found[0][0].words)  # not of features 1 and 2
     pairs = [{a.lower, b.lower} == {"u", "v"} or of_two_kinds(a.name, b.name) for a, b in combinations(columns, 2)]
     return said or any(pairs)

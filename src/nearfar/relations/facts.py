@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TypeGuard
 
+from nearfar.relations.names import the_words, words_of
 from nearfar.relations.tables import Table
 from nearfar.relations.values import (
     Kind,
@@ -16,9 +17,7 @@ from nearfar.relations.values import (
     kind_of,
     numbers_of_sample,
     shape_of,
-    the_words,
     whole_numbers_of,
-    words_of,
 )
 
 _TIME_NAME = re.compile(r"(.*[ _-])?(time|timestamp|date|datetime|ts|year)([ _-].*)?|day|month|hour|when|since")

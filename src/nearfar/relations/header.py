@@ -11,7 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from nearfar.relations.values import is_missing, is_number, number_of, the_words, words_of
+from nearfar.relations.names import COUNTED, ENDS, SIDES, Pairs, the_words, words_of
+from nearfar.relations.values import is_missing, is_number, number_of
 
 OPEN = 1.0  # log-odds; less than that either way is worth a warning
 _SURE = 6.0
@@ -30,16 +31,6 @@ _NAMES = the_words(
     timestamp year who whom
     """
 )
-# Last words by which the names of two ends differ.
-_ENDS = tuple(
-    the_words(pair)
-    for pair in (
-        "from to", "source target", "src dst", "src tgt", "src dest", "start end", "in out", "left right",
-        "first second",
-        "head tail", "origin destination", "one two", "1 2", "0 1", "a b", "x y", "i j", "u v", "s t",
-    )
-)  # fmt: skip
-_WHOLE_NAMES = _ENDS[:12]  # these may be all of the names
 _LOOKS: tuple[Callable[[str], object], ...] = (
     lambda field: any(map(str.isdigit, field)),
     str.isupper,
@@ -128,12 +119,15 @@ def _of_ends(names: Sequence[str]) -> float:
     stems = [words_of(name) for name in names]
     for k, left in enumerate(stems[:-1]):
         for right in stems[k + 1 : k + 3]:
-            unlike = [{a, b} for a, b in zip(left, right, strict=False) if a != b]
-            if len(left) == len(right) > 1 and len(unlike) == 1 and unlike[0] in _ENDS:
-                return 2.0
-            if len(left) == len(right) == 1 and {*left, *right} in _WHOLE_NAMES:
+            unlike = [(a, b) for a, b in zip(left, right, strict=False) if a != b]
+            pairs = (*ENDS, *SIDES, *COUNTED) if len(left) > 1 else (*ENDS, *SIDES)
+            if len(left) == len(right) and len(unlike) == 1 and _are_two_ends(*unlike[0], pairs):
                 return 2.0
     return 0.0
+
+
+def _are_two_ends(a: str, b: str, pairs: Pairs) -> bool:
+    return any((a in left and b in right) or (b in left and a in right) for left, right in pairs)
 
 
 def _of_look(name: str, column: Sequence[str]) -> float:

@@ -25,13 +25,6 @@ _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+),(\d{1,2}|\d{4,})")  # 1.234,5
 _MEASURE = re.compile(r"[+-]?\d+([.,]\d+)? ?([a-zA-Zµ²]{1,5}|[A-Za-z]+/[a-z]+)|[A-Z]{3} ?\d[\d.,]*")  # 75km, EUR 5
 _TRUTHS = frozenset(("true", "false", "yes", "no"))
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "\\n", "-", "--", "?", ".", "#n/a", "<na>", "nat"))
-_WORD = re.compile(r"[^\W\d_]+|\d+")
-_HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
-def the_words(text: str) -> frozenset[str]:
-    """Return the words of a text, which blanks separate."""
-    return frozenset(text.split())
 
 
 def kind_of(values: Sequence[object]) -> Kind:
@@ -121,11 +114,6 @@ def numbers_of_sample(values: Sequence[object]) -> list[float]:
         elif isinstance(value, (int, float, Decimal, np.number)) and not isinstance(value, bool):
             found.append(float(value))
     return found
-
-
-def words_of(name: str) -> list[str]:
-    """Return the words of a name in lower case: ``sourceNode_id`` has three."""
-    return [word.lower() for word in _WORD.findall(_HUMP.sub(" ", name))]
 
 
 def shape_of(value: object) -> str:

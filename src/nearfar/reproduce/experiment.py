@@ -12,13 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.atomic import atomic_write
 from nearfar.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 _OWNER = "reproduce.run"
 _Whole = TypeVar("_Whole")
@@ -447,6 +450,11 @@ def one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def n_parameters(table: torch.nn.Module) -> int:
+    """Return the parameters of a table as the paper counts them: K d + nnz(T), or all numbers."""
+    return int(getattr(table, "n_parameters", 0)) or sum(p.numel() for p in table.parameters())
 
 
 def _md5(path: Path) -> str:
