@@ -417,6 +417,8 @@ class TestEmbed:
         code, out, _ = run("evaluate", "links", edges, "--n-components", 2, "--json", *form)
         assert (code, json.loads(out)["n_edges"] > 5) == (0, True)
         assert "pairs" in run("advise", edges, *form)[1] or run("advise", edges, *form)[0] == 0
+        edges.write_text(",from,to,n\n" + "".join(f"{k},a{k % 20},a{k // 4},{k}\n" for k in range(80)))
+        assert "graph of 20 nodes" in run("advise", edges)[1]  # as embed reads it, and no table of four columns
         (tmp_path / "l.txt").write_text("% of all\ngroup;node\n" + "".join(f"{k % 2};a{k}\n" for k in range(20)))
         args = ("evaluate", "labels", tmp_path / "x.npz", tmp_path / "l.txt", "--random-state", 0, "--json")
         code, out, _ = run(*args)

@@ -172,6 +172,8 @@ def kind_of(file: str) -> tuple[str, str]:
     separator = max(",;\t", key=lines[0].count) if lines else ","
     if lines and separator in lines[0]:
         rows = [line.split(separator) for line in lines if line.strip() and not line.startswith("#")]
+    if _names_ends(head):
+        return "graph", ""
     widths = set(map(len, rows))
     if widths <= {2, 3} and len(widths) <= 1:
         pairs = [row[:2] for row in rows]
@@ -181,6 +183,26 @@ def kind_of(file: str) -> tuple[str, str]:
             return "graph", "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
         return ("table" if numbers else "graph"), ""
     return ("table" if len(widths) == 1 and separator in lines[0] else "text"), ""
+
+
+def _names_ends(head: bytes) -> bool:
+    """Whether a text is a table whose names say that two of its columns are the ends of edges."""
+    from nearfar.relations.delimited import TextFormat, find_layout
+    from nearfar.relations.ends import are_named_ends
+
+    names: list[str] = []
+
+    def choose(table: Known) -> list[int]:
+        names.extend(table.names or ())
+        return [0]
+
+    whole = bytearray(head[: head.rfind(b"\n") + 1])
+    try:
+        whole.decode()
+    except UnicodeDecodeError:
+        return False
+    found = find_layout("FILE", whole, choose, TextFormat(None, "infer", "infer"))
+    return found is not None and len(names) > 1 and are_named_ends(names)
 
 
 def read_as(file: str, kind: str, reading: dict[str, Any]) -> Embedding | Corpus | Relation | NDArray[np.float64]:

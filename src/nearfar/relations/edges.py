@@ -442,7 +442,7 @@ def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Piec
             "(n_edges, 2 or 3) or an iterable of tuples"
         )
         hint = "A matrix, or the neighbours in AnnData, go to Relation.from_matrix." if hasattr(edges, "shape") else ""
-        hint = _hint_of_mapping(edges) if isinstance(edges, Mapping) else hint
+        hint = hint_of_mapping(edges) if isinstance(edges, Mapping) else hint
         raise InputError(owner, "edges", expected, type(edges).__name__, hint)
     roles.refuse(owner, "an iterable of tuples")
     tuples, width, first = iter(edges), 0, 0
@@ -458,7 +458,7 @@ def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Piec
         first += len(piece)
 
 
-def _hint_of_mapping(edges: Mapping[object, object]) -> str:
+def hint_of_mapping(edges: Mapping[object, object]) -> str:
     """Return how a dictionary becomes edges: counts of pairs, lists of neighbours, or neighbours with attributes."""
     key, value = next(iter(edges.items()), (None, None))
     if isinstance(key, tuple) and len(key) == 2 and isinstance(value, (int, float)):

@@ -744,6 +744,7 @@ class Relation:
         counts = {"isolates": int(self.isolates.size), "sinks": int(self.sinks.size)}
         facts |= {name: count for name, count in counts.items() if count}
         facts["memory"] = f"{self.nbytes:,} bytes" if self.nbytes < 1e6 else f"{self.nbytes / 1e6:,.1f} MB"
+        facts |= {"read": columns_in_words(self._taken)} if self._taken else {}
         sides = {"ids": self.row_ids} if self.is_square else {"row ids": self.row_ids, "column ids": self.column_ids}
         for name, ids in sides.items():
             facts[name] = ", ".join(map(repr, ids[:5])) + (", ..." if len(ids) > 5 else "")
@@ -964,6 +965,7 @@ def as_relation(relation: Any, owner: str = "as_relation", argument: str = "rela
         If an array, a list of lists or a frame holds two or three columns of whole numbers, which could be the ids of
         edges as well as a matrix.
     """
+    from nearfar.relations.edges import hint_of_mapping
     from nearfar.relations.given import either_way, form_of
 
     held = relation if isinstance(relation, Relation) else getattr(relation, "relation", None)
@@ -975,6 +977,6 @@ def as_relation(relation: Any, owner: str = "as_relation", argument: str = "rela
     if form == "folder":
         return Relation.open(relation)
     if form == "nothing":
-        hint = "Of a count of pairs give its items()." if isinstance(relation, Mapping) else ""
+        hint = hint_of_mapping(relation) if isinstance(relation, Mapping) else ""
         raise InputError(owner, argument, "a Relation, edges, a graph or a matrix", type(relation).__name__, hint)
     return Relation.from_edges(relation) if form == "edges" else Relation.from_matrix(relation)

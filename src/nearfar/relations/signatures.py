@@ -8,7 +8,7 @@ from typing import NamedTuple
 from nearfar.errors import DataError
 
 _GRAPH = "nf.Relation.from_edges(graph) takes the graph: graph = "
-_ROWS = "Pass a frame of it: "
+_ROWS = "Pass a frame of it, or write one to CSV: "
 
 
 class Signature(NamedTuple):
