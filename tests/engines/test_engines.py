@@ -334,7 +334,7 @@ def busy(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_parts")
-@pytest.mark.parametrize("make", [nf.TSNE, pytest.param(nf.JSE, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("make", [nf.TSNE, nf.JSE])
 def test_what_an_iteration_made_does_not_stay_on_the_workers(cluster, monkeypatch, make):
     from nearfar.engines.dask.maps import MapWorkers
 
