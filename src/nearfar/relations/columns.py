@@ -99,7 +99,7 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
         return None
     column = usual[0]
     reads = f"weight={table.label(column.at)!r} reads it as it is"
-    if column.numeric and column.seconds:
+    if column.numeric and (column.seconds or (column.grows and (column.years or column.days))):
         return None  # times without doubt
     if column.grows and table.names is None:
         why = f"grows from line to line, as times do; it was read as the weight. {reads}"

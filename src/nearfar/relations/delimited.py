@@ -399,10 +399,11 @@ def find_layout(
     delimiter, records = _choose_delimiter(text, form, mark)
     if form.comments == "infer" and (bare := _with_marked_ids(text, form, mark)) is not None:
         delimiter, records, n_marked = bare
-        doubts.append(
-            f"{n_marked} of the first {len(records)} lines begin with {mark!r} and were read as the others; "
-            f"comments={mark!r} leaves them out"
-        )
+        if n_marked <= len(records) / 2:  # most lines are no remarks
+            doubts.append(
+                f"{n_marked} of the first {len(records)} lines begin with {mark!r} and were read as the others; "
+                f"comments={mark!r} leaves them out"
+            )
         mark = ""
     if not records:
         return None

@@ -63,6 +63,7 @@ class Ends:
         if len(free) + sum(at is not None for at in (self.source, self.target)) == 2:
             return self._of_two(free)
         could = [column for column in free if column.why_no_end is None and not self._is_measure(column)]
+        could = [column for column in could if not _is_made_of(column, free)] if len(could) > 2 else could
         if self.source is not None or self.target is not None:
             return self._with_one_given(could, free)
         if len(could) < 2:
@@ -164,6 +165,12 @@ class Ends:
         first, second, *others = could
         if best != (first, second) and more > _CLEARLY:
             between = next(column for column in could if column not in best)
+            if labels := _other_names(best, could):
+                self.told += labels
+                return best[0].at, best[1].at
+            if _is_between(between, best, self.columns):
+                self.told += [] if between.numeric else [between.at]
+                return best[0].at, best[1].at
             what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
             what = "another name of the one before" if _alike((between, first), (best[0], first)) else what
             what = "a weight" if between.numeric and best[0].kind == best[1].kind == "text" else what
@@ -171,8 +178,10 @@ class Ends:
         if others and _may_be_relations(second, first, others[0]):
             return self._warn(second, "names of relations", first.at, second.at)
         passed = [column for column in self.columns[: first.at] if column.kind == "number" and not column.seconds]
-        if passed:
+        if passed and not (len(self.columns) == 3 and first.kind == second.kind == "text"):
             return self._warn(passed[0], str(passed[0].why_no_end), first.at, second.at)
+        if not any(len(column.known) > 2 for column in others):
+            return first.at, second.at  # no other tells apart what ends would
         return self._open_or((first, second))
 
     def _open_or(self, ends: tuple[Column, Column]) -> tuple[int, int]:
@@ -254,6 +263,8 @@ def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
     pairs = len(set(zip(map(str, a.values), map(str, b.values), strict=True)))
     if len(a.known) == len(b.known) == pairs < len(a.values):
         score -= 3.0  # one is the label of the other
+    elif a.name is not None and len(a.known) < len(b.known) == pairs < len(b.values):
+        score -= 1.0  # each of the second is of one of the first, as a gene is of a species
     may_be_constant = a.name is None or len(all_columns) < _MATRIX
     constant = [column for column in (a, b) if len(column.known) == 1 < len(column.values) - 1]
     score -= 2.0 * sum(not may_be_constant or column.at > all_columns[0].at for column in constant)
@@ -282,6 +293,35 @@ def _determines(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bo
         len(set(zip(map(str, a.values), map(str, b.values), strict=True))) == len(a.known)
         for a, b in zip(pair, other, strict=True)
     )
+
+
+def _is_made_of(column: Column, columns: Sequence[Column]) -> bool:
+    """Whether each text holds those of two other columns, as the name of an edge holds its ends."""
+    texts = [other for other in columns if other is not column and other.kind == "text"]
+    held = [other for other in texts if all(_holds(*pair) for pair in zip(column.values, other.values, strict=True))]
+    return column.kind == "text" and len(column.values) > 1 < len(held)
+
+
+def _holds(text: object, part: object) -> bool:
+    return len(str(part)) > 2 and len(str(part)) < len(str(text)) and str(part) in str(text)
+
+
+def _other_names(ends: tuple[Column, Column], columns: Sequence[Column]) -> list[int]:
+    """Return the columns behind the ends if they are other names of both: of one kind, alone of that."""
+    kind = next((column.kind for column in columns if column.at == ends[0].at + 1), None)
+    at = [column.at for column in columns if column.kind == kind]
+    others = [column for column in columns if column.kind == ends[0].kind and column.at <= at[-1]]
+    alone = at == [end.at + 1 for end in ends] and others == [*ends] and kind != ends[0].kind
+    return at if alone and not ends[0].shapes.isdisjoint(ends[1].shapes) else []
+
+
+def _is_between(between: Column, ends: tuple[Column, Column], columns: Sequence[Column]) -> bool:
+    """Whether a column is, of three, names of relations between the ends, or a weight beside texts."""
+    a, b = ends
+    few = len(columns) == 3 <= len(between.values) and a.kind == b.kind
+    amounts = between.numeric and not (between.years or between.grows or between.seconds or between.looks_like_ids)
+    relations = between.kind == "text" and between.at == 1 and between.shapes.isdisjoint(a.shapes | b.shapes)
+    return few and (relations or (a.kind == "text" and amounts))
 
 
 def _may_be_relations(column: Column, before: Column, behind: Column) -> bool:

@@ -165,6 +165,14 @@ class Column:
         return numbers is not None and 1800 <= min(numbers) <= max(numbers) < 2100
 
     @property
+    def days(self) -> bool:
+        """Whether it holds days such as 20190131."""
+        numbers = whole_numbers_of(self.values)
+        return numbers is not None and all(
+            1800 <= day // 10_000 < 2100 and 1 <= day // 100 % 100 <= 12 and 1 <= day % 100 <= 31 for day in numbers
+        )
+
+    @property
     def why_no_end(self) -> str | None:
         """What makes it no end of an edge, if anything does."""
         if self.is_time:

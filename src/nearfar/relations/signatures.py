@@ -58,7 +58,11 @@ _SIGNATURES = (
         r"\{['\"]?\w+['\"]?\s*:[^\n]*\}\s*\n",
         _GRAPH + "networkx.read_edgelist(path)",
     ),
-    _of("tuples written as text", r"(#.*\n\s*)*\([^\n()]*,[^\n()]*\)\s*[,;\t ]", "Pass the tuples themselves."),
+    _of(
+        "tuples written as text",
+        r"(#.*\n\s*)*\([^\n()]*,[^\n()]*\)(\s*[,;\t ]|\r?\n\()",
+        "Pass the tuples themselves.",
+    ),
     _of("a graph in TGF", r"(\S+[ \t].*\n)+#[ \t]*\n\s*\S+[ \t]+\S+", "Pass its edges as tuples."),
     _of("a tree in Newick", r"\([^\n]*\)[^\n]*;\s*(\n|$)"),
     _of("a NEXUS file", r"#nexus\b"),
