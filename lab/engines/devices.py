@@ -21,8 +21,9 @@ import torch
 from scipy.sparse import csr_array
 
 import nearfar as nf
-from lab.experiment import Experiment, ResultFile
+from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import timed
+from lab.records import Record, duration
 
 
 def engine_of(device: str | None) -> str:
@@ -121,6 +122,28 @@ def run(file: ResultFile, given: Namespace) -> None:
     for task in given.tasks:
         if key := file.new(task, name, given.divide):
             file.add({**key, "torch": torch.__version__, **TASKS[task](given.device, given.divide)})
+
+
+SAID = {
+    "in_batch_nce": "in-batch NCE, forward and backward, d = 256",
+    "tsne": "t-SNE, all pairs, 250 iterations, neighbours included",
+    "affinities": "neighbours and affinities, d = 50",
+    "tsne_mesh": "t-SNE on the mesh, 750 iterations",
+    "skipgram": "skip-gram, an epoch, d = 100",
+    "word2dm": "Word2DM, an epoch, 17 x 17",
+    "edrep": "EDRep, 30 epochs, d = 128, 100 entries a row",
+}
+
+
+def told(section: Section, records: list[Record]) -> None:
+    """Tell what a device takes for each task, compiling and transfers included."""
+    section.say("""One run of each, the first of its process: the start of CUDA, compiling and transfers are in it. Sizes are
+        points, nodes, words or pairs of a batch.""")
+    section.rows(
+        "task | size | device | time",
+        "{said} | {n:,} | {device} | {took}",
+        ({**r, "said": SAID[r["task"]], "took": duration(r["seconds"])} for r in records if r["divide"] == 1),
+    )
 
 
 EXPERIMENT = Experiment(

@@ -454,7 +454,7 @@ def test_cost_and_gradient_of_a_map_on_a_device(name, device, monkeypatch):
             gradient, cost = one.evaluate(Y, 4.0 if name == "t-SNE" else 1.0, cost=True)
             found, found_cost = other.evaluate(place.bring(Y), 4.0 if name == "t-SNE" else 1.0, cost=True)
             assert found.dtype == torch.float32
-            np.testing.assert_allclose(found.cpu().numpy(), gradient, atol=2e-4 * np.abs(gradient).max())
+            np.testing.assert_allclose(found.cpu().numpy(), gradient, atol=5e-4 * np.abs(gradient).max())
             assert found_cost == pytest.approx(cost, rel=1e-5)
         (stored,) = place._patterns.values()  # brought once for all
         assert len(stored.rows) > 4
@@ -579,8 +579,9 @@ def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
     common = {"perplexity": 8, "max_iter": 20, "random_state": 0, "engine": ENGINES[device]}
     common |= {"callbacks": [lambda progress: seen.append(progress.state.X)]}
     auto, mesh, exact = (nf.TSNE(**common, far=far).fit(points()) for far in ("auto", nf.far.MeshField(), "exact"))
-    np.testing.assert_array_equal(auto.embedding_, mesh.embedding_)
-    assert not np.array_equal(auto.embedding_, exact.embedding_)
+    off = np.abs(auto.embedding_ - mesh.embedding_).max()  # on CUDA sums have no fixed order
+    assert off == 0 if device == "cpu" else off < 1e-3
+    assert np.abs(auto.embedding_ - exact.embedding_).max() > 100 * off
     assert all(isinstance(X, np.ndarray) for X in seen)
     assert auto.embedding_.dtype == np.float32
     np.testing.assert_allclose(auto.transform(points())[:5], auto.embedding_[:5], atol=3)  # on the threads
