@@ -400,3 +400,17 @@ print(hashlib.sha256(fit.embedding_.tobytes()).hexdigest())
     there = {**os.environ, "NEARFAR_CACHE_DIR": str(tmp_path)}
     run = [subprocess.run([sys.executable, "-c", code], env=there, capture_output=True, check=True) for _ in range(2)]
     assert run[0].stdout == run[1].stdout
+
+
+def test_a_function_that_is_made_anew_is_compiled_once():
+    def scaled(a, b=1):
+        return lambda f: a * f + b
+
+    def shifted(b):
+        return lambda f, shift=b: f + shift
+
+    assert machine_code.compiled(scaled(2)) is machine_code.compiled(scaled(2))
+    assert machine_code.compiled(shifted(1)) is machine_code.compiled(shifted(1))
+    different = [scaled(2), scaled(3), scaled(2.0), scaled(2, 2), shifted(1), shifted(1.0), shifted(-0.0), shifted(0.0)]
+    assert len({id(machine_code.compiled(one)) for one in different}) == len(different)
+    assert [machine_code.compiled(one)(1.0) for one in different[:4]] == [3, 4, 3, 4]

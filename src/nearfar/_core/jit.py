@@ -61,6 +61,7 @@ except ImportError as error:
 
 _Dispatcher: type = type(njit(lambda: None))
 _MADE: WeakSet[Callable[..., Any]] = WeakSet()  # here, by jit
+_COMPILED: dict[tuple[object, ...], Callable[..., Any]] = {}  # by what it was made from: a lambda is new in each call
 
 
 @overload
@@ -92,15 +93,16 @@ def compiled(function: Callable[..., object]) -> Callable[..., Any]:
     """
     if function in _MADE:
         return function
-    made: Callable[..., Any] | None = function.__dict__.get("_nearfar_compiled")
-    if made is None:
-        given = getattr(function, "py_func", function)
+    given = getattr(function, "py_func", function)
+    values = given.__defaults__, tuple(cell.cell_contents for cell in given.__closure__ or ())
+    key = given.__code__, _text(values), id(given.__globals__)
+    if key not in _COMPILED:
         names = given.__name__, given.__defaults__, given.__closure__
         copy = types.FunctionType(given.__code__, given.__globals__, *names)
         copy.__module__, copy.__qualname__ = __name__, given.__name__
         copy.__qualname__ += f"_{source_digest(jit(copy)).hex()[:16]}"
-        made = function.__dict__["_nearfar_compiled"] = jit(copy, fastmath=FAST, error_model="numpy")
-    return made
+        _COMPILED[key] = jit(copy, fastmath=FAST, error_model="numpy")
+    return _COMPILED[key]
 
 
 @cache
