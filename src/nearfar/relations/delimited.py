@@ -44,7 +44,7 @@ from nearfar.relations.records import (
 )
 from nearfar.relations.signatures import refuse_other_texts
 from nearfar.relations.tables import Table
-from nearfar.relations.values import is_number, number_of, whole_numbers_of
+from nearfar.relations.values import is_number, number_of, unit_of, whole_numbers_of
 
 Records = tuple[Bytes, NDArray[np.int32], Where]
 Choose = Callable[["Table"], list[int]]
@@ -289,13 +289,20 @@ def parse_column(
     """Return a column of numbers; says on which line there is another text."""
     values = np.empty(len(spans))
     parse_numbers(text, np.ascontiguousarray(spans), values)
-    for k in np.flatnonzero(np.isnan(values)).tolist():
-        field = text[spans[k, 0] : spans[k, 1]].tobytes()
+    others = np.flatnonzero(np.isnan(values)).tolist()
+    units = {"": int(np.argmin(np.isnan(values)))} if len(others) < len(values) else {}  # and a row of each
+    for k in others:
+        field = text[spans[k, 0] : spans[k, 1]].tobytes().decode()
         try:
-            values[k] = number_of(field.decode())
+            values[k] = number_of(field)
         except ValueError:
-            got, hint = f"{field.decode()!r} in {where(k)}", "Pass weight=False to ignore this column."
+            got, hint = f"{field!r} in {where(k)}", "Pass weight=False to ignore this column."
             raise DataError(owner, argument, "a number", got, hint) from None
+        units.setdefault(unit_of(field), k)
+    if len(units) > 1:
+        written = {k: text[spans[k, 0] : spans[k, 1]].tobytes().decode() for k in sorted(units.values())}
+        shown = (f"{field!r} in {where(k)}" for k, field in written.items())
+        raise DataError(owner, argument, "in one unit", " and ".join(shown), "Write all with it, or none.")
     return values
 
 

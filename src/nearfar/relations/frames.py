@@ -23,7 +23,7 @@ from nearfar.relations.columns import choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES
 from nearfar.relations.pieces import Column, Pieces, Weights, Where, check_exact, numbers_of, place, whole_numbers
 from nearfar.relations.tables import Roles, Table
-from nearfar.relations.values import is_number, number_of
+from nearfar.relations.values import is_number, number_of, unit_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -232,7 +232,12 @@ def _plain_id(owner: str, key: Hashable, k: int, where: Where) -> Hashable:
 def numbers_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> NDArray[np.float64]:
     """Return the weights in a column of a frame; numbers that are written as text are numbers."""
     if not column.dtype.is_numeric():
-        return numbers_of(owner, [_number(value) for value in column.to_list()], where)
+        values = column.to_list()
+        units = {unit_of(value): k for k, value in reversed([*enumerate(values)]) if isinstance(value, str)}
+        if len(units) > 1:
+            shown = " and ".join(f"{values[k]!r} in {where(k)}" for k in sorted(units.values()))
+            raise DataError(owner, "every weight", "in one unit", shown, "Write all with it, or none.")
+        return numbers_of(owner, [_number(value) for value in values], where)
     if not column.dtype.is_float():  # a NaN among floats is reported with its edge, later
         refuse_nulls(owner, column, "every weight", where)
     return column.cast(nw.Float64()).to_numpy().astype(np.float64)

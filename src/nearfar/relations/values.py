@@ -90,6 +90,11 @@ def number_of(field: str) -> float:
     return float(field.replace("_", "?"))  # Python alone takes 1_000 for a number
 
 
+def unit_of(field: str) -> str:
+    """Return the unit of a number that is written in a field: % or a currency; empty for a plain one."""
+    return re.sub(r"[^%$€£¥₹]", "", field)
+
+
 def is_missing(value: object) -> bool:
     """Whether a value marks that there is none."""
     if isinstance(value, str):
