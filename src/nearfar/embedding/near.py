@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.by_id import goes_by_index, index_of
-from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real
+from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real, from_tensor
 from nearfar._core.ids import Ids
 from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers, Series
@@ -321,6 +321,9 @@ class Near(Labelled):
     def _question(self, owner: str, Q: Queries, exclude: Iterable[Iterable[Hashable]] | None) -> Question:
         """Return queries, each a vector or an id, and the distinct rows to leave out of the answer to each."""
         own: RowNumbers | None = None
+        Q = from_tensor(Q)
+        if isinstance(Q, list):
+            Q = [from_tensor(item) for item in Q]
         if isinstance(Q, list) and Q and (_is_vector(Q[0]) or isinstance(Q[0], list)):  # no list is an id
             Q = check_matrix(owner, "Q", Q)
         if _is_vector(Q):
@@ -421,6 +424,7 @@ class Near(Labelled):
         items, topn = self.context, check_integer(owner, "topn", topn, low=1)
         workers = check_n_jobs(owner, n_jobs)
         names: list[Hashable] | None = None
+        users = from_tensor(users)
         if _is_vector(users):
             queries = check_matrix(owner, "users", np.atleast_2d(users), columns=self.n_components)
             single = users.ndim == 1
@@ -473,6 +477,7 @@ class Near(Labelled):
     # -- vectors of items ------------------------------------------------------------------------------------------
 
     def _items(self, owner: str, name: str, items: Items | None) -> list[Item]:
+        items = from_tensor(items)
         return _as_items(self._as_vectors(owner, name, items) if _is_vector(items) else items)
 
     def _as_vectors(self, owner: str, name: str, items: Floats) -> Floats:  # noqa: ARG002 - for subclasses
@@ -480,6 +485,7 @@ class Near(Labelled):
         return items
 
     def _vector(self, owner: str, name: str, item: object) -> Floats:
+        item = from_tensor(item)
         if not _is_vector(item):
             row: Floats = self._vectors[self._row(owner, item)]
             return row
@@ -530,4 +536,4 @@ def _as_items(items: object) -> list[Item]:
         return []
     if isinstance(items, np.ndarray) and items.ndim > 0:
         return [items] if _is_vector(items) and items.ndim == 1 else list(items)
-    return list(items) if isinstance(items, list) else [items]
+    return [from_tensor(item) for item in items] if isinstance(items, list) else [items]
