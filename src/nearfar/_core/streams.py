@@ -382,7 +382,7 @@ class _File(io.RawIOBase):
         return True
 
     def readinto(self, into: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self._left or self._stream.read(len(into))
+        data = self._left or self._stream.read(min(len(into), 1 << 20))
         n = min(len(data), len(into))
         into[:n], self._left = data[:n], data[n:]
         return n

@@ -20,7 +20,7 @@ from nearfar._core.checks import bad_file
 from nearfar.errors import FileFormatError
 
 _USUAL = (1e-18, 1e10)  # numbers of vectors, but 0: of text, those that end with a blank are less, many others more
-_AT_ONCE = 1 << 16  # rows whose numbers are looked at together
+_AT_ONCE = 1 << 16  # numbers that are looked at together: they stay in the cache
 _ID, _CONTROL = re.compile(rb"[^\x00-\x1f\x7f]{0,1024}"), re.compile(rb"[\x00-\x1f\x7f]")
 _TRIES = 100_000, 8  # blanks that are tried before it is given up: so many, and so many for each row
 
@@ -108,9 +108,11 @@ def _to_first_blanks(path: Path, data: bytes, vectors: NDArray[np.float32]) -> _
 
 def _usual(vectors: NDArray[np.float32]) -> bool:
     """Whether all numbers are as those of vectors are."""
-    for start in range(0, len(vectors), _AT_ONCE):
-        sizes = np.abs(vectors[start : start + _AT_ONCE])
-        if not ((sizes == 0) | ((sizes >= _USUAL[0]) & (sizes <= _USUAL[1]))).all():
+    step = max(1, _AT_ONCE // vectors.shape[1])
+    for start in range(0, len(vectors), step):
+        sizes = np.abs(vectors[start : start + step])
+        n_small = np.count_nonzero(sizes < _USUAL[0]) - np.count_nonzero(sizes == 0)
+        if n_small or not sizes.max() <= _USUAL[1]:  # NaN is not, either
             return False
     return True
 
