@@ -150,6 +150,15 @@ def test_other_encodings_are_told(reader, encoding, tmp_path):
     assert "line" in said or "offset" in said
 
 
+@pytest.mark.parametrize("first", ["", "2 3\n"])
+def test_zero_bytes_in_word_vectors_are_told(first, tmp_path):
+    text = first + "the 1 2 3\nsea 1 2 4\n"
+    with pytest.raises(FileFormatError, match=r"in UTF-8; got .*a zero byte.*iconv -f UTF-16LE"):
+        loaded(tmp_path / "x.txt", text.encode("utf-16-le"))
+    with pytest.raises(FileFormatError, match=r"in UTF-8; got a zero byte in the id b's\\x00a'"):
+        loaded(tmp_path / "x.txt", text.encode().replace(b"sea", b"s\0a"))
+
+
 @pytest.mark.parametrize("first", ["", "4 2\n"])
 def test_ids_in_latin_1_are_told(first, tmp_path):
     text = first + "the 1 2\nété 1 3\nâge 2 3\nsea 3 3\n"

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
-from nearfar._core.streams import ByteStream, TextStream
+from nearfar._core.streams import ByteStream, TextStream, decoded
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import ROWS, Content, text_ids, text_lines
 from nearfar.embedding.files.records import read_rows, too_short
@@ -105,6 +105,8 @@ def read_text(path: Path) -> Content:
     """Read the text format."""
     with _open_read(path, TextStream("Embedding.load", path, "path", joined=False)) as (file, packed):
         first = file.readline(_LONGEST)
+        if b"\0" in first and not first.startswith(_FASTTEXT):  # raises
+            decoded("Embedding.load", "path", first, repr(str(path)), lambda at: f"at offset {at}")
         numbers = first.split()[1:]
         if len(numbers) > 1 and all(map(_is_number, numbers)):
             return _read_rows(path, first, file)
@@ -250,6 +252,9 @@ def _content(path: Path, marked: bool, raw: list[bytes], vectors: Floats) -> Con
 
 def _decoded(path: Path, raw: list[bytes]) -> list[str]:
     r"""Return ids as text: what another program cut in the middle of a character stays readable, as ``\xNN``."""
+    odd = next((name for name in raw if b"\0" in name), None)
+    if odd is not None:
+        raise bad_file(path, "text in UTF-8", f"a zero byte in the id {odd!r}")
     try:
         return [name.decode() for name in raw]
     except UnicodeDecodeError:
