@@ -81,6 +81,17 @@ def test_numbers_of_any_size_are_kept_where_rows_are_clear(tmp_path):
         assert np.array_equal(nf.Embedding.load(tmp_path / "x.bin").vectors, X)
 
 
+def test_text_and_binary_under_the_name_of_the_other(tmp_path, rng):
+    emb = nf.Embedding(rng.normal(size=(30, 20)).astype(np.float32), [f"w{k}" for k in range(30)])
+    for suffix, other in ((".vec", ".bin"), (".bin", ".vec")):
+        emb.save(tmp_path / f"x{suffix}")
+        (tmp_path / f"y{other}").write_bytes((tmp_path / f"x{suffix}").read_bytes())
+        with pytest.raises(FileFormatError, match=r"It looks (like text|binary): format='word2vec-") as error:
+            nf.Embedding.load(tmp_path / f"y{other}")
+        form = str(error.value).split("'")[-2]
+        assert nf.Embedding.load(tmp_path / f"y{other}", format=form).equals(emb)
+
+
 def test_models_of_fasttext_and_torch_are_named(tmp_path):
     head = struct.pack("<2i", 793712314, 12) + struct.pack("<12i d", 4, 5, 5, 1, 5, 1, 3, 2, 2000, 3, 6, 100, 1e-4)
     for name in ("cc.bin", "cc.vec"):

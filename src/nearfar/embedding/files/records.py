@@ -74,9 +74,9 @@ def read_rows(path: Path, data: bytes, vectors: NDArray[np.float32], *, marked: 
     raise bad_file(path, "in word2vec's binary format, whose ids end at the first blank", got, hint)
 
 
-def too_short(path: Path, n: int, row: int) -> FileFormatError:
+def too_short(path: Path, n: int, row: int, hint: str = "") -> FileFormatError:
     """Return the error for a file that ends within a row."""
-    return bad_file(path, f"one of {n} rows, as its first line says", f"its end in row {row + 1}")
+    return bad_file(path, f"one of {n} rows, as its first line says", f"its end in row {row + 1}", hint)
 
 
 class _Found(NamedTuple):
@@ -89,20 +89,22 @@ class _Found(NamedTuple):
 
 def _to_first_blanks(path: Path, data: bytes, vectors: NDArray[np.float32]) -> _Found:
     (n, d), names, n_feeds, at = vectors.shape, list[bytes](), 0, 0
+    text = not _CONTROL.search(data[:1000].translate(None, b"\t\n\r"))
+    hint = "It looks like text: format='word2vec-text' reads it." if text else ""
     for row in range(n):
         while data[at : at + 1] == b"\n":
             at += 1
             n_feeds += row > 0
         space = data.find(b" ", at)
         if space < 0 or space + 1 + 4 * d > len(data):
-            return _Found(names, too_short(path, n, row), n_feeds)
+            return _Found(names, too_short(path, n, row, hint), n_feeds)
         names.append(data[at:space])
         vectors[row] = np.frombuffer(data, "<f4", d, space + 1)
         at = space + 1 + 4 * d
     problem = None
     if data[at:].strip(b"\n"):
         got = f"{len(data) - at} bytes after the last of them"
-        problem = bad_file(path, f"one of {n} rows, as its first line says", got)
+        problem = bad_file(path, f"one of {n} rows, as its first line says", got, hint)
     return _Found(names, problem, n_feeds)
 
 

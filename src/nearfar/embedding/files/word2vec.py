@@ -47,6 +47,7 @@ from nearfar.errors import DataError, NearfarWarning
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _RATIO = 1032  # more than that gzip cannot pack
 _LONGEST = 1 << 16  # bytes of an id
 _DIGITS = 64  # bytes of a number as text, at most
@@ -224,7 +225,8 @@ def _parse_line(path: Path, row: int, line: bytes, d: int) -> tuple[bytes, list[
     try:
         numbers = list(map(float, fields))
     except ValueError as error:
-        raise bad_file(path, f"one of an id and {d} numbers a line", f"line {row + 2}: {error}") from error
+        hint = "It looks binary: format='word2vec-binary' reads it." if _BINARY.search(line) else ""
+        raise bad_file(path, f"one of an id and {d} numbers a line", f"line {row + 2}: {error}", hint) from error
     if len(numbers) != d:
         raise bad_file(path, f"one of an id and {d} numbers a line", f"{len(numbers)} numbers in line {row + 2}")
     return name, numbers
