@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.checks import check_choice, check_real
+from nearfar._core.checks import check_choice, check_real, from_tensor
 from nearfar._core.types import Doubles, Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.matrices import DEGENERATE, TOLERANCE, check_matrices, smat, svec
@@ -353,6 +353,7 @@ def _rows(
     owner: str, name: str, embedding: DensityEmbedding, items: Iterable[Hashable] | NDArray[np.floating]
 ) -> Floats:
     """Return ids or matrices as rows, which take half the room."""
+    items = from_tensor(items)
     if not (isinstance(items, np.ndarray) and items.dtype.kind == "f"):
         if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
             raise InputError(owner, name, "a list of ids, or matrices", repr(items), "For one id: [id].")

@@ -26,11 +26,11 @@ from nearfar._core.progress import ProgressLine
 from nearfar._core.types import Floats, RowNumbers
 from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.embedding.labelled import as_list
-from nearfar.embedding.near import Answers, Queries
+from nearfar.embedding.near import Answers, Queries, warn_of_unmet
 from nearfar.embedding.plain import Embedding
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
-from nearfar.search.candidates import BACKENDS, OWNER, Backend, ranked
-from nearfar.search.products import alike, allowed, best_rows, unit_rows
+from nearfar.search.candidates import BACKENDS, OWNER, Backend, alike, first_found, ranked
+from nearfar.search.products import LeftOut, best_rows, unit_rows
 
 __all__ = ["EmbeddingIndex"]
 
@@ -133,7 +133,7 @@ class EmbeddingIndex:
         where : ndarray of bool, shape (n,), or iterable of ids, optional
             Which ids may be answers. Where they are few they are searched one by one, exactly.
         exclude : iterable of q iterables of ids, optional
-            Ids to leave out of the answer to each query.
+            Ids to leave out of the answer to each query, as in :meth:`nearfar.Embedding.search`.
         n_jobs : int, optional
             Number of threads; None means all processors.
 
@@ -154,26 +154,25 @@ class EmbeddingIndex:
         """
         owner, emb = "EmbeddingIndex.search", self.embedding
         topn, workers = check_integer(owner, "topn", topn, low=1), check_n_jobs(owner, n_jobs)
-        asked = emb._question(owner, Q, exclude)
-        queries, there = asked.vectors, self._there(owner, where)
-        left_out = [rows[there[rows]] for rows in asked.and_own()]
-        counts, n_there = np.fromiter(map(len, left_out), np.int64, len(left_out)), int(there.sum())
-        k = min(topn, n_there - (int(counts.min()) if counts.size else 0))
+        queries, left_out, unmet = emb._question(owner, Q, exclude)
+        warn_of_unmet(owner, unmet, "an id of these", emb.ids)
+        there = self._there(owner, where)
+        numbers = np.where(there, np.cumsum(there) - 1, -1)
+        among = left_out.among(numbers)
+        counts, n_there = among.counts, int(there.sum())
+        k = min(topn, n_there - among.fewest)
         found, best = np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf)
-        for some in alike(counts + k) if k else ():
-            outs, most = [left_out[query] for query in some], k + int(counts[some].max())
-            wanted = (self._backend.margin * most * len(emb)) // n_there + 1
-            if n_there <= _EXACT_BELOW or wanted > _MOST:
-                rows, scores = self._exact(queries[some], there, most, workers)
-            else:
-                rows, scores = self._nearly(queries[some], wanted, self._effort * len(emb) // n_there, workers)
-                scores[~there[rows]] = -np.inf
-            found[some], best[some] = allowed(rows, scores, outs, k)
-            n_found = np.count_nonzero(found[some] >= 0, axis=1)
-            again = some[n_found < np.minimum(k, n_there - counts[some])]  # the index found too few
-            if len(again):
-                outs, most = [left_out[query] for query in again], k + int(counts[again].max())
-                found[again], best[again] = allowed(*self._exact(queries[again], there, most, workers), outs, k)
+        wanted = self._backend.margin * (k + counts) * len(emb) // n_there + 1
+        exactly = (wanted > _MOST) | (n_there <= _EXACT_BELOW)
+        for some in alike(wanted, ~exactly) if k else ():
+            effort = self._effort * len(emb) // n_there
+            rows, scores = self._nearly(queries[some], int(wanted[some].max()), effort, workers)
+            scores[~there[rows] | left_out.of_queries(some).has(rows)] = -np.inf
+            found[some], best[some] = first_found(rows, scores, k)
+            exactly[some] = np.count_nonzero(found[some] >= 0, axis=1) < np.minimum(k, n_there - counts[some])
+        some = np.flatnonzero(exactly)
+        if k and len(some):  # among them those for whom the index found too few
+            found[some], best[some] = self._exact(queries[some], there, k, among.of_queries(some), workers)
         return emb._ids_of(found), best
 
     def _there(self, owner: str, where: NDArray[np.bool_] | Iterable[Hashable] | None) -> NDArray[np.bool_]:
@@ -194,15 +193,14 @@ class EmbeddingIndex:
         return np.asarray(there)
 
     def _exact(
-        self, queries: Floats, there: NDArray[np.bool_], k: int, n_jobs: int
+        self, queries: Floats, there: NDArray[np.bool_], k: int, left_out: LeftOut, n_jobs: int
     ) -> tuple[RowNumbers, NDArray[np.float64]]:
-        """Search some rows one by one."""
+        """Search some rows one by one, without those that are left out, which are numbered among them."""
         some, emb = np.flatnonzero(there), self.embedding
         rows = emb.vectors if len(some) == len(there) else emb.vectors[some]
-        norms = emb._row_norms()[some]
-        k, owner = min(k, len(some)), "EmbeddingIndex.search"
-        found, scores = best_rows(owner, queries, rows, k, self.metric, norms, n_jobs=n_jobs)
-        return some[found], scores
+        norms, owner = emb._row_norms()[some], "EmbeddingIndex.search"
+        found, scores = best_rows(owner, queries, rows, k, self.metric, norms, skip=left_out, n_jobs=n_jobs)
+        return np.where(found < 0, found, some[found]), scores
 
     def _nearly(self, queries: Floats, k: int, effort: int, n_jobs: int) -> tuple[RowNumbers, NDArray[np.float64]]:
         """Search the index; return k candidates by their exact scores."""

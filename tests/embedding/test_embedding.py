@@ -495,11 +495,11 @@ def test_who_has_seen_everything_takes_nothing_from_the_others(texts):
         assert (found.dtype == np.int64) != texts
 
 
-def test_one_heavy_user_does_not_make_every_search_long():
-    from nearfar.search import products
+def test_one_heavy_user_does_not_make_every_search_of_an_index_long():
+    from nearfar.search import candidates
 
-    counts = np.array([1, 2, 3, 100_000, 4, 90_000])
-    groups = [group.tolist() for group in products.alike(counts)]
+    wanted = np.array([1, 2, 3, 100_000, 4, 90_000, 5])
+    groups = [group.tolist() for group in candidates.alike(wanted, np.arange(7) < 6)]
     assert groups == [[0, 1, 2, 4], [3, 5]]
 
 

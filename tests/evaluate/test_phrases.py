@@ -212,6 +212,20 @@ def test_published_sets_have_their_numbers_of_items(name, n_judgements, n_items)
 # ---------------------------------------------------------------- what is refused
 
 
+def test_decimal_commas(tmp_path, vectors):
+    path = tmp_path / "items"
+    names, rows = (
+        ["verb1", "subject1", "verb2", "subject2", "score"],
+        ["w1 w2 w3 w4 6,5", "w3 w2 w1 w4 2", "w5 w2 w3 w4 1,25"],
+    )
+    for cut in "\t", " ":
+        path.write_text("\n".join(cut.join(row) for row in [names, *map(str.split, rows)]))
+        assert sorted(nf.evaluate.phrases(vectors, path).scores) == [1.25, 2, 6.5]
+    path.write_text("\n".join(",".join(row) for row in [names, *map(str.split, rows)]))
+    with pytest.raises(DataError, match=r"lines of 5 columns, as its header has; got line 2"):
+        nf.evaluate.phrases(vectors, path)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

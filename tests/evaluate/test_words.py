@@ -105,10 +105,34 @@ def test_too_few_known_words(emb):
     assert np.isnan(nf.evaluate.word_analogies(emb, [("a", "b", "c", "d")]).accuracy)
 
 
+@pytest.mark.parametrize("cut", ["\t", ";", " "])
+def test_decimal_commas(tmp_path, emb, cut):
+    path = tmp_path / "pairs"
+    path.write_text("".join(f"w1{cut}w{k}{cut}{k},5\n" for k in range(2, 6)))
+    assert nf.evaluate.word_similarity(emb, path).scores.tolist() == [2.5, 3.5, 4.5, 5.5]
+    path.write_text(f"one{cut}two{cut}score{cut}n\nw1{cut}w2{cut}7,9{cut}3\nw1{cut}w3{cut}8{cut}4\n")
+    assert nf.evaluate.word_similarity(emb, path).scores.tolist() == [7.9, 8]
+
+
+def test_commas_that_may_be_decimal_are_refused(tmp_path, emb):
+    path = tmp_path / "pairs"
+    path.write_text("w1,w2,7,9\nw2,w3,1,2\n")
+    with pytest.raises(DataError, match=r"line 1: 'w1,w2,7,9', whose score may be 7 or 7,9\. .* tabs or semicolons"):
+        nf.evaluate.word_similarity(emb, path)
+    path.write_text("a,b,score,n\nw1,w2,7,9\nw2,w3,1,2\n")
+    assert nf.evaluate.word_similarity(emb, path).scores.tolist() == [7, 1]
+    path.write_text("a,b,score\nw1,w2,7,9\nw2,w3,1,2\n")
+    with pytest.raises(DataError, match=r"lines of 3 fields, as the first one; got 4 in line 2: .*with a comma"):
+        nf.evaluate.word_similarity(emb, path)
+
+
 def test_what_is_refused(tmp_path, emb):
     path = tmp_path / "pairs"
     for text, message in (
-        ("w1 w2 3\nw1 w2\n", r"lines of two words and a score; got line 2: 'w1 w2'"),
+        ("w1 w2 3\nw1 w2\n", r"lines of 3 fields, as the first one; got 2 in line 2: 'w1 w2'"),
+        ("w1\tw2\t3\nw1\tw2\t3\t4\n", r"lines of 3 fields, as the first one; got 4 in line 2: "),
+        ("w1 w2\n", r"lines of two words and a score; got line 1: 'w1 w2'"),
+        ("w1\tw2\t1.234,5\n", r"lines of two words and a score; got line 1"),
         ("w1 w2 3\nw1 w2 high\n", r"got line 2: 'w1 w2 high'"),
     ):
         path.write_text(text)
@@ -118,7 +142,7 @@ def test_what_is_refused(tmp_path, emb):
     with pytest.raises(DataError, match="lines of four words; got line 3"):
         nf.evaluate.word_analogies(emb, path)
     path.write_bytes(b"w1 w2 \xff")
-    with pytest.raises(DataError, match=r"text in UTF-8; got .* at offset 6"):
+    with pytest.raises(DataError, match=r"text in UTF-8; got .* on line 1: .*cp1252"):
         nf.evaluate.word_similarity(emb, path)
     with pytest.raises(InputError, match="pairs"):
         nf.evaluate.word_similarity(emb, tmp_path / "nowhere")

@@ -473,9 +473,9 @@ LONG = "".join(f"{k},{k + 1},1.5\n" for k in range(1, 400))  # the odd line come
         ('"two\nlines",b\n"x\ny",c,d\n', "got 3 on line 3"),
         (
             (LONG + "7,\xe9,1\n").encode("latin-1"),
-            r"text in UTF-8; got invalid continuation byte .* on line 400 .*encoding",
+            r"text in UTF-8; got the open file, which has bytes that are no UTF-8 on line 400: .*encoding.* CP1252",
         ),
-        ("5,3\n3,7\n".encode("utf-16"), r"text in UTF-8; got .* on line 1 "),
+        ("5,3\n3,7\n".encode("utf-16-le"), r"text in UTF-8; got .* a zero byte, .* on line 1: .*-f UTF-16LE"),
         (
             gzip.compress(LONG.encode(), mtime=0)[:-9],
             "a complete gzip file; got the open file, which is cut short or altered",
@@ -490,7 +490,6 @@ LONG = "".join(f"{k},{k + 1},1.5\n" for k in range(1, 400))  # the odd line come
         (b"SQLite format 3\0" + bytes(99), "got an SQLite database"),
         (b"ARROW1\0\0rest", "got a feather"),
         (gzip.compress(b"x" * 257 + b"ustar  \0" + bytes(300), mtime=0), "got a tar archive.* Unpack it first"),
-        (b"a,b\rb,c\rc,a\r", "lines that end with a line feed; got carriage returns alone"),
         (LONG + "7;8;1\n", "got 1 on line 400 .* has 3 fields separated by semicolons: the file changes its mind"),
         (b"\x89HDF\r\n\x1a\nrest", "got an HDF5 file: the open file. Of .h5ad, pass anndata.read_h5ad"),
     ],
@@ -626,8 +625,9 @@ def test_files_that_cannot_be_opened(tmp_path, monkeypatch):
 
 # --- properties -----------------------------------------------------------------------------------------------------
 
-nasty = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
-    ['"', '""', ",", "a,b", " a ", "\n", "\r\n", "\r", "#x", "007", "1", "", "\t", "é\u2028", "\x00", "nan", "\ufeff"]
+# No zero byte, and no mark of the byte order at the start of a line: these are no part of a text.
+nasty = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff"), max_size=8) | st.sampled_from(
+    ['"', '""', ",", "a,b", " a ", "\n", "\r\n", "\r", "#x", "007", "1", "", "\t", "é\u2028", "\x01", "nan", "\ufeff"]
 )
 edge_lists = st.lists(st.tuples(nasty, nasty), min_size=1, max_size=30)
 integers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 12)

@@ -261,7 +261,25 @@ FAULTS = [
         "new_indices[at] = indices[p]",
         "test_relation test_products",
     ),
+    Fault(
+        "search: rows that are left out, block by block",
+        "return [(rows[part] - block * n_rows, queries[part])",
+        "return [(rows[part] % n_rows, queries[part[::-1]])",
+        "test_left_out",
+    ),
     # -- words and text
+    Fault(
+        "text: a mark at the end of a piece",
+        "part = next((n for n in (2, 1) if data.endswith(_MARK[:n])), 0)",
+        "part = 0",
+        "test_readers_of_text",
+    ),
+    Fault(
+        "binary vectors: one way of several",
+        "* min(sum(starts.values()), 2)",
+        "* 1",
+        "test_foreign_files",
+    ),
     Fault(
         "Adam: second moment",
         "b2 * v[k] + rest2 * c * c",

@@ -147,8 +147,29 @@ def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, bytes]:
     # The metadata come first, so the first occurrence is the key itself; a quote inside a value would be escaped.
     at = text.find(_CHECKSUM_KEY) + len(_CHECKSUM_KEY)
     if len(text) < length or at < len(_CHECKSUM_KEY) or text[at + 64 : at + 65] != b'"':
+        _refuse_others(path, text)
         raise bad_file(path, "an embedding written by nearfar", "a file without its checksum, or cut short")
     return prefix + text[:at] + _NO_CHECKSUM.encode() + text[at + 64 :], text[at : at + 64]
+
+
+def _refuse_others(path: Path, text: bytes) -> None:
+    """Refuse a file of another program that is whole, and say what is in it."""
+    try:
+        tensors = {name: entry for name, entry in json.loads(text).items() if name != "__metadata__"}
+        end = max((entry["data_offsets"][1] for entry in tensors.values()), default=0)
+        shown = [f"{name!r} ({entry['dtype']}, shape {tuple(entry['shape'])})" for name, entry in tensors.items()]
+        matrices = [name for name, entry in tensors.items() if len(entry["shape"]) == 2]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return
+    if path.stat().st_size != 8 + len(text) + end:
+        return
+    hint = ""
+    if matrices:
+        rows = f"safetensors.torch.load_file({str(path)!r})[{matrices[0]!r}]"
+        hint = f"Embedding.from_arrays(ids, {rows}) takes its rows; their ids are elsewhere, as in a tokenizer."
+    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+    got = f"a safetensors file of another program: {', '.join(shown[:3])}{more}"
+    raise bad_file(path, "an embedding written by nearfar", got, hint)
 
 
 def pack_ids(owner: str, name: str, ids: Ids) -> tuple[str, Arrays]:

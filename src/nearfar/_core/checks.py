@@ -113,14 +113,14 @@ def check_matrix(
     if hint:
         raise InputError(owner, name, "a matrix of numbers", type(value).__name__, hint)
     try:
-        array = np.asarray(value)
+        array = np.asarray(from_tensor(value))
         if array.dtype.kind == "c":  # astype would drop the imaginary part
             raise TypeError("Complex data not supported")
         if array.dtype.kind in "SUmM":  # it would read digits, count days
             raise TypeError(f"entries of type {array.dtype}")
         if array.dtype != np.float64:
             array = array.astype(np.float32, copy=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(owner, name, "a matrix of numbers", f"{type(value).__name__} ({error})") from error
     if array.ndim != 2:
         hint = f"Reshape your data: {name}.reshape(1, -1) is one row, {name}.reshape(-1, 1) one column."
@@ -330,6 +330,20 @@ def check_path(owner: str, name: str, value: object, *, exists: bool = False) ->
         what = "a folder" if path.is_dir() else "no such file"
         raise InputError(owner, name, "a file that exists", f"{str(path)!r} ({what})")
     return path
+
+
+def from_tensor(value: Any) -> Any:
+    """Return a dense tensor of torch as an array, without its gradient, and anything else as it is.
+
+    It may be on a device, or in a type that NumPy lacks (bfloat16), which becomes float32.
+    """
+    if not all(hasattr(value, name) for name in ("detach", "cpu", "numpy")):
+        return value
+    try:
+        tensor = value.detach().cpu()
+        return (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
+    except (TypeError, RuntimeError):  # sparse, or without numbers: who asks for numbers will say so
+        return value
 
 
 def require(owner: str, module: str, extra: str) -> ModuleType:

@@ -1,15 +1,23 @@
-"""Bytes from a path, standard input or an open file, decompressed by their first bytes, whatever the name."""
+"""Bytes from a path, standard input or an open file, decompressed by their first bytes, whatever the name; and text.
+
+Every reader of text opens it by :class:`TextStream`: so marks of the byte order, other encodings, line ends and zero
+bytes are the same matter everywhere.
+"""
 
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
+import io
 import lzma
+import re
 import sys
 import zlib
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from nearfar._core.checks import check_path, require
 from nearfar.errors import DataError, InputError
@@ -24,7 +32,9 @@ _HEAD = 512  # bytes that tell what a file is
 _TAR = 257  # where the mark of a tar archive is
 # What is no text: where its mark is, what it is and how it is read.
 _REFUSED = (
-    (0, b"PK\3\4", "a zip archive", "Unpack it first; an Excel workbook goes through pandas.read_excel(path)."),
+    (0, b"PK\3\4", "a zip archive", "Unpack it first; an Excel workbook goes through pandas.read_excel(path), what "
+        "torch.save wrote through torch.load(path).",
+    ),
     (0, b"PAR1", "a Parquet file", "Parquet is recognised by the ending .parquet."),
     (0, b"\x89HDF\r\n", "an HDF5 file", "Of .h5ad, pass anndata.read_h5ad(path); of others, the array or frame in it."),
     (0, b"\x93NUMPY", "a NumPy file", "Pass numpy.load(path)."),
@@ -45,9 +55,19 @@ _REFUSED = (
     (0, b"7z\xbc\xaf", "a 7z archive", "Unpack it first."),
     (0, b"Rar!", "a RAR archive", "Unpack it first."),
     (_TAR, b"ustar", "a tar archive", "Unpack it first, or pass tarfile.open(path).extractfile(name)."),
-)
+)  # fmt: skip
 _PICKLE = tuple(bytes([0x80, version]) for version in (2, 3, 4, 5))
 _ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error)
+_MARK = codecs.BOM_UTF8
+_AT_LINE_STARTS, _AT_START = (re.compile(before + b"(?:" + _MARK + b")+") for before in (rb"(?<=\n)", rb"(?<=\A\n)"))
+# What a text in another encoding begins with; the mark of UTF-32 begins with one of UTF-16.
+_MARKED = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LINES = 1 << 16  # bytes of a text that tell how its lines end
 
 
 class ByteStream:
@@ -70,6 +90,8 @@ class ByteStream:
         Bytes to come, before decompression; None if unknown.
     n_raw : int
         Bytes taken so far, before decompression.
+    packed : str
+        What packed them, such as "gzip"; "" if they are as they are.
     """
 
     def __init__(self, owner: str, source: str | PathLike[str] | IO[str] | IO[bytes], argument: str = "edges") -> None:
@@ -96,10 +118,10 @@ class ByteStream:
             self.name = repr(name) if isinstance(name, str) else "the open file"
         self._head = b""  # raw bytes that were looked at
         self._held = b""  # unpacked ones
-        self._kind = ""
+        self.packed = ""
         self._file: Any = _Raw(self)
 
-    def __enter__(self) -> ByteStream:
+    def __enter__(self) -> Self:
         try:
             self._recognise()
         except BaseException:
@@ -128,11 +150,15 @@ class ByteStream:
             got = f"{self.name}, which is not: {error}"
             raise DataError(self._owner, self._argument, "readable as text", got) from error
         except _ERRORS as error:
-            if not self._kind:
+            if not self.packed:
                 raise
             got = f"{self.name}, which is cut short or altered ({error})"
-            raise DataError(self._owner, self._argument, f"a complete {self._kind} file", got) from error
+            raise DataError(self._owner, self._argument, f"a complete {self.packed} file", got) from error
         return data
+
+    def as_file(self) -> io.BufferedReader:
+        """Return what is left as a file, which has lines; of no use once this is closed."""
+        return io.BufferedReader(_File(self), _LINES)
 
     def take(self, size: int) -> bytes:
         """Return up to ``size`` raw bytes; used by what decompresses."""
@@ -150,20 +176,20 @@ class ByteStream:
         self._refuse(head)
         for magic, kind, opener in _COMPRESSED:
             if head.startswith(magic):
-                self._kind = kind
+                self.packed = kind
                 self._file = opener(self._file) if kind != "gzip" else opener(fileobj=self._file, mode="rb")
         if head.startswith(_XZ):
-            self._kind, self._file = "xz", _Xz(self._file)
+            self.packed, self._file = "xz", _Xz(self._file)
         if head.startswith(_ZSTANDARD):
-            self._kind = "zstandard"
+            self.packed = "zstandard"
             self._file = _Zstandard(self._owner, self._file)
-        if self._kind:
+        if self.packed:
             self._held = self._gather()
             self._refuse(self._held)
 
     def _gather(self) -> bytes:
         head = b""
-        while len(head) < _HEAD and (more := self.read(_HEAD - len(head))):
+        while len(head) < _HEAD and (more := ByteStream.read(self, _HEAD - len(head))):
             head += more
         return head
 
@@ -177,6 +203,189 @@ class ByteStream:
         if what:
             expected = "plain text, gzip, xz, bzip2 or zstandard"
             raise DataError(self._owner, self._argument, expected, f"{what}: {self.name}", hint)
+
+
+class TextStream(ByteStream):
+    r"""A source of text: bytes in UTF-8 whose lines end with a line feed.
+
+    A mark of the byte order is no text: it is dropped at the start, and at that of a line, where files were joined.
+    Text that begins with the mark of UTF-16 or UTF-32 is recoded. Carriage returns become line feeds where no line feed
+    is near the start; ``\r\n`` stays. That the bytes are UTF-8 is for :func:`decoded` to find out.
+
+    Parameters
+    ----------
+    owner, source, argument
+        As for :class:`ByteStream`.
+    errors : {"strict", "replace", "ignore"}
+        What to do with what is no text in UTF-16 or UTF-32.
+    joined : bool
+        Whether it may be several files, one after another. A mark at a line start within one file is part of an id.
+
+    Attributes
+    ----------
+    n_dropped : int
+        Bytes of marks that were dropped so far.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        source: str | PathLike[str] | IO[str] | IO[bytes],
+        argument: str = "edges",
+        errors: str = "strict",
+        *,
+        joined: bool = True,
+    ) -> None:
+        super().__init__(owner, source, argument)
+        self.n_dropped = 0
+        self._errors, self._marks = errors, _AT_LINE_STARTS if joined else _AT_START
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._ahead = b""  # text that was looked at
+        self._by_returns = False  # whether carriage returns alone end lines
+        self._last, self._part = b"\n", b""  # the byte before, and what may be the beginning of a mark
+
+    def read(self, size: int) -> bytes:
+        """Return text, little more than ``size`` bytes; nothing at the end.
+
+        Raises
+        ------
+        DataError
+            If compressed data are cut short or altered, or the text is not in the encoding of its mark.
+        """
+        text = b""
+        while not text:
+            data = self._ahead or self._recoded(size)
+            self._ahead = b""
+            if not data:  # a part of a mark is none
+                text, self._part = self._part, b""
+                break
+            text = self._without_marks(data.replace(b"\r", b"\n") if self._by_returns else data)
+        return text
+
+    def _recognise(self) -> None:
+        super()._recognise()
+        self._held = self._gather()
+        encoding = next((name for mark, name in _MARKED if self._held.startswith(mark)), None)
+        if encoding is not None:
+            self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
+        head = b""
+        while b"\n" not in head and (len(head) < _LINES or head.endswith(b"\r")) and (more := self._recoded(_LINES)):
+            head += more
+        self._ahead, self._by_returns = head, b"\r" in head and b"\n" not in head
+
+    def _recoded(self, size: int) -> bytes:
+        if self._decoder is None:
+            return super().read(size)
+        text, data = "", b"."
+        while data and not text:
+            data = super().read(size)
+            try:
+                text = self._decoder.decode(data, not data)
+            except UnicodeDecodeError as error:
+                got = f"{self.name}, which has other bytes: {error}"
+                expected = f"text in {error.encoding.upper()}, as its mark says"
+                raise DataError(self._owner, self._argument, expected, got) from error
+        return text.encode()
+
+    def _without_marks(self, data: bytes) -> bytes:
+        data, self._part = self._part + data, b""
+        if not data.isascii():
+            part = next((n for n in (2, 1) if data.endswith(_MARK[:n])), 0)
+            data, self._part = data[: len(data) - part], data[len(data) - part :]
+            if _MARK in data:
+                kept = self._marks.sub(b"", self._last + data)[1:]
+                self.n_dropped += len(data) - len(kept)
+                data = kept
+        if data:
+            self._last = data[-1:] if self._marks is _AT_LINE_STARTS else b"."
+        return data
+
+
+def decoded(
+    owner: str,
+    argument: str,
+    data: bytes | bytearray | memoryview,
+    name: str,
+    place: Callable[[int], str],
+    errors: str = "strict",
+    hint: str = "",
+) -> str:
+    """Return bytes of text as a string.
+
+    Parameters
+    ----------
+    owner, argument : str
+        For messages.
+    data : bytes
+        In UTF-8, without zero bytes.
+    name : str
+        Of the file.
+    place : callable
+        ``place(at)`` says where byte ``at`` is in it: on which line, or at which offset.
+    errors : {"strict", "replace", "ignore"}
+        What to do with other bytes; zero bytes are replaced by blanks.
+    hint : str
+        What else can be done.
+
+    Raises
+    ------
+    DataError
+        If it has others; says where, and how to convert the file.
+    """
+    text, at = "", -1
+    try:
+        text, _ = codecs.utf_8_decode(data, errors)
+    except UnicodeDecodeError as error:
+        at = error.start
+    if at < 0 and (errors != "strict" or "\0" not in text):
+        return text.replace("\0", " " if errors == "replace" else "")
+    what, encoding, known = "bytes that are no UTF-8", "CP1252", "It may be in Latin-1, or of Windows (cp1252)"
+    if (zero := bytes(data).find(0)) >= 0:
+        at, what = zero, "a zero byte, so it is no text"
+        encoding, known = "UTF-16LE", "If every second byte is zero, it may be UTF-16"
+    near = bytes(data[max(0, at - 10) : at + 10])
+    how = f"{hint}{hint and ' '}{known}: iconv -f {encoding} -t UTF-8 FILE > NEW converts it."
+    raise DataError(owner, argument, "text in UTF-8", f"{name}, which has {what} {place(at)}: {near!r}", how)
+
+
+def lines_of(
+    owner: str,
+    argument: str,
+    source: str | PathLike[str] | IO[bytes],
+    errors: str = "strict",
+    *,
+    joined: bool = True,
+) -> list[str]:
+    """Return the lines of a text, packed or not, without their ends.
+
+    Raises
+    ------
+    DataError
+        If it is no text in UTF-8; says on which line, and how to convert it.
+    InputError
+        If there is no such file.
+    """
+    with TextStream(owner, source, argument, errors, joined=joined) as stream:
+        data = b"".join(iter(lambda: stream.read(1 << 20), b""))
+    text = decoded(owner, argument, data, stream.name, lambda at: f"on line {data.count(10, 0, at) + 1}", errors)
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+class _File(io.RawIOBase):
+    """A stream as Python's files are."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream, self._left = stream, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: bytearray | memoryview) -> int:  # type: ignore[override]
+        data = self._left or self._stream.read(min(len(into), 1 << 20))
+        n = min(len(data), len(into))
+        into[:n], self._left = data[:n], data[n:]
+        return n
 
 
 class _Raw:

@@ -148,7 +148,7 @@ def kind_of(file: str) -> tuple[str, str]:
     DataError
         If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
     """
-    from nearfar._core.streams import ByteStream
+    from nearfar._core.streams import TextStream
     from nearfar.relations.signatures import refuse_other_texts
 
     path = Path(file)
@@ -160,7 +160,7 @@ def kind_of(file: str) -> tuple[str, str]:
     if name.endswith(".parquet"):
         return "graph", ""
     head = b""
-    with ByteStream("nearfar advise", file, "FILE") as stream:
+    with TextStream("nearfar advise", file, "FILE") as stream:
         while len(head) < _HEAD and (more := stream.read(_HEAD)):
             head += more
     text = head.decode("utf-8", "replace")
@@ -255,7 +255,7 @@ def read_table(
     """
     import numpy as np
 
-    from nearfar.evaluate.words import lines_of
+    from nearfar._core.streams import lines_of
 
     lines = rows_of_csv(owner, "\n".join(lines_of(owner, "FILE", file)))
     width = len(lines[0][1]) if lines else 0

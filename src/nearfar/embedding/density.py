@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.checks import check_integer
+from nearfar._core.checks import check_integer, from_tensor
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import Matrix
 from nearfar._core.types import Doubles, Floats
@@ -319,6 +319,7 @@ class DensityEmbedding(Embedding):
         owner = "DensityEmbedding.senses"
         n_senses = check_integer(owner, "n_senses", n_senses, low=1)
         topn = check_integer(owner, "topn", topn, low=1)
+        word = from_tensor(word)
         matrix = self._state(owner, "word", word)
         skip = None if isinstance(word, np.ndarray) else self._row(owner, word)
         weights, axes = algebra.leading(matrix, n_senses)
@@ -336,6 +337,7 @@ class DensityEmbedding(Embedding):
 
     def _state(self, owner: str, name: str, item: Item) -> Doubles:
         """Return the density matrix of an id, or of an array, which is divided by its trace."""
+        item = from_tensor(item)
         unscaled = algebra.smat(self._vector(owner, name, item).astype(np.float64))
         matrix = algebra.of_trace_one(unscaled)
         if isinstance(item, np.ndarray):

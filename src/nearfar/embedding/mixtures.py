@@ -16,7 +16,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.lazy import ROWS, Asked, LazyRows
 from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar.errors import InputError
-from nearfar.search.products import Search, inverse_norms, row_norms
+from nearfar.search.products import LeftOut, Search, inverse_norms, row_norms
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -208,7 +208,7 @@ class Mixtures(LazyRows):
         Q: Floats,
         k: int,
         norms: NDArray[np.float64] | None,
-        skip: RowNumbers | None,
+        skip: LeftOut | None,
     ) -> Search:
         """Return the search that :func:`nearfar.search.products.nearest_rows` runs."""
         return _MixedSearch(Q, self, k, norms, skip)
@@ -240,9 +240,7 @@ class _MixedSearch(Search):
     A score errs by the rounding of the rows to float32, and by the two products: (d + r + 8) 2⁻⁵³ |q| sum |t| |a|.
     """
 
-    def __init__(
-        self, Q: Floats, Y: Mixtures, k: int, norms: NDArray[np.float64] | None, skip: RowNumbers | None
-    ) -> None:
+    def __init__(self, Q: Floats, Y: Mixtures, k: int, norms: NDArray[np.float64] | None, skip: LeftOut | None) -> None:
         self.mixtures = Y
         self._begin(Q, Y, k, norms, skip, np.float64)
         norm_bound = Y.norm_bound()

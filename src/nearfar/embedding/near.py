@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.by_id import goes_by_index, index_of
-from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real
+from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real, from_tensor
 from nearfar._core.ids import Ids
 from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers, Series
 from nearfar.embedding.labelled import Labelled, as_list
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
-from nearfar.search.products import alike, allowed, best_rows, nearest_rows, row_norms, unit_rows
+from nearfar.search.products import LeftOut, best_rows, nearest_rows, row_norms, unit_rows
 
 Item = Hashable | Floats
 """An id, or a vector: an array of floats."""
@@ -44,20 +45,14 @@ class Seen(Protocol):
 
 
 class Question(NamedTuple):
-    """Queries, as a search takes them: vectors, the rows that they are, if they were ids, and what is left out."""
+    """Queries, as a search takes them: vectors, and rows that are left out of each answer, those asked for included.
+
+    ``unmet`` is one of the ids to leave out if none of them is here.
+    """
 
     vectors: Floats
-    own: RowNumbers | None
-    left_out: list[RowNumbers]
-
-    def and_own(self) -> list[RowNumbers]:
-        """Return the distinct rows that are left out of each answer, the query itself included."""
-        if self.own is None:
-            return self.left_out
-        return [
-            np.union1d(rows, own) if len(rows) else own
-            for rows, own in zip(self.left_out, self.own[:, None], strict=True)
-        ]
+    left_out: LeftOut
+    unmet: Hashable = None
 
 
 class Near(Labelled):
@@ -245,8 +240,8 @@ class Near(Labelled):
         metric : {"cosine", "dot"}
             Cosine of the angle, or scalar product.
         exclude : iterable of q iterables of ids, optional
-            Ids to leave out of the answer to each query, such as what a user has seen; others than those of this
-            embedding count for nothing.
+            Ids to leave out of the answer to each query, such as what a user has seen. Others than those of this
+            embedding count for nothing; if none is of it, a warning says so.
         n_jobs : int, optional
             Number of threads; all processors by default. The result does not depend on it.
         engine : {"threads", "dask"}, optional
@@ -283,31 +278,24 @@ class Near(Labelled):
         topn = check_integer(owner, "topn", topn, low=1)
         check_choice(owner, "metric", metric, ("cosine", "dot"))
         workers = check_n_jobs(owner, n_jobs)
-        return self._answers(owner, self._question(owner, Q, exclude), topn, metric, workers, engine)
+        asked = self._question(owner, Q, exclude)
+        warn_of_unmet(owner, asked.unmet, "an id of these", self._ids)
+        return self._answers(owner, asked, topn, metric, workers, engine)
 
     def _answers(
         self, owner: str, asked: Question, topn: int, metric: str, n_jobs: int, engine: str | None = None
     ) -> Answers:
         """Return the ids and the scores of the rows nearest to each query."""
-        queries, own, left_out = asked
-        in_parts = on_a_cluster(owner, engine, by_default=isinstance(self._vectors, RowsInParts))
-        skip = None if in_parts else own  # the search itself leaves out the query
-        without = asked.and_own()
-        counts = np.fromiter(map(len, without), np.int64, len(without))
-        k = min(topn, len(self) - (int(counts.min()) if counts.size else 0))
-        rows, scores = np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf)
-        for some in alike(counts + k) if k else ():
-            wanted = min(k + int(counts[some].max()), len(self)) - (skip is not None)
-            if in_parts:
-                found, best = on_cluster("nearest vectors")(owner, queries[some], self._vectors, wanted, metric)
-            else:
-                own = None if skip is None else skip[some]
-                norms = self._row_norms()
-                found, best = best_rows(
-                    owner, queries[some], self._vectors, wanted, metric, norms, skip=own, n_jobs=n_jobs
-                )
-            out = left_out if skip is not None else without
-            rows[some], scores[some] = allowed(found, best, [out[query] for query in some], k)
+        queries, left_out, _ = asked
+        k = min(topn, len(self) - left_out.fewest)
+        if not k:
+            return self._ids_of(np.empty((len(queries), 0), np.int64)), np.empty((len(queries), 0))
+        skip = left_out if len(left_out.rows) else None
+        if on_a_cluster(owner, engine, by_default=isinstance(self._vectors, RowsInParts)):
+            rows, scores = on_cluster("nearest vectors")(owner, queries, self._vectors, k, metric, skip)
+        else:
+            norms = self._row_norms()
+            rows, scores = best_rows(owner, queries, self._vectors, k, metric, norms, skip=skip, n_jobs=n_jobs)
         return self._ids_of(rows), scores
 
     def _ids_of(self, rows: RowNumbers) -> NDArray[np.int64] | NDArray[np.object_]:
@@ -321,6 +309,9 @@ class Near(Labelled):
     def _question(self, owner: str, Q: Queries, exclude: Iterable[Iterable[Hashable]] | None) -> Question:
         """Return queries, each a vector or an id, and the distinct rows to leave out of the answer to each."""
         own: RowNumbers | None = None
+        Q = from_tensor(Q)
+        if isinstance(Q, list):
+            Q = [from_tensor(item) for item in Q]
         if isinstance(Q, list) and Q and (_is_vector(Q[0]) or isinstance(Q[0], list)):  # no list is an id
             Q = check_matrix(owner, "Q", Q)
         if _is_vector(Q):
@@ -329,19 +320,18 @@ class Near(Labelled):
         else:
             own = self._rows(owner, as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids"))
             queries = self._vectors[own]
-        return Question(queries, own, self._left_out(owner, exclude, len(queries)))
-
-    def _left_out(self, owner: str, exclude: Iterable[Iterable[Hashable]] | None, n_queries: int) -> list[RowNumbers]:
         if exclude is None:
-            return [np.empty(0, np.int64)] * n_queries
-        expected = f"lists of ids, one for each query ({n_queries})"
+            return Question(queries, LeftOut.of_own(own, len(queries)))
+        expected = f"lists of ids, one for each query ({len(queries)})"
         if isinstance(exclude, (str, bytes)) or not isinstance(exclude, Iterable):
             raise InputError(owner, "exclude", expected, repr(exclude))
-        lists = list(exclude)
-        if len(lists) != n_queries:
+        lists = [list(as_list(owner, "exclude", ids, expected)) for ids in exclude]
+        if len(lists) != len(queries):
             raise InputError(owner, "exclude", expected, f"{len(lists)}")
-        rows = (np.unique(self._ids.rows(as_list(owner, "exclude", ids, expected))) for ids in lists)
-        return [found[found >= 0] for found in rows]
+        ids = list(chain.from_iterable(lists))
+        rows = self._ids.rows(ids)
+        unmet = ids[0] if ids and (rows < 0).all() else None
+        return Question(queries, LeftOut.of(rows, np.array(list(map(len, lists)), np.int64), own), unmet)
 
     def recommend(
         self,
@@ -421,6 +411,7 @@ class Near(Labelled):
         items, topn = self.context, check_integer(owner, "topn", topn, low=1)
         workers = check_n_jobs(owner, n_jobs)
         names: list[Hashable] | None = None
+        users = from_tensor(users)
         if _is_vector(users):
             queries = check_matrix(owner, "users", np.atleast_2d(users), columns=self.n_components)
             single = users.ndim == 1
@@ -431,8 +422,7 @@ class Near(Labelled):
         seen = None if exclude is None else _seen(owner, exclude, names, len(queries), single=single)
         unmet = next((ids[0] for ids in seen or () if ids), None)
         if seen and unmet is not None and len(items) and not any((items.ids.rows(ids) >= 0).any() for ids in seen):
-            text = f"none of its ids is an item, such as {items.ids[0]!r}; got {unmet!r}"
-            warnings.warn(f"{owner}: exclude has no effect: {text}.", NearfarWarning, stacklevel=2)
+            warn_of_unmet(owner, unmet, "an item", items.ids)
         log_p = None if popularity is None else items._log_popularity(owner, popularity)
         unknown = np.flatnonzero(~queries.any(axis=1))
         if log_p is None and unknown.size:
@@ -473,6 +463,7 @@ class Near(Labelled):
     # -- vectors of items ------------------------------------------------------------------------------------------
 
     def _items(self, owner: str, name: str, items: Items | None) -> list[Item]:
+        items = from_tensor(items)
         return _as_items(self._as_vectors(owner, name, items) if _is_vector(items) else items)
 
     def _as_vectors(self, owner: str, name: str, items: Floats) -> Floats:  # noqa: ARG002 - for subclasses
@@ -480,6 +471,7 @@ class Near(Labelled):
         return items
 
     def _vector(self, owner: str, name: str, item: object) -> Floats:
+        item = from_tensor(item)
         if not _is_vector(item):
             row: Floats = self._vectors[self._row(owner, item)]
             return row
@@ -495,6 +487,13 @@ class Near(Labelled):
     def _named(self, rows: RowNumbers, scores: NDArray[np.float64]) -> Found:
         """Return the ids of rows, with their scores."""
         return [(self._ids[row], score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]
+
+
+def warn_of_unmet(owner: str, unmet: Hashable, what: str, ids: Ids) -> None:
+    """Warn, where the caller was called, that no id of ``exclude``, such as ``unmet``, is there; not of None."""
+    if unmet is not None and len(ids):
+        text = f"{owner}: exclude has no effect: none of its ids is {what}, such as {ids[0]!r}; got {unmet!r}."
+        warnings.warn(text, NearfarWarning, stacklevel=3)
 
 
 def _is_vector(item: object) -> TypeGuard[Floats]:
@@ -530,4 +529,4 @@ def _as_items(items: object) -> list[Item]:
         return []
     if isinstance(items, np.ndarray) and items.ndim > 0:
         return [items] if _is_vector(items) and items.ndim == 1 else list(items)
-    return list(items) if isinstance(items, list) else [items]
+    return [from_tensor(item) for item in items] if isinstance(items, list) else [items]

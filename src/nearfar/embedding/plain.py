@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar._core.checks import check_choice, require
+from nearfar._core.checks import check_choice, from_tensor, require
 from nearfar._core.lazy import LazyRows
 from nearfar._core.types import Floats, Seed
 from nearfar.embedding.files import FORMATS, Content, registry, text_ids
@@ -523,9 +523,7 @@ class Embedding(Near):
 
 def _as_rows(owner: str, name: str, vectors: Vectors) -> ArrayLike:
     """Return a tensor or a column of vectors as an array, anything else as it is."""
-    if hasattr(vectors, "detach"):  # a tensor may be on another device, and in a number format that NumPy lacks
-        tensor = vectors.detach().cpu()
-        vectors = tensor.numpy() if "64" in str(tensor.dtype) else tensor.float().numpy()
+    vectors = from_tensor(vectors)
     rows: ArrayLike = vectors.to_numpy() if hasattr(vectors, "to_numpy") else cast("ArrayLike", vectors)
     if isinstance(rows, np.ndarray) and rows.dtype == object and rows.ndim == 1 and len(rows):
         lengths = {np.shape(row) for row in rows}

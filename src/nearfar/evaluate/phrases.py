@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_flag, check_integer, check_random_state
+from nearfar._core.streams import lines_of
 from nearfar._core.types import Seed
 from nearfar.errors import DataError, InputError
-from nearfar.evaluate.words import agreement, check_embedding, lines_of, row_of, scored_items
+from nearfar.evaluate.words import agreement, check_embedding, row_of, score_of, scored_items
 
 if TYPE_CHECKING:
     from nearfar.composition import Method
@@ -251,11 +252,8 @@ def _read(path: str | PathLike[str]) -> list[Item]:
         got = f"line {number}: {line[:120]!r}"
         if len(fields) != len(columns):
             raise DataError(_OWNER, "items", f"lines of {len(columns)} columns, as its header has", got)
-        try:
-            score = float(fields[at["score"]])
-        except ValueError:
-            score = float("nan")
-        if not np.isfinite(score):
+        score = score_of(fields[at["score"]], cut)
+        if score is None or not np.isfinite(score):
             raise DataError(_OWNER, "items", "a finite number for a score", got)
         sides = [_sentence(fields, at, k, got) if "sentence1" in at else _clause(fields, at, k, got) for k in (1, 2)]
         found.append((sides[0], sides[1], score))

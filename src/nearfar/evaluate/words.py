@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_random_state
-from nearfar._core.streams import ByteStream
+from nearfar._core.streams import lines_of
 from nearfar._core.types import Floats, Seed
 from nearfar.errors import DataError, InputError
 
@@ -82,8 +82,10 @@ def word_similarity(
     embedding : Embedding
         Vectors of words.
     pairs : path, or iterable of (str, str, float)
-        A file has two words and a score per line, between tabs, blanks, commas or semicolons; a first line whose score
-        is no number is a header; lines that begin with # do not count. Higher scores are more similar.
+        A file has two words and a score per line, between tabs, semicolons, commas or blanks; a first line whose score
+        is no number is a header; lines that begin with # do not count. All lines have as many fields as the first;
+        what follows the score does not count. Where no commas are between fields, ``7,9`` is 7.9. Higher scores are
+        more similar.
     lowercase : bool, default=True
         Look words up in lower case where they are not known as they stand.
     n_bootstrap : int, default=1000
@@ -100,7 +102,8 @@ def word_similarity(
     InputError
         If there is no such file, or there are no pairs.
     DataError
-        If a line is no pair with a score (which line).
+        If a line is no pair with a score, or has more or fewer fields than the first (which line); if commas may be
+        between fields and in numbers.
 
     References
     ----------
@@ -239,22 +242,41 @@ def _given_pairs(owner: str, pairs: object) -> list[tuple[str, str, float]]:
 
 
 def _read_pairs(owner: str, path: str | PathLike[str]) -> list[tuple[str, str, float]]:
-    found = []
     numbered = enumerate(lines_of(owner, "pairs", path), 1)
-    lines = [(number, line) for number, line in numbered if line.strip() and not line.startswith("#")]
-    for number, line in lines:
-        fields = line.replace(",", " ").replace(";", " ").split() if "\t" not in line else line.split("\t")
-        try:
-            score = float(fields[2])
-        except (IndexError, ValueError):
-            if number == lines[0][0] and len(fields) >= 3:
-                continue  # a header
-            score = np.nan
-        if not np.isfinite(score) or not (fields[0].strip() and fields[1].strip()):
-            got = f"line {number}: {line[:80]!r}"
+    lines = [(number, line.rstrip()) for number, line in numbered if line.strip() and not line.startswith("#")]
+    if not lines:
+        return []
+    first = lines[0][1]
+    cut = next((mark for mark in "\t;," if first.count(mark) >= 2), None)
+    rows = [(number, line, [field.strip() for field in line.split(cut)]) for number, line in lines]
+    width = len(rows[0][2])
+    head = width > 2 and score_of(rows[0][2][2], cut) is None and not rows[0][2][2][:1].isdecimal()
+    found = []
+    hint = "A number with a comma needs tabs or semicolons between fields." if cut == "," else ""
+    for number, line, fields in rows[head:]:
+        got = f"line {number}: {line[:80]!r}"
+        if len(fields) != width:
+            expected = f"lines of {width} fields, as the first one"
+            raise DataError(owner, "pairs", expected, f"{len(fields)} in {got}", hint)
+        score = score_of(fields[2], cut) if width > 2 else None
+        if score is None or not np.isfinite(score) or not (fields[0] and fields[1]):
             raise DataError(owner, "pairs", "lines of two words and a score", got)
-        found.append((fields[0].strip(), fields[1].strip(), score))
+        found.append((fields[0], fields[1], score))
+    if cut == "," and width > 3 and not head and all(field.isdecimal() for *_, row in rows for field in row[2:4]):
+        got = f"line {rows[0][0]}: {first[:80]!r}, whose score may be {rows[0][2][2]} or {','.join(rows[0][2][2:4])}"
+        hint = f"{hint} A first line that names all columns makes it clear, too."
+        raise DataError(owner, "pairs", "lines of two words and a score", got, hint)
     return found
+
+
+def score_of(field: str, cut: str | None) -> float | None:
+    """Return a score from text, None if it is no number; it has a decimal comma where ``cut`` is another mark."""
+    if cut != "," and field.count(",") == 1 and "." not in field:
+        field = field.replace(",", ".")
+    try:
+        return float(field)
+    except ValueError:
+        return None
 
 
 def _read_questions(owner: str, path: str | PathLike[str]) -> list[tuple[str, tuple[str, ...]]]:
@@ -299,17 +321,6 @@ def scored_items(owner: str, argument: str, items: object, what: str) -> Iterato
         if len(item) != 3 or not isinstance(item[2], (int, float, np.number)) or not np.isfinite(item[2]):
             raise InputError(owner, argument, expected, repr(item))
         yield item[0], item[1], float(item[2])
-
-
-def lines_of(owner: str, argument: str, path: str | PathLike[str]) -> list[str]:
-    """Return the lines of a text file, packed or not."""
-    with ByteStream(owner, path, argument) as stream:
-        data = b"".join(iter(lambda: stream.read(2**20), b""))
-        try:
-            return data.decode("utf-8").removeprefix("\ufeff").splitlines()
-        except UnicodeDecodeError as error:
-            got = f"{stream.name}, which has other bytes at offset {error.start}"
-            raise DataError(owner, argument, "text in UTF-8", got) from error
 
 
 def row_of(embedding: Embedding, word: str, lowercase: bool) -> int:

@@ -10,7 +10,6 @@ What a record and a field are: :mod:`nearfar.relations.records`.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.progress import ProgressLine
-from nearfar._core.streams import ByteStream
+from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
@@ -120,7 +119,7 @@ def read_records(
         first line looks like the size of the graph.
     """
     with (
-        ByteStream(owner, source, argument) as stream,
+        TextStream(owner, source, argument) as stream,
         ProgressLine("reading", stream.size, verbose, "byte") as progress,
     ):
         buffer, at_end = _read_sample(stream, form)
@@ -181,7 +180,7 @@ def read_table(owner: str, source: str | PathLike[str], form: TextFormat, argume
     return dict(zip(names, columns or [[] for _ in names], strict=True))
 
 
-def _read_sample(stream: ByteStream, form: TextFormat) -> tuple[bytearray, bool]:
+def _read_sample(stream: TextStream, form: TextFormat) -> tuple[bytearray, bool]:
     """Read until there are enough lines to judge by; returns (bytes, whether that was all)."""
     buffer = bytearray()
     while more := stream.read(max(_SAMPLE, len(buffer))):
@@ -307,16 +306,11 @@ def parse_column(
 
 
 def _check_utf8(buffer: bytearray, line: int, owner: str, argument: str, name: str, start: int = 0) -> None:
-    if buffer.isascii():
+    if buffer.isascii() and 0 not in buffer:
         return
-    try:
-        with memoryview(buffer)[: buffer.rfind(b"\n") + 1] as view:
-            codecs.utf_8_decode(view)
-    except UnicodeDecodeError as error:
-        bad = line + buffer.count(b"\n", start, error.start)
-        got = f"{error.reason} ({bytes(buffer[error.start : error.end])!r}) on line {bad} of {name}"
+    with memoryview(buffer)[: buffer.rfind(b"\n") + 1] as view:
         hint = "Pass open(path, encoding=...) if the file is in another encoding."
-        raise DataError(owner, argument, "text in UTF-8", got, hint) from None
+        decoded(owner, argument, view, name, lambda at: f"on line {line + buffer.count(10, start, at)}", "strict", hint)
 
 
 def _n_fields(rest: bytearray, delimiter: str) -> int:
@@ -358,7 +352,7 @@ class TextFormat:
         """Return what comments begin with: where it is not said, what the first line does if that is usual, else #."""
         if self.comments != "infer":
             return self.comments or ""
-        first = bytes(sample[:_SAMPLE]).lstrip(b"\xef\xbb\xbf \t\r\n")
+        first = bytes(sample[:_SAMPLE]).lstrip(b" \t\r\n")
         return next((mark for mark in _MARKS if first.startswith(mark.encode())), _MARKS[0])
 
 
@@ -460,11 +454,6 @@ def find_layout(
     return Found(layout, first, _size_of(head), doubts)
 
 
-def _skip_mark(text: bytes | bytearray) -> int:
-    """Return where the text begins behind a byte order mark."""
-    return 3 if text.startswith(b"\xef\xbb\xbf") else 0
-
-
 def _as_array(text: str) -> Bytes:
     return np.frombuffer(bytearray(text.encode()), np.uint8)
 
@@ -559,7 +548,7 @@ def _size_of(head: Sequence[Sequence[str]]) -> int | None:
 
 def _first_records(text: Bytes, delimiter: str, comment: Bytes) -> list[_Record]:
     records: list[_Record] = []
-    position, line = _skip_mark(text[:3].tobytes()), 1
+    position, line = 0, 1
     fields = np.empty((256, 3), np.int64)
     while len(records) < SAMPLE_LINES:
         position, line, n, after, newlines = cut_record(text, position, line, comment, ord(delimiter), fields)

@@ -108,7 +108,7 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
     DataError
         Says what it is, and how it is read.
     """
-    text = text.lstrip("\ufeff \t\r\n")
+    text = text.lstrip()
     expected = "a list of edges" if argument == "edges" else "text or a table"
     head, _, rest = text.partition("\n")
     sizes = head.split()
@@ -124,7 +124,3 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
     for what, begins, hint in _SIGNATURES:
         if begins.match(text):
             raise DataError(owner, argument, expected, f"{what}: {name}", hint)
-    if "\r" in text.rstrip("\r\n") and "\n" not in text.rstrip("\r\n"):
-        expected = "lines that end with a line feed"
-        hint = "open(path), which takes both, can be passed."
-        raise DataError(owner, argument, expected, f"carriage returns alone in {name}", hint)

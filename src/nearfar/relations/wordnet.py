@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 
 from nearfar._core.checks import check_path
 from nearfar._core.ids import Ids
+from nearfar._core.streams import lines_of
 from nearfar.errors import FileFormatError, InputError
 
 FILES = ("data.noun", "data.verb", "data.adj", "data.adv")
@@ -74,25 +75,24 @@ def _lemma(word: str) -> str:
 
 def _read(path: Path, rows_of: dict[str, Rows], synsets: dict[Synset, list[Rows]], pointers: list[Pointer]) -> None:
     """Take in the synsets of a file that have a known word, and what they are immediately related to."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.startswith("  ") or not line.strip():  # the licence
-                continue
-            try:
-                fields = line.partition("|")[0].split()
-                n_words = int(fields[3], 16)
-                words = [rows_of.get(_lemma(word), []) for word in fields[4 : 4 + 2 * n_words : 2]]
-                n_pointers = int(fields[4 + 2 * n_words])
-                parts = fields[5 + 2 * n_words : 5 + 2 * n_words + 4 * n_pointers]
-                if len(parts) < 4 * n_pointers:
-                    raise ValueError("fields are missing")
-                if any(words):
-                    source = _key(fields[2], fields[0])
-                    synsets[source] = words
-                    pointers.extend(_pointers(source, parts))
-            except (ValueError, IndexError) as error:
-                got = f"line {number}: {line[:60].strip()!r}"
-                raise FileFormatError(f"{path}: file must be a data file of WordNet; got {got}.") from error
+    for number, line in enumerate(lines_of(OWNER, "path", path, "replace"), 1):
+        if line.startswith("  ") or not line.strip():  # the licence
+            continue
+        try:
+            fields = line.partition("|")[0].split()
+            n_words = int(fields[3], 16)
+            words = [rows_of.get(_lemma(word), []) for word in fields[4 : 4 + 2 * n_words : 2]]
+            n_pointers = int(fields[4 + 2 * n_words])
+            parts = fields[5 + 2 * n_words : 5 + 2 * n_words + 4 * n_pointers]
+            if len(parts) < 4 * n_pointers:
+                raise ValueError("fields are missing")
+            if any(words):
+                source = _key(fields[2], fields[0])
+                synsets[source] = words
+                pointers.extend(_pointers(source, parts))
+        except (ValueError, IndexError) as error:
+            got = f"line {number}: {line[:60].strip()!r}"
+            raise FileFormatError(f"{path}: file must be a data file of WordNet; got {got}.") from error
 
 
 def _pointers(source: Synset, parts: list[str]) -> Iterator[Pointer]:

@@ -222,3 +222,23 @@ def ranked(
 
     run_blocks(task, even_bounds(n_queries, max(step, -(-n_queries // 16))), n_jobs)
     return candidates, scores
+
+
+def alike(wanted: RowNumbers, chosen: NDArray[np.bool_]) -> list[RowNumbers]:
+    """Return the chosen queries in groups whose numbers of candidates differ by a factor of 16 at most.
+
+    What is searched for a group is as much as the largest of it needs.
+    """
+    size = np.where(chosen, np.frexp(wanted)[1] // 4, -1)
+    return [np.flatnonzero(size == one) for one in np.unique(size[chosen])]
+
+
+def first_found(rows: RowNumbers, scores: NDArray[np.float64], k: int) -> tuple[RowNumbers, NDArray[np.float64]]:
+    """Return the first k of each line, best first, that have a finite score; -1 and -inf behind the last."""
+    good = np.isfinite(scores)
+    first = np.argsort(~good, axis=1, kind="stable")[:, :k]
+    there = np.take_along_axis(good, first, axis=1)
+    missing = (0, 0), (0, k - first.shape[1])
+    found = np.where(there, np.take_along_axis(rows, first, axis=1), -1)
+    best = np.where(there, np.take_along_axis(scores, first, axis=1), -np.inf)
+    return np.pad(found, missing, constant_values=-1), np.pad(best, missing, constant_values=-np.inf)

@@ -12,8 +12,10 @@ A row among the best k can thus be found at most twice that below the k-th best.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+import math
+import threading
+from itertools import pairwise
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,82 @@ _FEW = 32  # queries that threads do not divide
 _GROUPS = 256  # groups of rows, whose largest scores bound the k-th best from below
 _PAIRS = 2**18  # candidates that are ranked together
 _SAFE = (1e-15, 1e15)  # norms whose products neither overflow nor vanish in float32
+
+
+class LeftOut(NamedTuple):
+    """Which rows are left out of the answer to each query.
+
+    Parameters
+    ----------
+    starts : ndarray of shape (q + 1,), int64
+        Where those of each query begin in ``rows``.
+    rows : ndarray, int64
+        Distinct for each query, and ascending.
+    """
+
+    starts: RowNumbers
+    rows: RowNumbers
+
+    @classmethod
+    def of(cls, rows: RowNumbers, counts: RowNumbers, own: RowNumbers | None = None) -> LeftOut:
+        """Return what lists of rows say, one after the other, and rows that are the queries themselves.
+
+        Parameters
+        ----------
+        rows : ndarray
+            -1 stands for no row.
+        counts : ndarray of shape (q,)
+            How many of them are for each query.
+        own : ndarray of shape (q,), optional
+        """
+        queries = np.repeat(np.arange(len(counts)), counts)
+        if own is not None:
+            queries, rows = np.append(queries, np.arange(len(own))), np.append(rows, own)
+        n = int(rows.max(initial=0)) + 1
+        keys = np.sort((queries * n + rows)[rows >= 0])
+        keys = keys[np.diff(keys, prepend=-1) > 0]
+        return cls(np.searchsorted(keys, np.arange(len(counts) + 1) * n), keys % n)
+
+    @classmethod
+    def of_own(cls, own: RowNumbers | None, n_queries: int) -> LeftOut:
+        """Return rows that are the queries themselves, or nothing."""
+        if own is None:
+            return cls(np.zeros(n_queries + 1, np.int64), np.empty(0, np.int64))
+        return cls(np.arange(n_queries + 1), own)
+
+    @property
+    def counts(self) -> RowNumbers:
+        """How many rows are left out for each query."""
+        return np.diff(self.starts)
+
+    @property
+    def fewest(self) -> int:
+        """How many rows are left out for every query, at least."""
+        return int(self.counts.min()) if len(self.starts) > 1 else 0
+
+    def of_queries(self, some: RowNumbers) -> LeftOut:
+        """Return what is left out of the answers to some queries."""
+        counts = self.counts[some]
+        starts = np.append(0, np.cumsum(counts))
+        return LeftOut(starts, self.rows[np.arange(starts[-1]) + np.repeat(self.starts[some] - starts[:-1], counts)])
+
+    def among(self, numbers: RowNumbers) -> LeftOut:
+        """Return the same for a selection of the rows: ``numbers`` are theirs in it, -1 for rows that are not."""
+        found = numbers[self.rows]
+        return self._of(found, found >= 0)
+
+    def within(self, start: int, stop: int) -> LeftOut:
+        """Return the same for the rows start .. stop - 1."""
+        return self._of(self.rows - start, (self.rows >= start) & (self.rows < stop))
+
+    def _of(self, rows: RowNumbers, chosen: NDArray[np.bool_]) -> LeftOut:
+        return LeftOut(np.append(0, np.cumsum(chosen))[self.starts], rows[chosen])
+
+    def has(self, rows: RowNumbers) -> NDArray[np.bool_]:
+        """Return which of some rows for each query, shape (q, k), are left out of its answer."""
+        n = max(int(self.rows.max(initial=0)), int(rows.max(initial=0))) + 1
+        keys = np.repeat(np.arange(len(rows)), self.counts) * n + self.rows
+        return np.isin(np.arange(len(rows))[:, None] * n + rows, keys)
 
 
 def row_norms(X: Matrix) -> NDArray[np.float64]:
@@ -55,7 +133,7 @@ def nearest_rows(
     *,
     norms: NDArray[np.float64] | None = None,
     lengths: NDArray[np.float64] | None = None,
-    skip: RowNumbers | None = None,
+    skip: LeftOut | RowNumbers | None = None,
     n_jobs: int = 1,
 ) -> tuple[RowNumbers, NDArray[np.float64]]:
     """Return the k rows of Y with the largest scalar product with each row of Q.
@@ -67,14 +145,14 @@ def nearest_rows(
     Y : ndarray, shape (n, d), float32 or float64, or Mixtures, or rows in parts
         The rows that are searched.
     k : int
-        How many, at least 1 and at most n, or n - 1 with ``skip``.
+        How many, from 1 to n.
     norms : ndarray, shape (n,), float64, optional
         Norms of the rows of Y. With them the score is the cosine, for which the rows of Q must have norm 1 (or 0);
         rows of zeros have cosine 0.
     lengths : ndarray, shape (n,), float64, optional
         Norms of the rows of Y where they are known and the score is the scalar product; found anew otherwise.
-    skip : ndarray, shape (q,), int64, optional
-        For each query one row that is left out.
+    skip : LeftOut, or ndarray, shape (q,), int64, optional
+        Rows that are left out of the answer to each query, or one row for each.
     n_jobs : int
         Number of threads.
 
@@ -82,9 +160,12 @@ def nearest_rows(
     -------
     rows : ndarray, shape (q, k), int64
     scores : ndarray, shape (q, k), float64
-        Best first, ties in the order of the rows. O(q n d) time, 8 MiB and the k best for each thread.
+        Best first, ties in the order of the rows. Where fewer than k rows are left, -1 and -inf at the end. O(q n d)
+        time, 8 MiB and the k best for each thread.
     """
     known = norms if norms is not None else lengths
+    if isinstance(skip, np.ndarray):
+        skip = LeftOut.of_own(skip, len(skip))
     search = Y.search(Q, k, norms, skip) if isinstance(Y, Searching) else Search(Q, Y, k, norms, skip, known)
     count = max(-(-len(Q) // _QUERIES), min(n_jobs, len(Q) // _FEW))
     if count > 1:
@@ -106,7 +187,7 @@ def best_rows(
     metric: str,
     lengths: NDArray[np.float64],
     *,
-    skip: RowNumbers | None = None,
+    skip: LeftOut | RowNumbers | None = None,
     n_jobs: int = 1,
 ) -> tuple[RowNumbers, NDArray[np.float64]]:
     """Return the k best rows by ``"cosine"`` or ``"dot"``, see :func:`nearest_rows`; ``lengths`` are norms of Y.
@@ -126,52 +207,11 @@ def best_rows(
     return nearest_rows(queries, Y, k, lengths=lengths, skip=skip, n_jobs=n_jobs)
 
 
-def alike(counts: NDArray[np.int64]) -> list[RowNumbers]:
-    """Return the queries in groups whose numbers of answers differ by a factor of 16 at most.
-
-    What is searched for a group is as much as the largest of it needs: one query of which nearly all is left out does
-    not make all of them long.
-    """
-    size = np.frexp(counts)[1] // 4
-    return [np.flatnonzero(size == one) for one in np.unique(size)]
-
-
-def allowed(
-    rows: RowNumbers, scores: NDArray[np.float64], left_out: Sequence[RowNumbers], k: int
-) -> tuple[RowNumbers, NDArray[np.float64]]:
-    """Return the first k answers of each query that are not left out of it.
-
-    Parameters
-    ----------
-    rows, scores : ndarray, shape (q, any number)
-        Best first; what has an infinite score is no answer.
-    left_out : sequence of q arrays of rows
-    k : int
-
-    Returns
-    -------
-    rows : ndarray, shape (q, k), int64
-        -1 behind the last answer, where they are fewer than k.
-    scores : ndarray, shape (q, k), float64
-        -inf there.
-    """
-    good = np.isfinite(scores)
-    for query, out in enumerate(left_out):
-        if len(out):
-            good[query] &= rows[query] != out[0] if len(out) == 1 else ~np.isin(rows[query], out)
-    first = np.argsort(~good, axis=1, kind="stable")[:, :k]
-    there = np.take_along_axis(good, first, axis=1)
-    missing = (0, 0), (0, k - first.shape[1])
-    found = np.where(there, np.take_along_axis(rows, first, axis=1), -1)
-    best = np.where(there, np.take_along_axis(scores, first, axis=1), -np.inf)
-    return np.pad(found, missing, constant_values=-1), np.pad(best, missing, constant_values=-np.inf)
-
-
 @runtime_checkable
 class Searching(Protocol):
     """Rows with a search of their own, such as mixtures, whose products are sparse."""
 
-    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: RowNumbers | None) -> Search:
+    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: LeftOut | None) -> Search:
         """Return what :func:`nearest_rows` runs."""
 
 
@@ -184,7 +224,7 @@ class Search:
         Y: Matrix,
         k: int,
         norms: NDArray[np.float64] | None,
-        skip: RowNumbers | None,
+        skip: LeftOut | None,
         lengths: NDArray[np.float64] | None,
     ) -> None:
         lengths = row_norms(Y) if lengths is None else lengths
@@ -199,13 +239,13 @@ class Search:
         Y: Matrix,
         k: int,
         norms: NDArray[np.float64] | None,
-        skip: RowNumbers | None,
+        skip: LeftOut | None,
         dtype: type[np.float32] | type[np.float64],
     ) -> None:
         self.Q, self.Y, self.k, self.norms, self.skip = Q.astype(np.float64), Y, k, norms, skip
-        self.dtype = dtype
-        self.rows = np.empty((len(Q), k), np.int64)
-        self.scores = np.empty((len(Q), k))
+        self.dtype, self._rooms = dtype, threading.local()
+        self.rows = np.full((len(Q), k), -1)
+        self.scores = np.full((len(Q), k), -np.inf)
 
     def block(self, _block: int, start: int, stop: int) -> None:
         """Find the best rows for queries start .. stop - 1."""
@@ -216,15 +256,14 @@ class Search:
         waiting: list[tuple[RowNumbers, RowNumbers]] = []
         n_waiting = 0
         floors = np.full(n_queries, np.finfo(self.dtype).min, self.dtype)
+        left_out = self._left_out(start, stop, n_rows)
         for first in range(0, len(self.Y), n_rows):
             last = min(first + n_rows, len(self.Y))
             scores = self._products(start, stop, first, last)
             if self.norms is not None:
                 scores *= inverse_norms(self.norms[first:last])[:, None].astype(scores.dtype)
             if self.skip is not None:
-                at = self.skip[start:stop] - first
-                here = np.flatnonzero((at >= 0) & (at < last - first))
-                scores[at[here], here] = -np.inf
+                scores[left_out[first // n_rows]] = -np.inf
             found = np.flatnonzero(scores >= floors) if len(best[0]) else None
             if found is None or len(found) > 4 * self.k * n_queries:
                 floors = np.maximum(floors, (_kth_of_groups(scores, self.k) - margins).astype(self.dtype))
@@ -235,10 +274,39 @@ class Search:
                 n_waiting += len(rows)
                 if n_waiting >= min(_PAIRS, self.k * n_queries):
                     best, waiting, n_waiting = self._merge(start, best, waiting), [], 0
-            if not waiting and len(best[0]) == self.k * n_queries:
-                floors = np.maximum(floors, (best[2].reshape(-1, self.k)[:, -1] - margins).astype(self.dtype))
-        _, rows, exact = self._merge(start, best, waiting)
-        self.rows[start:stop], self.scores[start:stop] = rows.reshape(-1, self.k), exact.reshape(-1, self.k)
+            if not waiting:
+                last, full = self._last(best[0], n_queries)
+                floors[full] = np.maximum(floors[full], (best[2][last] - margins[full]).astype(self.dtype))
+        queries, rows, exact = self._merge(start, best, waiting)
+        if len(rows) == self.k * n_queries:
+            self.rows[start:stop], self.scores[start:stop] = rows.reshape(-1, self.k), exact.reshape(-1, self.k)
+        else:
+            place = np.arange(len(rows)) - np.searchsorted(queries, queries)
+            self.rows[start + queries, place], self.scores[start + queries, place] = rows, exact
+
+    def _last(self, queries: RowNumbers, n_queries: int) -> tuple[slice | RowNumbers, slice | RowNumbers]:
+        """Return where the k-th best of each query that has so many is among all best ones, and which these are."""
+        if len(queries) == self.k * n_queries:
+            return slice(self.k - 1, None, self.k), slice(None)
+        ends = np.searchsorted(queries, np.arange(n_queries + 1))
+        full = np.flatnonzero(np.diff(ends) == self.k)
+        return ends[full + 1] - 1, full
+
+    def _left_out(self, start: int, stop: int, n_rows: int) -> list[tuple[RowNumbers, RowNumbers]]:
+        """Return the rows that are left out for queries start .. stop - 1, and of which query each is, block by block.
+
+        A block is of ``n_rows`` rows, which are numbered in it.
+        """
+        if self.skip is None:
+            return []
+        starts = self.skip.starts[start : stop + 1]
+        rows = self.skip.rows[starts[0] : starts[-1]]
+        queries, n_blocks = np.repeat(np.arange(stop - start), np.diff(starts)), -(-len(self.Y) // n_rows)
+        blocks = (rows // n_rows).astype(np.uint16 if n_blocks < 2**16 else np.int64)  # sorted in linear time
+        order = np.argsort(blocks, kind="stable")
+        bounds = np.searchsorted(blocks[order], np.arange(n_blocks + 1))
+        parts = [order[a:b] for a, b in pairwise(bounds)]
+        return [(rows[part] - block * n_rows, queries[part]) for block, part in enumerate(parts)]
 
     def _products(self, start: int, stop: int, first: int, last: int) -> Floats:
         """Return the products of rows first .. last - 1 with queries start .. stop - 1, one column for each query."""
@@ -248,8 +316,16 @@ class Search:
         if len(queries) == 1 and len(self.Y) * self.Y.shape[1] > _CACHED:  # as fast as memory is read, unlike BLAS
             products = np.einsum("ij,j->i", part, queries[0])[:, None]
         else:
-            products = part @ queries.T
+            products = np.matmul(part, queries.T, out=self._room(len(part), len(queries)))
         return products
+
+    def _room(self, *shape: int) -> Floats:
+        """Return an array of the thread: to ask for as much memory in each block takes a tenth of the time."""
+        n = math.prod(shape)
+        room = getattr(self._rooms, "numbers", None)
+        if room is None or room.size < n:
+            room = self._rooms.numbers = np.empty(n, self.dtype)
+        return room[:n].reshape(shape)
 
     def _merge(
         self,

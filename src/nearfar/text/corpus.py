@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path, require
 from nearfar._core.notebook import facts_table
-from nearfar._core.streams import ByteStream
+from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError
@@ -30,9 +30,10 @@ from nearfar.text.vocabulary import Vocabulary
 # Pieces of text for the scan, from bytes or from Python objects: what is cut where, and which byte means what.
 
 
-# What str.split takes for white space: of one byte, and the rest.
+# What str.split takes for white space: of one byte, and the rest; and the mark of the byte order within a line, where
+# files were joined.
 _BLANKS = b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f "
-_WIDE_BLANKS = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+_WIDE_BLANKS = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]")
 _WORD_ENDS, _SENTENCE_ENDS = "\x1f", "\x1e"  # between words that may hold blanks, and between their sentences
 LINES = kinds_of(_BLANKS, b"\n")
 STRINGS = kinds_of(_BLANKS.replace(b"\x1e", b"") + b"\n", b"\x1e")
@@ -45,7 +46,7 @@ _BATCH = {str: 2**20, list: 2**17}  # characters, or words: what is made of them
 ERRORS = ("strict", "replace", "ignore")
 
 
-def pieces_of_stream(owner: str, stream: ByteStream, *, lowercase: bool, errors: str) -> Iterator[Bytes]:
+def pieces_of_stream(owner: str, stream: TextStream, *, lowercase: bool, errors: str) -> Iterator[Bytes]:
     """Yield the text of a file in pieces that end with a line, or where that is too long, between words."""
     held, position, more = b"", 0, b"."
     while more:
@@ -56,7 +57,8 @@ def pieces_of_stream(owner: str, stream: ByteStream, *, lowercase: bool, errors:
             if len(held) > _LONGEST_WORD:
                 _refuse_long(owner, "words", _LONGEST_WORD, stream.name, position)
             continue
-        text = _clean(owner, held[:cut], stream.name, position, lowercase=lowercase, errors=errors)
+        offset = position + stream.n_dropped
+        text = _clean(owner, held[:cut], stream.name, offset, lowercase=lowercase, errors=errors)
         position += cut
         held = held[cut:]
         yield np.frombuffer(text if more else text + b"\n", np.uint8)
@@ -76,25 +78,13 @@ def _last_cut(text: bytes) -> int:
 
 def _clean(owner: str, text: bytes, name: str, position: int, *, lowercase: bool, errors: str) -> bytes:
     """Return UTF-8 without any blanks of several bytes."""
-    if b"\0" in text:
-        _refuse(owner, name, position + text.index(b"\0"), "a zero byte, so it is no text", errors)
-        text = text.replace(b"\0", b" " if errors == "replace" else b"")
-    if text.isascii():
+    if text.isascii() and b"\0" not in text:
         return text.lower() if lowercase else text
-    try:
-        decoded = text.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        _refuse(owner, name, position + error.start, "bytes that are no UTF-8", errors)
-        raise AssertionError from error  # pragma: no cover - 'strict' alone raises
-    if not lowercase and errors == "strict" and not _WIDE_BLANKS.search(decoded):
+    hint = "encoding_errors='ignore' or 'replace' goes on."
+    found = decoded(owner, "source", text, name, lambda at: f"at offset {position + at}", errors, hint)
+    if not lowercase and errors == "strict" and not _WIDE_BLANKS.search(found):
         return text
-    return _WIDE_BLANKS.sub(" ", decoded.lower() if lowercase else decoded).encode()
-
-
-def _refuse(owner: str, name: str, offset: int, what: str, errors: str) -> None:
-    if errors == "strict":
-        hint = "encoding_errors='ignore' or 'replace' goes on."
-        raise DataError(owner, "source", "text in UTF-8", f"{name}, which has {what} at offset {offset}", hint)
+    return _WIDE_BLANKS.sub(" ", found.lower() if lowercase else found).encode()
 
 
 def pieces_of_strings(owner: str, strings: Iterable[object], *, lowercase: bool) -> Iterator[Bytes]:
@@ -111,7 +101,7 @@ def pieces_of_lists(owner: str, sentences: Iterable[object], *, lowercase: bool)
             lines = [_WORD_ENDS.join(sentence) for sentence in batch]
         except TypeError as error:
             raise InputError(owner, "source", "lists of words, which are strings", str(error)) from error
-        text = _as_bytes(_SENTENCE_ENDS.join(lines), lowercase=lowercase)
+        text = _as_bytes(_SENTENCE_ENDS.join(lines).replace("\ufeff", ""), lowercase=lowercase)
         ends = sum(map(len, batch)) - sum(1 for sentence in batch if sentence), len(batch)
         if (_count(text, _WORD_ENDS), _count(text, _SENTENCE_ENDS)) != ends:
             got = "a word with one of these control characters"
@@ -441,7 +431,7 @@ def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -
     lower, tokenizer = reading.lowercase, reading.tokenizer
     for file in files:
         opened: Any = file if hasattr(file, "fs") else nullcontext(file)  # one of fsspec opens itself
-        with opened as source, ByteStream("Corpus", source, "source") as stream:
+        with opened as source, TextStream("Corpus", source, "source", reading.errors) as stream:
             texts = pieces_of_stream("Corpus", stream, lowercase=lower, errors=reading.errors)
             if tokenizer is not None:
                 lines = _lines("Corpus", texts, stream.name)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import check_integer, check_path
 from nearfar._core.ids import Ids
+from nearfar._core.streams import TextStream
 from nearfar.errors import DataError, InputError, UnknownIdError
 
 _ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
@@ -186,7 +187,8 @@ class Vocabulary:
         """
         path = check_path("Vocabulary.load", "path", path, exists=True)
         words, counts = [], []
-        data = path.read_bytes()
+        with TextStream("Vocabulary.load", path, "path", joined=False) as stream:
+            data = b"".join(iter(lambda: stream.read(1 << 20), b"")).replace(b"\r\n", b"\n")  # words have no line end
         if not data.startswith(_HEADER.encode()) or not data.endswith(b"\n"):
             got = f"{str(path)!r}, which is another file or was cut short"
             raise DataError("Vocabulary.load", "path", "a vocabulary that nearfar wrote", got)

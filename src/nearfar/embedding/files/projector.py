@@ -23,9 +23,10 @@ import numpy as np
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
+from nearfar._core.streams import lines_of
 from nearfar.embedding.files.content import SAVE, Content, text_ids, text_lines
 from nearfar.embedding.files.registry import register
-from nearfar.errors import FileFormatError, InputError
+from nearfar.errors import DataError, FileFormatError, InputError
 
 _UNFIT = re.compile(r"[\t\n\r\ud800-\udfff]")
 
@@ -132,7 +133,7 @@ def read(path: Path) -> Content:
         pairs = _pairs(path)
         both = path.read_bytes(), beside.read_bytes()  # once: what is hashed is what is parsed
         if pairs is None or [blake2b(data, digest_size=16).hexdigest() for data in both] in pairs:
-            return _parsed(path, beside, *both)
+            return _parsed(path, beside, *both, own=pairs is not None)
     got = f"others than {pair_path(path).name} says: one was altered, or a write was interrupted"
     hint = f"Save them again; or remove {pair_path(path).name}, if they were altered on purpose."
     raise bad_file(path, f"of one pair with {beside.name}", got, hint)
@@ -141,12 +142,12 @@ def read(path: Path) -> Content:
 _ATTEMPTS, _PAUSE = 10, 0.02  # seconds
 
 
-def _parsed(path: Path, beside: Path, numbers: bytes, ids: bytes) -> Content:
+def _parsed(path: Path, beside: Path, numbers: bytes, ids: bytes, *, own: bool) -> Content:
     rows: list[np.ndarray[tuple[int], np.dtype[np.float32]]] = []
     with np.errstate(over="ignore"):  # what is too large for float32 is refused later
-        for number, text in enumerate(io.BytesIO(numbers), 1):
+        for number, text in enumerate(_lines(path, numbers), 1):
             try:
-                rows.append(np.array([float(field) for field in text.split(b"\t")], np.float32))
+                rows.append(np.array([float(field) for field in text.split("\t")], np.float32))
             except ValueError as error:
                 raise bad_file(path, "one of numbers with tabs between", f"line {number}: {error}") from error
             if rows[-1].size != rows[0].size:
@@ -154,17 +155,21 @@ def _parsed(path: Path, beside: Path, numbers: bytes, ids: bytes) -> Content:
                 raise bad_file(path, f"one of {rows[0].size} numbers a line, as in the first", got)
     if not rows:
         raise bad_file(path, "one of at least one line", "an empty file")
-    names = _names(ids)
+    # An id of ours may begin with what is a mark of the byte order in files of others.
+    names = _names(ids.decode().split("\n")[:-1] if own else _lines(beside, ids))
     if len(names) != len(rows):
         raise bad_file(beside, f"one of {len(rows)} lines, one for each vector", f"{len(names)}")
     return Content(np.stack(rows), names)
 
 
-def _names(ids: bytes) -> list[str]:
-    lines = ids.decode("utf-8").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    lines = [line.removesuffix("\r") for line in lines]
+def _lines(path: Path, data: bytes) -> list[str]:
+    try:
+        return lines_of(SAVE, "path", io.BytesIO(data), joined=False)
+    except DataError as error:
+        raise bad_file(path, error.expected, str(error.got), error.hint) from error
+
+
+def _names(lines: list[str]) -> list[str]:
     several = bool(lines) and "\t" in lines[0]
     return [line.partition("\t")[0] for line in lines[several:]]
 

@@ -12,7 +12,8 @@ still reads the file and shows ``New%20York``; and in a file without the mark, w
 ``%20`` is read as the three characters.
 
 Programs that do not escape write such an id as it is. In a text file the id is then what stands before the last d
-fields, unless that ends in a number; in a binary file nothing tells where it ends, and it is cut at its first space.
+fields, unless that ends in a number; where it ends in a binary file is found out by
+:mod:`nearfar.embedding.files.records`.
 
 **Without a first line.** Text files as GloVe writes them begin with the first row. They are read if what stands there
 is an id and at least two numbers; nothing then says how many rows there should be.
@@ -25,9 +26,9 @@ from __future__ import annotations
 import gzip
 import re
 import warnings
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -37,16 +38,20 @@ from numpy.typing import NDArray
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
+from nearfar._core.streams import ByteStream, TextStream, decoded
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import ROWS, Content, text_ids, text_lines
+from nearfar.embedding.files.records import read_rows, too_short
 from nearfar.embedding.files.registry import register
-from nearfar.errors import FileFormatError, NearfarWarning
+from nearfar.errors import DataError, NearfarWarning
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _RATIO = 1032  # more than that gzip cannot pack
 _LONGEST = 1 << 16  # bytes of an id
 _DIGITS = 64  # bytes of a number as text, at most
+_FASTTEXT = (793712314).to_bytes(4, "little")  # what a model file of fastText begins with
 _CODES = re.compile(rb"%([0-9A-F]{2})")
 
 
@@ -99,19 +104,21 @@ def write_binary(content: Content, path: Path) -> None:
 
 def read_text(path: Path) -> Content:
     """Read the text format."""
-    with _open_read(path) as file:
+    with _open_read(path, TextStream("Embedding.load", path, "path", joined=False)) as (file, packed):
         first = file.readline(_LONGEST)
+        if b"\0" in first and not first.startswith(_FASTTEXT):  # raises
+            decoded("Embedding.load", "path", first, repr(str(path)), lambda at: f"at offset {at}")
         numbers = first.split()[1:]
         if len(numbers) > 1 and all(map(_is_number, numbers)):
             return _read_rows(path, first, file)
         marked, n, d = _sizes(path, first)
-        vectors = _room(path, n, d, least_bytes=2 * d)
+        vectors = _room(path, n, d, 2 * d, packed=packed)
         names: list[bytes] = []
         with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is refused later
             for row in range(n):
                 line = file.readline(_LONGEST + _DIGITS * d)
                 if not line:
-                    raise _too_short(path, n, row)
+                    raise too_short(path, n, row)
                 if len(line) == _LONGEST + _DIGITS * d:
                     got = f"one of {len(line)} bytes or more: line {row + 2}"
                     raise bad_file(path, f"one of lines of an id and {d} numbers", got)
@@ -124,7 +131,7 @@ def read_text(path: Path) -> Content:
     return _content(path, marked, names, vectors)
 
 
-def _read_rows(path: Path, first: bytes, file: BinaryIO) -> Content:
+def _read_rows(path: Path, first: bytes, file: BufferedReader) -> Content:
     """Read the rows of a file that has no line with their number before them."""
     d = len(first.split()) - 1
     longest = _LONGEST + _DIGITS * d
@@ -160,25 +167,11 @@ def _check_end(path: Path, line: bytes, depth: int = 5) -> None:
 
 def read_binary(path: Path) -> Content:
     """Read the binary format."""
-    with _open_read(path) as file:
+    with _open_read(path, ByteStream("Embedding.load", path, "path")) as (file, packed):
         marked, n, d = _sizes(path, file.readline(_LONGEST))
-        vectors = _room(path, n, d, least_bytes=4 * d + 1)
+        vectors = _room(path, n, d, 4 * d + 1, packed=packed)
         data = file.read(n * (4 * d + 2 + _LONGEST) + 1)  # of a bomb no more than the first line says
-    names: list[bytes] = []
-    at, size = 0, 4 * d
-    for row in range(n):
-        while data[at : at + 1] == b"\n":
-            at += 1
-        space = data.find(b" ", at)
-        if space < 0 or space + 1 + size > len(data):
-            raise _too_short(path, n, row)
-        names.append(data[at:space])
-        vectors[row] = np.frombuffer(data, "<f4", d, space + 1)
-        at = space + 1 + size
-    if data[at:].strip(b"\n"):
-        got = f"{len(data) - at} bytes after the last of them"
-        raise bad_file(path, f"one of {n} rows, as its first line says", got)
-    return _content(path, marked, names, vectors)
+    return _content(path, marked, read_rows(path, data, vectors, marked=marked), vectors)
 
 
 register(
@@ -199,6 +192,12 @@ def _write_first_line(file: BinaryIO, content: Content) -> Iterator[bytes]:
 
 
 def _sizes(path: Path, line: bytes) -> tuple[bool, int, int]:
+    if line.startswith(_FASTTEXT):
+        hint = (
+            "kv = gensim.models.fasttext.load_facebook_vectors(path) and Embedding.from_arrays(kv.index_to_key, "
+            "kv.vectors) take its words; or load the .vec file beside it."
+        )
+        raise bad_file(path, "in the word2vec format", "a model file of fastText", hint)
     match = re.fullmatch(rb"\s*(\+?)(\d{1,15})\s+(\d{1,15})\s*", line)
     if match is None or int(match[3]) < 1:
         expected = "in the word2vec format, whose first line is the number of rows and the number of columns"
@@ -207,8 +206,8 @@ def _sizes(path: Path, line: bytes) -> tuple[bool, int, int]:
     return bool(match[1]), int(match[2]), int(match[3])
 
 
-def _room(path: Path, n: int, d: int, least_bytes: int) -> Floats:
-    most = path.stat().st_size * (_RATIO if path.suffix.lower() == ".gz" else 1)
+def _room(path: Path, n: int, d: int, least_bytes: int, *, packed: bool) -> Floats:
+    most = path.stat().st_size * (_RATIO if packed else 1)
     if n * least_bytes > most:
         raise bad_file(path, f"one of {n} rows and {d} columns, as its first line says", "a file too short for them")
     try:
@@ -226,7 +225,8 @@ def _parse_line(path: Path, row: int, line: bytes, d: int) -> tuple[bytes, list[
     try:
         numbers = list(map(float, fields))
     except ValueError as error:
-        raise bad_file(path, f"one of an id and {d} numbers a line", f"line {row + 2}: {error}") from error
+        hint = "It looks binary: format='word2vec-binary' reads it." if _BINARY.search(line) else ""
+        raise bad_file(path, f"one of an id and {d} numbers a line", f"line {row + 2}: {error}", hint) from error
     if len(numbers) != d:
         raise bad_file(path, f"one of an id and {d} numbers a line", f"{len(numbers)} numbers in line {row + 2}")
     return name, numbers
@@ -240,15 +240,10 @@ def _is_number(field: bytes) -> bool:
     return True
 
 
-def _too_short(path: Path, n: int, row: int) -> FileFormatError:
-    return bad_file(path, f"one of {n} rows, as its first line says", f"its end in row {row + 1}")
-
-
 def _content(path: Path, marked: bool, raw: list[bytes], vectors: Floats) -> Content:
-    # What another program cut in the middle of a character stays readable, as \xNN.
-    names = [unescape_id(name) if marked else name.decode("utf-8", "backslashreplace") for name in raw]
     if marked:  # our own writer repeats none
-        return Content(vectors, names)
+        return Content(vectors, [unescape_id(name) for name in raw])
+    names = _decoded(path, raw)
     first = {name: row for row, name in reversed(list(enumerate(names)))}
     if len(first) < len(names):
         _warn_of_repeated(path, len(names) - len(first))
@@ -257,22 +252,37 @@ def _content(path: Path, marked: bool, raw: list[bytes], vectors: Floats) -> Con
     return Content(vectors, Ids.of_distinct(names))
 
 
+def _decoded(path: Path, raw: list[bytes]) -> list[str]:
+    r"""Return ids as text: what another program cut in the middle of a character stays readable, as ``\xNN``."""
+    odd = next((name for name in raw if b"\0" in name), None)
+    if odd is not None:
+        raise bad_file(path, "text in UTF-8", f"a zero byte in the id {odd!r}")
+    try:
+        return [name.decode() for name in raw]
+    except UnicodeDecodeError:
+        names = [name.decode("utf-8", "backslashreplace") for name in raw]
+    wide = [k for k, name in enumerate(raw) if not name.isascii()]
+    cut = [k for k in wide if names[k].isascii() or names[k].encode() != raw[k]]
+    if len(cut) > max(1, len(wide) - len(cut)):  # more are no UTF-8 than are
+        got = f"ids that are no UTF-8, such as {raw[cut[0]]!r} in row {cut[0] + 1}"
+        hint = "Is it in Latin-1, or of Windows (cp1252)? iconv -f CP1252 -t UTF-8 FILE > NEW converts a file of text."
+        raise bad_file(path, "one of ids in UTF-8", got, hint)
+    return names
+
+
 def _warn_of_repeated(path: Path, n: int) -> None:
     text = f"{path}: file has {n} repeated ids; the first of each is kept"
     warnings.warn(text, NearfarWarning, stacklevel=6)
 
 
 @contextmanager
-def _open_read(path: Path) -> Iterator[BinaryIO]:
-    if path.suffix.lower() != ".gz":
-        with path.open("rb") as plain:
-            yield plain
-        return
+def _open_read(path: Path, opened: ByteStream) -> Iterator[tuple[BufferedReader, bool]]:
+    """Yield a file for reading, and whether it is packed."""
     try:
-        with gzip.open(path, "rb") as packed:
-            yield cast("BinaryIO", packed)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise bad_file(path, "a complete gzip file", str(error)) from error
+        with opened as stream:
+            yield stream.as_file(), bool(stream.packed)
+    except DataError as error:
+        raise bad_file(path, error.expected, str(error.got), error.hint) from error
 
 
 @contextmanager

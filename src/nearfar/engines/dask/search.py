@@ -36,22 +36,24 @@ from nearfar.engines.dask.rows import (
 from nearfar.engines.dask.rows import Rows as SparseRows
 from nearfar.search.lists import VectorIndex
 from nearfar.search.nearest import NeighborIndex, Neighbors, best_first
-from nearfar.search.products import best_rows, row_norms
+from nearfar.search.products import LeftOut, best_rows, row_norms
 
 Known = TypeVar("Known")
 Best = tuple[RowNumbers, NDArray[np.float64]]
 
 
-def nearest_on_workers(owner: str, queries: Floats, Y: Matrix, k: int, metric: str) -> Best:
+def nearest_on_workers(
+    owner: str, queries: Floats, Y: Matrix, k: int, metric: str, skip: LeftOut | None = None
+) -> Best:
     """Return the k best rows of Y for each query, and their scores; best first, ties in the order of the rows."""
     with client_of(owner) as client:
-        return _nearest(client, owner, queries, Y, k, metric)
+        return _nearest(client, owner, queries, Y, k, metric, skip)
 
 
-def _nearest(client: Client, owner: str, queries: Floats, Y: Matrix, k: int, metric: str) -> Best:
+def _nearest(client: Client, owner: str, queries: Floats, Y: Matrix, k: int, metric: str, skip: LeftOut | None) -> Best:
     owners, bounds = Owners(client), bounds_of(len(Y))
     n, parts = len(bounds) - 1, sent(owners, Y if isinstance(Y, RowsInParts) else np.asarray(Y), bounds)
-    asked = owners.submit(0, n, kept, queries)
+    asked = owners.submit(0, n, kept, (queries, skip))
     best = [
         owners.submit(q, n, best_of_part, owner, asked, part, bounds[q], k, metric, what="search")
         for q, part in enumerate(parts)
@@ -175,12 +177,14 @@ def calibrated_part(
     return known, SparseRows(indptr, found.indices.ravel(), p.ravel(), None, None)
 
 
-def best_of_part(owner: str, queries: Floats, Y: Floats, start: int, k: int, metric: str) -> Best:
+def best_of_part(owner: str, asked: tuple[Floats, LeftOut | None], Y: Floats, start: int, k: int, metric: str) -> Best:
     """Return the best rows of a part, at most k."""
+    queries, skip = asked
     if not len(Y):
         return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
-    rows, scores = best_rows(owner, queries, Y, min(k, len(Y)), metric, row_norms(Y))
-    return rows + start, scores
+    skip = None if skip is None else skip.within(start, start + len(Y))
+    rows, scores = best_rows(owner, queries, Y, min(k, len(Y)), metric, row_norms(Y), skip=skip)
+    return np.where(rows < 0, rows, rows + start), scores
 
 
 def merged(found: list[Best], k: int) -> Best:
