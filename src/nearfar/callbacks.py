@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_callbacks, check_integer, check_path, check_real
+from nearfar._core.notebook import brief_fields
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import InputError
 
@@ -46,7 +47,8 @@ class Progress:
     learning_rate: float
     state: Any
     seconds: float = 0.0
-    identity: Callable[[], dict[str, object]] = dict
+    identity: Callable[[], dict[str, object]] = field(default=dict, repr=False)
+    __repr__ = brief_fields
 
 
 Callback = Callable[[Progress], bool | None]
@@ -346,6 +348,7 @@ class Frame:
     iteration: int
     cost: float
     positions: NDArray[np.float32]
+    __repr__ = brief_fields
 
 
 class Frames:

@@ -15,14 +15,9 @@ from typing import ClassVar, ParamSpec, Protocol, Self, runtime_checkable
 import numpy as np
 
 from nearfar._core.checks import Check
-from nearfar._core.notebook import facts_table
+from nearfar._core.notebook import brief, facts_table
 from nearfar.errors import InputError
 
-_SHOWN = np.ndarray, np.generic, list, tuple, int, float
-"""What a notebook shows of a fit: numbers, and shapes; a relation, or affinities, have a table of their own."""
-
-
-"""A check of a parameter: it is called with owner, name and value."""
 _Arguments = ParamSpec("_Arguments")
 
 
@@ -134,15 +129,26 @@ class Parameters:
         return self
 
     def __repr__(self) -> str:
-        defaults = {p.name: p.default for p in inspect.signature(type(self)).parameters.values()}
-        values = {name: getattr(self, name) for name in defaults}
-        shown = (f"{n}={v!r}" for n, v in values.items() if v is not defaults[n] and repr(v) != repr(defaults[n]))
+        shown = []
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            value = getattr(self, name)
+            if value is not parameter.default and brief(value) != brief(parameter.default):
+                shown.append(f"{name}={brief(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _repr_html_(self) -> str:
         fitted = {
-            name.rstrip("_"): f"shape {np.shape(value)}" if np.ndim(value) else value
+            name.rstrip("_"): told
             for name, value in vars(self).items()
-            if name.endswith("_") and not name.startswith("_") and isinstance(value, _SHOWN)
+            if name.endswith("_") and not name.startswith("_") and (told := _shown_of_fit(value)) is not None
         }
         return facts_table(repr(self), {"state": "fitted" if fitted else "not fitted", **fitted})
+
+
+def _shown_of_fit(value: object) -> object:
+    """Return what a notebook shows of a result: numbers, and shapes; what has a table of its own is left out."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"shape {value.shape}"
+    if type(value) in (list, tuple):
+        return f"{len(value)} entries"  # type: ignore[arg-type]
+    return value if isinstance(value, (np.ndarray, np.generic, int, float)) else None

@@ -250,13 +250,12 @@ class Labelled:
         return np.array(self._vectors, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(key) for key in self._ids[:3]) + (", ..." if len(self) > 3 else "")
         other = "" if self._context_vectors is None else f", context {len(self._context_vectors)}"
-        return f"{type(self).__name__}({len(self)} x {self.n_components} {self._vectors.dtype}{other}, ids [{shown}])"
+        ids = f"ids [{self._ids.shown(3)}]"
+        return f"{type(self).__name__}({len(self)} x {self.n_components} {self._vectors.dtype}{other}, {ids})"
 
     def _repr_html_(self) -> str:
-        shown = ", ".join(repr(key) for key in self._ids[:5]) + (", ..." if len(self) > 5 else "")
-        facts: dict[str, object] = {"ids": shown, "vectors": len(self), "components": self.n_components}
+        facts: dict[str, object] = {"ids": self._ids.shown(5), "vectors": len(self), "components": self.n_components}
         facts |= self._facts()
         if self._context_ids is not None:
             facts["other side"] = len(self._context_ids)
