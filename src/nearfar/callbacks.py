@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_callbacks, check_integer, check_path, check_real
+from nearfar._core.names import unknown_names
 from nearfar._core.notebook import brief_fields
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import InputError
@@ -425,3 +426,7 @@ class Frames:
 
 
 __all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress", "Trainer"]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

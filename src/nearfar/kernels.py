@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numba import float32, types
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from nearfar import contracts
 from nearfar._core.checks import check_real
 from nearfar._core.jit import bind, compiled, jit
+from nearfar._core.names import unknown_names
 from nearfar._core.notebook import brief_fields
 from nearfar._core.parameters import Part
 from nearfar._core.types import Floats, Numbers
@@ -882,3 +883,7 @@ __all__ = [
     "ln",
     "ln1p",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

@@ -16,7 +16,7 @@ import numpy as np
 
 from nearfar._core.checks import Check
 from nearfar._core.notebook import brief, facts_table
-from nearfar.errors import InputError
+from nearfar.errors import InputError, did_you_mean
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -34,7 +34,10 @@ def keeps_arguments(init: Callable[_Arguments, None]) -> Callable[_Arguments, No
             given = signature.bind(*args, **kwargs)
         except TypeError as error:
             _, *known = signature.parameters
-            raise TypeError(f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}") from None
+            unknown = [did_you_mean(name, known) for name in kwargs if name not in known]
+            meant = " ".join(filter(None, unknown))
+            told = f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}"
+            raise TypeError(f"{told}. {meant}" if meant else told) from None
         given.apply_defaults()
         owner = given.arguments.pop("self")
         vars(owner).update(given.arguments)
@@ -79,7 +82,8 @@ class Part:
         unknown = [name for name in params if name not in self.get_params()]
         if unknown:
             names = ", ".join(self.get_params()) or "none"
-            raise InputError(type(self).__name__, "parameter", f"one of its own ({names})", unknown[0])
+            hint = did_you_mean(unknown[0], self.get_params())
+            raise InputError(type(self).__name__, "parameter", f"one of its own ({names})", unknown[0], hint)
         return dataclasses.replace(self, **params)  # type: ignore[type-var]
 
 
@@ -119,7 +123,8 @@ class Parameters:
             name, _, inner = key.partition("__")
             part = getattr(self, name, None)
             if name not in names or (inner and not hasattr(part, "get_params")):
-                raise InputError(f"{type(self).__name__}.set_params", "parameter", f"one of {', '.join(names)}", key)
+                owner, hint = f"{type(self).__name__}.set_params", did_you_mean(name, names)
+                raise InputError(owner, "parameter", f"one of {', '.join(names)}", key, hint)
             if not inner:
                 setattr(self, name, value)
             elif isinstance(part, Part):  # frozen: clones share it, another parameter is another part

@@ -68,7 +68,7 @@ class PlantedSenses:
         """
         asked = list(self.shares if words is None else words)
         if unknown := [word for word in asked if word not in self.shares]:
-            raise UnknownIdError("PlantedSenses.entropy", unknown)
+            raise UnknownIdError("PlantedSenses.entropy", unknown, known=self.shares)
         shares = [np.array([*self.shares[word].values()]) for word in asked]
         return np.array([-(p * np.log(p)).sum() + 0.0 for p in shares])
 

@@ -215,6 +215,7 @@ def _columns_of(relation: Relation, fitted_ids: Ids) -> NDArray[np.int64] | None
             ids.take(unknown[:6]).to_list(),
             "Columns are objects of the fit (new ones come in by grow); make the relation with bipartite=True, the new"
             " objects as sources.",
+            known=fitted_ids,
         )
     return np.maximum(columns, 0)  # an empty column may stand for anybody
 

@@ -23,7 +23,7 @@ from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers
 from nearfar._core.vector import read_only
 from nearfar.embedding.quantized import KINDS, QuantizedRows
-from nearfar.errors import InputError, UnknownIdError
+from nearfar.errors import InputError, UnknownIdError, did_you_mean
 
 Default = TypeVar("Default")
 Side = Literal["vectors", "context"]
@@ -373,7 +373,7 @@ class Labelled:
     def _row(self, owner: str, key: object) -> int:
         row = self._ids.get(key)
         if row < 0:
-            raise UnknownIdError(owner, [key], self._hint(key))
+            raise UnknownIdError(owner, [key], lambda: self._hint(key))
         return row
 
     def _rows(self, owner: str, keys: Iterable[Hashable]) -> RowNumbers:
@@ -381,7 +381,7 @@ class Labelled:
         rows = self._ids.rows(listed)
         if (rows < 0).any():
             unknown = [listed[int(i)] for i in np.flatnonzero(rows < 0)]
-            raise UnknownIdError(owner, unknown, self._hint(unknown[0]))
+            raise UnknownIdError(owner, unknown, lambda: self._hint(unknown[0]))
         return rows
 
     def _hint(self, key: object) -> str:
@@ -397,6 +397,8 @@ class Labelled:
                 return f"Did you mean {other!r}?"
         if self._context_ids is not None and key in self._context_ids:
             return "It is an id of the other side: see context."
+        if meant := did_you_mean(key, self._ids):
+            return meant
         if isinstance(key, float):
             return "A vector is given as a NumPy array, not as a list."
         shown = ", ".join(repr(some) for some in self._ids[:3])

@@ -723,7 +723,7 @@ class Relation:
         """
         row = self.row_ids.get(id)
         if row < 0:
-            raise UnknownIdError("Relation.neighbors", [id])
+            raise UnknownIdError("Relation.neighbors", [id], known=self.row_ids)
         entries = self.operator.rows(row, row + 1)
         order = np.argsort(-entries.data, kind="stable")
         return [(self.column_ids[int(entries.indices[k])], float(entries.data[k])) for k in order]

@@ -94,7 +94,7 @@ class Vocabulary:
     def __getitem__(self, word: str) -> int:
         row = self.words.get(word)
         if row < 0:
-            raise UnknownIdError("Vocabulary", [word])
+            raise UnknownIdError("Vocabulary", [word], known=self.words)
         return row
 
     def __eq__(self, other: object) -> bool:
