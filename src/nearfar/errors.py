@@ -62,7 +62,7 @@ class InputError(NearfarError, ValueError):
 
     def __init__(self, owner: str, argument: str, expected: str, got: object, hint: str = "") -> None:
         self.owner, self.argument, self.expected, self.got, self.hint = owner, argument, expected, got, hint
-        meant = did_you_mean(_unquoted(got), _QUOTED.findall(expected)) if isinstance(got, str) else ""
+        meant = did_you_mean(_unquoted(got), _QUOTED.findall(expected), _CLOSE_WORD) if isinstance(got, str) else ""
         told = " ".join(filter(None, (f"{owner}: {argument} must be {expected}; got {_one_line(got)}.", meant, hint)))
         super().__init__(told)
 
@@ -179,13 +179,13 @@ else:  # a type checker would take every name for one of this module
 
 
 _QUOTED = re.compile(r"'([^']*)'")
-_CLOSE, _CLOSE_OF_FEW = 0.75, 0.65  # of 1, by difflib: one letter of five may differ; two of three may change places
-_FEW = 100  # names
+_CLOSE = 0.75  # of 1, by difflib: one letter of five may differ
+_CLOSE_WORD = 0.65  # of a few words that there are: two letters of three may change places
 _APART, _LONGEST = 2, 60  # characters
 _MANY, _LOOKED_AT = 10_000, 2_000  # names: of more only those that begin alike are looked at, and no more than so many
 
 
-def did_you_mean(asked: object, known: Iterable[object]) -> str:
+def did_you_mean(asked: object, known: Iterable[object], close: float = _CLOSE) -> str:
     """Return a hint that names what is spelt nearly as what was asked for; nothing where nothing is.
 
     Names that differ in digits alone are different on purpose.
@@ -210,8 +210,8 @@ def did_you_mean(asked: object, known: Iterable[object]) -> str:
     if other is None and written:
         import difflib
 
-        close = difflib.get_close_matches(_plain(asked), written, 1, _CLOSE_OF_FEW if len(near) < _FEW else _CLOSE)
-        other = written[close[0]] if close else None
+        found = difflib.get_close_matches(_plain(asked), written, 1, close)
+        other = written[found[0]] if found else None
     return "" if other is None else f"Did you mean {other!r}?"
 
 
