@@ -290,6 +290,12 @@ class WordModel(RelationEmbedder):
             ``resume`` is no checkpoint, or a damaged one.
         NumericalError
             If the loss is NaN or infinite.
+
+        Warns
+        -----
+        NearfarWarning
+            Ctrl-C ended the fit, which keeps the vectors as they were then; before the end of the first epoch
+            KeyboardInterrupt comes out, the estimator as it was.
         """
         owner = type(self).__name__
         self._check()
@@ -424,6 +430,7 @@ class WordModel(RelationEmbedder):
             unit=source.unit,
             total=self.n_epochs * source.blocks[-1][1],
             identity=cache(fingerprint),
+            keeps=True,
         )
 
     def _run_epochs(self, source: WindowSource, state: TrainingState, trainer: Trainer, n_jobs: int) -> None:
