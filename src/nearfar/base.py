@@ -85,11 +85,18 @@ class RelationEmbedder(Parameters):
             estimator_type=None,
             target_tags=TargetTags(required=False),
             transformer_tags=TransformerTags(),
-            input_tags=InputTags(two_d_array=False, sparse=True),
+            input_tags=InputTags(sparse=True),
         )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "embedding_")
+
+    def _keep_width(self, given: object) -> None:
+        """Keep the number of columns of a matrix, as scikit-learn's estimators do."""
+        vars(self).pop("n_features_in_", None)
+        shape: tuple[int, ...] = getattr(given, "shape", ())
+        if len(shape) == 2 and hasattr(given, "dtype"):  # no frame, which may hold edges, and no Relation
+            self.n_features_in_ = int(shape[1])
 
     def _check_output(self, what: str, wanted: str | None = None) -> None:
         """Ask for the package of the frames that are wanted, before any work."""

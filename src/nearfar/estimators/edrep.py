@@ -52,6 +52,8 @@ from nearfar.relations.near import SLICE, near_field
 from nearfar.steps import CONSTRAINTS, SCHEDULES, Drawn, Rates, Sphere, Start
 
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.operators import LinearOperator
@@ -201,6 +203,8 @@ class EDRep(RelationEmbedder):
         Epochs run.
     cluster_labels_ : ndarray of shape (m,), int64, or None
         Component of each object in the mixture, -1 for isolates; None with one component.
+    n_features_in_ : int
+        Columns of the matrix; only if one was given.
 
     See Also
     --------
@@ -360,6 +364,7 @@ class EDRep(RelationEmbedder):
             problem, far, rows = self._problem(rel)
             state = self._fitted(asked, problem, far, rows, resume)
             self._keep(problem, far, rows, state)
+        self._keep_width(relation)
         return self
 
     def _fitted(
@@ -843,6 +848,12 @@ class EDRep(RelationEmbedder):
         far = far_field(self.far, owner="EDRep")
         rows = self._rows(rel, far, self._is_two_sided(rel))
         return self._memory(rows, self._gradient(rel))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True  # a matrix is a relation
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
     def _check_memory(self, problem: Problem, rows: Fitted) -> None:
         """Refuse a fit that does not fit into the memory of this machine."""

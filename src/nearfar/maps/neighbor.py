@@ -961,7 +961,6 @@ class NeighborEmbedding(FrameOutput):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = True
         tags.transformer_tags.preserves_dtype = []
         return tags
 

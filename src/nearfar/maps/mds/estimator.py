@@ -498,7 +498,6 @@ class MDS(FrameOutput):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = True
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
 
