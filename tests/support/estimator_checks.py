@@ -72,9 +72,10 @@ def page() -> str:
     lines = [
         "# Checks of scikit-learn",
         "",
-        "Every estimator runs all of scikit-learn's `check_estimator`, with small parameters. `EDRep`, and models of",
-        "words, get matrices without negative numbers, as relations: `EDRep` with `constraint='ball'`, since vectors of",
-        "one component cannot move on a sphere, `MultiSenseWord2DM` with `variant='columns'`, which takes two kinds of",
+        "Every estimator runs all of scikit-learn's `check_estimator`, with small parameters.",
+        "`EDRep`, and models of words, get matrices without negative numbers, as relations: `EDRep` with",
+        "`constraint='ball'`, since vectors of one component cannot move on a sphere, `MultiSenseWord2DM` with",
+        "`variant='columns'`, which takes two kinds of",
         "objects. These checks fail:",
         "",
         "| Check | Of | Reason |",
