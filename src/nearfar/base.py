@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from nearfar._core.checkpoint import DIGEST
 from nearfar._core.checks import check_choice, require
@@ -94,9 +95,8 @@ class RelationEmbedder(Parameters):
     def _keep_width(self, given: object) -> None:
         """Keep the number of columns of a matrix, as scikit-learn's estimators do."""
         vars(self).pop("n_features_in_", None)
-        shape: tuple[int, ...] = getattr(given, "shape", ())
-        if len(shape) == 2 and hasattr(given, "dtype"):  # no frame, which may hold edges, and no Relation
-            self.n_features_in_ = int(shape[1])
+        if isinstance(given, np.ndarray) or issparse(given):  # frames and tensors may hold edges
+            self.n_features_in_ = int(getattr(given, "shape")[-1])  # noqa: B009 - which the types of SciPy lack
 
     def _check_output(self, what: str, wanted: str | None = None) -> None:
         """Ask for the package of the frames that are wanted, before any work."""
