@@ -123,8 +123,9 @@ def test_ids_that_differ_in_a_number_are_different_on_purpose():
     assert did_you_mean("rome", range(10)) == ""
 
 
-def test_a_million_ids_are_looked_through_only_for_a_message():
-    ids = nf.Embedding(np.zeros((10**6, 1), np.float32), [f"name {i} of {i * 7919 % 1000003}" for i in range(10**6)])
+def test_many_ids_are_looked_through_only_for_a_message():
+    N = 300_000
+    ids = nf.Embedding(np.zeros((N, 1), np.float32), [f"name {i} of {i * 7919 % 1000003}" for i in range(N)])
     assert "nobody" not in ids
     begun = time.perf_counter()
     for _ in range(100):
