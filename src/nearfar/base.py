@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from nearfar._core.checkpoint import DIGEST
-from nearfar._core.checks import check_choice
+from nearfar._core.checks import check_choice, require
 from nearfar._core.ids import column_names
 from nearfar._core.parameters import HasParameters, Parameters
 from nearfar._core.types import EdgeIndex, Floats, GraphLike, SparseMatrix, TableLike
@@ -67,6 +68,7 @@ class RelationEmbedder(Parameters):
         -------
         ndarray of shape (n, n_components), or a frame or Embedding if :meth:`set_output` says so
         """
+        self._check_output("fit_transform")
         self.fit(cast("PointsLike", relation), y)  # each class says of what
         if getattr(self, "_sklearn_output_config", {}).get("transform") == "embedding":
             return cast("Floats", self.vectors_)  # of its own kind: density matrices, two sides
@@ -84,13 +86,27 @@ class RelationEmbedder(Parameters):
             estimator_type=None,
             target_tags=TargetTags(required=False),
             transformer_tags=TransformerTags(),
-            input_tags=InputTags(two_d_array=False, sparse=True),
+            input_tags=InputTags(sparse=True),
         )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "embedding_")
 
+    def _keep_width(self, given: object) -> None:
+        """Keep the number of columns of a matrix, as scikit-learn's estimators do."""
+        vars(self).pop("n_features_in_", None)
+        if isinstance(given, np.ndarray) or issparse(given):  # frames and tensors may hold edges
+            self.n_features_in_ = int(getattr(given, "shape")[-1])  # noqa: B009 - which the types of SciPy lack
+
+    def _check_output(self, what: str, wanted: str | None = None) -> None:
+        """Ask for the package of the frames that are wanted, before any work."""
+        library = wanted or _output_of(getattr(self, "_sklearn_output_config", {}).get("transform"))
+        if library in ("pandas", "polars"):
+            require(f"{type(self).__name__}.{what}", library, library)
+
     def _check_fitted(self, what: str) -> None:
+        if what == "transform":
+            self._check_output(what)
         if not self.__sklearn_is_fitted__():
             from nearfar.errors import NotFittedError
 
@@ -111,9 +127,15 @@ class RelationEmbedder(Parameters):
         Returns
         -------
         self
+
+        Raises
+        ------
+        MissingDependencyError
+            Without the library of these frames.
         """
         if transform is not None:
             check_choice(f"{type(self).__name__}.set_output", "transform", transform, OUTPUTS)
+            self._check_output("set_output", transform)
             self._sklearn_output_config = {"transform": transform}
         return self
 
@@ -167,14 +189,20 @@ class FrameOutput(RelationEmbedder):
             self.feature_names_in_ = names
 
 
-def framed(
-    Y: Floats, X: object, ids: Callable[[], Ids | None], names: NDArray[np.object_], config: str | None
-) -> object:
-    """Return positions as they are, or as a frame or Embedding with these ids, as the estimator or sklearn is set."""
+def _output_of(config: str | None) -> str | None:
+    """Return what is put in the place of an array, as the estimator or else sklearn is set."""
     if config is None and "sklearn" in sys.modules:
         from sklearn import get_config
 
         config = get_config()["transform_output"]
+    return config
+
+
+def framed(
+    Y: Floats, X: object, ids: Callable[[], Ids | None], names: NDArray[np.object_], config: str | None
+) -> object:
+    """Return positions as they are, or as a frame or Embedding with these ids, as the estimator or sklearn is set."""
+    config = _output_of(config)
     if config in ("pandas", "polars"):
         Y = np.asarray(Y)  # of rows in parts all
     if config == "pandas":

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_callbacks, check_integer, check_path, check_real
+from nearfar._core.names import unknown_names
+from nearfar._core.notebook import brief_fields
 from nearfar._core.progress import ProgressLine
+from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 
 __all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress", "Trainer"]
@@ -46,7 +51,8 @@ class Progress:
     learning_rate: float
     state: Any
     seconds: float = 0.0
-    identity: Callable[[], dict[str, object]] = dict
+    identity: Callable[[], dict[str, object]] = field(default=dict, repr=False)
+    __repr__ = brief_fields
 
 
 Callback = Callable[[Progress], bool | None]
@@ -80,11 +86,20 @@ class Trainer:
         How many of them there are; by default ``n_epochs``.
     identity : callable, optional
         Returns what tells this fit from others, as plain values; checkpoints keep it.
+    keeps : bool, default=False
+        Whether Ctrl-C ends the ``with`` block as a callback that says stop does, with a warning, once an epoch is done.
+        What comes after the block then keeps what was learned. Before that, and where other code called the fit that
+        would go on with it (an evaluation, scikit-learn's search, the command line), KeyboardInterrupt comes out.
 
     Raises
     ------
     InputError
         If the callbacks are no sequence of callables.
+
+    Warns
+    -----
+    NearfarWarning
+        Ctrl-C ended the block.
 
     Examples
     --------
@@ -109,9 +124,11 @@ class Trainer:
         unit: str = "epoch",
         total: int | None = None,
         identity: Callable[[], dict[str, object]] = dict,
+        keeps: bool = False,
     ) -> None:
-        self.owner, self.n_epochs, self.identity = owner, n_epochs, identity
-        self.callbacks = check_callbacks(owner, callbacks)
+        self.owner, self.n_epochs, self.identity, self.keeps = owner, n_epochs, identity, keeps
+        self.done = 0
+        self.callbacks, self.unit = check_callbacks(owner, callbacks), "iteration" if unit == "iteration" else "epoch"
         self.stopped = False
         self._line = ProgressLine(owner, n_epochs if total is None else total, verbose, unit) if verbose else None
         self._started = time.perf_counter()
@@ -122,9 +139,18 @@ class Trainer:
         self._started = time.perf_counter()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         if self._line is not None:
-            self._line.__exit__(*error)
+            self._line.__exit__(kind, error, trace)
+        if not (isinstance(error, KeyboardInterrupt) and self.keeps and self.done) or _is_part_of_more():
+            return False
+        self.stopped = True
+        warn_user(
+            f"{self.owner}: interrupted; what was learned until {self.unit} {self.done} of {self.n_epochs} is kept."
+        )
+        return True
 
     def advance(self, steps: int = 1) -> None:
         """Move the progress line on within an epoch.
@@ -158,6 +184,7 @@ class Trainer:
         bool
             It stays in ``stopped``.
         """
+        self.done = epoch
         if self._line is not None:
             self._line.update(steps, loss)
         if self.callbacks:
@@ -199,6 +226,19 @@ class Trainer:
         snapshot = checkpoint.read(file)
         checkpoint.check_same(f"{self.owner}.fit", "resume", repr(str(file)), snapshot.identity, self.identity(), hint)
         return snapshot.arrays, snapshot.facts
+
+
+_WOULD_GO_ON = ("sklearn.", "nearfar.cli", "nearfar.evaluate", "nearfar.reproduce", "nearfar.scanpy", "nearfar.viewer")
+
+
+def _is_part_of_more() -> bool:
+    """Return whether a fit was called by what would go on with half of it, as if it were whole."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(_WOULD_GO_ON):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @dataclass(frozen=True)
@@ -346,6 +386,7 @@ class Frame:
     iteration: int
     cost: float
     positions: NDArray[np.float32]
+    __repr__ = brief_fields
 
 
 class Frames:
@@ -422,3 +463,7 @@ class Frames:
 
 
 __all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress", "Trainer"]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

@@ -29,12 +29,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_matrix
+from nearfar._core.names import unknown_names
 from nearfar.contracts import Floats
 from nearfar.embedding import matrices as algebra
 from nearfar.embedding.density import DensityEmbedding
@@ -313,3 +314,7 @@ def _all_or_none(a: Stack, b: Stack) -> tuple[Stack, Stack]:
     axes = tuple(range(1, a.ndim))
     there = a.any(axis=axes, keepdims=True) & b.any(axis=axes, keepdims=True)
     return a * there, b * there
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

@@ -13,15 +13,18 @@
 
     NearfarWarning (UserWarning)         something was done that the user should know of
 
-The form is always ``owner: argument must be <expected>; got <got>. <what to do>``.
+The form is always ``owner: argument must be <expected>; got <got>. <what to do>``. Where what came is spelt nearly as
+something that is there, the message names that.
 """
 
 from __future__ import annotations
 
+import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
 __all__ = [
     "DataError",
@@ -50,7 +53,7 @@ class InputError(NearfarError, ValueError):
     argument : str
         Name of the argument.
     expected : str
-        What it must be; completes "argument must be ...".
+        What it must be; completes "argument must be ...". A word in quotes that came misspelt is told by the message.
     got : object
         What came. A string is shown as it is, anything else by its ``repr``, cut to one line.
     hint : str, optional
@@ -59,7 +62,9 @@ class InputError(NearfarError, ValueError):
 
     def __init__(self, owner: str, argument: str, expected: str, got: object, hint: str = "") -> None:
         self.owner, self.argument, self.expected, self.got, self.hint = owner, argument, expected, got, hint
-        super().__init__(f"{owner}: {argument} must be {expected}; got {_one_line(got)}.{hint and ' ' + hint}")
+        meant = did_you_mean(_unquoted(got), _QUOTED.findall(expected), _CLOSE_WORD) if isinstance(got, str) else ""
+        told = " ".join(filter(None, (f"{owner}: {argument} must be {expected}; got {_one_line(got)}.", meant, hint)))
+        super().__init__(told)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.owner, self.argument, self.expected, self.got, self.hint)
@@ -84,15 +89,36 @@ class UnknownIdError(NearfarError, KeyError):
         Who was asked.
     ids : list of object
         The ids that were not found.
-    hint : str, optional
-        What to do about it.
+    hint : str or callable, optional
+        What to do about it; a callable is asked for it when the message is shown.
+    known : iterable of hashable, optional
+        The ids that are there: the message names one that is spelt nearly so. They are gone through when it is shown,
+        since many a caller passes the error over.
     """
 
-    def __init__(self, owner: str, ids: Sequence[Hashable], hint: str = "") -> None:
-        self.owner, self.ids, self.hint = owner, ids, hint
+    def __init__(
+        self,
+        owner: str,
+        ids: Sequence[Hashable],
+        hint: str | Callable[[], str] = "",
+        *,
+        known: Iterable[Hashable] = (),
+    ) -> None:
+        self.owner, self.ids, self._hint, self._known = owner, ids, hint, known
+        super().__init__(*ids[:1])
+
+    @cached_property
+    def hint(self) -> str:
+        """What to do about it."""
+        hint = self._hint if isinstance(self._hint, str) else self._hint()
+        return " ".join(filter(None, (did_you_mean(self.ids[0], self._known), hint)))
+
+    @cached_property
+    def message(self) -> str:
+        """The whole of it."""
+        ids, hint = self.ids, self.hint
         shown = ", ".join(repr(i) for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
-        self.message = f"{owner}: id must be one that it holds; got {shown}.{hint and ' ' + hint}"
-        super().__init__(self.message)
+        return f"{self.owner}: id must be one that it holds; got {shown}.{hint and ' ' + hint}"
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return self.message
@@ -143,13 +169,68 @@ else:  # a type checker would take every name for one of this module
 
     def __getattr__(name: str) -> type[NearfarError]:
         if name != "NotFittedError":
-            raise AttributeError(f"module 'nearfar.errors' has no attribute {name!r}")
+            raise no_attribute(__name__, name, __all__)
         # Made when it is first asked for: its base, scikit-learn's error of the same name, takes long to import.
         from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
         doc = "A result was asked for before ``fit``; scikit-learn's error of the same name is a base."
         error = type(name, (NearfarError, SklearnNotFittedError), {"__doc__": doc, "__module__": __name__})
         return globals().setdefault(name, error)
+
+
+_QUOTED = re.compile(r"'([^']*)'")
+_CLOSE = 0.75  # of 1, by difflib: one letter of five may differ
+_CLOSE_WORD = 0.65  # of a few words that there are: two letters of three may change places
+_APART, _LONGEST = 2, 60  # characters
+_MANY, _LOOKED_AT = 10_000, 2_000  # names: of more only those that begin alike are looked at, and no more than so many
+
+
+def did_you_mean(asked: object, known: Iterable[object], close: float = _CLOSE) -> str:
+    """Return a hint that names what is spelt nearly as what was asked for; nothing where nothing is.
+
+    Names that differ in digits alone are different on purpose.
+    """
+    if not isinstance(asked, str) or not 1 < len(asked) <= _LONGEST or getattr(known, "is_integer", False):
+        return ""
+    n = len(asked)
+    near = [name for name in known if isinstance(name, str) and name and abs(len(name) - n) <= _APART and name != asked]
+    if len(near) > _MANY:
+        first = asked[0].casefold()
+        near = [name for name in near if name[:1].casefold() == first]
+    letters = _letters(asked)
+    written: dict[str, str] = {}
+    for name in near:
+        plain = _plain(name)
+        better = name[0] == asked[0] or plain not in written  # of a class and a function of one name
+        if better and (_letters(name) != letters or plain == _plain(asked)):
+            written[plain] = name
+        if len(written) == _LOOKED_AT:
+            break
+    other = written.get(_plain(asked))
+    if other is None and written:
+        import difflib
+
+        found = difflib.get_close_matches(_plain(asked), written, 1, close)
+        other = written[found[0]] if found else None
+    return "" if other is None else f"Did you mean {other!r}?"
+
+
+def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """Return the error about a name that a module does not have."""
+    meant = "" if name.startswith("_") else did_you_mean(name, known)
+    return AttributeError(f"module {module!r} has no attribute {name!r}{meant and '. ' + meant}")
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "_").replace(" ", "_")
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"\d", "", _plain(name))
+
+
+def _unquoted(got: str) -> str:
+    return got[1:-1] if len(got) > 1 and got[0] == got[-1] and got[0] in "'\"" else got
 
 
 def _one_line(got: object) -> str:

@@ -22,12 +22,13 @@ and k_BA; Balkır, Sadrzadeh & Coecke 2016, "Distributional sentence entailment 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_real, from_tensor
+from nearfar._core.names import unknown_names
 from nearfar._core.types import Doubles, Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.matrices import DEGENERATE, TOLERANCE, check_matrices, smat, svec
@@ -399,3 +400,7 @@ def _checked(owner: str, name: str, value: ArrayLike) -> tuple[Doubles, Doubles]
     if (wrong := values[..., 0] < -TOLERANCE * np.abs(values).max(axis=-1)).any():
         raise InputError(owner, name, "positive semi-definite", f"the eigenvalue {values[wrong][0, 0]:.6g}")
     return even, np.maximum(values[..., -1], 0.0)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

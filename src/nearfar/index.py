@@ -15,13 +15,14 @@ import warnings
 import zlib
 from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write, checksum, map_raw
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_path, check_real
+from nearfar._core.names import unknown_names
 from nearfar._core.progress import ProgressLine
 from nearfar._core.types import Floats, RowNumbers
 from nearfar.base import digest_of_ids, digest_of_pieces
@@ -432,3 +433,7 @@ def _facts(file: Path) -> tuple[Facts, int, int | None]:
     if not known:
         raise refused
     return facts, size - tail - length, expected
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

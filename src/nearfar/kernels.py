@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numba import float32, types
@@ -22,6 +22,8 @@ from numpy.typing import ArrayLike, DTypeLike
 from nearfar import contracts
 from nearfar._core.checks import check_real
 from nearfar._core.jit import bind, compiled, jit
+from nearfar._core.names import unknown_names
+from nearfar._core.notebook import brief_fields
 from nearfar._core.parameters import Part
 from nearfar._core.types import Floats, Numbers
 from nearfar._core.vector import FAST
@@ -412,6 +414,7 @@ class Exponential(Kernel):
     """
 
     beta: float | Sequence[float] = 1.0
+    __repr__ = brief_fields
 
     def __post_init__(self) -> None:
         _check_per_point("Exponential", "beta", self.beta)
@@ -504,6 +507,7 @@ class HeavyTailed(Kernel):
 
     alpha: float = 0.5
     beta: float | Sequence[float] = 1.0
+    __repr__ = brief_fields
 
     def __post_init__(self) -> None:
         check_real("HeavyTailed", "alpha", self.alpha, low=0)
@@ -602,6 +606,7 @@ class InhomogeneousStudentT(Kernel):
     """
 
     nu: float | Numbers = 10.0
+    __repr__ = brief_fields  # a number for each point may be a list
 
     def __post_init__(self) -> None:
         _check_per_point("InhomogeneousStudentT", "nu", self.nu)
@@ -878,3 +883,7 @@ __all__ = [
     "ln",
     "ln1p",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

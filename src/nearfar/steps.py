@@ -103,6 +103,9 @@ class Sphere:
     Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep), algorithm 1.
     """
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def start(
         self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1, out: Floats | None = None
     ) -> NDArray[np.float32]:

@@ -17,7 +17,6 @@ from sklearn.manifold import smacof
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import check_estimator
 
 import nearfar as nf
 from nearfar.divergences import MetricStress, Sammon, SStress
@@ -554,16 +553,6 @@ def test_the_stresses_of_the_library_and_one_with_a_kink_are_found_right():
 
 
 # -- scikit-learn's manners -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_checks_of_scikit_learn():
-    reasons = {
-        "check_dtype_object": "an InputError is a ValueError, not a TypeError",
-        "check_transformer_data_not_an_array": "a point given again to transform lands near its place, not on it",
-        "check_transformer_general": "a point given again to transform lands near its place, not on it",
-    }
-    check_estimator(nf.MDS(max_iter=20, init="random", random_state=0), expected_failed_checks=reasons)
 
 
 def test_parameters_pipeline_names_and_frames(rng):

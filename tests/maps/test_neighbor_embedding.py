@@ -16,7 +16,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
 
 import nearfar as nf
 from nearfar._core.atomic import TemporaryArray
@@ -345,20 +344,6 @@ def test_a_step_too_large_is_an_error_not_a_nan(blobs):
 
 
 # -- scikit-learn ---------------------------------------------------------------------------------------------------
-
-EXPECTED = {
-    "check_dtype_object": "an InputError is a ValueError, not a TypeError",
-    "check_fit2d_1sample": "it sets perplexity to 0.5, which is refused first",
-    "check_transformer_data_not_an_array": "a point given again to transform lands near its place, not on it",
-    "check_transformer_general": "a point given again to transform lands near its place, not on it",
-}
-
-
-@pytest.mark.parametrize("name", ["TSNE", pytest.param("NeRV", marks=pytest.mark.slow)])
-@pytest.mark.filterwarnings("ignore")
-def test_checks_of_scikit_learn(name):
-    est = getattr(nf, name)(perplexity=3, max_iter=30, early_exaggeration_iter=10, random_state=0, n_jobs=1)
-    check_estimator(est, expected_failed_checks=EXPECTED)
 
 
 def test_pipeline_clone_grid_search_and_frames(blobs):

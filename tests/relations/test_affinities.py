@@ -16,7 +16,6 @@ from sklearn.manifold._utils import _binary_search_perplexity
 from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
 
 import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning, NotFittedError
@@ -309,17 +308,6 @@ def test_unfitted():
     for ask in (lambda: nf.Affinities().transform(points()), lambda: nf.Affinities().joint()):
         with pytest.raises(NotFittedError, match="Call fit first"):
             ask()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_checks_of_scikit_learn():
-    reasons = {
-        "check_dtype_object": "an InputError is a ValueError, not a TypeError",
-        "check_transformer_data_not_an_array": "fit_transform gives the neighbours among the others, a sparse matrix",
-        "check_transformer_general": "a fitted row that is given again to transform finds itself, in a fit it does not",
-        "check_transformer_preserve_dtypes": "probabilities are kept in float32",
-    }
-    check_estimator(nf.Affinities(3), expected_failed_checks=reasons)
 
 
 # -- neighbours that another search has found; parameters of a metric ------------------------------------------------

@@ -14,7 +14,7 @@ import nearfar as nf
 from nearfar._core import checkpoint
 from nearfar.callbacks import Checkpoint, Progress, Trainer
 from nearfar.engines.threads import FORMS
-from nearfar.errors import FileFormatError, InputError
+from nearfar.errors import FileFormatError, InputError, NearfarWarning
 from nearfar.estimators import edrep as setup
 from nearfar.methods.edrep import sphere_step
 
@@ -91,7 +91,7 @@ def fail():
 def test_resumed_is_never_interrupted(tmp_path, params, n_calls):
     path, n_jobs = tmp_path / "run.safetensors", 1 + n_calls % 2
     whole = fit(**params)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(NearfarWarning, match="EDRep: interrupted"):
         fit(callbacks=[Checkpoint(path, every=1), After(n_calls, interrupt)], **params, n_jobs=n_jobs)
     assert_same_fit(fit(path, **params, n_jobs=3 - n_jobs), whole)
 
@@ -112,9 +112,13 @@ def test_an_interrupt_within_an_epoch_leaves_the_last_checkpoint(tmp_path, monke
     path = tmp_path / "run.safetensors"
     whole = fit()
     interrupt_in_the_middle(monkeypatch, 5 * 2 + 1)
-    with pytest.raises(KeyboardInterrupt):
-        fit(callbacks=[Checkpoint(path, every=2)], n_jobs=2)
+    with pytest.warns(NearfarWarning, match="EDRep: interrupted"):
+        half = fit(callbacks=[Checkpoint(path, every=2)], n_jobs=2)
     monkeypatch.undo()
+    assert half.n_iter_ == len(half.loss_curve_) < 7
+    lengths = np.linalg.norm(half.embedding_, axis=1)
+    np.testing.assert_allclose(lengths, graph().row_sums > 0, atol=1e-5)
+    assert half.far_check_["relative_error"] < 1
     assert checkpoint.read(path).facts["epoch"] % 2 == 0
     assert_same_fit(fit(path), whole)
 
@@ -127,7 +131,7 @@ def test_any_way_to_stop_can_be_resumed_and_again(tmp_path):
         fit(callbacks=[keep, After(2, fail)], n_clusters=2)
     stopped = fit(path, callbacks=[keep, After(2, lambda: True)], n_clusters=2)
     assert (stopped.n_iter_, stopped.cluster_labels_) == (4, None)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.warns(NearfarWarning, match="EDRep: interrupted"):
         fit(path, callbacks=[keep, After(5, interrupt)], n_clusters=2)
     assert checkpoint.read(path).facts["epoch"] == 2  # of the second fit
     assert_same_fit(fit(path, n_clusters=2), whole)

@@ -63,7 +63,7 @@ def test_module_exports_the_whole_tree():
 
 def test_the_one_message_form():
     assert str(EXAMPLES[0]) == "EDRep: n_components must be an integer >= 1; got 0. Choose a number of columns."
-    assert str(EXAMPLES[1]) == "EDRep: far must be one of 'exact', 'noise'; got exat."
+    assert str(EXAMPLES[1]) == "EDRep: far must be one of 'exact', 'noise'; got exat. Did you mean 'exact'?"
     assert str(EXAMPLES[3]) == "Embedding: id must be one that it holds; got 'anna', ('b', 1). See emb.ids."
     assert str(EXAMPLES[5]) == "scatter needs matplotlib, which is not installed. Run: pip install 'nearfar[plot]'"
 

@@ -1,15 +1,19 @@
 """Estimators among scikit-learn's tools: what its users do without thinking works, or says what to do."""
 
+import estimator_checks
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
+from estimator_checks import ESTIMATORS
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, ParameterGrid, train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_checks, get_tags
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
 import nearfar as nf
@@ -23,20 +27,41 @@ def club():
     return nx.to_scipy_sparse_array(nx.karate_club_graph(), dtype=float)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "check",
-    [
-        estimator_checks.check_no_attributes_set_in_init,
-        estimator_checks.check_parameters_default_constructible,
-        estimator_checks.check_get_params_invariance,
-        estimator_checks.check_set_params,
-        estimator_checks.check_estimator_repr,
-        estimator_checks.check_estimator_cloneable,
-    ],
-    ids=lambda check: check.__name__,
+    "name",
+    [pytest.param(name, marks=[] if name in estimator_checks.QUICK else pytest.mark.slow) for name in ESTIMATORS],
 )
-def test_checks_of_scikit_learn(check):
-    check("EDRep", nf.EDRep())
+def test_checks_of_scikit_learn(name):
+    reasons = estimator_checks.REASONS[name]
+    found = check_estimator(ESTIMATORS[name](), expected_failed_checks=reasons, on_fail=None, on_skip=None)
+    failed = {result["check_name"]: result["exception"] for result in found if result["status"] == "failed"}
+    assert failed == {}
+    assert len(found) > 35
+    passed = {result["check_name"] for result in found if result["status"] == "passed"}
+    assert passed & reasons.keys() == set()  # a reason that is needed no more
+
+
+def test_every_estimator_is_checked_and_the_page_says_what_fails():
+    kinds = [getattr(nf, name) for name in nf.__all__ if name not in ("nn", "scanpy")]
+    public = {kind.__name__ for kind in kinds if isinstance(kind, type) and hasattr(kind, "set_params")}
+    assert public == set(ESTIMATORS)
+    assert estimator_checks.PAGE.read_text("utf-8") == estimator_checks.page()
+
+
+def test_the_number_of_columns_of_a_matrix(club):
+    assert nf.EDRep(**SMALL).fit(club).n_features_in_ == 34
+    assert nf.EDRep(**SMALL).fit(np.ones((6, 9))).n_features_in_ == 9
+    assert not hasattr(nf.EDRep(**SMALL).fit(club).fit(nf.Relation.from_matrix(club)), "n_features_in_")
+    edges = pd.DataFrame({"source": list("abcd"), "target": list("bcde")})
+    assert not hasattr(nf.EDRep(2, n_epochs=1).fit(edges), "n_features_in_")
+    model = nf.SkipGram(2, n_epochs=1, min_count=1, sample=0)
+    assert model.fit(club).n_features_in_ == 34
+    assert not hasattr(model.fit([["a", "b"]] * 9), "n_features_in_")
+    with pytest.raises(InputError, match="X has 3 features, but EDRep is expecting 34 features"):
+        nf.EDRep(**SMALL).fit(club).transform(np.ones((2, 3)))
+    with pytest.raises(InputError, match=r"Reshape your data: P_new.reshape\(1, -1\) is one row"):
+        nf.EDRep(**SMALL).fit(club).transform(np.ones(34))
 
 
 def test_clone_keeps_parts_and_arrays_and_forgets_the_fit(club):

@@ -111,7 +111,8 @@ def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Value
     if (rows < 0).any():
         hint = "" if mapped else f"Those that go by row have no index: {name}.to_numpy()."
         unknown = [ids[int(row)] for row in np.flatnonzero(rows < 0)]
-        raise UnknownIdError(f"{owner}: {name}", unknown, near_hint(unknown, known) or hint)
+        alike = near_hint(unknown, known)
+        raise UnknownIdError(f"{owner}: {name}", unknown, alike or hint, known=() if alike else known)
     if isinstance(values, Mapping):
         given = list(values.values())
         return cast("Values", [given[row] for row in rows])

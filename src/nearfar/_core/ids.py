@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer
+from nearfar._core.notebook import brief
 from nearfar._core.types import RowNumbers
 from nearfar.errors import InputError, NearfarWarning
 
@@ -84,7 +85,7 @@ class Ids(Sequence[Hashable]):
     def __getitem__(self, row: slice) -> list[Hashable]: ...
     def __getitem__(self, row: int | slice) -> Hashable | list[Hashable]:
         if isinstance(row, slice):
-            return self.take(np.arange(self._n)[row]).to_list()
+            return self.take(np.arange(*row.indices(self._n))).to_list()
         row = int(row)
         if not -self._n <= row < self._n:
             raise IndexError(f"row {row} of {self._n} ids")
@@ -111,8 +112,11 @@ class Ids(Sequence[Hashable]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(self[i]) for i in range(min(3, self._n)))
-        return f"Ids([{shown}{', ...' if self._n > 3 else ''}], n={self._n})"
+        return f"Ids([{self.shown(3)}], n={self._n})"
+
+    def shown(self, n: int) -> str:
+        """Return the first n ids in words."""
+        return ", ".join([brief(self[i]) for i in range(min(n, self._n))] + ["..."] * (self._n > n))
 
     @property
     def is_integer(self) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+
+from nearfar.errors import no_attribute
 
 
 def lazy_names(
@@ -28,7 +30,7 @@ def lazy_names(
     def get(name: str) -> object:
         home = homes.get(name)
         if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise no_attribute(package, name, homes)
         module = importlib.import_module(home)
         value = getattr(module, name, module)  # `warmup` is a function of the module of that name
         setattr(sys.modules[package], name, value)
@@ -38,3 +40,12 @@ def lazy_names(
         return sorted({*homes, *also})
 
     return get, names
+
+
+def unknown_names(package: str, known: Iterable[str]) -> Callable[[str], object]:
+    """Return ``__getattr__`` of a package that has all its names: for one that it has not, it tells which is near."""
+
+    def get(name: str) -> object:
+        raise no_attribute(package, name, known)
+
+    return get

@@ -15,14 +15,9 @@ from typing import ClassVar, ParamSpec, Protocol, Self, runtime_checkable
 import numpy as np
 
 from nearfar._core.checks import Check
-from nearfar._core.notebook import facts_table
-from nearfar.errors import InputError
+from nearfar._core.notebook import brief, facts_table
+from nearfar.errors import InputError, did_you_mean
 
-_SHOWN = np.ndarray, np.generic, list, tuple, int, float
-"""What a notebook shows of a fit: numbers, and shapes; a relation, or affinities, have a table of their own."""
-
-
-"""A check of a parameter: it is called with owner, name and value."""
 _Arguments = ParamSpec("_Arguments")
 
 
@@ -39,7 +34,10 @@ def keeps_arguments(init: Callable[_Arguments, None]) -> Callable[_Arguments, No
             given = signature.bind(*args, **kwargs)
         except TypeError as error:
             _, *known = signature.parameters
-            raise TypeError(f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}") from None
+            unknown = [did_you_mean(name, known) for name in kwargs if name not in known]
+            meant = " ".join(filter(None, unknown))
+            told = f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}"
+            raise TypeError(f"{told}. {meant}" if meant else told) from None
         given.apply_defaults()
         owner = given.arguments.pop("self")
         vars(owner).update(given.arguments)
@@ -84,7 +82,8 @@ class Part:
         unknown = [name for name in params if name not in self.get_params()]
         if unknown:
             names = ", ".join(self.get_params()) or "none"
-            raise InputError(type(self).__name__, "parameter", f"one of its own ({names})", unknown[0])
+            hint = did_you_mean(unknown[0], self.get_params())
+            raise InputError(type(self).__name__, "parameter", f"one of its own ({names})", unknown[0], hint)
         return dataclasses.replace(self, **params)  # type: ignore[type-var]
 
 
@@ -124,7 +123,8 @@ class Parameters:
             name, _, inner = key.partition("__")
             part = getattr(self, name, None)
             if name not in names or (inner and not hasattr(part, "get_params")):
-                raise InputError(f"{type(self).__name__}.set_params", "parameter", f"one of {', '.join(names)}", key)
+                owner, hint = f"{type(self).__name__}.set_params", did_you_mean(name, names)
+                raise InputError(owner, "parameter", f"one of {', '.join(names)}", key, hint)
             if not inner:
                 setattr(self, name, value)
             elif isinstance(part, Part):  # frozen: clones share it, another parameter is another part
@@ -134,15 +134,26 @@ class Parameters:
         return self
 
     def __repr__(self) -> str:
-        defaults = {p.name: p.default for p in inspect.signature(type(self)).parameters.values()}
-        values = {name: getattr(self, name) for name in defaults}
-        shown = (f"{n}={v!r}" for n, v in values.items() if v is not defaults[n] and repr(v) != repr(defaults[n]))
+        shown = []
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            value = getattr(self, name)
+            if value is not parameter.default and brief(value) != brief(parameter.default):
+                shown.append(f"{name}={brief(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _repr_html_(self) -> str:
         fitted = {
-            name.rstrip("_"): f"shape {np.shape(value)}" if np.ndim(value) else value
+            name.rstrip("_"): told
             for name, value in vars(self).items()
-            if name.endswith("_") and not name.startswith("_") and isinstance(value, _SHOWN)
+            if name.endswith("_") and not name.startswith("_") and (told := _shown_of_fit(value)) is not None
         }
         return facts_table(repr(self), {"state": "fitted" if fitted else "not fitted", **fitted})
+
+
+def _shown_of_fit(value: object) -> object:
+    """Return what a notebook shows of a result: numbers, and shapes; what has a table of its own is left out."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"shape {value.shape}"
+    if type(value) in (list, tuple):
+        return f"{len(value)} entries"  # type: ignore[arg-type]
+    return value if isinstance(value, (np.ndarray, np.generic, int, float)) else None

@@ -217,10 +217,13 @@ def report(
       nearfar report words.vec -o words.html --pairs wordsim353.tsv --no-plots --json
     """
     from nearfar._core.atomic import check_suffix
+    from nearfar._core.checks import require
     from nearfar.evaluate.report import SUFFIXES
     from nearfar.evaluate.report import report as page_of
 
     check_suffix("nearfar report", output, SUFFIXES)
+    if not no_plots:
+        require("nearfar report", "matplotlib", "plot")
     started = time.perf_counter()
     embedding = load_known(file, side)
     known = None if labels is None else labels_of("nearfar report", embedding, labels)

@@ -256,8 +256,10 @@ def _known_of(table: Table) -> dict[str, Sequence[object]] | None:
 def _check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:
     """Refuse files that cannot be written, before a large map is drawn."""
     from nearfar._core.atomic import check_suffix
+    from nearfar._core.checks import require
     from nearfar.embedding.files.registry import check_output
     from nearfar.plots.scatter import PICTURES
+    from nearfar.plots.small_multiples import check_film
 
     if output is None and plot is None and frames is None:
         raise click.UsageError("Nothing to write: give --output OUT, --plot PICTURE, --frames PICTURE, or several.")
@@ -272,6 +274,9 @@ def _check_targets(output: str | None, plot: str | None, frames: str | None, n_c
     for picture, suffixes in ((plot, PICTURES), (frames, (*FILMS, *PICTURES))):
         if picture is not None:
             check_suffix("nearfar map", picture, suffixes)
+            require("nearfar map", "matplotlib", "plot")
+    if frames is not None and frames.lower().endswith(FILMS):
+        check_film("nearfar map", frames)
 
 
 def _known(method: str, arguments: dict[str, Any], there: set[str]) -> dict[str, Any]:

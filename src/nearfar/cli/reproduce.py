@@ -43,7 +43,7 @@ def reproduce(
     """
     from nearfar import reproduce as of_sources
     from nearfar._core.atomic import atomic_write
-    from nearfar._core.checks import check_n_jobs
+    from nearfar._core.checks import check_n_jobs, require
     from nearfar.reproduce.experiment import bounds, shown
 
     every = of_sources.experiments()
@@ -55,6 +55,8 @@ def reproduce(
     for name in names:
         if name not in every:
             raise click.UsageError(f"there is no experiment {name!r}; nearfar reproduce --list names them.")
+    if output is not None:
+        require("nearfar reproduce", "matplotlib", "plot")
     folder = _folder(output)
     check_n_jobs("nearfar reproduce", n_jobs)
     told_of, all_hold = [], True

@@ -32,6 +32,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
 from nearfar._core.checks import check_choice, check_real
+from nearfar._core.notebook import brief_fields
 from nearfar._core.tensors import (
     Context,
     Reduction,
@@ -586,6 +587,7 @@ class SelfNormalization:
     spread: float
     largest: float
     log_sums: Tensor
+    __repr__ = brief_fields
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core import checks as _checks
+from nearfar._core.notebook import brief_fields
 from nearfar._core.types import Seed
 from nearfar.errors import InputError, UnknownIdError
 
@@ -34,6 +35,7 @@ class PlantedSenses:
     sentences: list[list[str]] = field(repr=False)
     apart: list[list[str]] = field(repr=False)
     shares: dict[str, dict[str, float]]
+    __repr__ = brief_fields
 
     @property
     def ambiguous(self) -> list[str]:
@@ -66,7 +68,7 @@ class PlantedSenses:
         """
         asked = list(self.shares if words is None else words)
         if unknown := [word for word in asked if word not in self.shares]:
-            raise UnknownIdError("PlantedSenses.entropy", unknown)
+            raise UnknownIdError("PlantedSenses.entropy", unknown, known=self.shares)
         shares = [np.array([*self.shares[word].values()]) for word in asked]
         return np.array([-(p * np.log(p)).sum() + 0.0 for p in shares])
 

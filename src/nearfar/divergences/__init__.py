@@ -4,6 +4,9 @@ Give an estimator an object of these, or one of your own with the methods ``valu
 the guide "Extending".
 """
 
+from typing import TYPE_CHECKING
+
+from nearfar._core.names import unknown_names
 from nearfar.divergences.probability import KL, Accuracy, Divergence, Formulas, JensenShannon, NeRV, ReverseKL
 from nearfar.divergences.stress import MetricStress, Sammon, SStress
 
@@ -19,3 +22,7 @@ __all__ = [
     "SStress",
     "Sammon",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from nearfar.errors import no_attribute
 from nearfar.steps import Ball, Sphere
 
 __all__ = ["Ball", "Sphere"]
@@ -20,4 +21,4 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of this pa
             new = "nearfar.methods.edrep.move_rows has its formula"
             warnings.warn(f"nearfar.edrep.gradient is going away in version 0.4; {new}.", FutureWarning, stacklevel=2)
             return compiled_gradient()
-        raise AttributeError(f"module 'nearfar.edrep' has no attribute {name!r}")
+        raise no_attribute(__name__, name, __all__)

@@ -189,13 +189,17 @@ def _relation_of(P_new: RelationLike, fitted_ids: Ids) -> Relation | None:
     array = check_csr("EDRep.transform", "P_new", P_new) if issparse(P_new) else np.asarray(P_new)
     labels = getattr(P_new, "columns", None)
     named = labels is not None and list(labels) != list(range(len(labels)))
+    if array.ndim == 1 and array.dtype.kind in "biuf":
+        hint = "Reshape your data: P_new.reshape(1, -1) is one row."
+        raise InputError("EDRep.transform", "P_new", "two-dimensional", f"1 dimension, shape {array.shape}", hint)
     if array.ndim == 2 and not named and array.shape[1] != len(fitted_ids):
         raise InputError(
             "EDRep.transform",
             "P_new",
             f"of {len(fitted_ids)} columns, the objects of the fit in its order",
             f"shape {array.shape}",
-            "A Relation is matched by its ids instead, a frame by the labels of its columns.",
+            f"X has {array.shape[1]} features, but EDRep is expecting {len(fitted_ids)} features as input."
+            " A Relation is matched by its ids instead, a frame by the labels of its columns.",
         )
     if array.ndim == 2 and array.dtype.kind in "biuf" and not (array != 0).sum():
         return None
@@ -215,6 +219,7 @@ def _columns_of(relation: Relation, fitted_ids: Ids) -> NDArray[np.int64] | None
             ids.take(unknown[:6]).to_list(),
             "Columns are objects of the fit (new ones come in by grow); make the relation with bipartite=True, the new"
             " objects as sources.",
+            known=fitted_ids,
         )
     return np.maximum(columns, 0)  # an empty column may stand for anybody
 

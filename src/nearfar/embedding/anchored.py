@@ -208,7 +208,8 @@ class AnchoredEmbedding(Embedding):
             raise InputError(owner, "anchor", f"in 0 .. {len(self.anchor_names) - 1}", anchor)
         if column < 0:
             shown = ", ".join(map(repr, self.anchor_names[:3]))
-            raise UnknownIdError(owner, [anchor], f"Its {len(self.anchor_names)} anchors are named {shown}, ...")
+            hint = f"Its {len(self.anchor_names)} anchors are named {shown}, ..."
+            raise UnknownIdError(owner, [anchor], hint, known=self.anchor_names)
         at = np.flatnonzero(self._mixtures.columns == column)
         rows = np.searchsorted(self._mixtures.starts, at, side="right") - 1
         return heaviest(self._mixtures.weights[at], rows, self._ids, topn)

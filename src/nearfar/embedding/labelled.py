@@ -23,7 +23,7 @@ from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers
 from nearfar._core.vector import read_only
 from nearfar.embedding.quantized import KINDS, QuantizedRows
-from nearfar.errors import InputError, UnknownIdError
+from nearfar.errors import InputError, UnknownIdError, did_you_mean
 
 Default = TypeVar("Default")
 Side = Literal["vectors", "context"]
@@ -250,13 +250,12 @@ class Labelled:
         return np.array(self._vectors, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(key) for key in self._ids[:3]) + (", ..." if len(self) > 3 else "")
         other = "" if self._context_vectors is None else f", context {len(self._context_vectors)}"
-        return f"{type(self).__name__}({len(self)} x {self.n_components} {self._vectors.dtype}{other}, ids [{shown}])"
+        ids = f"ids [{self._ids.shown(3)}]"
+        return f"{type(self).__name__}({len(self)} x {self.n_components} {self._vectors.dtype}{other}, {ids})"
 
     def _repr_html_(self) -> str:
-        shown = ", ".join(repr(key) for key in self._ids[:5]) + (", ..." if len(self) > 5 else "")
-        facts: dict[str, object] = {"ids": shown, "vectors": len(self), "components": self.n_components}
+        facts: dict[str, object] = {"ids": self._ids.shown(5), "vectors": len(self), "components": self.n_components}
         facts |= self._facts()
         if self._context_ids is not None:
             facts["other side"] = len(self._context_ids)
@@ -374,7 +373,7 @@ class Labelled:
     def _row(self, owner: str, key: object) -> int:
         row = self._ids.get(key)
         if row < 0:
-            raise UnknownIdError(owner, [key], self._hint(key))
+            raise UnknownIdError(owner, [key], lambda: self._hint(key))
         return row
 
     def _rows(self, owner: str, keys: Iterable[Hashable]) -> RowNumbers:
@@ -382,7 +381,7 @@ class Labelled:
         rows = self._ids.rows(listed)
         if (rows < 0).any():
             unknown = [listed[int(i)] for i in np.flatnonzero(rows < 0)]
-            raise UnknownIdError(owner, unknown, self._hint(unknown[0]))
+            raise UnknownIdError(owner, unknown, lambda: self._hint(unknown[0]))
         return rows
 
     def _hint(self, key: object) -> str:
@@ -398,6 +397,8 @@ class Labelled:
                 return f"Did you mean {other!r}?"
         if self._context_ids is not None and key in self._context_ids:
             return "It is an id of the other side: see context."
+        if meant := did_you_mean(key, self._ids):
+            return meant
         if isinstance(key, float):
             return "A vector is given as a NumPy array, not as a list."
         shown = ", ".join(repr(some) for some in self._ids[:3])

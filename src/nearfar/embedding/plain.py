@@ -357,7 +357,7 @@ class Embedding(Near):
 
         owner = "Embedding.to_frame"
         check_choice(owner, "backend", backend, ("pandas", "polars", "pyarrow"))
-        require(owner, backend, "parquet" if backend == "pyarrow" else "dev")
+        require(owner, backend, "parquet" if backend == "pyarrow" else backend)
         keys = self._ids.to_numpy() if self._ids.is_integer else self._ids.to_list()
         if backend != "pandas" and not self._ids.is_integer and {type(key) for key in keys} != {str}:
             raise InputError(

@@ -527,7 +527,7 @@ class SenseEmbedding(Embedding):
         at = self._words.get(word)
         if at < 0:
             hint = f"It holds {len(self._words)} words, such as {', '.join(map(repr, self._words[:3]))}."
-            raise UnknownIdError(owner, [word], hint)
+            raise UnknownIdError(owner, [word], hint, known=self._words)
         return int(self._starts[at]), int(self._starts[at + 1])
 
     def _hint(self, key: object) -> str:

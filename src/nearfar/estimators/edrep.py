@@ -52,6 +52,8 @@ from nearfar.relations.near import SLICE, near_field
 from nearfar.steps import CONSTRAINTS, SCHEDULES, Drawn, Rates, Sphere, Start
 
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
     from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.operators import LinearOperator
@@ -201,6 +203,8 @@ class EDRep(RelationEmbedder):
         Epochs run.
     cluster_labels_ : ndarray of shape (m,), int64, or None
         Component of each object in the mixture, -1 for isolates; None with one component.
+    n_features_in_ : int
+        Columns of the matrix; only if one was given.
 
     See Also
     --------
@@ -349,7 +353,9 @@ class EDRep(RelationEmbedder):
         Warns
         -----
         NearfarWarning
-            The vectors of the rows nearly coincide.
+            The vectors of the rows nearly coincide; Ctrl-C ended the fit, which keeps the vectors as they were then.
+            Before the end of the first epoch, and with ``storage``, KeyboardInterrupt comes out, the estimator as it
+            was.
         """
         rel = as_relation(relation, "EDRep.fit")
         self._check_parameters()
@@ -358,6 +364,7 @@ class EDRep(RelationEmbedder):
             problem, far, rows = self._problem(rel)
             state = self._fitted(asked, problem, far, rows, resume)
             self._keep(problem, far, rows, state)
+        self._keep_width(relation)
         return self
 
     def _fitted(
@@ -374,6 +381,7 @@ class EDRep(RelationEmbedder):
             self._descend(place, problem, far, state, trainer)
             if self.n_clusters > 1 and state.labels is None and not trainer.stopped:  # with a mixture over the clusters
                 rng, labels = state.rng, self._clusters(state)
+                trainer.done = 0
                 del state  # its memory, before the new vectors come
                 state = self._start(rows, rng)
                 state.labels = np.where(rows.present[-1], labels, -1)
@@ -384,15 +392,24 @@ class EDRep(RelationEmbedder):
 
     def _descend(self, place: Place, problem: Problem, far: FarField, state: FitState, trainer: Trainer) -> None:
         """Run algorithm 1 from where a state stands; tell callbacks after each epoch."""
+        moving: list[Rows] | None = None
 
         def done(state: Any, sides: list[Rows], rate: float) -> bool:
+            nonlocal moving
+            moving = sides
             state.check_finite("EDRep.fit", rate, self.learning_rate)
             if trainer.callbacks:
                 state.fetch(place, sides)
             return trainer.tell(state.epoch, state.losses[-1], rate, state)
 
         rates = Rates(self.schedule, self.learning_rate, self.n_epochs, self.tol)
-        sides = descend(place, problem, _far_of(far, state), state, rates, done)
+        try:
+            sides = descend(place, problem, _far_of(far, state), state, rates, done)
+        except KeyboardInterrupt:
+            if moving is not None:  # as they are in the middle of an epoch, of which the sums are not
+                state.fetch(place, moving)
+                state.sums = None
+            raise
         state.fetch(place, sides)
 
     # What is asked for, and where.
@@ -471,6 +488,7 @@ class EDRep(RelationEmbedder):
             verbose=self.verbose,
             total=self.n_epochs * (1 + (self.n_clusters > 1)),
             identity=cache(partial(identity_of, self, rows.relation, n_jobs, in_use)),
+            keeps=self.storage is None,  # vectors in files, or on workers, have checkpoints
         )
 
     def _clusters(self, state: FitState) -> NDArray[np.int64]:
@@ -830,6 +848,12 @@ class EDRep(RelationEmbedder):
         far = far_field(self.far, owner="EDRep")
         rows = self._rows(rel, far, self._is_two_sided(rel))
         return self._memory(rows, self._gradient(rel))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True  # a matrix is a relation
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
     def _check_memory(self, problem: Problem, rows: Fitted) -> None:
         """Refuse a fit that does not fit into the memory of this machine."""

@@ -12,6 +12,9 @@ few observations; ``report`` writes a page about an embedding.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from nearfar._core.names import unknown_names
 from nearfar.evaluate.alignment import Alignment
 from nearfar.evaluate.anchors import AnchorPurity, anchor_purity
 from nearfar.evaluate.communities import CommunityScores, communities, giant_component
@@ -58,3 +61,7 @@ __all__ = [
     "word_analogies",
     "word_similarity",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

@@ -626,7 +626,7 @@ def _by_id(
     if (rows < 0).any():
         unknown = [key for key, row in zip(labels, rows.tolist(), strict=True) if row < 0]
         hint = "Leave them out of labels; text and numbers are different ids."
-        raise UnknownIdError(owner, unknown, hint)
+        raise UnknownIdError(owner, unknown, hint, known=ids)
     return rows, [_listed(label) for label in labels.values()]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_random_state, check_real
+from nearfar._core.notebook import brief_fields
 from nearfar._core.types import Doubles, Flags, Labels, Seed
 from nearfar.errors import InputError
 from nearfar.evaluate import graphs
@@ -67,6 +68,7 @@ class Selection:
     table: list[dict[str, object]]
     estimator: object = field(repr=False)
     repeats: dict[str, NDArray[np.float64]] = field(repr=False)
+    __repr__ = brief_fields
 
 
 def select(

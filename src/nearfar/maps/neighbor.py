@@ -366,6 +366,12 @@ class NeighborEmbedding(FrameOutput):
             perplexity, NaN (which rows), a relation that is not square or has no entry.
         NumericalError
             The map left the finite numbers.
+
+        Warns
+        -----
+        NearfarWarning
+            Ctrl-C ended the fit, which keeps the map of about the last look, 50 iterations at most before. Until the
+            first one, and while neighbours are searched, KeyboardInterrupt comes out, the estimator as it was.
         """
         parts, asked = self._checked(), self._asked(engine)
         rng = check_random_state(type(self).__name__, self.random_state)
@@ -574,7 +580,9 @@ class NeighborEmbedding(FrameOutput):
 
     def _trainer(self) -> Trainer:
         owner = type(self).__name__
-        return Trainer(owner, self.max_iter, callbacks=self.callbacks, verbose=self.verbose, unit="iteration")
+        return Trainer(
+            owner, self.max_iter, callbacks=self.callbacks, verbose=self.verbose, unit="iteration", keeps=True
+        )
 
     def _watch(self, Y: Floats, problem: Problem, trainer: Trainer) -> Watch:
         scale = 1.0 if problem.normalization == "pair" else 1 / len(Y)
@@ -589,7 +597,7 @@ class NeighborEmbedding(FrameOutput):
         self.affinities_, self.relation_ = shown.affinities, shown.relation
         self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
         self.cost_ = float(state.costs[-1])
-        self.n_iter_ = state.n_iter
+        self.n_iter_ = state.seen
         self._keep_learned(objective, state)
 
     def _related(
@@ -953,7 +961,6 @@ class NeighborEmbedding(FrameOutput):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = True
         tags.transformer_tags.preserves_dtype = []
         return tags
 

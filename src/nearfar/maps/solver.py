@@ -230,8 +230,8 @@ class Watch:
         """Put rows that are neighbours side by side in memory, too."""
         state, self.best = self.state, (math.inf, self.state.n_iter)
         if len(state.Y) >= _SORT_FROM and objective.reorder(order := z_order(state.Y)):
-            state.Y = np.ascontiguousarray(state.Y[order])
-            state.order = order if state.order is None else state.order[order]
+            before = order if state.order is None else state.order[order]
+            state.Y, state.order = np.ascontiguousarray(state.Y[order]), before  # together: Ctrl-C may come at any call
 
     def step(self) -> None:
         """Count an iteration."""

@@ -152,7 +152,7 @@ def matched(owner: str, relation: Relation, fitted_ids: Ids) -> csr_array:
     unknown = np.flatnonzero((columns < 0) & (relation.column_sums > 0))
     if unknown.size:
         hint = "Columns are objects of the fit; make the relation with bipartite=True, the new objects as sources."
-        raise UnknownIdError(owner, relation.column_ids.take(unknown[:6]).to_list(), hint)
+        raise UnknownIdError(owner, relation.column_ids.take(unknown[:6]).to_list(), hint, known=fitted_ids)
     P = relation.to_scipy()
     return csr_array((P.data, columns[P.indices], P.indptr), shape=(P.shape[0], len(fitted_ids)))
 

@@ -20,6 +20,7 @@ from nearfar.far.fields import NoisePairs
 from nearfar.kernels import StudentT
 from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
+from nearfar.maps.solver import MapState
 
 
 class WSSNE(Recipe):
@@ -142,8 +143,11 @@ class WSSNE(Recipe):
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if self._noise() is not None:
             raise InputError(type(self).__name__, "far", "another than 'noise' for weighted points", repr(self.far))
-        self.weights_ = self._weights_of(problem.P.to_csr())
-        return super()._objective(problem._replace(weights=self.weights_), place, rng)
+        return super()._objective(problem._replace(weights=self._weights_of(problem.P.to_csr())), place, rng)
+
+    def _keep_learned(self, objective: Objective, state: MapState) -> None:
+        self.weights_ = np.empty(len(state.Y))
+        self.weights_[slice(None) if state.order is None else state.order] = objective.weights  # type: ignore[attr-defined]
 
     def _weights_of(self, P: csr_array) -> NDArray[np.float64]:
         return _importance(type(self).__name__, self.weights, P)

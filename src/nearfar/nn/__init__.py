@@ -1,6 +1,9 @@
 """Torch: contrastive losses on scores, noise for candidates, what scores mean, mutual information; small tables."""
 
+from typing import TYPE_CHECKING
+
 from nearfar._core.checks import require
+from nearfar._core.names import unknown_names
 
 require("nearfar.nn", "torch", "torch")
 
@@ -104,3 +107,7 @@ __all__ = [
     "tuba_bound",
     "unrelated_overlap",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

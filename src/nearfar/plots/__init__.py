@@ -7,7 +7,14 @@ of the neighbours in their data.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from nearfar._core.names import unknown_names
 from nearfar.plots.scatter import scatter
 from nearfar.plots.small_multiples import animation, rnx_curves, small_multiples
 
 __all__ = ["animation", "rnx_curves", "scatter", "small_multiples"]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

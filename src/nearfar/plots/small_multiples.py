@@ -194,7 +194,7 @@ def animation(
     colours = Colours.of(_ANIMATION, labels, values, len(panels[0].xy), panels[0].ids)
     between = _checks.check_integer(_ANIMATION, "between", between, low=0)
     per_second = _checks.check_integer(_ANIMATION, "per_second", per_second, low=1)
-    target = check_suffix(_ANIMATION, path, (".gif", ".mp4"))
+    target = check_film(_ANIMATION, path)
     writer = _writer(target, per_second)
 
     figure, axes = grid(1, 1, _ANIMATION_SIDE, colours)
@@ -220,12 +220,18 @@ def animation(
 def _writer(target: Path, per_second: int) -> AbstractMovieWriter:
     from matplotlib.animation import FFMpegWriter, PillowWriter
 
-    if target.suffix.lower() == ".gif":
-        return PillowWriter(fps=per_second)
-    if not FFMpegWriter.isAvailable():
+    return (PillowWriter if target.suffix.lower() == ".gif" else FFMpegWriter)(fps=per_second)
+
+
+def check_film(owner: str, path: str | os.PathLike[str]) -> Path:
+    """Refuse the path of a film that cannot be written here."""
+    from matplotlib.animation import FFMpegWriter
+
+    target = check_suffix(owner, path, (".gif", ".mp4"))
+    if target.suffix.lower() == ".mp4" and not FFMpegWriter.isAvailable():
         hint = "Write a .gif, or install ffmpeg."
-        raise InputError(_ANIMATION, "path", "a .gif where the program ffmpeg is not found", repr(target.name), hint)
-    return FFMpegWriter(fps=per_second)
+        raise InputError(owner, "path", "a .gif where the program ffmpeg is not found", repr(target.name), hint)
+    return target
 
 
 def _settle(figure: Figure) -> None:

@@ -723,7 +723,7 @@ class Relation:
         """
         row = self.row_ids.get(id)
         if row < 0:
-            raise UnknownIdError("Relation.neighbors", [id])
+            raise UnknownIdError("Relation.neighbors", [id], known=self.row_ids)
         entries = self.operator.rows(row, row + 1)
         order = np.argsort(-entries.data, kind="stable")
         return [(self.column_ids[int(entries.indices[k])], float(entries.data[k])) for k in order]
@@ -741,13 +741,13 @@ class Relation:
 
     def _repr_html_(self) -> str:
         facts: dict[str, object] = {"rows": self.shape[0], "columns": self.shape[1], "entries": self.nnz}
-        counts = {"isolates": int(self.isolates.size), "sinks": int(self.sinks.size)}
-        facts |= {name: count for name, count in counts.items() if count}
+        known = {name: len(vars(self)[name]) for name in ("isolates", "sinks") if name in vars(self)}  # costs nothing
+        facts |= {name: count for name, count in known.items() if count}
         facts["memory"] = f"{self.nbytes:,} bytes" if self.nbytes < 1e6 else f"{self.nbytes / 1e6:,.1f} MB"
         facts |= {"read": columns_in_words(self._taken)} if self._taken else {}
         sides = {"ids": self.row_ids} if self.is_square else {"row ids": self.row_ids, "column ids": self.column_ids}
         for name, ids in sides.items():
-            facts[name] = ", ".join(map(repr, ids[:5])) + (", ..." if len(ids) > 5 else "")
+            facts[name] = ids.shown(5)
         return facts_table(f"Relation {self.shape[0]} x {self.shape[1]}", facts)
 
     # Algebra.

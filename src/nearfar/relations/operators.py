@@ -542,6 +542,8 @@ def checked_csr(owner: str, A: MatrixLike) -> csr_array[np.float32]:
     is_sparse: bool = issparse(A)
     try:
         matrix: Any = A if is_sparse else np.asarray(A)
+        if matrix.dtype.kind == "c":
+            raise ValueError("Complex data not supported")
         if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
             raise ValueError(f"{matrix.ndim} dimension(s) of {matrix.dtype}")
     except (TypeError, ValueError) as error:
@@ -564,9 +566,11 @@ def checked_csr(owner: str, A: MatrixLike) -> csr_array[np.float32]:
     if bad.size:
         row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
         where = f"{given[bad[0]]} in row {row}, column {csr.indices[bad[0]]} ({bad.size} such entries)"
-        hint = "Shift, scale or clip the weights first: float32 has numbers from 1e-45 to 3.4e38."
+        hint = "Negative values in data, NaN and infinity are no weights; float32 has numbers from 1e-45 to 3.4e38."
+        hint += " Shift, scale or clip the weights first."
         raise DataError(owner, "A", "finite and non-negative", where, hint)
     csr.eliminate_zeros()
     if csr.nnz == 0:
-        raise DataError(owner, "A", "a matrix with at least one positive entry", f"none in shape {csr.shape}")
+        hint = "" if min(csr.shape) else f"0 feature(s) (shape={csr.shape}) while a minimum of 1 is required."
+        raise DataError(owner, "A", "a matrix with at least one positive entry", f"none in shape {csr.shape}", hint)
     return csr

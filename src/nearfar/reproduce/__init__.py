@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nearfar._core.checks import check_choice
+from nearfar._core.names import unknown_names
 from nearfar.errors import NearfarError
 from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Line, Outcome, Panel, Setting, carry_out
 
@@ -93,3 +95,7 @@ def run(
     check_choice("reproduce.run", "name", name, tuple(every))
     folder = Path(os.environ.get("NEARFAR_DATA", "data") if data is None else data)
     return carry_out(every[name], Setting(quick=quick, data=folder, n_jobs=n_jobs))
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

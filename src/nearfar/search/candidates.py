@@ -46,6 +46,17 @@ class Backend(Protocol):
         """Open an index from the disk, without reading all of it where the backend can."""
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C come out as what it is: usearch makes another error of it."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "terminated" in str(error).lower():
+            raise KeyboardInterrupt from error
+        raise
+
+
 class Usearch:
     """A graph of near neighbours (HNSW) by usearch; the effort is the number of candidates that a search keeps."""
 
@@ -68,12 +79,14 @@ class Usearch:
         )
         for start in range(0, len(X), _LINKED):
             rows = self._packed(X[start : start + _LINKED])
-            self._index.add(np.arange(start, start + len(rows), dtype=np.uint64), rows, threads=n_jobs)
+            with _interruptible():
+                self._index.add(np.arange(start, start + len(rows), dtype=np.uint64), rows, threads=n_jobs)
             told(len(rows))
 
     def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> RowNumbers:
         self._index.expansion_search = max(effort, k)
-        found = self._index.search(self._packed(Q), k, threads=n_jobs)
+        with _interruptible():
+            found = self._index.search(self._packed(Q), k, threads=n_jobs)
         if len(Q) == 1:
             return padded(np.atleast_2d(np.asarray(found.keys).astype(np.int64)), k)
         keys, counts = np.asarray(found.keys).astype(np.int64), np.asarray(found.counts)

@@ -265,7 +265,8 @@ class Corpus:
         return f"<Corpus of {given}{more}{lower}{'' if self._scan is None else ', read'}>"
 
     def _repr_html_(self) -> str:  # what was read already, if anything: nothing is read to be shown
-        known = {} if self._scan is None else {"words": len(self.vocabulary()), "tokens": self.vocabulary().n_tokens}
+        scan = self._scan
+        known = {} if scan is None else {"words": len(scan.counts), "tokens": scan.n_tokens}
         return facts_table(repr(self), known)
 
     def __array__(self, *_args: object, **_options: object) -> NDArray[np.generic]:

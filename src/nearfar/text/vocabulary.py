@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from os import PathLike
 from typing import cast
 
@@ -94,7 +95,7 @@ class Vocabulary:
     def __getitem__(self, word: str) -> int:
         row = self.words.get(word)
         if row < 0:
-            raise UnknownIdError("Vocabulary", [word])
+            raise UnknownIdError("Vocabulary", [word], known=self.words)
         return row
 
     def __eq__(self, other: object) -> bool:
@@ -109,7 +110,7 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} words, {self.n_tokens} tokens)"
 
-    @property
+    @cached_property
     def n_tokens(self) -> int:
         """Sum of the counts."""
         return int(self.counts.sum())

@@ -5,6 +5,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from nearfar._core.names import unknown_names
 from nearfar.viewer.page import MapPage
 
 __all__ = ["MapPage"]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = unknown_names(__name__, __all__)

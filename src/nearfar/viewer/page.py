@@ -209,10 +209,10 @@ class MapPage:
         return f"MapPage({len(self.ids):,} points, {len(self.columns)} columns{trust})"
 
     def _repr_html_(self) -> str:
-        page = self.html()
-        if len(page) > _SMALL:
+        page = "" if len(self.ids) > _SMALL // 4 else self.html()  # two numbers of 16 bits a point: surely larger
+        if not 0 < len(page) <= _SMALL:
             shown = html.escape(repr(self))
-            return f"<p>{shown}: {len(page) / 2**20:.0f} MB, too large for a notebook. Write it with .save(...).</p>"
+            return f"<p>{shown}: more than 2 MB, too large for a notebook. Write it with .save(...).</p>"
         return frame_of(page, 'style="width: 100%; height: 620px; border: 0"')
 
 

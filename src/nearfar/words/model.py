@@ -48,7 +48,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, partial
-from typing import ClassVar, Literal, NamedTuple, Self, TypedDict, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,9 @@ from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
 from nearfar.words.training import Shared, Training, TrainingState, TrainWindows, held_out
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 Trained = TextSource | Corpus | EncodedCorpus | RelationLike
 """What a model of words is fitted to."""
@@ -290,6 +293,12 @@ class WordModel(RelationEmbedder):
             ``resume`` is no checkpoint, or a damaged one.
         NumericalError
             If the loss is NaN or infinite.
+
+        Warns
+        -----
+        NearfarWarning
+            Ctrl-C ended the fit, which keeps the vectors as they were then; before the end of the first epoch
+            KeyboardInterrupt comes out, the estimator as it was.
         """
         owner = type(self).__name__
         self._check()
@@ -302,6 +311,7 @@ class WordModel(RelationEmbedder):
         state = self._begun(source, rng, given) if resume is None else self._resumed(source, rng, trainer, resume)
         self._run_epochs(source, state, trainer, n_jobs)
         self._keep(source, state)
+        self._keep_width(corpus if source.vocabulary is None else None)
         return self
 
     def _begun(self, source: WindowSource, rng: np.random.Generator, given: Embedding | None) -> TrainingState:
@@ -424,6 +434,7 @@ class WordModel(RelationEmbedder):
             unit=source.unit,
             total=self.n_epochs * source.blocks[-1][1],
             identity=cache(fingerprint),
+            keeps=True,
         )
 
     def _run_epochs(self, source: WindowSource, state: TrainingState, trainer: Trainer, n_jobs: int) -> None:
@@ -612,6 +623,12 @@ class WordModel(RelationEmbedder):
     def vectors_(self) -> Embedding:
         """The result with its words, as an :class:`nearfar.Embedding`; to be given by the subclass."""
         raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True  # a matrix is a relation
+        tags.input_tags.string = True
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_ids")  # _finish may ask for vectors_ already

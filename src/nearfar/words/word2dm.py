@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_real, if_given
 from nearfar._core.jit import jit
+from nearfar._core.notebook import brief
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Arrays, Floats, Seed
 from nearfar._core.vector import (
@@ -498,6 +499,9 @@ class Pull(NamedTuple):
     tiny: NDArray[np.float64]
     share: NDArray[np.float64]
     norm: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return f"Pull({', '.join(f'{name}={brief(value)}' for name, value in self._asdict().items())})"
 
 
 def sample_pairs(source: WindowSource, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -263,6 +263,12 @@ class MDS(FrameOutput):
             does not know; ``pairs="sampled"`` of a precomputed matrix.
         NumericalError
             The map left the finite numbers.
+
+        Warns
+        -----
+        NearfarWarning
+            Ctrl-C ended the fit, which keeps the map of the last iteration; before the first one KeyboardInterrupt
+            comes out, the estimator as it was.
         """
         stress = as_stress("MDS", self.stress)
         self._check_parameters()
@@ -272,13 +278,15 @@ class MDS(FrameOutput):
         rows, ids = rows_and_ids("MDS", X)
         check_rows("MDS", rows, self.metric)
         pairs, data = self._pairs(rows, rng)
-        self._ids = Ids.of_rows(pairs.n, ids, owner="MDS")
+        row_ids = Ids.of_rows(pairs.n, ids, owner="MDS")
         d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
         dtype = data.dtype if data.dtype == np.float64 else np.float32
         state = MapState(np.zeros((pairs.n, d)), [0.0])
         if pairs.unit > 0:
             state = MapState(start("MDS", self.init, pairs, d, rng))
-            with Trainer("MDS", self.max_iter, callbacks=callbacks, verbose=self.verbose, unit="iteration") as trainer:
+            with Trainer(
+                "MDS", self.max_iter, callbacks=callbacks, verbose=self.verbose, unit="iteration", keeps=True
+            ) as trainer:
                 self._descend(state, pairs, stress, self.tol, trainer)
         Y = (state.X - state.X.mean(axis=0)).astype(dtype)
         self.embedding_ = Y * Y.dtype.type(pairs.unit)
@@ -286,6 +294,7 @@ class MDS(FrameOutput):
         self.n_iter_ = len(state.losses) - 1
         self._judge(Y, pairs, stress, state.cost)
         self._keep_features(X, data)
+        self._ids = row_ids
         self._unit, self._rows = pairs.unit, None if self._given_distances() else data
         return self
 
@@ -489,7 +498,6 @@ class MDS(FrameOutput):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = True
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
 

@@ -1,0 +1,158 @@
+"""A name that is spelt nearly as one that is there: the message says which. One that is far from all names none."""
+
+import pickle
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nearfar as nf
+from nearfar.cli import main
+from nearfar.errors import InputError, UnknownIdError, did_you_mean
+
+CITIES = nf.Embedding(np.eye(4), ["paris", "london", "rome", "Århus"])
+
+
+@pytest.mark.parametrize(
+    ("module", "asked", "meant"),
+    [
+        ("nearfar", "Tsne", "TSNE"),
+        ("nearfar", "tsne", "TSNE"),
+        ("nearfar", "umap", "UMAP"),
+        ("nearfar", "Embeding", "Embedding"),
+        ("nearfar", "skip_gram", "SkipGram"),
+        ("nearfar", "gravity", None),
+        ("nearfar.evaluate", "neighbourhoods", "neighborhoods"),
+        ("nearfar.evaluate", "Neighbourhoods", "Neighborhoods"),
+        ("nearfar.far", "nois", "Noise"),
+        ("nearfar.errors", "InputErorr", "InputError"),
+        ("nearfar.plots", "scater", "scatter"),
+        ("nearfar.kernels", "StudentsT", "StudentT"),
+        ("nearfar.divergences", "JensenShanon", "JensenShannon"),
+        ("nearfar.datasets", "dcsmb", "dcsbm"),
+        ("nearfar.callbacks", "CheckPoint", "Checkpoint"),
+        ("nearfar.composition", "compse", "compose"),
+        ("nearfar.hyponymy", "entailmant", None),
+        ("nearfar.viewer", "MapPages", "MapPage"),
+        ("nearfar.reproduce", "experiment_", "Experiment"),
+        ("nearfar.index", "EmbedingIndex", "EmbeddingIndex"),
+        ("nearfar.edrep", "Shpere", "Sphere"),
+        ("nearfar.nn", "global_nec", "global_nce"),
+    ],
+)
+def test_names_of_modules(module, asked, meant):
+    if module == "nearfar.nn":
+        pytest.importorskip("torch")
+    __import__(module)
+    with pytest.raises(AttributeError) as caught:
+        getattr(sys.modules[module], asked)
+    told = f"module {module!r} has no attribute {asked!r}"
+    assert str(caught.value) == (told if meant is None else f"{told}. Did you mean {meant!r}?")
+    assert not hasattr(sys.modules[module], "__wrapped__")
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda: nf.NeighborEmbedding(kernel="studentt").fit(np.eye(9)), "student-t"),
+        (lambda: nf.NeighborEmbedding(divergence="reverse_kl").fit(np.eye(9)), "reverse-kl"),
+        (lambda: nf.NeighborEmbedding(normalization="rwo").fit(np.eye(9)), "row"),
+        (lambda: nf.TSNE(init="pac", perplexity=2).fit(np.random.default_rng(0).random((9, 3))), "pca"),
+        (lambda: nf.TSNE(engine="thread").fit(np.eye(9)), "threads"),
+        (lambda: nf.MDS(stress="samon").fit(np.eye(9)), "sammon"),
+        (lambda: nf.MDS(pairs="sample").fit(np.eye(9)), "sampled"),
+        (lambda: nf.EDRep(2, far="gausian-mixture").fit(np.ones((9, 9))), "gaussian-mixture"),
+        (lambda: nf.EDRep(2, schedule="Linear").fit(np.ones((9, 9))), "linear"),
+        (lambda: nf.SkipGram(2, optimizer="adams").fit([["a", "b"]]), "adam"),
+        (lambda: nf.TSNE().set_params(perplexty=3), "perplexity"),
+        (lambda: nf.far.Noise().with_params(n_sample=3), "n_samples"),
+        (lambda: CITIES.to_frame("panda"), "pandas"),
+        (lambda: CITIES.save("x.npz", format="npzz"), "npz"),
+        (lambda: CITIES.save("x.sqlite", metadata={"id": list(CITIES.ids)}, id_column="ids"), "id"),
+        (lambda: CITIES.map(np.eye(4)[:, :2], metadata={"colour": list("aabb")}, color="color"), "colour"),
+        (lambda: nf.Relation.from_edges(pd.DataFrame({"who": ["a"], "whom": ["b"]}), source="whoo"), "who"),
+    ],
+)
+def test_words_columns_and_parameters(call, meant):
+    with pytest.raises(InputError, match=rf"\. Did you mean {meant!r}\?"):
+        call()
+
+
+def test_a_parameter_of_init():
+    with pytest.raises(TypeError, match=r"its parameters are .*Did you mean 'perplexity'\?"):
+        nf.TSNE(perplexty=3)
+    with pytest.raises(TypeError) as caught:
+        nf.TSNE(gravity=3)
+    assert "Did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "asked", "meant"),
+    [
+        (CITIES.__getitem__, "parys", "paris"),
+        (CITIES.most_similar, "Lodnon", "london"),
+        (lambda key: CITIES.subset(["rome", key]), "árhus", "Århus"),
+        (lambda key: CITIES.search([key]), "romme", "rome"),
+        (nf.Vocabulary(["ship", "sea"], [2, 1]).__getitem__, "shipp", "ship"),
+        (nf.Relation.from_edges([("anna", "bob"), ("bob", "carla")]).neighbors, "ana", "anna"),
+        (lambda key: nf.evaluate.node_classification(CITIES, {key: 1, "rome": 2}), "pariss", "paris"),
+        (lambda key: CITIES.index("faiss").search([key]), "pari", "paris"),
+    ],
+)
+def test_ids(call, asked, meant):
+    with pytest.raises(UnknownIdError, match=rf"Did you mean {meant!r}\?") as caught:
+        call(asked)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.hint == caught.value.hint
+    assert caught.value.args == (asked,)
+
+
+@pytest.mark.parametrize("asked", ["madrid", "x", "", 17, ("a", 1), None, 3.5, "p" * 1000])
+def test_what_is_far_from_all_names_none(asked):
+    with pytest.raises(UnknownIdError) as caught:
+        CITIES[asked]
+    assert "Did you mean" not in str(caught.value)
+
+
+def test_ids_that_differ_in_a_number_are_different_on_purpose():
+    assert did_you_mean("user 17", ["user 18", "user 1"]) == ""
+    assert did_you_mean("usr 17", ["user 17", "user 1"]) == "Did you mean 'user 17'?"
+    assert did_you_mean("rome", range(10)) == ""
+
+
+def test_many_ids_are_looked_through_only_for_a_message():
+    N = 300_000
+    ids = nf.Embedding(np.zeros((N, 1), np.float32), [f"name {i} of {i * 7919 % 1000003}" for i in range(N)])
+    assert "nobody" not in ids
+    begun = time.perf_counter()
+    for _ in range(100):
+        with pytest.raises(KeyError) as caught:
+            ids["nmae 17 of 134623"]
+    assert time.perf_counter() - begun < 1
+    assert "Did you mean 'name 17 of 134623'?" in str(caught.value)
+    assert time.perf_counter() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        ("map table.csv --labels specis --plot out.png", "species"),
+        ("map table.csv --names naem --plot out.png", "name"),
+        ("map table.csv -o out.html --labels species --color lable", "label"),
+        ("embed edges.csv -o out.npz --columns soruce,target", "source"),
+        ("similar vectors.npz parys", "paris"),
+        ("convert vectors.npz out.npz --to npzz", "npz"),
+    ],
+)
+def test_the_command_line(command, meant, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.csv").write_text(
+        "name,a,b,c,species\n" + "".join(f"n{i},{i}.5,{i % 3},{i % 7},s\n" for i in range(40))
+    )
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    CITIES.save("vectors.npz")
+    assert main(command.split()) == 2
+    assert f"Did you mean {meant!r}?" in capsys.readouterr().err

@@ -1,0 +1,270 @@
+"""Ctrl-C: a fit keeps what it has learned, and says so; what would go on with half of a fit is interrupted itself."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import random_array
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import nearfar as nf
+from nearfar.callbacks import Checkpoint, Trainer
+from nearfar.cli import main
+from nearfar.errors import NearfarWarning
+
+X = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
+WALK = nf.Relation.from_matrix(random_array((300, 300), density=0.05, random_state=np.random.default_rng(0)))
+TEXT = [["the", "sea", "and", "the", "sky"], ["the", "ship", "and", "the", "shore"]] * 60
+MAPPED = {"perplexity": 5, "max_iter": 400, "early_exaggeration_iter": 100}
+TRAINED = {"n_components": 4, "n_epochs": 6, "min_count": 1, "sample": 0}
+MAPS = ("TSNE", "UMAP", "SSNE", "ASNE", "NeRV", "WSSNE", "InhomogeneousTSNE", "NeighborEmbedding")
+CASES = [
+    ("TSNE", MAPPED, X, 150),
+    ("TSNE", MAPPED | {"engine": "threads"}, X, 150),
+    ("MDS", {"init": "random"}, X, 4),
+    ("EDRep", {"n_components": 4, "engine": "threads"}, WALK, 3),
+    ("EDRep", {"n_components": 4, "n_clusters": 2}, WALK, 3),
+    ("SkipGram", TRAINED, TEXT, 3),
+    ("Word2DM", TRAINED, TEXT, 3),
+    ("MultiSenseWord2DM", TRAINED, TEXT, 3),
+]
+MORE = [
+    *((name, MAPPED, X, 150) for name in MAPS),
+    ("TSNE", MAPPED | {"far": "noise"}, X, 150),
+    ("TSNE", MAPPED | {"engine": "torch"}, X, 150),
+    ("EDRep", {"n_components": 4}, WALK, 3),
+    ("EDRep", {"n_components": 4, "engine": "torch"}, WALK, 3),
+    ("EDRep", {"n_components": 4, "two_sided": True, "p0": 0, "gradient": "full"}, WALK, 3),
+    *((name, TRAINED, WALK, 3) for name in ("SkipGram", "Word2DM", "MultiSenseWord2DM")),
+    ("SkipGram", TRAINED | {"optimizer": "adam", "deterministic": True, "validation_fraction": 0.2}, TEXT, 3),
+]
+cases = pytest.mark.parametrize(
+    ("name", "params", "data", "at"), [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)]
+)
+
+
+class At:
+    """A callback that raises KeyboardInterrupt once."""
+
+    def __init__(self, epoch):
+        self.epoch = epoch
+
+    def __call__(self, progress):
+        if progress.epoch == self.epoch:
+            raise KeyboardInterrupt
+
+
+def made(name, params, **more):
+    if params.get("engine") == "torch":
+        pytest.importorskip("torch")
+    return getattr(nf, name)(**params, **more, random_state=0)
+
+
+def curve_of(estimator):
+    names = ("loss_curve_", "cost_curve_", "stress_curve_")
+    return next(getattr(estimator, name) for name in names if hasattr(estimator, name))
+
+
+def results(estimator):
+    return {name: value for name, value in vars(estimator).items() if name not in estimator.get_params()}
+
+
+@cases
+def test_a_fit_keeps_what_it_has_learned(name, params, data, at):
+    n_jobs = 2 if name == "EDRep" or params.get("deterministic") else 1  # as many as give the same bits
+    interrupted = made(name, params, n_jobs=n_jobs, callbacks=[At(at)])
+    with pytest.warns(NearfarWarning, match=rf"{name}: interrupted; .* until (epoch|iteration) {at} of \d+ is kept"):
+        assert interrupted.fit(data) is interrupted
+    stopped = made(name, params, n_jobs=n_jobs, callbacks=[lambda progress: progress.epoch == at]).fit(data)
+    np.testing.assert_allclose(interrupted.embedding_, stopped.embedding_, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(curve_of(interrupted), curve_of(stopped), rtol=1e-6)
+    assert results(interrupted).keys() == results(stopped).keys()
+    assert interrupted.vectors_.shape == stopped.vectors_.shape
+    assert interrupted._repr_html_()
+
+
+@cases
+def test_before_there_is_anything_to_keep_the_estimator_is_as_it_was(name, params, data, at, monkeypatch):
+    estimator = made(name, params, n_jobs=1).fit(data)
+    before = results(estimator)
+
+    def interrupt(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "tell", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.set_params(random_state=1).fit(data)
+    assert results(estimator).keys() == before.keys()
+    assert all(results(estimator)[key] is value for key, value in before.items())
+
+
+def test_in_the_search_for_neighbours_nothing_is_kept(monkeypatch):
+    estimator = nf.TSNE(**MAPPED, random_state=0).fit(X)
+    before = results(estimator)
+
+    def interrupt(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nf.Affinities, "_fit", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(X)
+    assert all(results(estimator)[key] is value for key, value in before.items())
+
+
+def test_beside_a_checkpoint(tmp_path):
+    path, params = tmp_path / "run.safetensors", {"n_components": 4, "n_epochs": 8}
+    whole = made("EDRep", params).fit(WALK)
+    with pytest.warns(NearfarWarning, match="interrupted"):
+        half = made("EDRep", params, callbacks=[Checkpoint(path, every=2), At(5)]).fit(WALK)
+    assert half.n_iter_ == 5
+    np.testing.assert_array_equal(made("EDRep", params).fit(WALK, resume=path).embedding_, whole.embedding_)
+
+
+def test_a_partial_fit_goes_on_from_what_was_kept():
+    model = made("SkipGram", TRAINED).fit(TEXT)
+    with pytest.warns(NearfarWarning, match="interrupted"):
+        model.set_params(callbacks=[At(2)]).partial_fit(TEXT)
+    assert model.n_epochs_ == len(model.loss_curve_) == 8
+    assert model.set_params(callbacks=None).partial_fit(TEXT).n_epochs_ == 14
+
+
+def test_what_would_go_on_with_half_of_a_fit_is_interrupted():
+    half = made("TSNE", MAPPED, callbacks=[At(150)])
+    edrep = made("EDRep", {"n_components": 4}, callbacks=[At(3)])
+    everything = [(np.arange(120), np.arange(120))]
+    graph = nf.datasets.dcsbm(60, 2, 10.0, alpha=4.5, random_state=0)
+    for call in (
+        lambda: make_pipeline(StandardScaler(), half).fit(X),
+        lambda: GridSearchCV(half, {"perplexity": [5]}, scoring=lambda *_: 0.0, cv=everything).fit(X),
+        lambda: nf.evaluate.link_prediction(graph, edrep, n_repeats=1, random_state=0),
+        lambda: nf.evaluate.link_prediction(graph, lambda left: edrep.fit(left), n_repeats=1, random_state=0),
+        lambda: nf.evaluate.select(edrep, {"n_epochs": [4, 5]}, graph.relation, graph.labels, random_state=0),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            call()
+
+
+def test_a_loop_of_ones_own_keeps_nothing_unless_it_says_so():
+    def run(**options):
+        with Trainer("Mine", 9, callbacks=[At(3)], **options) as trainer:
+            for epoch in range(9):
+                trainer.tell(epoch + 1, 0.0, 1.0, None)
+        return trainer
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    with pytest.warns(NearfarWarning, match="Mine: interrupted; what was learned until epoch 3 of 9 is kept"):
+        assert run(keeps=True).stopped
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("kind", ["usearch", "faiss"])
+def test_an_index_that_is_built(kind):
+    pytest.importorskip(kind)
+    vectors = np.random.default_rng(0).normal(size=(60_000, 64)).astype(np.float32)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    begun = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        nf.Embedding(vectors).index(kind, n_jobs=2)
+    assert time.perf_counter() - begun < 20
+
+
+# -- a signal, while compiled code runs -------------------------------------------------------------------------------
+
+_SETUP = """
+import os, signal, sys, threading, time, warnings
+import numpy as np
+import nearfar as nf
+signal.signal(signal.SIGINT, signal.default_int_handler)
+begun = threading.Event()
+def interrupt():
+    begun.wait(60)
+    time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+def seen(progress):
+    if progress.epoch >= 1: begun.set()
+rng = np.random.default_rng(0)
+"""
+_FITS = {
+    "EDRep": "nf.EDRep(16, n_epochs=10**6, engine='threads', **both).fit(nf.datasets.dcsbm(3000, 2, 10.0, alpha=4.5, "
+    "random_state=0).relation)",
+    "TSNE": "nf.TSNE(max_iter=10**6, n_iter_without_progress=10**6, min_grad_norm=0, perplexity=5, engine='threads', "
+    "**both).fit(rng.normal(size=(600, 4)))",
+    "MDS": "nf.MDS(max_iter=10**6, tol=0, init='random', **both).fit(rng.normal(size=(900, 60)))",
+    "SkipGram": "nf.SkipGram(8, n_epochs=10**6, min_count=1, sample=0, **both).fit([['a', 'b', 'c', 'd']] * 9000)",
+}
+
+
+@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("name", _FITS)
+def test_a_signal_while_compiled_code_runs(name, n_jobs):
+    script = f"""{_SETUP}
+both = dict(callbacks=[seen], random_state=0, n_jobs={n_jobs})
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    est = {_FITS[name]}
+assert np.isfinite(est.embedding_).all() and est.embedding_.any()
+assert len(est.vectors_) == len(est.embedding_)
+assert any("interrupted" in str(w.message) for w in told), told
+print("kept")
+"""
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=240)
+    assert (run.stdout, run.stderr, run.returncode) == ("kept\n", "", 0)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "map points.npz -o map.npz --plot map.png --max-iter 100000000 -q",
+        pytest.param("embed edges.csv -o vectors.npz --n-epochs 100000000 --n-components 4 -q", marks=pytest.mark.slow),
+        pytest.param(
+            "words train text.txt -o words.npz --n-epochs 100000000 --min-count 1 --sample 0 -q", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_the_command_line_ends_with_130_a_line_and_no_file(command, tmp_path):
+    nf.Embedding(X).save(tmp_path / "points.npz")
+    (tmp_path / "edges.csv").write_text("".join(f"{i},{i * i % 97}\n" for i in range(200)))
+    (tmp_path / "text.txt").write_text("the sea and the sky\n" * 500)
+    before = sorted(tmp_path.iterdir())
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from nearfar.cli import main; "
+    )
+    code += "import nearfar.callbacks as c; tell = c.Trainer.tell\n"
+    code += "def told(*a, **k):\n    print('at work', flush=True); c.Trainer.tell = tell; return tell(*a, **k)\n"
+    code += "c.Trainer.tell = told; sys.exit(main(sys.argv[1:]))"
+    run = subprocess.Popen(
+        [sys.executable, "-c", code, *command.split()],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stdout.readline() == "at work\n"
+    time.sleep(0.3)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=120)
+    assert (run.returncode, out, err.strip()) == (130, "", "nearfar: interrupted")  # click ends the line of ^C
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_estimator_is_left_half_fitted_by_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    nf.Embedding(X).save("points.npz")
+    monkeypatch.setattr(nf.callbacks.Frames, "__call__", lambda self, progress: At(100)(progress))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert main(["map", "points.npz", "-o", "map.npz", "--frames", "film.gif", "-q"]) == 130
+    assert capsys.readouterr().err.strip() == "nearfar: interrupted"
+    assert [path.name for path in tmp_path.iterdir()] == ["points.npz"]
