@@ -85,7 +85,7 @@ def test_labels_of_several_types_and_none() -> None:
     np.testing.assert_array_equal(colours[0], colours[3])
     assert len(np.unique(colours, axis=0)) == 3
     whole = scatter(xy, [1.0, 2.0, 1.0, float("nan")])
-    assert [text.get_text() for text in whole.get_legend().get_texts()] == ["1.0", "2.0", "no label"]
+    assert [text.get_text() for text in whole.get_legend().get_texts()] == ["1", "2", "no label"]
 
 
 def test_names_of_many_groups_stand_where_these_are_densest() -> None:
@@ -266,7 +266,7 @@ def test_equal_vectors_can_be_drawn(tmp_path) -> None:
         (
             np.ones((3, 2)),
             {"values": ["a", "b", "c"]},
-            "values must be numbers; got .* Give names of groups as labels=",
+            "values must be numbers or dates; got .* Give names of groups as labels=",
         ),
         (np.ones((3, 2)), {"values": [1, 2, 3], "labels": [1, 2, 3]}, "values must be None with labels"),
         (np.ones((3, 2)), {"names": "everywhere"}, "names must be one of 'auto'"),
