@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 Kind = Literal["whole", "number", "date", "truth", "text", "other"]
-_UNITS = ("D", "m", "s", "ms", "us", "ns")  # in which times are written, coarsest first
+Unit = Literal["Y", "M", "D", "m", "s", "ms", "us", "ns"]
+_UNITS: tuple[Unit, ...] = ("D", "m", "s", "ms", "us", "ns")  # in which times are written, coarsest first
 _WHOLE_FLOATS = 1e15  # up to which a float is written without a power of ten
 
 
@@ -133,7 +134,7 @@ class Column:
         if self.kind == "text" or not len(values):
             return list(values)
         if self.kind == "date":
-            times = np.asarray(values)
+            times: NDArray[np.datetime64] = np.asarray(values)
             return [text.replace("T", " ") for text in np.datetime_as_string(times, _unit_of(times)).tolist()]
         if self.kind == "number" and self.is_whole:
             values = np.asarray(values).astype(np.int64)
@@ -246,9 +247,9 @@ def as_number_first(text: str) -> tuple[float, str]:
     return (math.inf if math.isnan(number) else number), text
 
 
-def _unit_of(times: NDArray[Any]) -> str:
+def _unit_of(times: NDArray[np.datetime64]) -> Unit:
     """Return the coarsest unit that writes all times in full; that of years or months stays."""
-    unit = np.datetime_data(times.dtype)[0]
+    unit: Any = np.datetime_data(times.dtype)[0]
     return unit if unit in "YM" else next(unit for unit in _UNITS if (times.astype(f"M8[{unit}]") == times).all())
 
 
@@ -331,8 +332,9 @@ def _typed(owner: str, name: str, known: list[Any]) -> tuple[Kind, NDArray[Any]]
     if all_are(int, float, np.integer, np.floating, Decimal) and not mixed:
         return "number", np.array(list(map(float, known)))
     if all_are(str, bytes):
-        texts = [text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else str(text) for text in known]
-        return "text", np.array(texts if bytes in types or np.bytes_ in types else known, dtype=object)
+        if types != {str}:
+            known = [v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else str(v) for v in known]
+        return "text", np.array(known, dtype=object)
     if all_are(date, np.datetime64):
         return "date", np.array(list(map(_time_of, known)))
     values = np.fromiter(known, dtype=object, count=len(known))

@@ -249,7 +249,7 @@ def _rows_of(
         candidates: dict[str | None, Sequence[object]] = {id_column: table[id_column]}
     else:
         numbered = len(index or ()) == len(row_of) and index == list(range(len(row_of)))
-        by_row = numbered and any(name_of(row) not in row_of for row in range(len(row_of)))
+        by_row = numbered and not is_range and any(name_of(row) not in row_of for row in range(len(row_of)))
         candidates = {} if index is None or by_row else {None: index}
         # Where ids are row numbers, any column of small numbers would look like them: its name must say what it is.
         candidates.update({name: table[name] for name in table if not is_range or name.lower() in _IDS})

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -288,13 +288,14 @@ def _colours_of(values: NDArray[np.float64], dates: bool) -> tuple[NDArray[np.fl
     return colours, Bar(scale, beyond[bool(ends[0] < inner[0]), bool(ends[1] > inner[1])], dates)
 
 
-def add_bar(figure: Figure | SubFigure, axes: Axes | list[Axes], bar: Bar, **layout: float) -> None:
+def add_bar(figure: Figure | SubFigure, axes: Axes | list[Axes], bar: Bar, **layout: Any) -> None:
     """Say by a colour bar beside the axes what the colours of values mean."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib import dates
 
-    ticks = AutoDateLocator() if bar.dates else None
-    written = None if ticks is None else ConciseDateFormatter(ticks)
-    figure.colorbar(bar.scale, ax=axes, extend=bar.extend, ticks=ticks, format=written, **layout)
+    if bar.dates:
+        layout["ticks"] = dates.AutoDateLocator()  # type: ignore[no-untyped-call]
+        layout["format"] = dates.ConciseDateFormatter(layout["ticks"])  # type: ignore[no-untyped-call]
+    figure.colorbar(bar.scale, ax=axes, extend=bar.extend, **layout)
 
 
 def as_written(text: Text) -> Text:
@@ -307,8 +308,8 @@ def _name_groups(axes: Axes, xy: NDArray[np.float64], groups: Groups, names: str
     if names == "auto":
         names = "legend" if len(groups.names) <= _LEGEND_UP_TO else "map"
     if names == "legend":
-        where = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-        write_legend(axes.legend(handles=legend_handles(groups), frameon=False, **where))
+        handles = legend_handles(groups)
+        write_legend(axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False))
     elif names == "map":
         _add_names(axes, xy, groups)
 
@@ -386,7 +387,8 @@ class Colours:
             return cls(None, column.numbers(owner, "values"))
         from matplotlib.dates import date2num
 
-        return cls(None, np.asarray(date2num(column.values)), dates=True)
+        days = date2num(column.values)  # type: ignore[no-untyped-call]
+        return cls(None, np.where(column.missing, np.nan, days), dates=True)
 
 
 def groups_of(owner: str, labels: ArrayLike, n: int, ids: Ids | None = None) -> Groups:

@@ -48,7 +48,7 @@ class Column:
     values: NDArray[Any]
     names: list[str]
 
-    def take(self, rows: NDArray[np.int64]) -> Column:
+    def take(self, rows: NDArray[np.integer]) -> Column:
         """Return the column of some rows."""
         return Column(self.name, self.kind, self.values[rows], self.names)
 
@@ -117,7 +117,11 @@ def _numbers(column: data.Column) -> NDArray[Any]:
             return single
         if column.kind == "number":
             return numbers
-        return np.where(column.missing, None, column.values) if column.missing.any() else column.values
+        if not column.missing.any():
+            return column.values
+        whole = column.values.astype(object)
+        whole[column.missing] = None
+        return whole
     sample, known = numbers[~column.missing][:_SAMPLE], numbers[~column.missing]
     if column.values.dtype == np.float32 or max(map(_digits, sample.tolist()), default=0) > _WRITTEN:
         return single

@@ -153,8 +153,8 @@ class MapPage:
                 ends = np.quantile(known, (0.01, 0.99)) if known.size else np.array([0.0, 1.0])
                 fact |= {"low": float(ends[0]), "high": float(ends[1])}
                 if written is not None:  # float32 colours alone, from the least number on
-                    fact["origin"] = float(known.min()) if known.size else 0.0
-                    numbers = numbers - fact["origin"]
+                    origin = float(known.min()) if known.size else 0.0
+                    fact["origin"], numbers = origin, numbers - origin
                     blocks[f"written-{at}"] = _texts(written)
                 blocks[f"column-{at}"] = _planes(numbers.astype(np.float32))
             elif column.kind == "category":
