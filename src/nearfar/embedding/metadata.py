@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nearfar._core.by_id import index_of, near_hint
 from nearfar._core.columns import Column, column_of, is_null, objects_of
 from nearfar._core.ids import Ids
+from nearfar._core.warn import warn_user
 from nearfar.embedding.files.content import Fact, Value, name_of
 from nearfar.errors import InputError, NearfarWarning
 
@@ -284,11 +285,15 @@ def _by_row(
     if size != len(ids):
         hint = "No column holds the ids; name it with id_column=."
         raise InputError(owner, "metadata", f"{len(ids)} rows, or a column with the ids", f"{size} rows", hint)
+    labels = index is not None and index != list(range(size))
+    text = "no column holds the ids: row k goes to id k, in the order of the embedding"
+    text = f"{owner}: {text}. Give the ids as a column or an index."
     if ids.is_range:  # of which line k is the id k
+        if labels:
+            warn_user(text)
         return np.arange(size)
     hints = (near_hint(map(name_of, column[:_SAMPLE]), map(name_of, ids), 0.5) for column in columns)
     near = next(filter(None, hints), "")
-    labels = index is not None and index != list(range(size))
     named = [name for name in table if name.lower() in _IDS]
     if near or labels or named or isinstance(metadata, str | os.PathLike):
         shown = index if labels else table[named[0]] if named else next(iter(columns), [])
@@ -296,7 +301,6 @@ def _by_row(
         got = f"one without, such as {', '.join(map(repr, list(shown or [])[:3]))}"
         raise InputError(owner, "metadata", expected, got, near or "Name the column of the ids with id_column=.")
     names = any(len(set(map(str, some))) == size > 1 and all(isinstance(v, str) for v in some) for some in columns)
-    if names or not isinstance(metadata, Mapping):  # a mapping of what surely are no ids goes by row
-        text = "no column holds the ids: row k goes to id k, in the order of the embedding"
-        warnings.warn(f"{owner}: {text}. Give the ids as a column or an index.", NearfarWarning, stacklevel=4)
+    if names or index is not None or not isinstance(metadata, Mapping):  # lists of what surely are no ids go by row
+        warn_user(text)
     return np.arange(size)
