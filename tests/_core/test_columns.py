@@ -69,11 +69,14 @@ def read(values, n=None) -> Column:
         (np.array(["2020-01-01T00:00:00.000000001", "NaT"], "M8[ns]"), "date", ["2020-01-01 00:00:00.000000001", ""]),
         (np.array(["2020", "2021"], "M8[Y]"), "date", ["2020", "2021"]),
         (np.array(["NaT"], "M8[s]"), "date", [""]),
+        (np.array(["1970-01-01T00:00:01", "NaT"], "M8[fs]"), "date", ["1970-01-01 00:00:01", ""]),
         (pd.period_range("2020-01", periods=2, freq="M").to_series(), "other", ["2020-01", "2020-02"]),
         (np.array([1, "NaT"], "m8[s]"), "other", ["0:00:01", ""]),
         ([("a", 1), ("b", 2)], "other", ["('a', 1)", "('b', 2)"]),
         ([1, "a", None], "other", ["1", "a", ""]),
         ({"x": "a", "y": None}.values(), "text", ["a", ""]),
+        (pd.Index([1, 2]), "whole", ["1", "2"]),
+        (pd.MultiIndex.from_tuples([("a", 1), ("b", 2)]), "other", ["('a', 1)", "('b', 2)"]),
         ([], "number", []),
     ],
 )
@@ -133,9 +136,17 @@ def test_numbers_of_a_column():
             read(wrong).numbers("f", "values")
 
 
+class Elsewhere:
+    """As a tensor on a device."""
+
+    def __array__(self, *_, **__):
+        raise TypeError("can't convert a tensor of a device")
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
+        (Elsewhere(), "an array, a list or a column of a frame; got can't convert a tensor"),
         ("abc", r"of shape \(3,\), one per vector; got shape \(\)"),
         (7, r"got shape \(\)"),
         ({"a", "b", "c"}, r"got shape \(\)"),

@@ -191,7 +191,10 @@ def column_of(owner: str, name: str, values: object, n: int, ids: Ids | None = N
     values = in_order_of(owner, name, values, ids)
     hidden = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else False
     series = _series_of(values)
-    array = np.asarray(values) if series is None and hasattr(values, "__array__") else None
+    try:
+        array = np.asarray(values) if series is None and hasattr(values, "__array__") else None
+    except (TypeError, ValueError, RuntimeError) as error:  # such as a tensor on a device
+        raise InputError(owner, name, "an array, a list or a column of a frame", str(error)) from error
     column, shape = None, () if array is None else array.shape
     if series is not None:
         column = _of_series(owner, name, series)
@@ -250,7 +253,7 @@ def as_number_first(text: str) -> tuple[float, str]:
 def _unit_of(times: NDArray[np.datetime64]) -> Unit:
     """Return the coarsest unit that writes all times in full; that of years or months stays."""
     unit: Any = np.datetime_data(times.dtype)[0]
-    return unit if unit in "YM" else next(unit for unit in _UNITS if (times.astype(f"M8[{unit}]") == times).all())
+    return unit if unit in "YM" else next(one for one in _UNITS if (times.astype(f"M8[{one}]") == times).all())
 
 
 def _series_of(values: object) -> nw.Series[Any] | None:
@@ -261,7 +264,8 @@ def _series_of(values: object) -> nw.Series[Any] | None:
 
     library = type(values).__module__.partition(".")[0]
     given: Any = values
-    if library == "pandas" and hasattr(values, "dtype") and not hasattr(values, "iloc"):  # an index, a bare array
+    if library == "pandas" and hasattr(values, "dtype") and not (hasattr(values, "iloc") or hasattr(values, "levels")):
+        # an index of one level, a bare array
         given = sys.modules["pandas"].Series(values)
     elif library == "pyarrow" and not hasattr(values, "chunks") and hasattr(values, "type"):
         given = sys.modules["pyarrow"].chunked_array([values])
@@ -292,7 +296,8 @@ def _of_array(owner: str, name: str, array: NDArray[Any]) -> Column:
         floats = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
         return Column("number", floats, np.isnan(floats))
     if kind == "M":
-        return Column("date", array, np.isnat(array))
+        fine = np.datetime_data(array.dtype)[0] in ("ps", "fs", "as")  # of which few know anything
+        return Column("date", array.astype("M8[ns]") if fine else array, np.isnat(array))
     if kind == "m":
         array = array.astype("m8[us]").astype(object)
     elif kind in "cV":

@@ -40,6 +40,7 @@ _FULL = 0.995  # quantile, over the pixels with points, of the number from which
 _WORD_SIZE, _LIFT, _APART = 7.0, 1.5, 1.0  # points: of a word, above its dot, beside other words
 _WORDS, _LOOKED_AT = 300, 20_000  # words written, rows from which they are taken
 _CELLS = 24  # a side of the map, for finding where a group is densest
+_FIRST_DAY, _LAST_DAY = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")  # that colour bars know
 PICTURES = (".png", ".svg", ".pdf")
 # First Okabe & Ito's colours, but for yellow and black, which are too pale and too dark for small dots: told apart with
 # every common kind of colour blindness. The others lie far, in Oklab and as a deuteranope sees them, from all before.
@@ -168,7 +169,7 @@ def _write_words(axes: Axes, xy: NDArray[np.float64], texts: list[str]) -> None:
     figure = axes.figure.canvas.figure
 
     def width(text: str) -> float:
-        return float(TextPath((0, 0), text.replace("$", r"\$"), prop=font).get_extents().width)
+        return float(TextPath((0, 0), _drawable(text).replace("$", r"\$"), prop=font).get_extents().width)
 
     @cache
     def advance(letter: str) -> float:  # of one letter: measuring each word takes long
@@ -301,7 +302,13 @@ def add_bar(figure: Figure | SubFigure, axes: Axes | list[Axes], bar: Bar, **lay
 def as_written(text: Text) -> Text:
     """Return a text of a picture that comes from the user, in which $ is no sign of mathematics."""
     text.set_parse_math(False)
+    text.set_text(_drawable(text.get_text()))
     return text
+
+
+def _drawable(text: str) -> str:
+    """Return a text with ? for what is half a character, which no font has."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _name_groups(axes: Axes, xy: NDArray[np.float64], groups: Groups, names: str) -> None:
@@ -385,6 +392,8 @@ class Colours:
         column = column_of(owner, "values", values, n, ids)
         if column.kind != "date":
             return cls(None, column.numbers(owner, "values"))
+        if not ((column.known >= _FIRST_DAY) & (column.known <= _LAST_DAY)).all():
+            raise InputError(owner, "values", "dates of the years 1 to 9999", "others")
         from matplotlib.dates import date2num
 
         days = date2num(column.values)  # type: ignore[no-untyped-call]

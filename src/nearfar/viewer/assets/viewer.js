@@ -373,7 +373,7 @@
     } else {
       const { low, high } = coloured, span = high > low ? high - low : 1;
       const ending = (value) => { // of a scale
-        if (coloured.kind === "date") return new Date(value).toISOString().slice(0, span > 2 * 864e5 ? 10 : 19).replace("T", " ");
+        if (coloured.kind === "date" && Math.abs(value) < 8e15) return new Date(value).toISOString().slice(0, span > 2 * 864e5 ? 10 : 19).replace("T", " ");
         return coloured.trust ? percent(value) : number(value);
       };
       for (let i = 0; i < n; i++) {
