@@ -39,6 +39,7 @@ def read(values, n=None) -> Column:
         ([1, 10, BIG], "whole", ["1", "10", str(BIG)]),
         ([1, None, BIG], "whole", ["1", "", str(BIG)]),
         ([2**64, -1, 10**30], "whole", [str(2**64), "-1", str(10**30)]),
+        ([10**400, None, 1], "other", [str(10**400), "", "1"]),
         ([2**63 + 1, float("nan")], "whole", [str(2**63 + 1), ""]),
         ([Decimal("1577"), None], "whole", ["1577", ""]),
         (pd.Series([1, pd.NA, BIG], dtype="Int64"), "whole", ["1", "", str(BIG)]),

@@ -134,6 +134,7 @@ def exact_columns(n: int, rng: np.random.Generator) -> dict[str, list]:
         "user": gap(rng.integers(10**17, 10**18, n).tolist()),
         "hash": rng.integers(2**63, 2**64, n, dtype=np.uint64).tolist(),
         "beyond": [k * 10**30 + 7 for k in range(n)],
+        "tiny": [(k + 1) * 0.5e-60 for k in range(n)],
         "seconds": seconds,
         "price": gap([round(1_234_567 + value, 2) for value in rng.uniform(0, 9, n).tolist()]),
         "day": gap([str(value) for value in np.datetime64("1899-12-31") + np.arange(n)]),
@@ -171,7 +172,7 @@ def test_numbers_and_dates_on_the_page_are_those_of_the_metadata():
         exact = [written[name][row] for row in rows]
         exact = [np.datetime64(one, "ms").astype(int) if fact["kind"] == "date" and one else one for one in exact]
         span = fact["high"] - fact["low"]
-        back = stored[~gone].astype(float) + fact["origin"]
+        back = stored[~gone].astype(float) * fact["unit"] + fact["origin"]
         np.testing.assert_allclose(back, np.array(exact, object)[~gone].astype(float), rtol=0, atol=1e-6 * span)
         assert fact["low"] < fact["high"]
     assert columns["user"].values.tolist() == written["user"]

@@ -333,7 +333,8 @@ def _typed(owner: str, name: str, known: list[Any]) -> tuple[Kind, NDArray[Any]]
         return "truth" if known else "number", np.array(known, np.bool_ if known else np.float64)
     mixed = bool(types & {bool, np.bool_})
     if all_are(int, np.integer, Decimal) and not mixed and not any(map(_has_fraction, known)):
-        return "whole", _of_integers(list(map(int, known)))
+        whole = _of_integers(list(map(int, known)))
+        return "other" if whole.dtype == object and abs(whole).max() > sys.float_info.max else "whole", whole
     if all_are(int, float, np.integer, np.floating, Decimal) and not mixed:
         return "number", np.array(list(map(float, known)))
     if all_are(str, bytes):

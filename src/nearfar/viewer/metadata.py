@@ -23,6 +23,7 @@ _FEW = 50  # different values: an integer column with no more is one of categori
 _TEXTS = 0.5  # share of different values from which a column of strings is text: names, not categories
 _SINGLE, _WRITTEN = 6, 15  # digits that a float32 always holds; more than the second have been computed
 _WHOLE = 2**24  # up to which float32 holds all whole numbers
+_SMALLEST, _LARGEST = 1e-37, 1e38  # numbers of float32 with all their digits
 _SAMPLE = 1000  # numbers that tell whether all have been computed
 
 
@@ -111,7 +112,8 @@ def _column(name: str, column: data.Column) -> Column:
 def _numbers(column: data.Column) -> NDArray[Any]:
     """Return numbers as float32 if that is how they are read again, or if they have more digits than anybody wrote."""
     numbers = np.where(column.missing, np.nan, column.values.astype(np.float64))
-    single: NDArray[Any] = numbers.astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        single: NDArray[Any] = numbers.astype(np.float32)
     if column.is_whole:
         if ((column.known >= -_WHOLE) & (column.known <= _WHOLE)).all():
             return single
@@ -122,8 +124,10 @@ def _numbers(column: data.Column) -> NDArray[Any]:
         whole = column.values.astype(object)
         whole[column.missing] = None
         return whole
-    sample, known = numbers[~column.missing][:_SAMPLE], numbers[~column.missing]
-    if column.values.dtype == np.float32 or max(map(_digits, sample.tolist()), default=0) > _WRITTEN:
+    known = numbers[~column.missing & np.isfinite(numbers) & (numbers != 0)]
+    if known.size and not (abs(known).min() > _SMALLEST and abs(known).max() < _LARGEST):
+        return numbers
+    if column.values.dtype == np.float32 or max(map(_digits, known[:_SAMPLE].tolist()), default=0) > _WRITTEN:
         return single
     return numbers if max(map(_digits, known.tolist()), default=0) > _SINGLE else single
 

@@ -152,9 +152,10 @@ class MapPage:
                 known = numbers[np.isfinite(numbers)]
                 ends = np.quantile(known, (0.01, 0.99)) if known.size else np.array([0.0, 1.0])
                 fact |= {"low": float(ends[0]), "high": float(ends[1])}
-                if written is not None:  # float32 colours alone, from the least number on
-                    origin = float(known.min()) if known.size else 0.0
-                    fact["origin"], numbers = origin, numbers - origin
+                if written is not None:  # float32 colours alone, as a share of the way from the least number on
+                    least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+                    unit = float(min(most - least, 1e300)) or 1.0
+                    fact["origin"], fact["unit"], numbers = least, unit, (numbers - least) / unit
                     blocks[f"written-{at}"] = _texts(written)
                 blocks[f"column-{at}"] = _planes(numbers.astype(np.float32))
             elif column.kind == "category":

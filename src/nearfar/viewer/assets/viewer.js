@@ -231,7 +231,7 @@
     if (column.kind === "number" || column.kind === "date") {
       read.values = await arrayOf(`column-${at}`, "f4");
       if ("origin" in column) { // the numbers are for colours alone
-        read.values = Float64Array.from(read.values, (value) => value + column.origin);
+        read.values = Float64Array.from(read.values, (value) => value * column.unit + column.origin);
         read.written = await textsOf(`written-${at}`);
       }
     } else if (column.kind === "category") {
