@@ -1,5 +1,7 @@
 """Labels, values and metadata mean the same wherever they are given: by id, and none where there is none."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -212,3 +214,17 @@ def test_columns_of_metadata_with_keys_of_their_own_go_by_these():
     with pytest.warns(NearfarWarning, match="no column holds the ids: row k goes to id k"):
         [column] = numbered.map(np.eye(4)[:, :2], metadata=pd.DataFrame({"tag": list("abcd")})).columns
     assert column.values.tolist() == [0, 1, 2, 3]  # and not the three that 0 .. 3 have in common with the ids
+
+
+@pytest.mark.parametrize("door", ["scatter labels", "communities", "node classification"])
+def test_rows_with_an_index_go_by_it(door):
+    order = np.random.default_rng(2).permutation(N)
+    names = pd.Index(KINDS["text"])
+    frame, cells = pd.DataFrame(X, index=names), SimpleNamespace(X=X, obsm={}, obs_names=names)
+    judged = {"scatter labels": nf.plots.scatter, "communities": judge.communities}.get(door, judge.node_classification)
+    seed = {} if door == "scatter labels" else {"random_state": 0}
+    result = {"scatter labels": drawn, "communities": lambda found: found.nmi}.get(door, lambda found: found.micro)
+    by_row = result(judged(frame, LABELS, **seed))
+    for given in (frame, cells):
+        obs = pd.Series(LABELS, names, dtype="category").iloc[order]
+        assert result(judged(given, obs, **seed)) == by_row
