@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core import checks as _checks
 from nearfar._core.by_id import in_order_of
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.types import Floats, Seed
+from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.labels import label_codes
 
@@ -57,9 +57,9 @@ class CommunityScores:
 
 def communities(
     vectors: Embedding | ArrayLike,
-    labels: ArrayLike,
+    labels: ColumnLike,
     *,
-    nodes: ArrayLike | None = None,
+    nodes: ColumnLike | None = None,
     n_clusters: int | None = None,
     n_init: int = 5,
     random_state: Seed = None,
@@ -182,7 +182,7 @@ def giant_component(relation: RelationLike | Graph) -> NDArray[np.bool_]:
     return giant
 
 
-def _chosen_rows(nodes: ArrayLike | None, n: int, ids: Ids | None) -> NDArray[np.int64]:
+def _chosen_rows(nodes: ColumnLike | None, n: int, ids: Ids | None) -> NDArray[np.int64]:
     if nodes is None:
         chosen = np.arange(n, dtype=np.int64)
     else:

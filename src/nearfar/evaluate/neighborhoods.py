@@ -22,7 +22,7 @@ from nearfar._core import checks as _checks
 from nearfar._core.ids import rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.types import Floats, Seed
+from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.vector import FAST
 from nearfar.errors import InputError
 from nearfar.evaluate.labels import label_codes
@@ -161,7 +161,7 @@ def neighborhoods(
     X: Embedding | ArrayLike | csr_array[np.float64],
     Y: Embedding | ArrayLike,
     *,
-    labels: ArrayLike | None = None,
+    labels: ColumnLike | None = None,
     metric: str = "euclidean",
     n_neighbors: int | Sequence[int] | None = None,
     n_sample: int | None = None,

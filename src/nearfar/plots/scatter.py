@@ -15,6 +15,7 @@ from nearfar._core import checks as _checks
 from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.columns import Column, column_of
 from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.types import ColumnLike
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
@@ -62,11 +63,11 @@ class Bar(NamedTuple):
 
 def scatter(
     vectors: Embedding | ArrayLike,
-    labels: ArrayLike | None = None,
+    labels: ColumnLike | None = None,
     *,
-    values: ArrayLike | None = None,
+    values: ColumnLike | None = None,
     names: str = "auto",
-    words: bool | ArrayLike = False,
+    words: bool | ColumnLike = False,
     ax: Axes | None = None,
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
@@ -149,7 +150,7 @@ def scatter(
     return axes
 
 
-def _texts(words: bool | ArrayLike, n: int, ids: Ids | None) -> list[str]:
+def _texts(words: bool | ColumnLike, n: int, ids: Ids | None) -> list[str]:
     """Return what is written at n dots."""
     if words is not True:
         return column_of(_OWNER, "words", words, n, ids, also="True, False or ").texts()
@@ -380,7 +381,7 @@ class Colours:
 
     @classmethod
     def of(
-        cls, owner: str, labels: ArrayLike | None, values: ArrayLike | None, n: int, ids: Ids | None = None
+        cls, owner: str, labels: ColumnLike | None, values: ColumnLike | None, n: int, ids: Ids | None = None
     ) -> Colours:
         """Check labels or values of n points."""
         if labels is not None and values is not None:
@@ -400,7 +401,7 @@ class Colours:
         return cls(None, np.where(column.missing, np.nan, days), dates=True)
 
 
-def groups_of(owner: str, labels: ArrayLike, n: int, ids: Ids | None = None) -> Groups:
+def groups_of(owner: str, labels: ColumnLike, n: int, ids: Ids | None = None) -> Groups:
     """Check the labels of n points, those of a Series or a mapping by the ids, and find the groups."""
     column = column_of(owner, "labels", labels, n, ids)
     _check_not_values(owner, column)

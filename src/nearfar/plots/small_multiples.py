@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core import checks as _checks
 from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.types import ColumnLike
 from nearfar.callbacks import Frame, Frames
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
@@ -61,9 +62,9 @@ _MARGIN = 1.05
 
 def small_multiples(
     maps: Frames | Iterable[Embedding | ArrayLike] | Mapping[str, Embedding | ArrayLike],
-    labels: ArrayLike | None = None,
+    labels: ColumnLike | None = None,
     *,
-    values: ArrayLike | None = None,
+    values: ColumnLike | None = None,
     columns: int | None = None,
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
@@ -139,9 +140,9 @@ def small_multiples(
 def animation(
     frames: Frames | Iterable[Embedding | ArrayLike],
     path: str | os.PathLike[str],
-    labels: ArrayLike | None = None,
+    labels: ColumnLike | None = None,
     *,
-    values: ArrayLike | None = None,
+    values: ColumnLike | None = None,
     between: int = 3,
     per_second: int = 12,
 ) -> Path:
