@@ -6,6 +6,7 @@ import tracemalloc
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import nearfar as nf
@@ -337,8 +338,9 @@ def test_ambiguity_is_told_apart_from_frequency():
     assert found.correlation > 0.8
     assert abs(found.corrected_correlation) < 0.2
     by_word = dict(zip(emb, counts.tolist(), strict=True))
-    again = nf.evaluate.ambiguity(emb, [f"w{k}" for k in ambiguous], by_word, n_equal=40)
-    np.testing.assert_array_equal(again.corrected, found.corrected)
+    for given in (by_word, pd.Series(by_word).sort_index()):
+        again = nf.evaluate.ambiguity(emb, [f"w{k}" for k in ambiguous], given, n_equal=40)
+        np.testing.assert_array_equal(again.corrected, found.corrected)
     # By plain loops: the 40 other words next to it, of those that are not given.
     k, others = 200, [j for j in range(400) if j not in set(ambiguous)]
     at = others.index(k)

@@ -5,6 +5,7 @@ import json
 import networkx as nx
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.sparse import csgraph, csr_array, random_array
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
@@ -289,7 +290,7 @@ class TestNodeClassification:
             "mapping": {ids[i]: groups[i] for i in order},
             "mapping of sets": {ids[i]: {groups[i]} for i in order},
             "series by id": pd.Series(groups, index=ids).iloc[order],
-            "series in order": pd.Series(groups),
+            "column of polars": pl.Series(groups),
         }
         given = {"fractions": 0.5, "n_repeats": 2, "random_state": 0}
         found = {name: node_classification(emb, labels, **given) for name, labels in forms.items()}

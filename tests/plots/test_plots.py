@@ -1,14 +1,18 @@
 """Pictures: what is drawn, in which colours, files whole or not at all."""
 
+import datetime as dt
 import sys
 import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 matplotlib = pytest.importorskip("matplotlib")
 
 from matplotlib.colors import to_rgba  # noqa: E402
+from matplotlib.dates import num2date  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
 import nearfar as nf  # noqa: E402
@@ -85,7 +89,7 @@ def test_labels_of_several_types_and_none() -> None:
     np.testing.assert_array_equal(colours[0], colours[3])
     assert len(np.unique(colours, axis=0)) == 3
     whole = scatter(xy, [1.0, 2.0, 1.0, float("nan")])
-    assert [text.get_text() for text in whole.get_legend().get_texts()] == ["1.0", "2.0", "no label"]
+    assert [text.get_text() for text in whole.get_legend().get_texts()] == ["1", "2", "no label"]
 
 
 def test_names_of_many_groups_stand_where_these_are_densest() -> None:
@@ -266,7 +270,7 @@ def test_equal_vectors_can_be_drawn(tmp_path) -> None:
         (
             np.ones((3, 2)),
             {"values": ["a", "b", "c"]},
-            "values must be numbers; got .* Give names of groups as labels=",
+            "values must be numbers or dates; got .* Give names of groups as labels=",
         ),
         (np.ones((3, 2)), {"values": [1, 2, 3], "labels": [1, 2, 3]}, "values must be None with labels"),
         (np.ones((3, 2)), {"names": "everywhere"}, "names must be one of 'auto'"),
@@ -402,3 +406,83 @@ def test_words_are_the_ids_of_an_embedding_or_any_text(tmp_path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             scatter(X, words=wrong)
+
+
+# ------------------------------------------------------------------------------------- columns of data, and their text
+
+
+def legend_of(ax) -> list[str]:
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_missing_labels_are_grey_and_names_are_as_written() -> None:
+    xy = np.random.default_rng(0).normal(size=(120, 2))
+    gaps = np.arange(120) % 12 == 3
+    whole = pd.Series([0, 1] * 60)
+    for given in (
+        pd.Series(["0", "1"] * 60, dtype="string").mask(gaps),
+        pd.Series(["0", "1"] * 60, dtype="string").mask(gaps).tolist(),
+        whole.astype("Int64").mask(gaps),
+        whole.astype(float).mask(gaps),
+        whole.astype("category").mask(gaps),
+        np.ma.masked_array(whole, gaps),
+    ):
+        ax = scatter(xy, given)
+        assert legend_of(ax) == ["0", "1", "no label"]
+        grey = np.isclose(colours_of(ax, xy), to_rgba("#BBBBBB")[:3]).all(axis=1)
+        np.testing.assert_array_equal(grey, gaps)
+    dates = pd.Series(pd.to_datetime(["2020-02-01", None, "2020-01-01"] * 40))
+    assert legend_of(scatter(xy, dates)) == ["2020-01-01", "2020-02-01", "no label"]
+    ordered = pd.Categorical(["high", "low"] * 60, ["low", "middle", "high"], ordered=True)
+    assert legend_of(scatter(xy, ordered)) == ["low", "high"]
+    assert legend_of(scatter(xy, ["10", "9", "1"] * 40)) == ["1", "9", "10"]
+    assert legend_of(scatter(xy, np.array([True, False] * 60))) == ["False", "True"]
+    for ax in small_multiples([xy, xy], dates.dt.tz_localize("Europe/Rome")):
+        assert ax.figure.legends[0].get_texts()[0].get_text() == "2020-01-01"
+
+
+@pytest.mark.parametrize("kind", ["pandas", "zone", "numpy", "polars", "objects"])
+def test_dates_have_a_colour_bar_of_dates(kind: str) -> None:
+    days = pd.Series(pd.to_datetime(["2020-01-01", "2020-03-01", None, "2020-05-01"]))
+    given = {
+        "pandas": days,
+        "zone": days.dt.tz_localize("America/Lima"),
+        "numpy": days.to_numpy("M8[D]"),
+        "polars": pl.Series([*days.tolist()[:2], None, *days.tolist()[3:]]),
+        "objects": [None if day is pd.NaT else day.date() for day in days],
+    }[kind]
+    xy = np.random.default_rng(0).normal(size=(4, 2))
+    ax = scatter(xy, values=given)
+    ax.figure.draw_without_rendering()
+    bar = ax.figure.axes[1].yaxis
+    shown = [text.get_text() for text in bar.get_ticklabels()]
+    assert {"Feb", "Mar", "Apr"} <= set(shown)
+    low, high = ax.figure.axes[1].get_ylim()
+    np.testing.assert_array_equal(num2date([low, high]), [dt.datetime(2020, m, 1, tzinfo=dt.UTC) for m in (1, 5)])
+    np.testing.assert_allclose(colours_of(ax, xy)[2], to_rgba("#BBBBBB")[:3])
+    axes = small_multiples([xy, xy], values=given)
+    axes[0].figure.draw_without_rendering()
+    assert "Mar" in [text.get_text() for text in axes[0].figure.axes[-1].get_yticklabels()]
+    with pytest.raises(InputError, match="values must be numbers or dates; got timedelta such as"):
+        scatter(xy, values=days - days[0])
+    with pytest.raises(InputError, match="values must be dates of the years 1 to 9999"):
+        scatter(xy, values=np.array(["12000-01-01"] * 4, "M8[s]"))
+
+
+@pytest.mark.parametrize("odd", ["$0-$50", r"$\alfa$", "a_$b^$", "{$}", r"\$1 and \$2", "$$", "\ud800"])
+def test_text_of_data_is_written_as_it_is(odd: str, tmp_path) -> None:
+    """Titles, legends, names and words: $ begins no mathematics, of which some would be none."""
+    xy = np.random.default_rng(0).normal(size=(60, 2))
+    labels, path = [odd, "b$c$"] * 30, tmp_path / "x.svg"
+    texts = []
+    for names in ("legend", "map"):
+        ax = scatter(xy, labels, names=names, title=odd, words=[odd] * 60, path=path)
+        texts += [ax.title, *ax.texts, *(ax.get_legend().get_texts() if names == "legend" else [])]
+    axes = small_multiples({odd: xy, "b$c$": xy}, labels, title=odd, path=path)
+    figure = axes[0].figure
+    texts += [ax.title for ax in axes] + [figure._suptitle, *figure.legends[0].get_texts()]
+    ax = rnx_curves({odd: judged()["plane"]}, title=odd, path=path)
+    texts += [ax.title, *ax.get_legend().get_texts()]
+    assert not any(text.get_parse_math() for text in texts)
+    assert sum(odd.replace("\ud800", "?") in text.get_text() for text in texts) >= 9
+    assert nf.plots.animation([xy, xy + 1], tmp_path / "x.gif", labels, between=1).exists()

@@ -36,6 +36,23 @@ def folder(tmp_path_factory) -> Any:
     return made
 
 
+def test_numbers_and_dates_are_handed_over_as_they_are():
+    pytest.importorskip("pyarrow")
+    known = {
+        "user": [234944292198770675 + row if row % 7 else None for row in range(60)],
+        "day": np.datetime64("2020-01-01") + np.arange(60),
+        "year": np.datetime64("1960", "Y") + np.arange(60),
+        "huge": [10**30 + row for row in range(60)],
+    }
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    page = nf.Embedding(X).map(X[:, :2], metadata=known, metric="euclidean", n_jobs=1)
+    user, day, year, huge = (explore._of_scale(column).to_pylist() for column in page.columns)
+    assert user == known["user"]
+    assert day == known["day"].tolist()
+    assert [date.year for date in year] == list(range(1960, 2020))
+    assert huge == [str(value) for value in known["huge"]]
+
+
 def test_a_port_in_use_is_said_or_passed_over(monkeypatch):
     monkeypatch.setattr(explore, "require", lambda *_: None)
     monkeypatch.setattr(explore, "PORT", 20_000 + os.getpid() % 10_000)

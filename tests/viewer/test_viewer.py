@@ -125,6 +125,75 @@ def test_metadata_are_joined_by_id(tmp_path, kind):
     assert page.remarks == ["1 of 6 points have no metadata."]
 
 
+def exact_columns(n: int, rng: np.random.Generator) -> dict[str, list]:
+    """Return columns of numbers and dates that float32 does not hold, some with gaps, and how they are written."""
+    gap = lambda values: [None if k % 9 == 4 else value for k, value in enumerate(values)]  # noqa: E731
+    seconds = (1_700_000_000 + 61 * np.arange(n)).tolist()
+    return {
+        "population": rng.integers(8_000_000, 40_000_000, n).tolist(),
+        "user": gap(rng.integers(10**17, 10**18, n).tolist()),
+        "hash": rng.integers(2**63, 2**64, n, dtype=np.uint64).tolist(),
+        "beyond": [k * 10**30 + 7 for k in range(n)],
+        "tiny": [(k + 1) * 0.5e-60 for k in range(n)],
+        "seconds": seconds,
+        "price": gap([round(1_234_567 + value, 2) for value in rng.uniform(0, 9, n).tolist()]),
+        "day": gap([str(value) for value in np.datetime64("1899-12-31") + np.arange(n)]),
+        "time": [str(np.datetime64(value, "s")).replace("T", " ") for value in seconds],
+    }
+
+
+def test_numbers_and_dates_on_the_page_are_those_of_the_metadata():
+    rng, n = np.random.default_rng(0), 90
+    written = exact_columns(n, rng)
+    typed = {
+        name: pd.Series(values, dtype={"user": "Int64", "hash": "uint64"}.get(name)) for name, values in written.items()
+    }
+    typed |= {name: pd.to_datetime(typed[name]) for name in ("day", "time")}
+    computed, short = rng.normal(size=n), (np.arange(n) / 4).tolist()
+    known = pd.DataFrame({**typed, "computed": computed, "short": short})
+    known.index = [f"doc {k}" for k in range(n)]
+    emb = nf.Embedding(rng.normal(size=(n, 3)), known.index)
+    page = emb.map(rng.normal(size=(n, 2)), metadata=known.sample(frac=1, random_state=0), metric="euclidean", n_jobs=1)
+    text, columns = page.html(), {column.name: column for column in page.columns}
+    rows = [emb.ids.get(key) for key in texts(text, "ids")]
+    for at, name in enumerate(known.columns):
+        fact = header(text)["columns"][at]
+        assert fact["kind"] == ("date" if name in ("day", "time") else "number")
+        stored = numbers(text, f"column-{at}", "f4")
+        if name in ("computed", "short"):
+            assert "origin" not in fact
+            assert columns[name].values.dtype == np.float32
+            np.testing.assert_array_equal(stored, known[name].to_numpy()[rows].astype(np.float32))
+            continue
+        wanted = ["" if written[name][row] is None else str(written[name][row]) for row in rows]
+        assert texts(text, f"written-{at}") == wanted
+        assert np.isnan(stored).tolist() == [not one for one in wanted]
+        gone = np.isnan(stored)
+        exact = [written[name][row] for row in rows]
+        exact = [np.datetime64(one, "ms").astype(int) if fact["kind"] == "date" and one else one for one in exact]
+        span = fact["high"] - fact["low"]
+        back = stored[~gone].astype(float) * fact["unit"] + fact["origin"]
+        np.testing.assert_allclose(back, np.array(exact, object)[~gone].astype(float), rtol=0, atol=1e-6 * span)
+        assert fact["low"] < fact["high"]
+    assert columns["user"].values.tolist() == written["user"]
+    assert columns["hash"].values.tolist() == written["hash"]
+
+
+def test_categories_of_the_page_are_written_and_ordered_as_in_pictures():
+    n = 60
+    emb, Y = nf.Embedding(np.random.default_rng(0).normal(size=(n, 3))), np.random.default_rng(1).normal(size=(n, 2))
+    cluster = pd.Series([0, 10, 9] * 20).astype(float).mask(np.arange(n) % 20 == 5)
+    grade = pd.Categorical(["high", "low", None] * 20, ["low", "middle", "high"], ordered=True)
+    known = pd.DataFrame({"cluster": cluster, "grade": grade, "live": pd.Series([True, None] * 30, dtype="boolean")})
+    found = emb.map(Y, metadata=known, metric="euclidean", n_jobs=1).columns
+    assert [column.names for column in found] == [["0", "9", "10"], ["low", "high"], ["False", "True"][1:]]
+    for column in found:
+        given = known[column.name]
+        assert ((column.values == len(column.names)) == given.isna()).all()
+    legend = nf.plots.scatter(Y, known["cluster"]).get_legend().get_texts()
+    assert [text.get_text() for text in legend] == ["0", "9", "10", "no label"]
+
+
 def test_numbers_are_no_ids_by_chance():
     emb, Y = nf.Embedding(np.eye(6)), np.random.default_rng(0).normal(size=(6, 2))  # ids are row numbers
     rank = [5, 4, 3, 2, 1, 0]

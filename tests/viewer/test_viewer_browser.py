@@ -359,3 +359,55 @@ def test_labels_of_the_categories_are_on_the_map(browser):
     assert [label[1] for label in browser.execute_script("return nearfarMap.header.labels")] == [
         "<b>west</b>", "east", "north", "south"
     ]  # fmt: skip
+
+
+def test_cards_and_csv_have_the_numbers_and_dates_of_the_metadata(browser, tmp_path):
+    rng, n = np.random.default_rng(0), 60
+    days = [str(day) for day in np.datetime64("2019-12-31") + np.arange(n)]
+    known = {
+        "user": [None if k == 7 else value for k, value in enumerate(rng.integers(10**17, 10**18, n).tolist())],
+        "seconds": (1_700_000_000 + 61 * np.arange(n)).tolist(),
+        "price": [round(1_234_567 + value, 2) for value in rng.uniform(0, 9, n).tolist()],
+        "count": (1000 + 17 * np.arange(n)).tolist(),
+        "weight": rng.normal(size=n).astype(np.float32),
+    }
+    X = rng.normal(size=(n, 4))
+    emb = nf.Embedding(X, [f"doc {k}" for k in range(n)])
+    metadata = {**known, "day": np.array(days, "M8[D]"), "id": [f"doc {k}" for k in range(n)]}
+    emb.map(X[:, :2].copy(), metadata=metadata, metric="euclidean", n_jobs=1).save(tmp_path / "numbers.html")
+    driver = started(tmp_path)
+    try:
+        driver.get((tmp_path / "numbers.html").as_uri())
+        wait(driver, "return 'ready' in document.documentElement.dataset")
+        lines = list(csv.DictReader(io.StringIO(driver.execute_script("return nearfarMap.table()"))))
+        assert len(lines) == n
+        for line in lines:
+            row = int(line["id"].removeprefix("doc "))
+            assert line["day"] == days[row]
+            assert np.float32(line["weight"]) == known["weight"][row]
+            for name in ("user", "seconds", "price", "count"):
+                assert line[name] == ("" if known[name][row] is None else str(known[name][row]))
+        driver.execute_script("nearfarMap.pin(arguments[0])", row_of(driver, "doc 3"))
+        card = text(driver, "card")
+        for name in ("user", "seconds", "price", "count"):
+            assert f"{name}{known[name][3]}" in card
+        assert f"day{days[3]}" in card
+        driver.execute_async_script("nearfarMap.colour(5).then(arguments[0])")
+        assert "2019-12-312020-02-27" in text(driver, "legend")
+        driver.execute_async_script("nearfarMap.colour(1).then(arguments[0])")
+        assert "1,700,000,0361,700,003,563" in text(driver, "legend")
+        slider = "const s = document.querySelectorAll('#legend input')[0]; s.value = 50; s.oninput()"
+        driver.execute_script(slider)
+        wait(driver, f"return nearfarMap.state().shown < {n}")
+        kept = [
+            int(row["seconds"])
+            for row in csv.DictReader(io.StringIO(driver.execute_script("return nearfarMap.table()")))
+        ]
+        middle = np.quantile(known["seconds"], [0.01, 0.99]).mean()
+        assert sorted(kept) == [
+            value for value in known["seconds"] if middle <= value <= np.quantile(known["seconds"], 0.99)
+        ]
+        driver.find_element("id", "search").send_keys(str(known["user"][11]))
+        wait(driver, "return nearfarMap.state().hits === 1")
+    finally:
+        driver.quit()

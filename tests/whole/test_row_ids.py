@@ -292,9 +292,9 @@ def test_scores_compare_rows_of_the_same_id():
             nf.evaluate.communities(given, groups.iloc[1:])
         with pytest.raises(InputError, match=r"Y must be of the ids of X, in their order; got Ids\(\['w39'"):
             near(given, nf.Embedding(X[::-1, :2], WORDS[::-1]))
-    one, two = (nf.evaluate.communities(*pair, random_state=0)
-                for pair in ((emb, pd.Series(groups.tolist())), (X, shuffled.loc[WORDS])))  # fmt: skip
-    assert one.nmi == two.nmi  # by row
+    with pytest.warns(nf.errors.NearfarWarning, match="labels has the index 0 to 39"):
+        one = nf.evaluate.communities(emb, pd.Series(groups.tolist()), random_state=0)
+    assert one.nmi == nf.evaluate.communities(X, shuffled.loc[WORDS], random_state=0).nmi  # by row
     assert near(emb, emb.vectors[:, :2]).auc == near(emb, nf.Embedding(X[:, :2], WORDS)).auc
     with pytest.raises(InputError, match="labels must be one for each id; got an index with equal labels"):
         nf.evaluate.communities(emb, pd.Series(["a"] * 40, index=["w0"] * 40))
@@ -308,8 +308,11 @@ def test_a_series_of_priors_goes_by_id():
     weights = pd.Series({"d": 1.0, "b": 7.0, "a": 2.0, "c": 4.0})
     small = {"n_components": 2, "n_epochs": 2, "random_state": 0}
     by_row = nf.EDRep(**small, p0=[2.0, 7.0, 4.0, 1.0]).fit(relation).embedding_
-    for given in (weights, weights[list("abcd")], weights[list("abcd")].reset_index(drop=True), weights.to_frame()[0]):
+    for given in (weights, weights[list("abcd")], weights.to_frame()[0]):
         np.testing.assert_array_equal(nf.EDRep(**small, p0=given).fit(relation).embedding_, by_row)
+    with pytest.warns(nf.errors.NearfarWarning, match="p0 has the index 0 to 3"):
+        numbered = nf.EDRep(**small, p0=weights[list("abcd")].reset_index(drop=True)).fit(relation)
+    np.testing.assert_array_equal(numbered.embedding_, by_row)
     with pytest.raises(UnknownIdError, match=r"EDRep: p0: id .* got 'd'. Those that go by row .*: p0.to_numpy\(\)"):
         nf.EDRep(**small, p0=weights.rename({"d": "x"})).fit(relation)
     with pytest.raises(InputError, match="p0 must be one for each id; got an index with equal labels"):
@@ -339,15 +342,16 @@ def test_a_series_goes_by_its_index_whatever_numbers_the_ids_are(ids, order):
     assert one.nmi == two.nmi
 
 
-def test_a_default_index_numbers_rows_where_the_ids_are_others():
+def test_a_default_index_numbers_rows_where_the_ids_are_others_and_that_is_said():
     from nearfar._core.by_id import in_order_of
 
     series = pd.Series(list("abcd"))
-    for ids in (["w", "x", "y", "z"], [100, 200, 300, 400]):
-        assert list(in_order_of("f", "labels", series, nf.Embedding(np.eye(4), ids).ids)) == list("abcd")
-    with pytest.warns(nf.errors.NearfarWarning, match=r"labels has the index 0 to 3, .* does not hold the id 4"):
-        found = in_order_of("f", "labels", series, nf.Embedding(np.eye(4), [4, 3, 2, 1]).ids)
-    assert list(found) == list("abcd")
+    for ids, missing in ((["w", "x", "y", "z"], "'w'"), ([100, 200, 300, 400], "100"), ([4, 3, 2, 1], "4")):
+        text = f"labels has the index 0 to 3, .* does not hold the id {missing}"
+        with pytest.warns(nf.errors.NearfarWarning, match=text) as caught:
+            found = in_order_of("f", "labels", series, nf.Embedding(np.eye(4), ids).ids)
+        assert list(found) == list("abcd")
+        assert caught[0].filename == __file__
     longer = pd.Series(list("abcdef"))  # of more nodes than have vectors: by id
     assert list(in_order_of("f", "labels", longer, nf.Embedding(np.eye(4), [4, 3, 2, 1]).ids)) == list("edcb")
 
@@ -371,8 +375,10 @@ def test_an_index_without_the_ids_is_refused(ids, index, hint):
 
 def test_popularity_goes_by_row_or_by_id():
     emb = nf.Embedding([[1.0, 0]], ["u"], context_vectors=[[1, 0], [1, 0.0]], context_ids=["tea", "rum"])
-    for given in ([1, 9], pd.Series([1, 9]), pd.Series({"rum": 9, "tea": 1}), {"rum": 9, "tea": 1}):
+    for given in ([1, 9], pd.Series({"rum": 9, "tea": 1}), {"rum": 9, "tea": 1}):
         assert emb.recommend("u", 1, popularity=given)[0][0] == "rum"
+    with pytest.warns(nf.errors.NearfarWarning, match="popularity has the index 0 to 1"):
+        assert emb.recommend("u", 1, popularity=pd.Series([1, 9]))[0][0] == "rum"
     with pytest.raises(InputError, match="'Tea' is not 'tea'"):
         emb.recommend("u", 1, popularity=pd.Series({"Tea": 1, "Rum": 9}))
 
@@ -412,7 +418,7 @@ def test_a_frame_whose_ids_are_not_distinct_is_refused():
 
 def test_a_series_of_labels_or_values_goes_by_id_in_a_picture():
     pytest.importorskip("matplotlib")
-    from nearfar.plots.scatter import check_values, groups_of
+    from nearfar.plots.scatter import groups_of
     from nearfar.plots.small_multiples import Colours, panels_of
 
     emb = nf.Embedding([[0, 1], [2, 3], [4, 5]], ["a", "b", "c"])
@@ -424,9 +430,9 @@ def test_a_series_of_labels_or_values_goes_by_id_in_a_picture():
         with pytest.raises(UnknownIdError, match=r"plots.scatter: labels: id must be one that it holds; got 'c'"):
             nf.plots.scatter(given, labels.rename({"c": "x"}))
     assert groups_of("f", labels, 3, emb.ids).codes.tolist() == groups_of("f", ["x", "y", "z"], 3).codes.tolist()
-    assert check_values("f", values, 3).tolist() == [2.0, 3.0, 1.0]  # no ids: by row
+    assert Colours.of("f", None, values, 3).values.tolist() == [2.0, 3.0, 1.0]  # no ids: by row
     with pytest.raises(InputError, match=r"f: values must be of ids such as 0, 1, 2; .* values.to_numpy\(\)"):
-        check_values("f", values, 3, nf.Embedding(emb.vectors).ids)
+        Colours.of("f", None, values, 3, nf.Embedding(emb.vectors).ids)
     panel = panels_of("f", "maps", [emb, emb], same_points=True)[0]
     assert Colours.of("f", None, values, len(panel.xy), panel.ids).values.tolist() == [1.0, 2.0, 3.0]
     with pytest.raises(InputError, match=r"maps\[1\] must be one of the ids of the first, in their order.*subset"):

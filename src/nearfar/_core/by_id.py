@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 from nearfar._core.ids import Ids
-from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError, UnknownIdError
 
 Values = TypeVar("Values")
 _INDEX = ("Unnamed: 0", "")  # names of the index of a frame that was written to CSV and read again
@@ -34,7 +34,8 @@ def goes_by_index(owner: str, name: str, index: Index, ids: Ids) -> bool:
     """Return whether what has an index is given by id, and not by row.
 
     By id wherever the index is another than 0 .. n - 1, and also where that holds all ids, in whatever order these are:
-    a label is that of the id which stands beside it. Else 0 .. n - 1 numbers the rows, as pandas does by default.
+    a label is that of the id which stands beside it. Else 0 .. n - 1 numbers the rows, as pandas does by default, and a
+    warning says so: nobody but the caller knows in which order they are.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def goes_by_index(owner: str, name: str, index: Index, ids: Ids) -> bool:
     Warns
     -----
     NearfarWarning
-        If 0 .. n - 1 are row numbers, while some are ids, too.
+        If 0 .. n - 1 are taken for row numbers, as they do not hold the ids.
     """
     labels = list(index)
     shared = ids.rows(labels) >= 0
@@ -67,11 +68,12 @@ def goes_by_index(owner: str, name: str, index: Index, ids: Ids) -> bool:
         return True
     if shared.sum() == len(ids) or len(labels) != len(ids):
         return bool(shared.any())
-    if shared.any():
+    if labels:
+        held = set(labels)
+        missing = next(key for key in ids if key not in held)
         text = f"{name} has the index 0 to {len(labels) - 1}, which was taken for row numbers: it does not hold the id"
-        missing = next(key for key in ids if not 0 <= cast("int", key) < len(labels))
         hint = f"Give {name} the ids as its index, or {name}.to_numpy() by row."
-        warnings.warn(f"{owner}: {text} {missing!r}. {hint}", NearfarWarning, stacklevel=4)
+        warn_user(f"{owner}: {text} {missing!r}. {hint}")
     return False
 
 
@@ -85,7 +87,7 @@ def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Value
     values : object
         By row, unless it is a mapping from ids, or a Series that :func:`goes_by_index`.
     ids : Ids or None
-        Of the rows; None if they have none that a Series could go by.
+        Of the rows; None if they have none, as those of an array: a Series then goes by row, whatever its index.
 
     Returns
     -------
@@ -94,10 +96,14 @@ def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Value
     Raises
     ------
     InputError, UnknownIdError
-        If the index of a Series has equal labels, or none of the ids, or does not have one of them.
+        If the index of a Series has equal labels, or none of the ids, or does not have one of them; of a mapping where
+        the rows have no ids.
     """
     index = index_of(values)
     mapped = isinstance(values, Mapping)
+    if mapped and ids is None:
+        expected = "one per row with vectors that have no ids"
+        raise InputError(owner, name, expected, type(values).__name__, f"Give an Embedding for {name} by id.")
     if ids is None or (index is None and not mapped):
         return values
     if not mapped and not goes_by_index(owner, name, cast("Index", index), ids):

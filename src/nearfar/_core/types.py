@@ -90,5 +90,7 @@ Numbers = HasArray | Sequence[float] | Sequence[Sequence[float]] | Sequence[HasA
 """What stands for an array of numbers of one or two dimensions; unlike NumPy's ``ArrayLike`` no text."""
 TableLike = Numbers | SparseMatrix | Annotated
 """Rows of numbers, which may have ids."""
+ColumnLike = Iterable[object] | HasArray
+"""One thing for each row: by id a mapping or a Series, by row a list, an array or a column of any library."""
 Labels = Iterable[object] | SparseMatrix
 """By id: a mapping or a Series from ids to a label, or to several. By row: labels, lists of labels, or indicators."""

@@ -6,13 +6,16 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.by_id import near_hint
+from nearfar._core.by_id import index_of, near_hint
+from nearfar._core.columns import Column, column_of, is_null, objects_of
 from nearfar._core.ids import Ids
+from nearfar._core.warn import warn_user
 from nearfar.embedding.files.content import Fact, Value, name_of
 from nearfar.errors import InputError, NearfarWarning
 
@@ -33,8 +36,8 @@ class Joined(NamedTuple):
 
     Parameters
     ----------
-    columns : mapping of str to sequence
-        Those of the table, without that of the ids.
+    columns : mapping of str to column
+        Those of the table as they are given, without that of the ids.
     rows : ndarray of shape (number of lines,)
         The row of each line; -1 for an id that is not there.
     n : int
@@ -48,12 +51,21 @@ class Joined(NamedTuple):
     n: int
     n_missing: int
 
+    def column(self, owner: str, name: str) -> Column:
+        """Return a column with its values for each row of the embedding, missing where nothing is known."""
+        given = self.columns[name]
+        lines = np.full(self.n, -1)
+        found = np.flatnonzero(self.rows >= 0)
+        lines[self.rows[found]] = found
+        return column_of(owner, f"the column {name!r}", given, len(given)).take(lines)
+
     def values(self, name: str) -> list[object]:
         """Return the values of a column for each row of the embedding, None where nothing is known."""
-        given, found = self.columns[name], np.flatnonzero(self.rows >= 0)
+        given, found = objects_of(self.columns[name]), np.flatnonzero(self.rows >= 0)
         values: list[object] = [None] * self.n
         for row, line in zip(self.rows[found].tolist(), found.tolist(), strict=True):
-            values[row] = None if _is_missing(given[line]) else given[line]
+            value = given[line]
+            values[row] = None if is_null(value) else value.item() if isinstance(value, np.generic) else value
         return values
 
 
@@ -90,15 +102,16 @@ def joined(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) -> J
     table, index = _table(owner, metadata)
     if id_column is not None and id_column not in table:
         raise InputError(owner, "id_column", f"one of {', '.join(map(repr, table))}", repr(id_column))
+    in_file = isinstance(metadata, str | os.PathLike)
+    listed = {name: objects_of(values) for name, values in table.items()}
     size = len(next(iter(table.values()))) if table else 0
     keys = [name_of(key) for key in ids]
     row_of = {key: row for row, key in enumerate(keys)}
-    where = _rows_of(owner, table, index, row_of, id_column, ids.is_range)
+    where = _rows_of(owner, listed, index, row_of, id_column, ids.is_range)
     if where is None:
-        where = None, _by_row(owner, metadata, table, index, ids, size)
+        where = None, _by_row(owner, metadata, listed, index, ids, size)
     name, rows = where
-    typed = _read if isinstance(metadata, str | os.PathLike) else _as_given
-    columns = {column: typed(values) for column, values in table.items() if column != name}
+    columns = {column: _read(values) if in_file else values for column, values in table.items() if column != name}
     return Joined(columns, rows, len(keys), len(keys) - len(set(rows[rows >= 0].tolist())))
 
 
@@ -153,16 +166,17 @@ def _fact(owner: str, name: str, values: list[object]) -> Fact:
 
 
 def _table(owner: str, metadata: Metadata) -> tuple[dict[str, Sequence[object]], list[object] | None]:
-    """Return the columns by name, those of a file as text, and the index of a pandas frame."""
+    """Return the columns by name, those of a file as text, and the index of a pandas frame or of columns with keys."""
     if isinstance(metadata, str | os.PathLike):
         return _file(owner, metadata), None
+    table: dict[str, Any]
+    index: list[object] | None
     if isinstance(metadata, Mapping):
         try:
-            table = {str(name): list(values) for name, values in metadata.items()}
+            table, index = _with_one_index(owner, {str(name): values for name, values in metadata.items()})
         except TypeError:
             kinds = ", ".join(sorted({type(values).__name__ for values in metadata.values()}))
             raise InputError(owner, "metadata", "a mapping of columns, each a list", f"one of {kinds}") from None
-        index: list[object] | None = None
     else:
         try:
             import narwhals as nw
@@ -171,12 +185,33 @@ def _table(owner: str, metadata: Metadata) -> tuple[dict[str, Sequence[object]],
         except TypeError:
             expected = "a frame, a mapping of columns, or the path of a CSV file"
             raise InputError(owner, "metadata", expected, type(metadata).__name__) from None
-        table = {str(name): frame[name].to_list() for name in frame.columns}
+        table = {str(name): frame[name].to_native() for name in frame.columns}
         index = list(metadata.index) if hasattr(metadata, "index") else None
     lengths = {len(values) for values in table.values()}
     if len(lengths) > 1:
         raise InputError(owner, "metadata", "columns of one length", f"lengths {sorted(lengths)}")
-    return {**table}, index
+    return table, index
+
+
+def _with_one_index(owner: str, table: Mapping[str, Any]) -> tuple[dict[str, Any], list[object] | None]:
+    """Return columns in one order, and their index if some are a Series or a mapping; lists have that of the first."""
+    keys = {name: values if isinstance(values, Mapping) else index_of(values) for name, values in table.items()}
+    keyed = {name: list(found) for name, found in keys.items() if found is not None}
+    index = next(iter(keyed.values()), None)
+    if index is not None and any(found != index for found in keyed.values()):
+        repeated = next((name for name, found in keyed.items() if len(set(found)) < len(found)), None)
+        if repeated is not None:
+            raise InputError(owner, f"metadata[{repeated!r}]", "one for each id", "an index with equal labels")
+        index = [*dict.fromkeys(chain(*keyed.values()))]
+    columns: dict[str, Any] = {}
+    for name, values in table.items():
+        if isinstance(values, Mapping):
+            columns[name] = [values.get(key) for key in index or ()]
+        elif name in keyed:
+            columns[name] = values if keyed[name] == index else values.reindex(index)
+        else:
+            columns[name] = values if hasattr(values, "__array__") else list(values)
+    return columns, index
 
 
 def _file(owner: str, metadata: str | os.PathLike[str]) -> dict[str, Sequence[object]]:
@@ -202,10 +237,6 @@ def _read(column: Sequence[object]) -> list[int | float | str | None]:
     return [field or None for field in fields]
 
 
-def _as_given(values: Sequence[object]) -> list[object]:
-    return [value.item() if isinstance(value, np.generic) else value for value in values]
-
-
 def _rows_of(
     owner: str,
     table: Mapping[str, Sequence[object]],
@@ -218,7 +249,9 @@ def _rows_of(
     if id_column is not None:
         candidates: dict[str | None, Sequence[object]] = {id_column: table[id_column]}
     else:
-        candidates = {} if index is None else {None: index}
+        numbered = len(index or ()) == len(row_of) and index == list(range(len(row_of)))
+        by_row = numbered and not is_range and any(name_of(row) not in row_of for row in range(len(row_of)))
+        candidates = {} if index is None or by_row else {None: index}
         # Where ids are row numbers, any column of small numbers would look like them: its name must say what it is.
         candidates.update({name: table[name] for name in table if not is_range or name.lower() in _IDS})
     best: tuple[int, str | None, NDArray[np.int64]] | None = None
@@ -252,11 +285,15 @@ def _by_row(
     if size != len(ids):
         hint = "No column holds the ids; name it with id_column=."
         raise InputError(owner, "metadata", f"{len(ids)} rows, or a column with the ids", f"{size} rows", hint)
+    labels = index is not None and index != list(range(size))
+    text = "no column holds the ids: row k goes to id k, in the order of the embedding"
+    text = f"{owner}: {text}. Give the ids as a column or an index."
     if ids.is_range:  # of which line k is the id k
+        if labels:
+            warn_user(text)
         return np.arange(size)
     hints = (near_hint(map(name_of, column[:_SAMPLE]), map(name_of, ids), 0.5) for column in columns)
     near = next(filter(None, hints), "")
-    labels = index is not None and index != list(range(size))
     named = [name for name in table if name.lower() in _IDS]
     if near or labels or named or isinstance(metadata, str | os.PathLike):
         shown = index if labels else table[named[0]] if named else next(iter(columns), [])
@@ -264,13 +301,6 @@ def _by_row(
         got = f"one without, such as {', '.join(map(repr, list(shown or [])[:3]))}"
         raise InputError(owner, "metadata", expected, got, near or "Name the column of the ids with id_column=.")
     names = any(len(set(map(str, some))) == size > 1 and all(isinstance(v, str) for v in some) for some in columns)
-    if names or not isinstance(metadata, Mapping):  # a mapping of what surely are no ids goes by row
-        text = "no column holds the ids: row k goes to id k, in the order of the embedding"
-        warnings.warn(f"{owner}: {text}. Give the ids as a column or an index.", NearfarWarning, stacklevel=4)
+    if names or index is not None or not isinstance(metadata, Mapping):  # lists of what surely are no ids go by row
+        warn_user(text)
     return np.arange(size)
-
-
-def _is_missing(value: object) -> bool:
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-    )

@@ -124,7 +124,7 @@ class SenseEmbedding(Embedding):
         counts: dict[Hashable, int] = {}
         before: tuple[Hashable, int] | None = None
         for pair in pairs:
-            if not isinstance(pair, tuple) or len(pair) != 2 or not _is_number(pair[1]):
+            if not isinstance(pair, tuple) or len(pair) != 2 or not _is_place(pair[1]):
                 raise InputError(owner, "ids", expected, repr(pair))
             again = before is not None and before[0] == pair[0]
             if (pair[0] in counts) != again or (again and before is not None and before[1] >= pair[1]):
@@ -538,5 +538,5 @@ class SenseEmbedding(Embedding):
         return f"It is a word; its senses are {shown}."
 
 
-def _is_number(value: object) -> bool:
+def _is_place(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 0

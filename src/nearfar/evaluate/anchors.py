@@ -13,9 +13,12 @@ from nearfar._core.checks import check_integer, check_random_state
 from nearfar._core.types import Seed
 from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError
+from nearfar.evaluate.labels import lists_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+    from nearfar._core.ids import Ids
 
 _OWNER = "evaluate.anchor_purity"
 
@@ -68,9 +71,9 @@ def anchor_purity(
     ----------
     embedding : AnchoredEmbedding, or nearfar.nn.AnchorEmbedding
         Objects and their anchors.
-    labels : iterable of length V
-        For each object, in the order of the rows, a label or a list, tuple or set of labels, such as the genres of a
-        film. Objects with None, NaN or an empty list are left out.
+    labels : iterable of length V, mapping or pandas Series
+        For each object a label or a list, tuple or set of labels, such as the genres of a film: by id or by row, as for
+        :func:`node_classification`. Objects with None, NaN, NA, the empty text or an empty list are left out.
     topn : int, >= 1, optional
         Of each anchor only so many labelled objects, those with the largest weights; all that use it by default.
     n_shuffles : int, >= 1
@@ -116,7 +119,7 @@ def anchor_purity(
     topn = None if topn is None else check_integer(_OWNER, "topn", topn, low=1)
     n_shuffles = check_integer(_OWNER, "n_shuffles", n_shuffles, low=1)
     rng = check_random_state(_OWNER, random_state)
-    held, names = _label_matrix(labels, len(embedding))
+    held, names = _label_matrix(labels, embedding.ids)
     labelled = np.diff(held.indptr) > 0
     uses, held = _users(embedding.weights[labelled], topn), held[labelled]
     n_objects = np.diff(uses.indptr).astype(np.int64)
@@ -148,24 +151,25 @@ def _users(weights: csr_array[np.floating], topn: int | None) -> csr_array[np.fl
     return csr_array((np.ones(len(kept)), (anchors[kept], uses.indices[kept])), shape=uses.shape)
 
 
-def _label_matrix(labels: Iterable[object], n: int) -> tuple[csr_array[np.float64], list[Hashable]]:
+def _label_matrix(labels: Iterable[object], ids: Ids) -> tuple[csr_array[np.float64], list[Hashable]]:
     """Return which labels objects have, as a CSR array (n, G) of ones, and the labels."""
     from scipy.sparse import csr_array
 
+    n = len(ids)
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise InputError(_OWNER, "labels", f"{n} labels, or lists of them", repr(labels))
+    lists = lists_of(_OWNER, labels, ids)
+    if len(lists) != n:
+        raise InputError(_OWNER, "labels", f"{n}, one entry for each object", f"{len(lists)}")
     numbers: dict[Hashable, int] = {}
     columns: list[int] = []
     starts = [0]
-    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
-        raise InputError(_OWNER, "labels", f"{n} labels, or lists of them", repr(labels))
-    for given in labels.tolist() if isinstance(labels, np.ndarray) else labels:
-        several = given if isinstance(given, (list, tuple, set, frozenset)) else (given,)
+    for several in lists:
         try:
-            known = dict.fromkeys(label for label in several if label is not None and label == label)
+            known = dict.fromkeys(several)
         except TypeError as error:
             raise InputError(_OWNER, "labels", "hashable", str(error)) from error
         # A set has no order of its own: the numbers must not depend on it.
         columns += [numbers.setdefault(label, len(numbers)) for label in sorted(known, key=repr)]
         starts.append(len(columns))
-    if len(starts) != n + 1:
-        raise InputError(_OWNER, "labels", f"{n}, one entry for each object", f"{len(starts) - 1}")
     return csr_array((np.ones(len(columns)), columns, starts), shape=(n, max(len(numbers), 1))), list(numbers)

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
 from nearfar._core.by_id import in_order_of
-from nearfar._core.ids import rows_and_ids
-from nearfar._core.types import Floats, Seed
+from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar.errors import InputError, NearfarWarning
+from nearfar.evaluate.labels import label_codes
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -56,9 +57,9 @@ class CommunityScores:
 
 def communities(
     vectors: Embedding | ArrayLike,
-    labels: ArrayLike,
+    labels: ColumnLike,
     *,
-    nodes: ArrayLike | None = None,
+    nodes: ColumnLike | None = None,
     n_clusters: int | None = None,
     n_init: int = 5,
     random_state: Seed = None,
@@ -70,13 +71,14 @@ def communities(
     ----------
     vectors : Embedding or array-like of shape (n, d)
         One row per node. Rows are scaled to length 1; a row of zeros stays.
-    labels : array-like of shape (n,)
-        The known group of each row: integers, strings or booleans. Those of a mapping or a pandas Series are found by
-        the ids of ``vectors``, if these have some. A Series with the index 0 .. n - 1 goes by row unless these numbers
-        are the ids, in any order.
+    labels : array-like of shape (n,), or mapping from ids
+        The known group of each row: integers, strings, booleans, dates or categories. Those of a mapping or a pandas
+        Series are found by the ids of ``vectors``, if these have some; a Series with the index 0 .. n - 1, where these
+        are not the ids, goes by row with a warning.
     nodes : array-like, optional
-        The rows to cluster and score: a boolean mask of shape (n,) or distinct row numbers; all by default. Nodes
-        without an edge have no community to find: leave them out, by ``degrees > 0`` or ``giant_component``.
+        The rows to cluster and score: a boolean mask of shape (n,), by id as labels are, or distinct row numbers; all
+        by default. Nodes without an edge have no community to find: leave them out, by ``degrees > 0`` or
+        ``giant_component``.
     n_clusters : int, in [1, number of scored rows], optional
         Number of clusters; by default the number of different labels among the scored rows.
     n_init : int, >= 1
@@ -93,8 +95,8 @@ def communities(
     Raises
     ------
     InputError
-        If lengths differ, a vector is not finite, a scored row has no label (None or NaN), or an argument is out of
-        range.
+        If lengths differ, a vector is not finite, a scored row has no label (None, NaN, NA, the empty text, masked), or
+        an argument is out of range.
 
     Warns
     -----
@@ -114,9 +116,8 @@ def communities(
     """
     rows, ids = rows_and_ids(_OWNER, vectors)
     X = _checks.check_matrix(_OWNER, "vectors", rows)
-    chosen = _chosen_rows(nodes, X.shape[0])
-    labels = in_order_of(_OWNER, "labels", labels, ids)
-    codes = label_codes(_OWNER, labels, X.shape[0], chosen, "Leave these rows out with nodes=.")
+    chosen = _chosen_rows(nodes, X.shape[0], ids)
+    codes = label_codes(_OWNER, labels, X.shape[0], ids, chosen, "Leave these rows out with nodes=.")
     k = int(codes.max()) + 1 if n_clusters is None else n_clusters
     k = _checks.check_integer(_OWNER, "n_clusters", k, low=1, high=chosen.size)
     starts = _checks.check_integer(_OWNER, "n_init", n_init, low=1)
@@ -181,32 +182,13 @@ def giant_component(relation: RelationLike | Graph) -> NDArray[np.bool_]:
     return giant
 
 
-def label_codes(
-    owner: str, labels: ArrayLike, n: int, chosen: NDArray[np.int64] | None = None, hint: str = ""
-) -> NDArray[np.int64]:
-    """Return the labels of the chosen rows (all by default), numbered 0 .. k - 1; every one of them must have one."""
-    # Objects, where the caller has no array: NumPy would make the text "nan" of a NaN among strings.
-    given = np.asarray(labels if hasattr(labels, "dtype") else np.array(labels, dtype=object))
-    if given.shape != (n,):
-        raise InputError(owner, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")
-    rows = np.arange(n) if chosen is None else chosen
-    given = given[rows]
-    missing = np.array([label is None or label != label for label in given.tolist()], dtype=np.bool_)
-    if missing.any():
-        first = rows[missing][:5].tolist()
-        got = f"None or NaN in {int(missing.sum())} row(s), first {first}"
-        raise InputError(owner, "labels", "given for every scored row", got, hint)
-    try:
-        return np.unique(given, return_inverse=True)[1].astype(np.int64)
-    except TypeError as error:
-        raise InputError(owner, "labels", "of one type", f"labels that cannot be compared ({error})") from error
-
-
-def _chosen_rows(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
+def _chosen_rows(nodes: ColumnLike | None, n: int, ids: Ids | None) -> NDArray[np.int64]:
     if nodes is None:
         chosen = np.arange(n, dtype=np.int64)
     else:
         given = np.asarray(nodes)
+        if given.dtype == np.bool_:  # a Series of row numbers is no more than a list
+            given = np.asarray(in_order_of(_OWNER, "nodes", nodes, ids))
         if given.size == 0:
             given = given.astype(np.int64)
         if given.dtype == np.bool_ and given.shape == (n,):

@@ -9,18 +9,19 @@ half, and other pairs, test it. A pair (u, v) is described by its Hadamard produ
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.by_id import goes_by_index
-from nearfar._core.checks import check_csr, check_flag, check_integer, check_matrix, check_random_state, check_real
+from nearfar._core.checks import check_flag, check_integer, check_matrix, check_random_state, check_real
+from nearfar._core.ids import rows_and_ids
 from nearfar._core.parameters import HasParameters
 from nearfar._core.types import Flags, Floats, Labels, RowNumbers, Seed
-from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.evaluate.labels import labelled_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -265,9 +266,9 @@ def node_classification(
         One row per node.
     labels : mapping, pandas Series, array-like or sparse matrix
         By id: a mapping or Series from ids to a label, or to a list, tuple or set of labels; a Series may also repeat
-        ids. A Series with the index 0 .. n - 1 goes by row unless these numbers are the ids, in any order. By row: n
-        labels or lists of labels, or indicators (0 and 1) of shape (n, n_labels). Nodes without a label (None, NaN, an
-        empty list, a row of zeros, no entry in the mapping) are left out.
+        ids, and goes by row, with a warning, if its index is 0 .. n - 1 where these are not the ids. By row: n labels
+        or lists of labels, or indicators (0 and 1) of shape (n, n_labels). Nodes without a label (None, NaN, NA, the
+        empty text, an empty list, a row of zeros, no entry in the mapping) are left out.
     fractions : float or sequence of float, in (0, 1)
         Shares of the labelled nodes that train.
     n_repeats : int, default=10
@@ -307,14 +308,15 @@ def node_classification(
     >>> found.micro[0.5] > 0.8
     True
     """
-    X = check_matrix(_NODES, "vectors", vectors)
+    given, ids = rows_and_ids(_NODES, vectors)
+    X = check_matrix(_NODES, "vectors", given)
     shares = [fractions] if np.ndim(fractions) == 0 else list(fractions)  # type: ignore[arg-type]
     if not shares:
         raise InputError(_NODES, "fractions", "at least one share of the nodes", "none")
     shares = [check_real(_NODES, "fractions", share, 0, 1, open_low=True, open_high=True) for share in shares]
     n_repeats = check_integer(_NODES, "n_repeats", n_repeats, low=1)
     rng = check_random_state(_NODES, random_state)
-    rows, indicators = labelled_rows(_NODES, labels, len(X), getattr(vectors, "ids", None))
+    rows, indicators = labelled_rows(_NODES, labels, len(X), ids)
     sizes = [round(share * len(rows)) for share in shares]
     for share, size in zip(shares, sizes, strict=True):
         if not 0 < size < len(rows):
@@ -559,78 +561,3 @@ def fitted_rows(owner: str, method: Method, relation: Relation) -> Floats:
     if isinstance(found, Embedding):
         found = found[list(relation.row_ids)]
     return check_matrix(owner, "vectors", found, rows=len(relation.row_ids))
-
-
-# Labels in any form become indicators.
-
-
-def labelled_rows(owner: str, labels: Labels, n: int, ids: Ids | None) -> tuple[NDArray[np.int64], Flags]:
-    """Return the rows that have a label, and which has which, shape (number of rows, n_labels)."""
-    indicators = _indicators(owner, labels, n, ids)
-    rows = np.flatnonzero(indicators.any(axis=1))
-    if len(rows) < 2:
-        raise InputError(owner, "labels", "given for at least two vectors", f"{len(rows)}")
-    indicators = indicators[rows][:, indicators[rows].any(axis=0)]
-    if indicators.shape[1] < 2:
-        raise InputError(owner, "labels", "of at least two kinds", f"{indicators.shape[1]}")
-    return rows, indicators
-
-
-def _indicators(owner: str, labels: Labels, n: int, ids: Ids | None) -> Flags:
-    """Return which row has which label, shape (n, n_labels)."""
-    from scipy.sparse import issparse
-
-    if issparse(labels):
-        labels = check_csr(owner, "labels", labels).toarray()
-    if hasattr(labels, "index") and hasattr(labels, "to_numpy"):  # a pandas Series
-        keys, values = list(labels.index), labels.to_numpy().tolist()
-        by_row = keys == list(range(n)) if ids is None else not goes_by_index(owner, "labels", labels.index, ids)
-        if by_row:
-            labels = values
-        else:
-            grouped: dict[Hashable, list[Hashable]] = {}
-            for key, label in zip(keys, values, strict=True):
-                grouped.setdefault(key, []).extend(_listed(label))
-            labels = grouped
-    if isinstance(labels, np.ndarray) and labels.ndim == 2:
-        if len(labels) != n or labels.dtype.kind not in "buif" or not np.isin(labels, (0, 1)).all():
-            raise InputError(owner, "labels", f"indicators, 0 or 1, of shape ({n}, n_labels)", f"{labels!r}")
-        return labels.astype(np.bool_)
-    if isinstance(labels, Mapping):
-        rows, lists = _by_id(owner, labels, ids)
-    elif isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
-        raise InputError(owner, "labels", "labels by id or by row", type(labels).__name__)
-    else:
-        lists = [_listed(label) for label in (labels.tolist() if hasattr(labels, "tolist") else labels)]
-        rows = np.arange(len(lists))
-        if len(lists) != n:
-            raise InputError(owner, "labels", f"of {n} rows, one per vector", f"{len(lists)}")
-    try:
-        codes = {label: code for code, label in enumerate(dict.fromkeys(label for some in lists for label in some))}
-    except TypeError as error:
-        raise InputError(owner, "labels", "hashable", str(error)) from error
-    indicators = np.zeros((n, len(codes)), dtype=np.bool_)
-    for row, some in zip(rows.tolist(), lists, strict=True):
-        indicators[row, [codes[label] for label in some]] = True
-    # In an order that does not depend on how the labels came.
-    return indicators[:, np.lexsort([*indicators[::-1]])] if n else indicators
-
-
-def _by_id(
-    owner: str, labels: Mapping[Hashable, object], ids: Ids | None
-) -> tuple[NDArray[np.int64], list[list[Hashable]]]:
-    if ids is None:
-        expected = "one per row with vectors that have no ids"
-        raise InputError(owner, "labels", expected, type(labels).__name__, "Give an Embedding for labels by id.")
-    rows = ids.rows(labels)
-    if (rows < 0).any():
-        unknown = [key for key, row in zip(labels, rows.tolist(), strict=True) if row < 0]
-        hint = "Leave them out of labels; text and numbers are different ids."
-        raise UnknownIdError(owner, unknown, hint, known=ids)
-    return rows, [_listed(label) for label in labels.values()]
-
-
-def _listed(label: object) -> list[Hashable]:
-    """Return the labels of one node."""
-    several = list(label) if isinstance(label, (list, tuple, set, frozenset, np.ndarray)) else [label]
-    return [one for one in several if one is not None and one == one]  # NaN is not itself

@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
-from nearfar._core.by_id import in_order_of
 from nearfar._core.ids import rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.types import Floats, Seed
+from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.vector import FAST
 from nearfar.errors import InputError
-from nearfar.evaluate.communities import label_codes
+from nearfar.evaluate.labels import label_codes
 from nearfar.relations.neighbors import nearest_neighbors
 
 if TYPE_CHECKING:
@@ -162,7 +161,7 @@ def neighborhoods(
     X: Embedding | ArrayLike | csr_array[np.float64],
     Y: Embedding | ArrayLike,
     *,
-    labels: ArrayLike | None = None,
+    labels: ColumnLike | None = None,
     metric: str = "euclidean",
     n_neighbors: int | Sequence[int] | None = None,
     n_sample: int | None = None,
@@ -183,8 +182,9 @@ def neighborhoods(
     Y : Embedding or array-like of shape (n, d)
         The map, with any number of columns. If both have ids (an Embedding, the index of a frame) other than row
         numbers, these must be the same in the same order.
-    labels : array-like of shape (n,), optional
-        A known group of each row: integers, strings or booleans; those of a pandas Series are found by the ids of X.
+    labels : array-like of shape (n,), or mapping from ids, optional
+        A known group of each row, as for :func:`communities`; those of a pandas Series or a mapping are found by the
+        ids of X.
     metric : str
         Distance in the data: ``"euclidean"``, ``"cosine"``, ``"manhattan"`` (these three for sparse X too),
         ``"braycurtis"``, ``"canberra"``, ``"chebyshev"``, ``"correlation"``, ``"hamming"``, ``"sqeuclidean"``, of
@@ -257,7 +257,7 @@ def neighborhoods(
     if not (ids is None or others is None or ids.is_range or others.is_range or ids == others):
         hint = "Put the rows in one order: Embedding.subset, or DataFrame.loc."
         raise InputError(_OWNER, "Y", "of the ids of X, in their order", f"{others!r}, not {ids!r}", hint)
-    codes = None if labels is None else label_codes(_OWNER, in_order_of(_OWNER, "labels", labels, ids), n)
+    codes = None if labels is None else label_codes(_OWNER, labels, n, ids)
     rng = _checks.check_random_state(_OWNER, random_state)
     rows = _sampled_rows(n_sample, n, rng)
     workers = _checks.check_n_jobs(_OWNER, n_jobs)

@@ -21,6 +21,7 @@ from nearfar._core.notebook import brief_fields
 from nearfar._core.types import Doubles, Flags, Labels, Seed
 from nearfar.errors import InputError
 from nearfar.evaluate import graphs
+from nearfar.evaluate.labels import labelled_rows
 
 if TYPE_CHECKING:
     from nearfar.base import RelationLike
@@ -172,7 +173,7 @@ def select(
     if labels is not None:
         if feature is not None:
             raise InputError(_OWNER, "feature", "left out with labels", repr(feature), "It describes pairs.")
-        rows, indicators = graphs.labelled_rows(_OWNER, labels, whole.shape[0], whole.row_ids)
+        rows, indicators = labelled_rows(_OWNER, labels, whole.shape[0], whole.row_ids)
         found = _by_labels(methods, whole, rows, indicators, held_out, n_repeats, rng)
     else:
         feature = check_choice(_OWNER, "feature", feature or "hadamard", graphs.FEATURES)

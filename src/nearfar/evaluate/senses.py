@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_integer, check_random_state
 from nearfar._core.types import Doubles, Seed
 from nearfar.errors import InputError, UnknownIdError
@@ -285,7 +286,7 @@ def ambiguity(
         Of words.
     words : iterable of str
         Ambiguous ones. Those that are not known are left out.
-    counts : mapping, or array-like of shape (V,)
+    counts : mapping, pandas Series, or array-like of shape (V,)
         How often each word of the embedding comes in the text, by word or in their order, such as
         ``model.vocabulary_.counts``.
     n_equal : int, default=200
@@ -366,7 +367,7 @@ def _counts_of(owner: str, counts: Mapping[str, float] | ArrayLike, names: Ids) 
         if missing := [word for word in names if word not in counts]:
             raise InputError(owner, "counts", expected, f"none for {missing[0]!r}")
         counts = [cast("Mapping[Hashable, float]", counts)[word] for word in names]
-    found = np.asarray(counts)
+    found = np.asarray(in_order_of(owner, "counts", counts, names))
     if found.shape != (len(names),) or found.dtype.kind not in "iuf":
         raise InputError(owner, "counts", expected, f"{found.dtype}, shape {found.shape}")
     if not (np.isfinite(found).all() and (found >= 0).all()):

@@ -14,7 +14,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.by_id import index_of
 from nearfar._core.checks import check_integer, check_random_state
+from nearfar._core.columns import is_missing, objects_of
 from nearfar._core.types import Seed
 from nearfar.embedding.vectors import Embedding, as_list
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
@@ -86,8 +88,8 @@ def reconstruct_spreading(
     vectors : Embedding
         With ids (node, time).
     states : mapping or pandas Series of (node, time) to state
-        Known states, such as :func:`nearfar.datasets.simulate_sir` returns. Ids without a state are told too, and are
-        not scored.
+        Known states, such as :func:`nearfar.datasets.simulate_sir` returns. Ids without a state (also None, NaN, NA or
+        the empty text) are told too, and are not scored.
     observed : int or list of ids, optional
         How many of the known states the regression sees, drawn at random, or which. By default as many as there are
         nodes: each is seen once in the mean. All of them: nothing is scored.
@@ -198,10 +200,14 @@ def _known(
     odd = next((key for key in vectors if type(key) is not tuple or len(key) != 2), None)
     if odd is not None or not len(vectors):
         raise InputError(_OWNER, "vectors", "of ids that are pairs (node, time)", repr(odd))
-    if hasattr(states, "to_dict") and hasattr(states, "index"):  # a pandas Series
-        states = states.to_dict()
+    index = index_of(states)
+    if index is not None:
+        if not index.is_unique:
+            raise InputError(_OWNER, "states", "one for each id", "an index with equal labels")
+        states = dict(zip(index, objects_of(cast("Iterable[object]", states)), strict=True))
     if not isinstance(states, Mapping):
         raise InputError(_OWNER, "states", "a mapping from (node, time) to a state", type(states).__name__)
+    states = {key: state for key, state in states.items() if not is_missing(state)}
     if not states:
         raise InputError(_OWNER, "states", "at least one known state", "none")
     rows = vectors.ids.rows(list(states))

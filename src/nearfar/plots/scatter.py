@@ -6,15 +6,16 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
 from nearfar._core.atomic import atomic_write, check_suffix
-from nearfar._core.by_id import in_order_of
+from nearfar._core.columns import Column, column_of
 from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.types import ColumnLike
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure, SubFigure
+    from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
+    from matplotlib.text import Text
 
     from nearfar.embedding.vectors import Embedding
 
@@ -38,6 +41,7 @@ _FULL = 0.995  # quantile, over the pixels with points, of the number from which
 _WORD_SIZE, _LIFT, _APART = 7.0, 1.5, 1.0  # points: of a word, above its dot, beside other words
 _WORDS, _LOOKED_AT = 300, 20_000  # words written, rows from which they are taken
 _CELLS = 24  # a side of the map, for finding where a group is densest
+_FIRST_DAY, _LAST_DAY = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")  # that colour bars know
 PICTURES = (".png", ".svg", ".pdf")
 # First Okabe & Ito's colours, but for yellow and black, which are too pale and too dark for small dots: told apart with
 # every common kind of colour blindness. The others lie far, in Oklab and as a deuteranope sees them, from all before.
@@ -47,17 +51,23 @@ COLOURS = (
     *("#007000", "#806840", "#EF8FFF", "#380087", "#877097", "#680050", "#6838AF"),
 )
 GREY = "#BBBBBB"
-Bar = tuple["ScalarMappable", str]
-"""What a colour bar needs: the scale, and at which ends there are values beyond it."""
+
+
+class Bar(NamedTuple):
+    """What a colour bar needs: the scale, at which ends there are values beyond it, and whether they are dates."""
+
+    scale: ScalarMappable
+    extend: str
+    dates: bool
 
 
 def scatter(
     vectors: Embedding | ArrayLike,
-    labels: ArrayLike | None = None,
+    labels: ColumnLike | None = None,
     *,
-    values: ArrayLike | None = None,
+    values: ColumnLike | None = None,
     names: str = "auto",
-    words: bool | ArrayLike = False,
+    words: bool | ColumnLike = False,
     ax: Axes | None = None,
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
@@ -72,20 +82,21 @@ def scatter(
     vectors : Embedding or array-like of shape (n, d), n >= 1, d >= 2
         Two columns are drawn as they are; more are first turned to their two principal components, each with its
         largest loading positive.
-    labels : array-like of shape (n,), optional
-        Groups, of any type; those of a pandas Series go by the ids of an Embedding or frame, others by row. A Series
-        with the index 0 .. n - 1 goes by row, too, unless these are the ids. The 21 largest get a colour each, the rest
-        and those without a label (None, NaN) are grey.
-    values : array-like of shape (n,), optional
-        Numbers, in place of labels, by id as these: colours, with a bar; NaN is grey. Of 100 values or more the
-        outermost hundredth at either end has the colour of the end.
+    labels : array-like of shape (n,), or mapping from ids, optional
+        Groups: text, whole numbers, dates, categories. Those of a pandas Series or a mapping go by the ids of an
+        Embedding or frame, others by row; a Series with the index 0 .. n - 1, where these are not the ids, goes by row
+        with a warning. The 21 largest get a colour each, in the order of an ordered category, of numbers or of the
+        alphabet; the rest and those without a label (None, NaN, NA, the empty text, masked) are grey.
+    values : array-like of shape (n,), or mapping from ids, optional
+        Numbers or dates, in place of labels, by id as these: colours, with a bar; a missing one is grey. Of 100 values
+        or more the outermost hundredth at either end has the colour of the end.
     names : {"auto", "legend", "map", "none"}
         Where the groups are named: in a legend, on the map where each group is densest, or nowhere; by default in a
         legend up to 10 groups, else on the map.
     words : bool or array-like of shape (n,), default=False
         What is written at the dots: True is the ids of an Embedding. A word that would lie on one of an earlier row is
         left out, so the most important should come first; files of word vectors begin with the most frequent words. An
-        empty word is none. At most 300 are written.
+        empty or missing word is none. At most 300 are written.
     ax : matplotlib Axes, optional
         Where to draw; by default pyplot's current axes if they are empty, else a new figure of pyplot, which notebooks
         show and ``pyplot.show()`` too. With ``path``, a figure that is not shown.
@@ -115,42 +126,38 @@ def scatter(
     'three dots'
     """
     _checks.require(_OWNER, "matplotlib", "plot")
-    X = _checks.check_matrix(_OWNER, "vectors", vectors)
+    rows, ids = rows_and_ids(_OWNER, vectors)
+    X = _checks.check_matrix(_OWNER, "vectors", rows)
     if X.shape[1] < 2 or X.shape[0] < 1:
         raise InputError(_OWNER, "vectors", "of at least one row and two columns", f"shape {X.shape}")
-    colours = Colours.of(_OWNER, labels, values, len(X), rows_and_ids(_OWNER, vectors)[1])
+    colours = Colours.of(_OWNER, labels, values, len(X), ids)
     names = _checks.check_choice(_OWNER, "names", names, ("auto", "legend", "map", "none"))
-    texts = None if words is False else _texts(vectors, words, len(X))
+    texts = None if words is False else _texts(words, len(X), ids)
     target = check_picture_path(_OWNER, path)
 
     xy = in_plane(X, X)
     axes = new_axes(shown=path is None) if ax is None else ax
     bar = draw_dots(axes, xy, colours)
     if bar is not None:
-        axes.figure.colorbar(bar[0], ax=axes, extend=bar[1])
+        add_bar(axes.figure, axes, bar)
     if colours.groups is not None:
         _name_groups(axes, xy, colours.groups, names)
     if title is not None:
-        axes.set_title(title)
+        as_written(axes.set_title(title))
     if texts is not None:
         _write_words(axes, xy, texts)
     write(_OWNER, axes.figure, target)
     return axes
 
 
-def _texts(vectors: object, words: bool | ArrayLike, n: int) -> list[str]:
+def _texts(words: bool | ColumnLike, n: int, ids: Ids | None) -> list[str]:
     """Return what is written at n dots."""
-    if words is True:
-        if not hasattr(vectors, "ids"):
-            hint = "Give the words themselves."
-            raise InputError(_OWNER, "words", "a text for each vector, unless these are an Embedding", "True", hint)
-        words = [name_of(key) for key in vectors.ids]
-    given = np.asarray(words, dtype=object)
-    texts = [str(word) for word in given.tolist()] if given.ndim == 1 else []
-    if len(texts) != n:
-        got = f"shape {np.shape(words)}"
-        raise InputError(_OWNER, "words", f"True, False or of shape ({n},), one per vector", got)
-    return texts
+    if words is not True:
+        return column_of(_OWNER, "words", words, n, ids, also="True, False or ").texts()
+    if ids is None:
+        hint = "Give the words themselves."
+        raise InputError(_OWNER, "words", "a text for each vector, unless these are an Embedding", "True", hint)
+    return list(map(name_of, ids))
 
 
 def _write_words(axes: Axes, xy: NDArray[np.float64], texts: list[str]) -> None:
@@ -163,7 +170,7 @@ def _write_words(axes: Axes, xy: NDArray[np.float64], texts: list[str]) -> None:
     figure = axes.figure.canvas.figure
 
     def width(text: str) -> float:
-        return float(TextPath((0, 0), text.replace("$", r"\$"), prop=font).get_extents().width)
+        return float(TextPath((0, 0), _drawable(text).replace("$", r"\$"), prop=font).get_extents().width)
 
     @cache
     def advance(letter: str) -> float:  # of one letter: measuring each word takes long
@@ -193,21 +200,8 @@ def _write_words(axes: Axes, xy: NDArray[np.float64], texts: list[str]) -> None:
             va="bottom",
             fontproperties=font,
             color="#333333",
-            parse_math=False,
         )
-        note.set_path_effects([withStroke(linewidth=2, foreground="white")])
-
-
-def check_values(owner: str, values: ArrayLike, n: int, ids: Ids | None = None) -> NDArray[np.float64]:
-    """Return the numbers that colour n points; those of a Series are found by the ids."""
-    values = in_order_of(owner, "values", values, ids)
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(owner, "values", "numbers", str(error), "Give names of groups as labels=.") from error
-    if numbers.shape != (n,):
-        raise InputError(owner, "values", f"of shape ({n},), one per vector", f"shape {numbers.shape}")
-    return numbers
+        as_written(note).set_path_effects([withStroke(linewidth=2, foreground="white")])
 
 
 def in_plane(X: Floats, of: Floats) -> NDArray[np.float64]:
@@ -239,7 +233,7 @@ def draw_dots(
         palette = np.array([_rgb(colour) for colour in (*COLOURS, GREY)])  # -1 is the last
         _draw(axes, xy, palette[colours.groups.codes], size)
     elif colours.values is not None:
-        of_values, bar = _colours_of(colours.values)
+        of_values, bar = _colours_of(colours.values, colours.dates)
         _draw(axes, xy, of_values, size)
     else:
         _draw(axes, xy, _rgb(COLOURS[0]), size)
@@ -278,7 +272,7 @@ def _draw(axes: Axes, xy: NDArray[np.float64], colours: NDArray[np.float64], siz
     )
 
 
-def _colours_of(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], Bar | None]:
+def _colours_of(values: NDArray[np.float64], dates: bool) -> tuple[NDArray[np.float64], Bar | None]:
     """Return the colour of each value, and what a colour bar needs, if there is a value."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -293,16 +287,45 @@ def _colours_of(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], Bar |
     scale = ScalarMappable(Normalize(*inner), colormaps["cividis"])
     colours[known] = scale.to_rgba(values[known])[:, :3]
     beyond = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
-    return colours, (scale, beyond[bool(ends[0] < inner[0]), bool(ends[1] > inner[1])])
+    return colours, Bar(scale, beyond[bool(ends[0] < inner[0]), bool(ends[1] > inner[1])], dates)
+
+
+def add_bar(figure: Figure | SubFigure, axes: Axes | list[Axes], bar: Bar, **layout: Any) -> None:
+    """Say by a colour bar beside the axes what the colours of values mean."""
+    from matplotlib import dates
+
+    if bar.dates:
+        layout["ticks"] = dates.AutoDateLocator()  # type: ignore[no-untyped-call]
+        layout["format"] = dates.ConciseDateFormatter(layout["ticks"])  # type: ignore[no-untyped-call]
+    figure.colorbar(bar.scale, ax=axes, extend=bar.extend, **layout)
+
+
+def as_written(text: Text) -> Text:
+    """Return a text of a picture that comes from the user, in which $ is no sign of mathematics."""
+    text.set_parse_math(False)
+    text.set_text(_drawable(text.get_text()))
+    return text
+
+
+def _drawable(text: str) -> str:
+    """Return a text with ? for what is half a character, which no font has."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _name_groups(axes: Axes, xy: NDArray[np.float64], groups: Groups, names: str) -> None:
     if names == "auto":
         names = "legend" if len(groups.names) <= _LEGEND_UP_TO else "map"
     if names == "legend":
-        axes.legend(handles=legend_handles(groups), loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        handles = legend_handles(groups)
+        write_legend(axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False))
     elif names == "map":
         _add_names(axes, xy, groups)
+
+
+def write_legend(legend: Legend) -> None:
+    """Write the names of a legend as they are."""
+    for text in legend.get_texts():
+        as_written(text)
 
 
 def legend_handles(groups: Groups) -> list[Line2D]:
@@ -323,7 +346,7 @@ def _add_names(axes: Axes, xy: NDArray[np.float64], groups: Groups) -> None:
     places = places_of_names(xy, groups, (0.02, 0.036))  # about right on a figure of the default size
     for name, (x, y), colour in zip(groups.names, places, COLOURS, strict=False):
         text = axes.text(x, y, name, color=0.7 * _rgb(colour), ha="center", va="center", weight="bold", size=10)
-        text.set_path_effects([withStroke(linewidth=3, foreground="white")])
+        as_written(text).set_path_effects([withStroke(linewidth=3, foreground="white")])
 
 
 # Groups of points: which of them get a colour, and where on a map their names stand.
@@ -354,50 +377,50 @@ class Colours:
 
     groups: Groups | None
     values: NDArray[np.float64] | None
+    dates: bool = False
 
     @classmethod
     def of(
-        cls, owner: str, labels: ArrayLike | None, values: ArrayLike | None, n: int, ids: Ids | None = None
+        cls, owner: str, labels: ColumnLike | None, values: ColumnLike | None, n: int, ids: Ids | None = None
     ) -> Colours:
         """Check labels or values of n points."""
         if labels is not None and values is not None:
             raise InputError(owner, "values", "None with labels", "both", "Draw two pictures.")
-        groups = None if labels is None else groups_of(owner, labels, n, ids)
-        return cls(groups, None if values is None else check_values(owner, values, n, ids))
+        if labels is not None:
+            return cls(groups_of(owner, labels, n, ids), None)
+        if values is None:
+            return cls(None, None)
+        column = column_of(owner, "values", values, n, ids)
+        if column.kind != "date":
+            return cls(None, column.numbers(owner, "values"))
+        if not ((column.known >= _FIRST_DAY) & (column.known <= _LAST_DAY)).all():
+            raise InputError(owner, "values", "dates of the years 1 to 9999", "others")
+        from matplotlib.dates import date2num
+
+        days = date2num(column.values)  # type: ignore[no-untyped-call]
+        return cls(None, np.where(column.missing, np.nan, days), dates=True)
 
 
-def groups_of(owner: str, labels: ArrayLike, n: int, ids: Ids | None = None) -> Groups:
-    """Check the labels of n points, those of a Series by the ids, and find the groups."""
-    labels = in_order_of(owner, "labels", labels, ids)
-    given = np.asarray(labels) if hasattr(labels, "dtype") else np.array(labels, dtype=object)
-    if given.shape != (n,):
-        raise InputError(owner, "labels", f"of shape ({n},), one per vector", f"shape {given.shape}")
-    missing = np.zeros(n, np.bool_)
-    if given.dtype.kind in "Of":  # of other types every label is one
-        missing[:] = [label is None or label != label for label in given.tolist()]
-    known = given[~missing]
-    _check_not_values(owner, known)
-    try:
-        values, codes, sizes = np.unique(known, return_inverse=True, return_counts=True)
-    except TypeError:  # labels of several types have no order of their own
-        texts = np.array([str(label) for label in known.tolist()])
-        values, codes, sizes = np.unique(texts, return_inverse=True, return_counts=True)
+def groups_of(owner: str, labels: ColumnLike, n: int, ids: Ids | None = None) -> Groups:
+    """Check the labels of n points, those of a Series or a mapping by the ids, and find the groups."""
+    column = column_of(owner, "labels", labels, n, ids)
+    _check_not_values(owner, column)
+    codes, names = column.groups()
+    sizes = np.bincount(codes[codes >= 0], minlength=len(names))
     shown = np.sort(np.argsort(-sizes, kind="stable")[: len(COLOURS)])
-    number = np.full(values.size, -1)
+    number = np.full(len(names) + 1, -1)  # the last is that of no label
     number[shown] = np.arange(shown.size)
-    all_codes = np.full(n, -1)
-    all_codes[~missing] = number[codes]
-    others = values.size - shown.size
-    rest = [f"{others} others"] * (others > 0) + ["no label"] * bool(missing.any())
-    return Groups(all_codes, [str(name) for name in values[shown].tolist()], ", ".join(rest))
+    others = len(names) - shown.size
+    rest = [f"{others} others"] * (others > 0) + ["no label"] * bool(column.missing.any())
+    return Groups(number[codes], [names[at] for at in shown.tolist()], ", ".join(rest))
 
 
-def _check_not_values(owner: str, labels: NDArray[np.generic]) -> None:
-    if labels.dtype.kind == "O" and all(isinstance(label, float) for label in labels.tolist()):
-        labels = labels.astype(np.float64)
-    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
-        example = labels[labels != np.floor(labels)][0].item()
-        raise InputError(owner, "labels", "names of groups", f"numbers such as {example!r}", "Give numbers as values=.")
+def _check_not_values(owner: str, column: Column) -> None:
+    if column.kind == "number":
+        fractions = column.known[column.known != np.floor(column.known)]
+        if fractions.size:
+            got = f"numbers such as {fractions[0].item()!r}"
+            raise InputError(owner, "labels", "names of groups", got, "Give numbers as values=.")
 
 
 def places_of_names(xy: NDArray[np.float64], groups: Groups, letter: tuple[float, float]) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core import checks as _checks
 from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.types import ColumnLike
 from nearfar.callbacks import Frame, Frames
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
@@ -27,6 +28,8 @@ from nearfar.plots.scatter import (
     COLOURS,
     Bar,
     Colours,
+    add_bar,
+    as_written,
     check_picture_path,
     draw_dots,
     in_plane,
@@ -34,6 +37,7 @@ from nearfar.plots.scatter import (
     new_axes,
     new_figure,
     write,
+    write_legend,
 )
 
 if TYPE_CHECKING:
@@ -58,9 +62,9 @@ _MARGIN = 1.05
 
 def small_multiples(
     maps: Frames | Iterable[Embedding | ArrayLike] | Mapping[str, Embedding | ArrayLike],
-    labels: ArrayLike | None = None,
+    labels: ColumnLike | None = None,
     *,
-    values: ArrayLike | None = None,
+    values: ColumnLike | None = None,
     columns: int | None = None,
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
@@ -128,7 +132,7 @@ def small_multiples(
     bars = [draw_panel(ax, panel, colours, _SIDE) for ax, panel in zip(axes, panels, strict=True)]
     add_key(figure, axes, colours, bars[0])
     if title is not None:
-        figure.suptitle(title)
+        as_written(figure.suptitle(title))
     write(_OWNER, figure, target)
     return axes
 
@@ -136,9 +140,9 @@ def small_multiples(
 def animation(
     frames: Frames | Iterable[Embedding | ArrayLike],
     path: str | os.PathLike[str],
-    labels: ArrayLike | None = None,
+    labels: ColumnLike | None = None,
     *,
-    values: ArrayLike | None = None,
+    values: ColumnLike | None = None,
     between: int = 3,
     per_second: int = 12,
 ) -> Path:
@@ -335,16 +339,16 @@ def grid(
 def draw_panel(axes: Axes, panel: Panel, colours: Colours, side: float) -> Bar | None:
     """Draw a map with its title on axes of this size; return what a colour bar needs."""
     bar = draw_dots(axes, panel.xy, colours, side**2 / _WHOLE)
-    axes.set_title(panel.title, fontsize=10)
+    as_written(axes.set_title(panel.title, fontsize=10))
     return bar
 
 
 def add_key(figure: Figure, axes: list[Axes], colours: Colours, bar: Bar | None) -> None:
     """Say once, on the right, what the colours mean."""
     if colours.groups is not None:
-        figure.legend(handles=legend_handles(colours.groups), loc="outside right center", frameon=False)
+        write_legend(figure.legend(handles=legend_handles(colours.groups), loc="outside right center", frameon=False))
     elif bar is not None:
-        figure.colorbar(bar[0], ax=axes, extend=bar[1], aspect=30, shrink=min(1.0, 4.0 / figure.get_figheight()))
+        add_bar(figure, axes, bar, aspect=30, shrink=min(1.0, 4.0 / figure.get_figheight()))
 
 
 def rnx_curves(
@@ -418,9 +422,10 @@ def rnx_curves(
         lines += axes.plot(sizes, result.r_nx[sizes - 1], style, color=colour, lw=1.8, label=label)
     _dress(axes)
     order = sorted(range(len(lines)), key=lambda i: -list(results.values())[i].auc)
-    axes.legend(handles=[lines[i] for i in order], title="area", frameon=False, loc="best", alignment="left")
+    by_area = [lines[i] for i in order]
+    write_legend(axes.legend(handles=by_area, title="area", frameon=False, loc="best", alignment="left"))
     if title is not None:
-        axes.set_title(title)
+        as_written(axes.set_title(title))
     write(_CURVES, axes.figure, target)
     return axes
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.columns import is_null
 from nearfar._core.jit import jit
 from nearfar._core.types import Bytes, Indices
 from nearfar.errors import InputError
@@ -191,7 +192,7 @@ class ObjectCodes:
             for position, key in enumerate(keys):
                 if not _hashable(key):
                     raise BadIdError(position, "hashable (a number, a string, a tuple, ...)", key) from None
-                if _is_null(key):
+                if is_null(key):
                     raise BadIdError(position, "there, not null", key) from None
             raise
 
@@ -212,19 +213,10 @@ class _Numbering(dict[Hashable, int]):
     """A dictionary that numbers what it is asked for."""
 
     def __missing__(self, key: Hashable) -> int:
-        if _is_null(key):
+        if is_null(key):
             raise _NullError
         code = self[key] = len(self)
         return code
-
-
-def _is_null(key: object) -> bool:
-    if key is None:
-        return True
-    try:
-        return bool(key != key)  # NaN and NaT differ from themselves
-    except (TypeError, ValueError):
-        return type(key).__name__ == "NAType"  # pandas.NA has no truth value
 
 
 def _hashable(key: object) -> bool:

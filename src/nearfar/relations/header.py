@@ -61,7 +61,7 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
     columns = list(zip(*(fields for fields in rest if list(fields) != list(first)), strict=True))
     nameless = sum(not name for name in first)
     if not columns or nameless > 1 or (nameless and first[0]):
-        odds = sum(-1.5 * _SURE if _is_number(name) else _of_name(name) for name in first)
+        odds = sum(-1.5 * _SURE if _is_weight(name) else _of_name(name) for name in first)
         return odds + _of_ends(first) + _USUAL.get(delimiter, 0.0)
     odds = _USUAL.get(delimiter, 0.0) + _of_ends(first)
     if len(set(first)) < len(first):
@@ -69,14 +69,14 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
     if list(first) == list(map(str, range(len(first)))) and delimiter == "," and len(first) > 1:
         ids = {value for column in columns[:2] for value in column}
         return -_SURE if ids & {"0", "1"} else OPEN / 2  # as pandas writes a frame without names
-    pool = {value for column in columns for value in column if not _is_number(value)}
-    once = _of_once([value for column in columns[:3] for value in column if not _is_number(value)])
+    pool = {value for column in columns for value in column if not _is_weight(value)}
+    once = _of_once([value for column in columns[:3] for value in column if not _is_weight(value)])
     for name, column in zip(first, columns, strict=True):
         known = [value for value in column if not is_missing(value)]
-        numbers = [value for value in known if _is_number(value)]
+        numbers = [value for value in known if _is_weight(value)]
         if not name:
             odds += _SURE / 2 if len(numbers) == len(known) > 0 else 0.0  # of row numbers
-        elif _is_number(name):
+        elif _is_weight(name):
             odds -= 1.5 * _SURE if numbers or not known else -_SURE / 4  # a frame without names has 0, 1, 2
         elif is_missing(name):
             continue
@@ -91,7 +91,7 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
     return odds + (math.log1p(len(again)) if odds > -OPEN else 0.0)
 
 
-def _is_number(field: str) -> bool:
+def _is_weight(field: str) -> bool:
     """Whether a field can be read as a weight, or nearly."""
     if is_number(field):
         return True

@@ -10,6 +10,8 @@ from typing import Literal
 
 import numpy as np
 
+from nearfar._core import columns
+
 Kind = Literal["whole", "number", "date", "truth", "amount", "measure", "mark", "text", "nothing"]
 
 _DATE = re.compile(
@@ -74,11 +76,7 @@ def _kind(value: object) -> Kind:
 
 def is_number(field: str) -> bool:
     """Whether a text is a number, perhaps with a decimal comma, which is refused later; inf and nan are."""
-    try:
-        float(field.replace(",", "."))
-    except ValueError:
-        return False
-    return "_" not in field
+    return columns.is_number(field.replace(",", "."))
 
 
 def number_of(field: str) -> float:
@@ -99,7 +97,7 @@ def is_missing(value: object) -> bool:
     """Whether a value marks that there is none."""
     if isinstance(value, str):
         return value.strip().lower() in MISSING
-    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+    return columns.is_null(value)
 
 
 def whole_numbers_of(values: Sequence[object]) -> list[int] | None:

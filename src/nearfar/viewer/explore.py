@@ -15,9 +15,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from nearfar._core.checks import check_integer, require
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
+from nearfar.viewer.metadata import Column
 from nearfar.viewer.page import TRUST, MapPage
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ HOST = "127.0.0.1"
 PORT = 5055
 _TRIED = 20  # ports from the first one on
 _LABELS = 500  # that the first view may show
+_ARROW_UNITS = ("s", "ms", "us", "ns", "D")
 
 
 def listen(port: int | None = None) -> socket.socket:
@@ -115,7 +119,6 @@ def _refuse_others(app: Starlette, address: str) -> None:
 
 def _source(page: MapPage) -> object:
     """Return what embedding-atlas shows: a table with a row for each point, and which columns are what."""
-    import numpy as np
     import pyarrow as pa
     from embedding_atlas.data_source import DataSource
     from embedding_atlas.options import make_embedding_atlas_props
@@ -140,8 +143,8 @@ def _source(page: MapPage) -> object:
         if column.kind == "category":
             filled = np.array([*column.names, None], dtype=object)
             arrays.append(pa.array(filled[column.values], pa.string()))
-        elif column.kind == "number":
-            arrays.append(pa.array(column.values, from_pandas=True))
+        elif column.kind in ("number", "date"):
+            arrays.append(_of_scale(column))
         else:
             arrays.append(pa.array([value or None for value in column.values], pa.string()))
     if k:
@@ -172,6 +175,19 @@ def _source(page: MapPage) -> object:
     # What the viewer computes for these data is kept under this name.
     said = _digest([page.positions.tobytes(), json.dumps(props).encode(), "\0".join(map(name_of, page.ids)).encode()])
     return DataSource(said, pa.table(arrays, names=names), {"props": props})
+
+
+def _of_scale(column: Column) -> object:
+    """Return numbers or dates for Arrow: whole numbers beyond 64 bits as text, dates in a unit that it knows."""
+    import pyarrow as pa
+
+    values = column.values
+    if column.kind == "date" and np.datetime_data(values.dtype)[0] not in _ARROW_UNITS:
+        values = values.astype("M8[s]")
+    try:
+        return pa.array(values, from_pandas=True)
+    except (OverflowError, pa.ArrowInvalid):
+        return pa.array(column.scale()[1], pa.string())
 
 
 def _digest(parts: Iterable[bytes]) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core import columns as data
 from nearfar._core.ids import Ids
+from nearfar._core.types import Floats
 from nearfar.embedding.metadata import joined
 from nearfar.errors import NearfarWarning
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 MOST_COLUMNS = 40
 _FEW = 50  # different values: an integer column with no more is one of categories
 _TEXTS = 0.5  # share of different values from which a column of strings is text: names, not categories
+_SINGLE, _WRITTEN = 6, 15  # digits that a float32 always holds; more than the second have been computed
+_WHOLE = 2**24  # up to which float32 holds all whole numbers
+_SMALLEST, _LARGEST = 1e-37, 1e38  # numbers of float32 with all their digits
+_SAMPLE = 1000  # numbers that tell whether all have been computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,22 +35,30 @@ class Column:
     ----------
     name : str
         Title of the column.
-    kind : {"number", "category", "text"}
-        How it is shown: by a scale of colours, by a colour for each, or on the card alone.
+    kind : {"number", "date", "category", "text"}
+        How it is shown: by a scale of colours, by one of dates, by a colour for each, or on the card alone.
     values : ndarray of shape (n,)
-        float32 with NaN where nothing is known; codes of ``names`` with ``len(names)`` for nothing; or str.
+        float32 with NaN where nothing is known, or numbers that it does not hold exactly, as they are: integers, None
+        where nothing is known, or float64; datetime64; codes of ``names`` with ``len(names)`` for nothing; or str.
     names : list of str
         Of categories.
     """
 
     name: str
     kind: str
-    values: NDArray[np.generic]
+    values: NDArray[Any]
     names: list[str]
 
-    def take(self, rows: NDArray[np.int64]) -> Column:
+    def take(self, rows: NDArray[np.integer]) -> Column:
         """Return the column of some rows."""
         return Column(self.name, self.kind, self.values[rows], self.names)
+
+    def scale(self) -> tuple[Floats, list[str] | None]:
+        """Return numbers, dates as milliseconds since 1970; and how they are written, where float32 is too short."""
+        if self.values.dtype == np.float32:
+            return self.values, None
+        column = data.column_of(self.name, "values", self.values, len(self.values))
+        return column.numbers(self.name, "values"), column.texts()
 
 
 def columns_of(
@@ -81,28 +94,44 @@ def columns_of(
         left = f"{len(wanted) - MOST_COLUMNS} of {len(wanted)} columns of the metadata were left out"
         warnings.warn(f"{owner}: {left}; give at most {MOST_COLUMNS}.", NearfarWarning, stacklevel=4)
         remarks.append(left + ".")
-    return [_column(name, found.values(name)) for name in wanted[:MOST_COLUMNS]], remarks
+    return [_column(name, found.column(owner, name)) for name in wanted[:MOST_COLUMNS]], remarks
 
 
-def _column(name: str, values: list[object]) -> Column:
-    known = [value for value in values if value is not None]
-    numbers = [value for value in known if isinstance(value, int | float | np.number) and not isinstance(value, bool)]
-    if known and len(numbers) == len(known):
-        floats = np.full(len(values), np.nan)
-        floats[[value is not None for value in values]] = numbers
-        distinct = np.unique(floats[~np.isnan(floats)])
-        if len(distinct) > _FEW or (distinct != np.floor(distinct)).any():
-            return Column(name, "number", floats.astype(np.float32), [])
-    texts = ["" if value is None else str(value) for value in values]
-    names = sorted({text for text in texts if text}, key=lambda text: (_as_number(text), text))
+def _column(name: str, column: data.Column) -> Column:
+    known = column.known
+    if column.kind == "date":
+        return Column(name, "date", np.where(column.missing, np.datetime64("NaT"), column.values), [])
+    if column.kind in ("whole", "number") and not (column.is_whole and len(np.unique(known)) <= _FEW):
+        return Column(name, "number", _numbers(column), [])
+    codes, names = column.groups()
     if len(names) > max(_FEW, _TEXTS * len(known)):
-        return Column(name, "text", np.array(texts, dtype=object), [])
-    code = {text: number for number, text in enumerate(names)}
-    return Column(name, "category", np.array([code.get(text, len(names)) for text in texts], np.int64), names)
+        return Column(name, "text", np.array(column.texts(), dtype=object), [])
+    return Column(name, "category", np.where(codes < 0, len(names), codes), names)
 
 
-def _as_number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.inf
+def _numbers(column: data.Column) -> NDArray[Any]:
+    """Return numbers as float32 if that is how they are read again, or if they have more digits than anybody wrote."""
+    numbers = np.where(column.missing, np.nan, column.values.astype(np.float64))
+    with np.errstate(over="ignore", under="ignore"):
+        single: NDArray[Any] = numbers.astype(np.float32)
+    if column.is_whole:
+        if ((column.known >= -_WHOLE) & (column.known <= _WHOLE)).all():
+            return single
+        if column.kind == "number":
+            return numbers
+        if not column.missing.any():
+            return column.values
+        whole = column.values.astype(object)
+        whole[column.missing] = None
+        return whole
+    known = numbers[~column.missing & np.isfinite(numbers) & (numbers != 0)]
+    if known.size and not (abs(known).min() > _SMALLEST and abs(known).max() < _LARGEST):
+        return numbers
+    if column.values.dtype == np.float32 or max(map(_digits, known[:_SAMPLE].tolist()), default=0) > _WRITTEN:
+        return single
+    return numbers if max(map(_digits, known.tolist()), default=0) > _SINGLE else single
+
+
+def _digits(number: float) -> int:
+    """Return how many digits a number is written with."""
+    return len(repr(abs(number)).partition("e")[0].replace(".", "").strip("0"))

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write, check_suffix
+from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_random_state
 from nearfar._core.ids import Ids
 from nearfar._core.notebook import frame_of
@@ -146,11 +147,17 @@ class MapPage:
         for at, column in enumerate(self.columns):
             values = column.values[order]
             fact: dict[str, object] = {"name": column.name, "kind": column.kind}
-            if column.kind == "number":
-                known = values[np.isfinite(values)]
+            if column.kind in ("number", "date"):
+                numbers, written = column.take(order).scale()
+                known = numbers[np.isfinite(numbers)]
                 ends = np.quantile(known, (0.01, 0.99)) if known.size else np.array([0.0, 1.0])
                 fact |= {"low": float(ends[0]), "high": float(ends[1])}
-                blocks[f"column-{at}"] = _planes(values.astype(np.float32))
+                if written is not None:  # float32 colours alone, as a share of the way from the least number on
+                    least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+                    unit = float(min(most - least, 1e300)) or 1.0
+                    fact["origin"], fact["unit"], numbers = least, unit, (numbers - least) / unit
+                    blocks[f"written-{at}"] = _texts(written)
+                blocks[f"column-{at}"] = _planes(numbers.astype(np.float32))
             elif column.kind == "category":
                 codes = values.astype(np.min_scalar_type(len(column.names)))
                 fact["type"] = _TYPES[codes.itemsize]
@@ -343,7 +350,7 @@ def _known(embedding: Embedding, metadata: Metadata | None, id_column: str | Non
 
 
 def _positions(positions: object, embedding: Embedding) -> Floats:
-    """Return a place for each row: of an array in the order of the rows, of an Embedding or estimator by ids."""
+    """Return a place for each row: of an array in the order of the rows, of an Embedding, estimator or frame by ids."""
     if hasattr(positions, "get_params") and not hasattr(positions, "embedding_"):
         got = f"{type(positions).__name__}, which is not"
         raise InputError(_OWNER, "positions", "a fitted map", got, "Call fit first.")
@@ -355,7 +362,8 @@ def _positions(positions: object, embedding: Embedding) -> Floats:
             raise InputError(_OWNER, "positions", "a place for every id", f"none for {absent!r}")
         found: Floats = given.vectors[rows]
     else:
-        found = check_matrix(_OWNER, "positions", given, finite=False).astype(np.float32)
+        places = in_order_of(_OWNER, "positions", given, embedding.ids)
+        found = check_matrix(_OWNER, "positions", places, finite=False).astype(np.float32)
     if found.shape != (len(embedding), 2):
         expected = f"of shape ({len(embedding)}, 2), a row for each id"
         raise InputError(_OWNER, "positions", expected, f"shape {found.shape}")
@@ -372,7 +380,7 @@ def _own_columns(embedding: Embedding, ids: Ids) -> list[Column]:
             columns.append(_texts_column("senses", (_said(embedding.senses(word, topn=3)) for word in ids)))
     if isinstance(embedding, SenseEmbedding):
         words = [word for word, _ in cast("Iterable[tuple[Hashable, int]]", ids)]
-        columns.append(Column("weight", "number", embedding.weights[embedding.ids.rows(ids)], []))
+        columns.append(Column("weight", "number", embedding.weights[embedding.ids.rows(ids)].astype(np.float32), []))
         columns.append(Column("entropy", "number", embedding.entropy(words).astype(np.float32), []))
         if few:
             said = {word: _said(embedding.senses_of(word, 3)) for word in dict.fromkeys(words)}

@@ -21,7 +21,14 @@
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     return made;
   };
-  const number = (value) => Number.isInteger(value) ? value.toLocaleString("en") : Number(value.toPrecision(4)).toString();
+  const number = (value) => Number.isInteger(value) || Math.abs(value) >= 1e4 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(4)).toString();
+  const single = (value) => { // the shortest text that a 32-bit float is read from again
+    for (let digits = 6; digits < 9; digits++) {
+      const text = Number(value.toPrecision(digits));
+      if (Math.fround(text) === value) return String(text);
+    }
+    return String(Number(value.toPrecision(9)));
+  };
   const percent = (share) => `${Math.round(100 * share)} %`;
 
   // ---- what the file holds
@@ -221,8 +228,13 @@
   const columns = [];
   for (const [at, column] of header.columns.entries()) {
     const read = { ...column };
-    if (column.kind === "number") read.values = await arrayOf(`column-${at}`, "f4");
-    else if (column.kind === "category") {
+    if (column.kind === "number" || column.kind === "date") {
+      read.values = await arrayOf(`column-${at}`, "f4");
+      if ("origin" in column) { // the numbers are for colours alone
+        read.values = Float64Array.from(read.values, (value) => value * column.unit + column.origin);
+        read.written = await textsOf(`written-${at}`);
+      }
+    } else if (column.kind === "category") {
       read.values = await arrayOf(`column-${at}`, column.type);
       read.names = await textsOf(`names-${at}`);
     } else read.values = await textsOf(`column-${at}`);
@@ -250,8 +262,10 @@
     });
   }
   const shownValue = (column, i) => {
-    if (column.kind === "number") return Number.isNaN(column.values[i]) ? "" : column.trust ? percent(column.values[i]) : number(column.values[i]);
-    return column.kind === "category" ? column.names[column.values[i]] ?? "" : column.values[i];
+    const value = column.values[i];
+    if (column.written) return column.written[i];
+    if (column.kind === "number") return Number.isNaN(value) ? "" : column.trust ? percent(value) : Number.isInteger(value) ? String(value) : number(value);
+    return column.kind === "category" ? column.names[value] ?? "" : value;
   };
 
   // ---- cards
@@ -358,6 +372,10 @@
       if (order.length > LISTED) legend.append(make("p", `and ${number(order.length - LISTED)} smaller ones`));
     } else {
       const { low, high } = coloured, span = high > low ? high - low : 1;
+      const ending = (value) => { // of a scale
+        if (coloured.kind === "date" && Math.abs(value) < 8e15) return new Date(value).toISOString().slice(0, span > 2 * 864e5 ? 10 : 19).replace("T", " ");
+        return coloured.trust ? percent(value) : number(value);
+      };
       for (let i = 0; i < n; i++) {
         const value = coloured.values[i];
         z[i] = Number.isNaN(value) ? STEPS : Math.max(0, Math.min(STEPS - 1, Math.floor(((value - low) / span) * STEPS)));
@@ -365,7 +383,7 @@
       await drawPoints();
       const bar = make("div", undefined, { class: "bar" });
       const ends = make("div", undefined, { class: "ends" });
-      const say = () => ends.replaceChildren(...(range ?? [low, high]).map((end) => make("span", coloured.trust ? percent(end) : number(end))));
+      const say = () => ends.replaceChildren(...(range ?? [low, high]).map((end) => make("span", ending(end))));
       legend.append(bar, ends);
       say();
       const sliders = ["lowest", "highest"].map((what, side) => {
@@ -415,7 +433,7 @@
     list.replaceChildren();
     hits = [];
     if (wanted) {
-      const lists = columns.filter((column) => column.kind !== "number");
+      const lists = columns.filter((column) => column.kind !== "number" || column.written);
       for (let i = 0; i < n; i++) {
         const found = idOf(i).toLowerCase().includes(wanted) || lists.some((column) => String(shownValue(column, i)).toLowerCase().includes(wanted));
         if (found) hits.push(i);
@@ -447,7 +465,7 @@
     const rows = selection ?? Array.from(shown.keys()).filter((i) => shown[i]);
     const lines = [["id", ...columns.map((column) => column.name)].map(field).join(",")];
     for (const i of rows) {
-      const raw = columns.map((column) => (column.kind === "number" ? (Number.isNaN(column.values[i]) ? "" : String(Number(column.values[i].toPrecision(7)))) : String(shownValue(column, i))));
+      const raw = columns.map((column) => (column.kind === "number" && !column.written && !Number.isNaN(column.values[i]) ? single(column.values[i]) : String(shownValue(column, i))));
       lines.push([idOf(i), ...raw].map(field).join(","));
     }
     return lines.join("\n") + "\n";
