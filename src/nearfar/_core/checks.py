@@ -236,7 +236,7 @@ def check_finite(owner: str, name: str, array: Floats, columns: Sequence[object]
             return
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if bad.size:
-        raise _not_finite(owner, name, bad, _first(array[bad[0]], columns))
+        raise _not_finite(owner, name, bad, _first(int(bad[0]), array[bad[0]], columns))
 
 
 def check_rows_differ(owner: str, name: str, X: Floats) -> None:
@@ -246,17 +246,18 @@ def check_rows_differ(owner: str, name: str, X: Floats) -> None:
         raise InputError(owner, name, "of rows that differ", f"{len(X)} equal rows", hint)
 
 
-def _first(row: Floats, columns: Sequence[object]) -> str:
-    """Return what the first number of a row that is not finite is, and the name of its column."""
-    first = int(np.argmin(np.isfinite(row)))
-    what = "missing (NaN)" if np.isnan(row[first]) else "infinite"
-    return f", {what} in column {columns[first]!r}" if len(columns) == len(row) else ""
+def _first(row: int, values: Floats, columns: Sequence[object]) -> str:
+    """Return which number of a row of a frame is not finite first, and what to do; nothing where columns lack names."""
+    if len(columns) != len(values):
+        return ""
+    first = int(np.argmin(np.isfinite(values)))
+    what = "is missing; nf.prepare(frame) fills it." if np.isnan(values[first]) else "is infinite."
+    return f" Column {columns[first]!r} of row {row} {what}"
 
 
-def _not_finite(owner: str, name: str, rows: NDArray[np.intp], where: str = "") -> InputError:
-    got = f"NaN or infinity in {rows.size} row(s), first {rows[:5].tolist()}{where}"
-    hint = "Remove or impute these rows" + (", or let nf.prepare(frame) fill them." if where else ".")
-    return InputError(owner, name, "finite", got, hint)
+def _not_finite(owner: str, name: str, rows: NDArray[np.intp], first: str = "") -> InputError:
+    got = f"NaN or infinity in {rows.size} row(s), first {rows[:5].tolist()}"
+    return InputError(owner, name, "finite", got, f"Remove or impute these rows.{first}")
 
 
 def check_random_state(owner: str, value: object, name: str = "random_state") -> np.random.Generator:

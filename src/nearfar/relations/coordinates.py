@@ -76,7 +76,9 @@ def why_none(name: object, values: NDArray[Any]) -> NoCoordinate | None:
     if distinct and len(values) > 1 and (numbered or column.is_named_key or of_objects):
         return "row numbers" if numbered and (counts or bool((values[1:] > values[:-1]).all())) else "ids"
     measures = column.is_time or column.is_distance or column.is_strength or column.lower in _AXES
-    return "row numbers" if counts and len(values) >= _FEW and not measures else None
+    if not counts or len(values) < _FEW or measures:
+        return None
+    return "row numbers" if ordered[0] in (0, 1) else "ids"
 
 
 def _are_whole(values: NDArray[Any]) -> bool:
