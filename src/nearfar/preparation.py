@@ -112,7 +112,7 @@ class Prepared:
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.vectors, dtype, copy=copy)
 
     def __repr__(self) -> str:
@@ -194,21 +194,24 @@ def prepare(frame: IntoDataFrame, *, like: Prepared | None = None) -> Prepared:
         lazy = hasattr(type(frame), "collect_schema")
         hint = "collect() makes one." if lazy else "pandas.DataFrame(X, columns=names) makes one."
         raise InputError(_OWNER, "frame", "a frame of pandas, polars or pyarrow", type(frame).__name__, hint)
-    n = int(frame.shape[0])  # type: ignore[union-attr] - every frame has it
-    return prepared(typed_columns(_OWNER, frame), Ids.of_rows(n, rows_and_ids(_OWNER, frame)[1]), like)
+    given: Any = frame
+    ids = Ids.of_rows(int(given.shape[0]), rows_and_ids(_OWNER, given)[1])
+    return prepared(typed_columns(_OWNER, given), ids, like)
 
 
-def prepared(columns: Sequence[Typed], ids: Ids, like: Prepared | None = None, owner: str = _OWNER) -> Prepared:
+def prepared(
+    columns: Sequence[Typed], ids: Ids, like: Prepared | None = None, owner: str = _OWNER, argument: str = "frame"
+) -> Prepared:
     """Return columns of a table as coordinates of rows with these ids; see :func:`prepare`."""
     for column in columns:
         infinite = np.flatnonzero(np.isinf(column.values))
         if infinite.size:
-            raise InputError(owner, "frame", "finite", f"infinity in column {column.name!r}, row {infinite[0]}")
+            raise InputError(owner, argument, "finite", f"infinity in column {column.name!r}, row {infinite[0]}")
     if like is not None:
         there = {column.name: column for column in columns}
         absent = next((coding.name for coding in like.codings if coding.name not in there), None)
         if absent is not None:
-            raise InputError(owner, "frame", f"one with column {absent!r}, as before", ", ".join(there) or "no column")
+            raise InputError(owner, argument, f"one with column {absent!r}, as before", ", ".join(there) or "no column")
         codings, left_out = like.codings, {name: why for name, why in like.left_out.items() if name in there}
     else:
         found = {column.name: _coding_of(column) for column in columns}
@@ -217,7 +220,7 @@ def prepared(columns: Sequence[Typed], ids: Ids, like: Prepared | None = None, o
         there = {column.name: column for column in columns}
     if not codings:
         got = ", ".join(f"{name!r} ({why})" for name, why in left_out.items()) or "no column"
-        raise InputError(owner, "frame", "one with a column of numbers, categories or dates that differ", got)
+        raise InputError(owner, argument, "one with a column of numbers, categories or dates that differ", got)
     vectors = np.concatenate([coding.coded(there[coding.name]) for coding in codings], axis=1)
     return Prepared(vectors, ids, codings, left_out)
 
@@ -239,9 +242,9 @@ def _coding_of(column: Typed) -> Coding | str:
         return why
     if column.kind == "number" and bool(((known == 0) | (known == 1)).all()):
         return Coding(column.name, "truth", fill=float(np.median(known)), n_missing=n_missing)
-    fill, kind = float(np.median(known)), column.kind
+    fill, kind = float(np.median(known)), str(column.kind)
     if kind == "number" and known.min() >= 0 and _skewness(known) > max(_SKEWED, abs(_skewness(np.log1p(known)))):
-        kind, known = "log", np.log1p(known)  # type: ignore[assignment] - a kind of codings
+        kind, known = "log", np.log1p(known)
     unit = float(abs(known).max())
     center, scale = unit * float((known / unit).mean()), unit * float((known / unit).std())
     return Coding(column.name, kind, center, scale, fill, n_missing=n_missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
     from nearfar.relations.tables import Table as Known
     from nearfar.text import Corpus
 
+_VECTORS = (
+    ".safetensors",
+    ".npz",
+    ".bin",
+    ".bin.gz",
+    ".vec",
+    ".vec.gz",
+    ".emb",
+    ".sqlite",
+    ".sqlite3",
+    ".db",
+    ".lance",
+)
+_VECTORS += (".faiss", ".usearch")
 _HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
 
 
@@ -129,6 +144,8 @@ def kind_of(file: str) -> tuple[str, str]:
         If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
     """
     from nearfar._core.streams import ByteStream
+    from nearfar.cli.tables import is_table
+    from nearfar.embedding.files import h5ad
     from nearfar.relations.signatures import refuse_other_texts
     from nearfar.relations.typed import is_plain_number
 
@@ -136,10 +153,12 @@ def kind_of(file: str) -> tuple[str, str]:
     if path.is_dir():
         return ("graph" if any(path.glob("*.json")) else "text"), ""
     name = path.name.lower()
-    if name.endswith((".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz")):
+    if name.endswith(".h5ad"):
+        return ("vectors" if h5ad.is_own(path) else "table"), ""
+    if name.endswith((".parquet", ".pq")):
+        return _kind_of_parquet(file), ""
+    if name.endswith(_VECTORS) or (name.endswith(".tsv") and not is_table(file)):
         return "vectors", ""
-    if name.endswith(".parquet"):
-        return "graph", ""
     head = b""
     with ByteStream("nearfar advise", file, "FILE") as stream:
         while len(head) < _HEAD and (more := stream.read(_HEAD)):
@@ -152,7 +171,9 @@ def kind_of(file: str) -> tuple[str, str]:
         return "vectors", ""  # word2vec text: the first line says how many, and of which length
     separator = max(",;\t", key=lines[0].count) if lines else ","
     if lines and separator in lines[0]:
-        rows = [line.split(separator) for line in lines if line.strip() and not line.startswith("#")]
+        whole = lines[: -1 or None] if len(head) >= _HEAD else lines  # the last may be cut
+        written = (line for line in whole if line.strip() and not line.startswith("#"))
+        rows = list(csv.reader(written, delimiter=separator))
     if _names_ends(head):
         return "graph", ""
     widths = set(map(len, rows))
@@ -164,6 +185,18 @@ def kind_of(file: str) -> tuple[str, str]:
             return "graph", "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
         return ("table" if numbers else "graph"), ""
     return ("table" if len(widths) == 1 and separator in lines[0] else "text"), ""
+
+
+def _kind_of_parquet(file: str) -> str:
+    """Return what a Parquet file holds by its columns: vectors, edges, or more columns than these have."""
+    from nearfar.cli.tables import is_table, schema_of
+    from nearfar.relations.ends import are_named_ends
+
+    if not is_table(file):
+        return "vectors"
+    schema = schema_of("nearfar advise", file)
+    floats = all("float" in str(kind) or str(kind) == "double" for kind in schema.types)
+    return "table" if not are_named_ends(schema.names) and (len(schema.names) > 3 or floats) else "graph"
 
 
 def _names_ends(head: bytes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -273,20 +274,23 @@ def _points(
 ) -> _Points:
     """Return what a file of vectors, a table or AnnData holds."""
     from nearfar._core.ids import Ids
+    from nearfar.embedding.files.h5ad import is_own
 
-    annotated = file.lower().endswith(".h5ad")
+    annotated = file.lower().endswith(".h5ad") and (obsm is not None or labels is not None or not is_own(Path(file)))
     if obsm is not None and not annotated:
         raise click.UsageError("--obsm is for AnnData (.h5ad).")
-    if annotated and side is None and names is None and not prepare:
+    if annotated:
+        if side is not None or names is not None or prepare:
+            raise click.UsageError("--side, --names and --prepare are not for AnnData (.h5ad).")
         rows, ids, table, known = read_annotated(owner, file, obsm, labels)
         return _Points(rows, ids, table, known=known)
-    if not annotated and is_table(file):
+    if is_table(file):
         if side is not None:
             raise click.UsageError("--side is for a file of vectors.")
         X, table = read_table(file, names, labels, owner=owner, prepare=prepare)
         ids = Ids.of_rows(len(X), table.names, owner="Embedding")
         given = table.colours.get("labels", table.colours.get("values"))
-        return _Points(X, ids, table, known=None if given is None else {"label": given})
+        return _Points(X, ids, table, known=None if given is None else {"label": list(given)})
     if names is not None or labels is not None or prepare:
         what = f"a table of numbers ({', '.join(SUFFIXES)})"
         raise click.UsageError(f"--names, --labels and --prepare are for {what}; --labels for AnnData, too.")

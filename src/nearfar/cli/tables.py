@@ -30,7 +30,7 @@ _PREPARE = "--prepare codes text and dates, and fills what is missing with the m
 class Colours(TypedDict, total=False):
     """What colours the points of a picture: groups, or values."""
 
-    labels: Sequence[int | str | None]
+    labels: NDArray[np.object_]
     values: list[float]
 
 
@@ -60,26 +60,35 @@ class _Read(NamedTuple):
 
 
 def is_table(file: str) -> bool:
-    """Whether a file is a table, and not one of vectors: by its suffix, what lies beside it, and its columns."""
+    """Whether a file is a table, and not one of vectors: by its suffix, what lies beside it, its columns, its lines."""
+    from nearfar.cli.files import kind_of
     from nearfar.embedding.files.projector import metadata_path
+    from nearfar.embedding.files.registry import format_of
 
     path, name = Path(file), file.lower()
     if name.endswith(".tsv"):
         return not metadata_path(path).is_file()
     if name.endswith((".parquet", ".pq")):
-        return not _has_vectors(path)
-    return name.endswith(SUFFIXES)
-
-
-def _has_vectors(path: Path) -> bool:
-    from nearfar._core.checks import require
-
-    parquet, arrow = require("nearfar map", "pyarrow.parquet", "parquet"), require("nearfar map", "pyarrow", "parquet")
-    try:
-        schema = parquet.read_schema(path)
-    except (arrow.ArrowException, OSError):  # said by what reads vectors
+        return not {"id", "vector"} <= set(schema_of("nearfar map", file).names)
+    if name.endswith(SUFFIXES):
         return True
-    return {"id", "vector"} <= set(schema.names) and "list" in str(schema.field("vector").type)
+    try:
+        known = format_of("nearfar map", file)
+    except InputError:  # .data, .dat, ...
+        known = "word2vec-text"
+    return known == "word2vec-text" and path.is_file() and kind_of(file)[0] == "table"
+
+
+def schema_of(owner: str, file: str) -> Any:
+    """Return the schema of a Parquet file."""
+    from nearfar._core.checks import check_path, require
+
+    path = check_path(owner, "FILE", file, exists=True)
+    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
+    try:
+        return parquet.read_schema(path)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(owner, "FILE", "a complete Parquet file", f"{str(path)!r} ({error})") from error
 
 
 def read_table(
@@ -126,7 +135,7 @@ def read_table(
         from nearfar._core.ids import Ids
         from nearfar.preparation import prepared
 
-        made = prepared([read.columns[k] for k in used], Ids(n), owner=owner)
+        made = prepared([read.columns[k] for k in used], Ids(n), owner=owner, argument="FILE")
         X, coded = made.vectors, made.told
     else:
         X = _numbers(owner, read, used)
@@ -136,8 +145,8 @@ def read_table(
     if left_out:
         said["left out"] = ", ".join(f"{read.shown(k)} ({why})" for k, why in left_out.items())
     colours = Colours() if by_label is None else _colours(read.written[by_label])
-    ids = None if by_name is None else _integers(read.written[by_name])
-    return np.ascontiguousarray(X), Table(ids, said, colours, coded)  # type: ignore[arg-type] - names are not missing
+    ids = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
+    return np.ascontiguousarray(X), Table(ids, said, colours, coded)
 
 
 def read_annotated(
@@ -339,10 +348,14 @@ def _integers(fields: Sequence[object]) -> list[int | str | None]:
 
 def _colours(column: Sequence[object]) -> Colours:
     """Return a column as groups, or as values if it holds numbers with fractions; None for what is missing."""
+    import numpy as np
+
     from nearfar.relations.typed import of_texts
 
     fields = [None if field is None or str(field).lower() in _NO_LABEL else str(field) for field in column]
     typed = of_texts("", fields)
     if typed.kind == "number" and bool((typed.values % 1 > 0).any()):
         return {"values": typed.values.tolist()}
-    return {"labels": _integers(fields)}
+    labels = np.empty(len(fields), object)
+    labels[:] = _integers(fields)
+    return {"labels": labels}

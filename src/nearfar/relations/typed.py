@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +16,9 @@ _CODE = re.compile(r"[+-]?0\d")  # as a postal code begins
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+([eE][+-]?\d+)?")  # 1.234,5
 _TRUTHS = ({"yes": 1.0, "no": 0.0}, {"true": 1.0, "false": 0.0}, {"y": 1.0, "n": 0.0}, {"t": 1.0, "f": 0.0})
 _DAY = 86_400.0  # seconds
+
+
+Kind = Literal["number", "truth", "date", "text", "nothing"]
 
 
 class Typed(NamedTuple):
@@ -33,7 +36,7 @@ class Typed(NamedTuple):
     """
 
     name: str
-    kind: Literal["number", "truth", "date", "text", "nothing"]
+    kind: Kind
     values: NDArray[np.float64]
     texts: list[str | None] | None = None
 
@@ -54,7 +57,9 @@ def _of_series(name: str, series: Any) -> Typed:
 
     kind = type(series.dtype).__name__
     if series.dtype.is_numeric():
-        return _numbers(name, "number", series.cast(nw.Float64()).to_list())
+        numbers = series.cast(nw.Float64())
+        array = numbers.to_numpy()
+        return _numbers(name, "number", array if array.dtype.kind == "f" else numbers.to_list())
     if kind == "Boolean":
         return _numbers(name, "truth", series.to_list())
     if kind in ("Date", "Datetime"):
@@ -68,14 +73,17 @@ def _of_series(name: str, series: Any) -> Typed:
         return of_texts(name, values)
     if kind in ("Categorical", "Enum"):
         return Typed(name, "text", np.full(len(values), np.nan), [None if is_missing(v) else str(v) for v in values])
-    found = {"whole": "number", "number": "number", "truth": "truth"}.get(kind_of(values))
+    kinds: dict[str, Kind] = {"whole": "number", "number": "number", "truth": "truth"}
+    found = kinds.get(kind_of(values))
     if found is not None and not any(isinstance(value, str) for value in values):
         return _numbers(name, found, [None if is_missing(value) else float(value) for value in values])
     return of_texts(name, [None if is_missing(value) else str(value) for value in values])
 
 
-def _numbers(name: str, kind: Any, values: Sequence[Any], unit: float = 1.0) -> Typed:
-    numbers = np.array([np.nan if value is None else value for value in values], np.float64) / unit
+def _numbers(name: str, kind: Kind, values: Sequence[Any] | NDArray[np.float64], unit: float = 1.0) -> Typed:
+    if not isinstance(values, np.ndarray):
+        values = np.array([np.nan if is_missing(value) else value for value in values], np.float64)
+    numbers = values.astype(np.float64) / unit
     return Typed(name, kind if not np.isnan(numbers).all() else "nothing", numbers)
 
 
@@ -93,12 +101,14 @@ def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> 
     known = [text for text in texts if text is not None]
     if not known:
         return Typed(name, "nothing", np.full(len(texts), np.nan), texts)
-    for kind, read in (("number", _comma_numbers if comma else _plain), ("truth", _truths), ("date", _dates)):
+    readers: list[tuple[Kind, Callable[[Sequence[str]], list[float] | None]]]
+    readers = [("number", _comma_numbers if comma else _plain), ("truth", _truths), ("date", _dates)]
+    for kind, read in readers:
         numbers = read(known)
         if numbers is not None:
             values = np.full(len(texts), np.nan)
             values[[text is not None for text in texts]] = numbers
-            return Typed(name, kind, values, texts)  # type: ignore[arg-type] - one of the three
+            return Typed(name, kind, values, texts)
     return Typed(name, "text", np.full(len(texts), np.nan), texts)
 
 

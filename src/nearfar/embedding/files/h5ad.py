@@ -273,6 +273,16 @@ def _check_lengths(path: Path, texts: h5py.Dataset) -> None:
             raise bad_file(path, "one whose texts are no longer than the file", "a damaged length")
 
 
+def is_own(path: Path) -> bool:
+    """Whether a file of AnnData is one that nearfar wrote: vectors and nothing else."""
+    h5py = require("nearfar", "h5py", "anndata")
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            return _ABOUT in file.get("uns", {}) and KEY in file.get("obsm", {})
+    except OSError:  # said by what reads it
+        return False
+
+
 def read_annotated(owner: str, path: Path) -> AnnData:
     """Read a file of AnnData; its X stays in the file, which must be closed: ``adata.file.close()``.
 
