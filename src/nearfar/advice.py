@@ -357,6 +357,8 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
         vocabulary = data.vocabulary if isinstance(data, EncodedCorpus) else data.vocabulary()
         n_tokens = data.n_tokens if isinstance(data, EncodedCorpus) else vocabulary.n_tokens
         facts = {"n_tokens": n_tokens, "n_frequent": int((np.asarray(vocabulary.counts) >= _FREQUENT).sum())}
+        if isinstance(data, Corpus) and all(len(sentence) < 2 for sentence in data):
+            raise InputError(_OWNER, "data", "a text with a sentence of two words", f"{n_tokens} words, each by itself")
         return "text", facts, f"a text of {n_tokens:,} tokens"
     if kind == "text":
         raise InputError(_OWNER, "data", "a Corpus with kind='text'", type(data).__name__)
@@ -390,7 +392,7 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
     from nearfar._core.checks import check_matrix
     from nearfar._core.frames import is_frame
     from nearfar._core.ids import which_matrix
-    from nearfar.preparation import prepare
+    from nearfar.preparation import prepared_frame
     from nearfar.relations.coordinates import coordinates_of, has_other_scale
 
     of = ""
@@ -405,9 +407,9 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
                 taken, left_out = coordinates_of(_OWNER, data)
                 matrix = check_matrix(_OWNER, "data", taken)
         except InputError:
-            return mixed(prepare(data))
+            return mixed(prepared_frame(_OWNER, "data", data))
         if has_other_scale(matrix) is not None:
-            return mixed(prepare(data))
+            return mixed(prepared_frame(_OWNER, "data", data))
         columns = matrix.shape[1]
         of = f"; left out {', '.join(map(str, left_out))}" if left_out else ""
     facts = {"n": n, "n_columns": columns}

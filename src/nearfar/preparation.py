@@ -190,13 +190,17 @@ def prepare(frame: IntoDataFrame, *, like: Prepared | None = None) -> Prepared:
     >>> X.columns
     ['age', 'plan=a', 'plan=b']
     """
+    return prepared_frame(_OWNER, "frame", frame, like)
+
+
+def prepared_frame(owner: str, argument: str, frame: Any, like: Prepared | None = None) -> Prepared:
+    """Return a frame as coordinates; see :func:`prepare`."""
     if not is_frame(frame):
         lazy = hasattr(type(frame), "collect_schema")
         hint = "collect() makes one." if lazy else "pandas.DataFrame(X, columns=names) makes one."
-        raise InputError(_OWNER, "frame", "a frame of pandas, polars or pyarrow", type(frame).__name__, hint)
-    given: Any = frame
-    ids = Ids.of_rows(int(given.shape[0]), rows_and_ids(_OWNER, given)[1])
-    return prepared(typed_columns(_OWNER, given), ids, like)
+        raise InputError(owner, argument, "a frame of pandas, polars or pyarrow", type(frame).__name__, hint)
+    ids = Ids.of_rows(int(frame.shape[0]), rows_and_ids(owner, frame)[1])
+    return prepared(typed_columns(owner, frame, argument), ids, like, owner, argument)
 
 
 def prepared(

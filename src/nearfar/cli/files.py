@@ -20,20 +20,10 @@ if TYPE_CHECKING:
     from nearfar.relations.tables import Table as Known
     from nearfar.text import Corpus
 
-_VECTORS = (
-    ".safetensors",
-    ".npz",
-    ".bin",
-    ".bin.gz",
-    ".vec",
-    ".vec.gz",
-    ".emb",
-    ".sqlite",
-    ".sqlite3",
-    ".db",
-    ".lance",
-)
-_VECTORS += (".faiss", ".usearch")
+_VECTORS = (".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz", ".emb")
+_VECTORS += (".sqlite", ".sqlite3", ".db", ".lance", ".faiss", ".usearch")
+TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
+"""What a table of numbers may end in."""
 _HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
 
 
@@ -144,7 +134,6 @@ def kind_of(file: str) -> tuple[str, str]:
         If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
     """
     from nearfar._core.streams import ByteStream
-    from nearfar.cli.tables import is_table
     from nearfar.embedding.files import h5ad
     from nearfar.relations.signatures import refuse_other_texts
     from nearfar.relations.typed import is_plain_number
@@ -184,12 +173,44 @@ def kind_of(file: str) -> tuple[str, str]:
         if whole:
             return "graph", "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
         return ("table" if numbers else "graph"), ""
-    return ("table" if len(widths) == 1 and separator in lines[0] else "text"), ""
+    of_numbers = widths == {1} and all(is_plain_number(row[0]) for row in rows[1:])
+    one_column = of_numbers and name.endswith(TABLES)
+    return ("table" if one_column or (len(widths) == 1 and separator in lines[0]) else "text"), ""
+
+
+def is_table(file: str) -> bool:
+    """Whether a file is a table, and not one of vectors: by its suffix, what lies beside it, its columns, its lines."""
+    from nearfar.embedding.files.projector import metadata_path
+    from nearfar.embedding.files.registry import format_of
+
+    path, name = Path(file), file.lower()
+    if name.endswith(".tsv"):
+        return not metadata_path(path).is_file()
+    if name.endswith((".parquet", ".pq")):
+        return not {"id", "vector"} <= set(schema_of("nearfar map", file).names)
+    if name.endswith(TABLES):
+        return True
+    try:
+        known = format_of("nearfar map", file)
+    except InputError:  # .data, .dat, ...
+        known = "word2vec-text"
+    return known == "word2vec-text" and path.is_file() and kind_of(file)[0] == "table"
+
+
+def schema_of(owner: str, file: str) -> Any:
+    """Return the schema of a Parquet file."""
+    from nearfar._core.checks import check_path, require
+
+    path = check_path(owner, "FILE", file, exists=True)
+    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
+    try:
+        return parquet.read_schema(path)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(owner, "FILE", "a complete Parquet file", f"{str(path)!r} ({error})") from error
 
 
 def _kind_of_parquet(file: str) -> str:
     """Return what a Parquet file holds by its columns: vectors, edges, or more columns than these have."""
-    from nearfar.cli.tables import is_table, schema_of
     from nearfar.relations.ends import are_named_ends
 
     if not is_table(file):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from nearfar.cli.files import load_known
+from nearfar.cli.files import TABLES, is_table, load_known
 from nearfar.cli.options import argument, command, option, options_of, together
 from nearfar.cli.shared import (
     engine_options,
@@ -20,7 +20,7 @@ from nearfar.cli.shared import (
     side_option,
     take_engine,
 )
-from nearfar.cli.tables import SUFFIXES, Table, is_table, read_annotated, read_table
+from nearfar.cli.tables import Table, read_annotated, read_table
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
@@ -292,7 +292,7 @@ def _points(
         given = table.colours.get("labels", table.colours.get("values"))
         return _Points(X, ids, table, known=None if given is None else {"label": list(given)})
     if names is not None or labels is not None or prepare:
-        what = f"a table of numbers ({', '.join(SUFFIXES)})"
+        what = f"a table of numbers ({', '.join(TABLES)})"
         raise click.UsageError(f"--names, --labels and --prepare are for {what}; --labels for AnnData, too.")
     loaded = load_known(file)
     others = ""

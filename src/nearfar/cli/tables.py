@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 NAMES = ("name", "names", "id", "index", "")
 """What a column is called that by default holds the names of the rows."""
-SUFFIXES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
 _CELLS = ("cell_type", "celltype", "leiden", "louvain")  # what else of obs
 _LINES = 20  # that tell whether the first one names columns
 _NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
@@ -57,38 +56,6 @@ class _Read(NamedTuple):
     def shown(self, k: int) -> str:
         """Return a column for a message."""
         return str(k) if self.names is None else repr(self.names[k])
-
-
-def is_table(file: str) -> bool:
-    """Whether a file is a table, and not one of vectors: by its suffix, what lies beside it, its columns, its lines."""
-    from nearfar.cli.files import kind_of
-    from nearfar.embedding.files.projector import metadata_path
-    from nearfar.embedding.files.registry import format_of
-
-    path, name = Path(file), file.lower()
-    if name.endswith(".tsv"):
-        return not metadata_path(path).is_file()
-    if name.endswith((".parquet", ".pq")):
-        return not {"id", "vector"} <= set(schema_of("nearfar map", file).names)
-    if name.endswith(SUFFIXES):
-        return True
-    try:
-        known = format_of("nearfar map", file)
-    except InputError:  # .data, .dat, ...
-        known = "word2vec-text"
-    return known == "word2vec-text" and path.is_file() and kind_of(file)[0] == "table"
-
-
-def schema_of(owner: str, file: str) -> Any:
-    """Return the schema of a Parquet file."""
-    from nearfar._core.checks import check_path, require
-
-    path = check_path(owner, "FILE", file, exists=True)
-    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
-    try:
-        return parquet.read_schema(path)
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(owner, "FILE", "a complete Parquet file", f"{str(path)!r} ({error})") from error
 
 
 def read_table(

@@ -41,7 +41,7 @@ class Typed(NamedTuple):
     texts: list[str | None] | None = None
 
 
-def typed_columns(owner: str, frame: Any) -> list[Typed]:
+def typed_columns(owner: str, frame: Any, argument: str = "frame") -> list[Typed]:
     """Return the columns of a frame.
 
     Raises
@@ -49,7 +49,7 @@ def typed_columns(owner: str, frame: Any) -> list[Typed]:
     InputError
         If two columns have one name, or the frame is one that is computed later.
     """
-    return [_of_series(str(label), series) for label, series in columns_of(owner, "frame", frame)]
+    return [_of_series(str(label), series) for label, series in columns_of(owner, argument, frame)]
 
 
 def _of_series(name: str, series: Any) -> Typed:
