@@ -96,7 +96,7 @@ RULES = (
         _GRAPH,
         "EDRep gives nodes with the same surroundings similar vectors, in milliseconds.",
         _NODES,
-        "For a picture alone: nf.TSNE(perplexity=10).fit(relation).",
+        "For a picture alone: nf.TSNE().fit(relation).",
         ("0.419", "0.394"),
     ),
     Rule(
@@ -138,7 +138,7 @@ RULES = (
         "nearfar map {file} --plot PICTURE --method mds",
         "So few rows have no neighbourhoods of 30: MDS keeps distances.",
         "None to choose. Bring the columns to one scale first.",
-        "nf.TSNE(perplexity=5) for neighbours.",
+        "nf.TSNE(perplexity=5) for neighbours, from 16 rows on.",
     ),
     Rule(
         "table",

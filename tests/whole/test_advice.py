@@ -1,6 +1,7 @@
 """Which method for which data: kinds and sizes, the same words in code, guide and shell, and code that runs."""
 
 import json
+import re
 import shlex
 import warnings
 from pathlib import Path
@@ -172,6 +173,25 @@ def test_the_code_that_is_recommended_runs(rule):
     found = eval(code, names)
     assert isinstance(found, nf.Embedding)
     assert rule.test({"n": 0, "n_tokens": 0, "n_frequent": 0, "directed": True, "normalized": True}) in (True, False)
+
+
+OTHERS = [
+    (rule, code) for rule in advice.RULES for code in re.findall(r"nf\.\w+\([^)]*\)(?:\.fit\(\w+\))?", rule.instead)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rule", "code"), OTHERS, ids=lambda given: given if isinstance(given, str) else given.kind)
+def test_what_could_be_right_instead_runs(rule, code):
+    X = np.random.default_rng(0).normal(size=(16 if "fewer than 91" in rule.when else 100, 6))
+    text = nf.Corpus([[f"w{k % 7}" for k in range(i, i + 9)] for i in range(30)])
+    given = {"table": X, "distances": np.linalg.norm(X[:, None] - X, axis=2), "text": text}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = eval(code, {"nf": nf, "relation": ring(60)})
+        if not made.__sklearn_is_fitted__():
+            made.set_params(**({"max_iter": 20} if hasattr(made, "max_iter") else {"n_epochs": 1}))
+            made.fit(given[rule.kind])
 
 
 def test_each_kind_ends_with_a_rule_that_always_holds():
