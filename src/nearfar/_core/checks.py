@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.frames import is_frame, labels_of, refuse_others
+from nearfar._core.frames import array_of, is_frame, labels_of
 from nearfar._core.types import Floats
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError
 
@@ -115,9 +115,7 @@ def check_matrix(
         raise InputError(owner, name, "a matrix of numbers", type(value).__name__, hint)
     framed = is_frame(value)
     try:
-        array = np.asarray(value)
-        if framed:
-            refuse_others(owner, name, value, array)
+        array = array_of(owner, name, value) if framed else np.asarray(value)
         if array.dtype.kind == "c":  # astype would drop the imaginary part
             raise TypeError("Complex data not supported")
         if array.dtype.kind in "SUmM":  # it would read digits, count days

@@ -22,11 +22,11 @@ def is_frame(value: object) -> bool:
 
 def labels_of(frame: Any) -> list[Any]:
     """Return the names of the columns, as they are."""
-    return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
+    return list(frame.column_names if hasattr(type(frame), "column_names") else frame.columns)
 
 
-def refuse_others(owner: str, name: str, frame: Any, array: NDArray[Any]) -> None:
-    """Refuse a frame that holds anything but numbers and truths: says what, in which column and row.
+def array_of(owner: str, name: str, frame: Any) -> NDArray[Any]:
+    """Return what NumPy makes of a frame that holds numbers and truths alone.
 
     Parameters
     ----------
@@ -34,22 +34,25 @@ def refuse_others(owner: str, name: str, frame: Any, array: NDArray[Any]) -> Non
         Who asks, and for what.
     frame : frame of pandas, polars or pyarrow
         Nullable columns without a gap, and truths, are numbers.
-    array : ndarray
-        What NumPy makes of it. Of pandas it is one of numbers only if all columns are; others count days of dates.
 
     Raises
     ------
     InputError
-        For text, dates, lists, and what is missing where no NaN says so.
+        For text, dates, lists, and what is missing where no NaN says so: says what, in which column and row.
     """
+    try:
+        array = np.asarray(frame)
+    except (TypeError, ValueError):  # pyarrow finds no common type
+        array = np.empty((0, 0), object)
     numeric = array.dtype.kind in "fiub"
     if numeric and hasattr(frame, "iloc"):
-        return
-    for label, series in columns_of(owner, name, frame):
+        return array
+    for label, series in columns_of(owner, name, frame):  # an array of polars may count the days of dates
         found = None if numeric and series.dtype.is_numeric() else _fault(series)
         if found is not None:
             got = f"{found[0]} in column {label!r}, row {found[1]}"
             raise InputError(owner, name, "a matrix of numbers", got, _PREPARE)
+    return array
 
 
 def columns_of(owner: str, name: str, frame: Any) -> list[tuple[Any, Any]]:
@@ -81,7 +84,7 @@ def _fault(series: Any) -> tuple[str, int] | None:
         what = "text" if kind in _TEXTS else "dates" if kind in _TIMES else "lists" if kind in ("List", "Array") else ""
         if what and not gaps.all():
             row = int(np.argmin(gaps))
-            return f"{what} such as {_shown(series[row])}", row
+            return f"{what} such as {_shown(series[row : row + 1].to_list()[0])}", row
         return ("a missing value", int(np.argmax(gaps))) if gaps.any() else None
     for row, value in enumerate(series.to_list()):
         if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):

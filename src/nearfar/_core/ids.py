@@ -302,7 +302,7 @@ def which_matrix(owner: str, keys: Sequence[str], has_X: bool, asked: str | None
 
 def column_names(X: object) -> NDArray[np.object_] | None:
     """Return the names of a frame's columns if all are strings, as scikit-learn keeps them; else None."""
-    columns = getattr(X, "columns", None)
+    columns = getattr(X, "column_names" if hasattr(type(X), "column_names") else "columns", None)
     if columns is None or not all(isinstance(name, str) for name in columns):
         return None
     return np.array(list(columns), dtype=object)

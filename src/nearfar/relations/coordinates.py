@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.frames import columns_of, is_frame, labels_of, refuse_others
+from nearfar._core.frames import array_of, columns_of, is_frame, labels_of
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.relations.ends import is_of_objects
@@ -119,8 +119,7 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tupl
     names = labels_of(X)
     if len(set(names)) < len(names):
         columns_of(owner, "X", X)  # says which
-    matrix = np.asarray(X)
-    refuse_others(owner, "X", X, matrix)
+    matrix = array_of(owner, "X", X)
     if matrix.dtype.kind not in "fiub":  # nullable columns, truths beside numbers
         matrix = matrix.astype(np.float64)
     left_out = {k: why for k, name in enumerate(names) if (why := why_none(name, matrix[:, k]))}
