@@ -397,7 +397,7 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
 
     of = ""
     if hasattr(data, "obsm") and hasattr(data, "obs_names"):
-        which = which_matrix(_OWNER, list(data.obsm), getattr(data, "X", None) is not None)
+        which = which_matrix(_OWNER, data)
         columns = int(data.X.shape[1] if which == "X" else data.obsm[which].shape[1])
         of = ", X" if which == "X" else f", obsm[{which!r}]"
     elif is_frame(data):

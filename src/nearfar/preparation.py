@@ -116,7 +116,7 @@ class Prepared:
         return np.array(self.vectors, dtype, copy=copy)
 
     def __repr__(self) -> str:
-        return f"a table of {len(self):,} rows as {self.shape[1]} coordinates: {self.told}"
+        return f"a table of {len(self):,} rows as {self.shape[1]} coordinate{'s' * (self.shape[1] != 1)}: {self.told}"
 
     @property
     def told(self) -> str:

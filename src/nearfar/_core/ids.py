@@ -247,7 +247,7 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
         return np.asarray(X), X.ids
     rows, index = X, getattr(X, "index", ())
     if hasattr(X, "obs_names") and hasattr(X, "obsm"):
-        which = which_matrix(owner, list(X.obsm), X.X is not None)
+        which = which_matrix(owner, X)
         rows, index = in_memory(X.X if which == "X" else X.obsm[which]), X.obs_names
     if not hasattr(index, "is_unique"):  # a list has a method of that name
         return rows, None
@@ -268,7 +268,7 @@ def in_memory(matrix: Any) -> Any:
     return matrix[:] if type(matrix).__module__.startswith("h5py") else matrix
 
 
-def which_matrix(owner: str, keys: Sequence[str], has_X: bool, asked: str | None = None) -> str:
+def which_matrix(owner: str, X: Any, asked: str | None = None) -> str:
     """Return which matrix of AnnData has the rows: a key of ``obsm``, or "X".
 
     By default the principal components, else ``X``; where there is neither, the vectors that nearfar wrote. Another
@@ -277,10 +277,7 @@ def which_matrix(owner: str, keys: Sequence[str], has_X: bool, asked: str | None
     Parameters
     ----------
     owner : str
-    keys : sequence of str
-        Those of ``obsm``.
-    has_X : bool
-        Whether there is ``X``.
+    X : AnnData
     asked : str, optional
 
     Raises
@@ -288,7 +285,10 @@ def which_matrix(owner: str, keys: Sequence[str], has_X: bool, asked: str | None
     InputError
         If there is none of these, or not the one that is asked for.
     """
-    there = [*keys, *["X"] * has_X]
+    try:
+        there = [*X.obsm, *["X"] * (X.X is not None)]
+    except KeyError:  # of a file without X
+        there = list(X.obsm)
     wanted = ("X_pca", "X", "X_nearfar") if asked is None else (asked,)
     found = next((key for key in wanted if key in there), None)
     if found is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nearfar.relations.tables import Table as Known
     from nearfar.text import Corpus
 
-_VECTORS = (".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz", ".emb")
+_VECTORS: tuple[str, ...] = (".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz", ".emb")
 _VECTORS += (".sqlite", ".sqlite3", ".db", ".lance", ".faiss", ".usearch")
 TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
 """What a table of numbers may end in."""
@@ -134,9 +134,10 @@ def kind_of(file: str) -> tuple[str, str]:
         If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
     """
     from nearfar._core.streams import ByteStream
+    from nearfar.cli.tables import delimiter_of
     from nearfar.embedding.files import h5ad
     from nearfar.relations.signatures import refuse_other_texts
-    from nearfar.relations.typed import is_plain_number
+    from nearfar.relations.typed import has_decimal_comma, is_plain_number
 
     path = Path(file)
     if path.is_dir():
@@ -158,22 +159,25 @@ def kind_of(file: str) -> tuple[str, str]:
     rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
     if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
         return "vectors", ""  # word2vec text: the first line says how many, and of which length
-    separator = max(",;\t", key=lines[0].count) if lines else ","
+    separator = delimiter_of(text)
     if lines and separator in lines[0]:
-        whole = lines[: -1 or None] if len(head) >= _HEAD else lines  # the last may be cut
-        written = (line for line in whole if line.strip() and not line.startswith("#"))
+        written = (line for line in lines if line.strip() and not line.startswith("#"))
         rows = list(csv.reader(written, delimiter=separator))
+
+    def is_number(field: str) -> bool:
+        return is_plain_number(field) or (separator == ";" and has_decimal_comma(field))
+
     if _names_ends(head):
         return "graph", ""
     widths = set(map(len, rows))
     if widths <= {2, 3} and len(widths) <= 1:
         pairs = [row[:2] for row in rows]
         fields = [field.strip() for field in chain(*pairs[1:])]
-        whole, numbers = (bool(fields) and all(map(told, fields)) for told in (_is_whole, is_plain_number))
+        whole, numbers = (bool(fields) and all(map(told, fields)) for told in (_is_whole, is_number))
         if whole:
             return "graph", "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
         return ("table" if numbers else "graph"), ""
-    of_numbers = widths == {1} and all(is_plain_number(row[0]) for row in rows[1:])
+    of_numbers = widths == {1} and all(is_number(row[0]) for row in rows[1:])
     one_column = of_numbers and name.endswith(TABLES)
     return ("table" if one_column or (len(widths) == 1 and separator in lines[0]) else "text"), ""
 

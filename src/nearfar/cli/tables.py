@@ -132,7 +132,7 @@ def read_annotated(
 
     adata = read(owner, Path(file))
     try:
-        which = which_matrix(owner, list(adata.obsm), adata.X is not None, obsm)
+        which = which_matrix(owner, adata, obsm)
         rows = in_memory(adata.X if which == "X" else adata.obsm[which])
     finally:
         adata.file.close()
@@ -222,7 +222,7 @@ def _delimited(owner: str, file: str) -> _Read:
     from nearfar.relations.typed import of_texts
 
     text = "\n".join(lines_of(owner, "FILE", file))
-    delimiter = _delimiter_of(text)
+    delimiter = delimiter_of(text)
     lines = rows_of_csv(owner, text, delimiter)
     width = len(lines[0][1]) if lines else 0
     for number, row in lines:
@@ -260,7 +260,7 @@ def rows_of_csv(owner: str, text: str, delimiter: str) -> list[tuple[int, list[s
         raise DataError(owner, "every line", "of fields that end", f"{error} on line {reader.line_num}") from None
 
 
-def _delimiter_of(text: str) -> str:
+def delimiter_of(text: str) -> str:
     """Return what the first line has most of; not the comma where it is the decimal one between semicolons."""
     from nearfar.relations.typed import has_decimal_comma
 
