@@ -28,7 +28,7 @@ __all__ = ["Prepared", "prepare"]
 
 _OWNER = "prepare"
 _WEIGHT = 2**-0.5
-_SKEWED = 1.0
+_SKEWED = 0.5
 _CATEGORIES = 50  # columns of their own; rarer ones share one
 _OTHERS = "others"
 _SHOWN = 6  # names of columns in a line
@@ -150,12 +150,12 @@ def _listed(names: Sequence[str]) -> str:
 def prepare(frame: IntoDataFrame, *, like: Prepared | None = None) -> Prepared:
     """Make coordinates of a table with numbers, categories, dates and gaps: one scale for all columns.
 
-    Numbers are standardised; those from 0 on with a skewness above 1 after ``log(1 + x)``, if that makes them less
-    skewed. Dates are days, standardised. Yes and no (true and false, 1 and 0) are 1 and 0. Of other text each category
-    becomes a coordinate of 0 and ``1 / sqrt(2)``: rows that differ in one category, or in one yes or no, are at
-    distance 1, as rows that differ by one standard deviation. Of more than 50 categories the rarest share one
-    coordinate. Missing numbers become the median, a missing category is none of them. Row numbers, ids, labels,
-    constants, and text that differs in most rows are left out.
+    Numbers are standardised; those from 0 on with a skewness above 1/2 (and above twice the standard error of normal
+    ones) after ``log(1 + x)``, if that makes them less skewed. Dates are days, standardised. Yes and no (true and
+    false, 1 and 0) are 1 and 0. Of other text each category becomes a coordinate of 0 and ``1 / sqrt(2)``: rows that
+    differ in one category, or in one yes or no, are at distance 1, as rows that differ by one standard deviation. Of
+    more than 50 categories the rarest share one coordinate. Missing numbers become the median, a missing category is
+    none of them. Row numbers, ids, labels, constants, and text that differs in most rows are left out.
 
     Parameters
     ----------
@@ -177,8 +177,7 @@ def prepare(frame: IntoDataFrame, *, like: Prepared | None = None) -> Prepared:
 
     Notes
     -----
-    Source: standardising and coding by indicators are usual; the weights are those of Gower's distance (1971) for
-    categories and a standard deviation for numbers.
+    Source: usual preprocessing; the weight of a category, by which it counts as one standard deviation, is ours.
 
     Examples
     --------
@@ -247,11 +246,17 @@ def _coding_of(column: Typed) -> Coding | str:
     if column.kind == "number" and bool(((known == 0) | (known == 1)).all()):
         return Coding(column.name, "truth", fill=float(np.median(known)), n_missing=n_missing)
     fill, kind = float(np.median(known)), str(column.kind)
-    if kind == "number" and known.min() >= 0 and _skewness(known) > max(_SKEWED, abs(_skewness(np.log1p(known)))):
+    if kind == "number" and known.min() >= 0 and _is_skewed(known):
         kind, known = "log", np.log1p(known)
     unit = float(abs(known).max())
     center, scale = unit * float((known / unit).mean()), unit * float((known / unit).std())
     return Coding(column.name, kind, center, scale, fill, n_missing=n_missing)
+
+
+def _is_skewed(x: NDArray[np.float64]) -> bool:
+    """Whether numbers are skewed, by more than chance makes, and less so after a logarithm."""
+    by_chance = 2 * np.sqrt(6 / len(x))
+    return _skewness(x) > max(_SKEWED, by_chance, abs(_skewness(np.log1p(x))))
 
 
 def _skewness(x: NDArray[np.float64]) -> float:

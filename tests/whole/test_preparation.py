@@ -55,6 +55,21 @@ def test_each_column_by_what_it_holds():
     }
 
 
+def test_is_what_scikit_learn_makes_of_the_columns_by_hand():
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+    columns = make_column_transformer(
+        (StandardScaler(), ["age"]),
+        (make_pipeline(FunctionTransformer(np.log1p), StandardScaler()), ["income"]),
+        (OneHotEncoder(sparse_output=False), ["plan", "region"]),
+    )
+    by_hand = columns.fit_transform(FRAME) / np.array([1, 1, *[2**0.5] * 5])
+    made = nf.prepare(FRAME[["age", "income", "plan", "region"]])
+    np.testing.assert_allclose(made.vectors, by_hand, atol=1e-12)
+
+
 def test_its_repr_says_what_became_of_each_column_in_one_line():
     gaps = FRAME.assign(age=FRAME["age"].where(FRAME["age"] < 70), plan=FRAME["plan"].where(FRAME["age"] > 20))
     told = repr(nf.prepare(gaps))
