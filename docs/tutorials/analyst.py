@@ -29,44 +29,30 @@ print(table.head(3))
 # %% [markdown]
 # ## From columns to distances
 #
-# Numbers are put on one scale, and skewed ones on a logarithmic one. Each category becomes a column of 0 and 1; divided
-# by the square root of 2, two rows that differ in a category are at distance 1, as two rows that differ by one standard
-# deviation.
+# `nf.prepare` puts numbers on one scale, skewed ones on a logarithmic one, and makes a column of 0 and 1 of each
+# category, divided by the square root of 2: two rows that differ in a category are at distance 1, as two rows that
+# differ by one standard deviation. Row numbers, ids and labels are left out. It says what it did with each column.
 
 # %%
-from sklearn.compose import make_column_transformer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-
-numbers = make_pipeline(FunctionTransformer(np.log1p, feature_names_out="one-to-one"), StandardScaler())
-columns = make_column_transformer(
-    (StandardScaler(), ["age"]),
-    (numbers, ["income", "visits"]),
-    (
-        make_pipeline(OneHotEncoder(sparse_output=False), FunctionTransformer(lambda X: X / np.sqrt(2))),
-        ["plan", "region"],
-    ),
-)
-X = columns.fit_transform(table)
-print(X.shape)
+X = nf.prepare(table)
+print(X)
 
 # %% [markdown]
 # ## Which method?
 #
-# `nf.choose` looks at the data and says what suits it and why.
+# `nf.choose` looks at the data and says what suits it and why; here it advises `nf.prepare`, too.
 
 # %%
-print(nf.choose(X))
+print(nf.choose(table))
 
 # %% [markdown]
 # ## The map, and what explains it
 #
-# Ids of a data frame's index travel with the map. Colour it by each column in turn: a column that drives the groups
-# shows clean colours.
+# Ids of a data frame's index travel with the map; `nf.prepare(new, like=X)` codes new rows for `transform`. Colour it
+# by each column in turn: a column that drives the groups shows clean colours.
 
 # %%
-data = pd.DataFrame(X, index=table.index)
-drawn = nf.TSNE(random_state=0, n_jobs=1).fit(data).vectors_
+drawn = nf.TSNE(random_state=0, n_jobs=1).fit(X).vectors_
 figure = Figure(figsize=(8, 3.4), layout="constrained")
 left, right = figure.subplots(1, 2)
 nf.plots.scatter(drawn, labels=table["plan"], ax=left)
@@ -79,7 +65,7 @@ figure
 # Rows that are alike, and rows that are like no other:
 
 # %%
-print([name for name, _ in nf.Embedding(X - X.mean(0), table.index).most_similar("customer 0", topn=3)])
+print([name for name, _ in nf.Embedding(X.vectors - X.vectors.mean(0), X.ids).most_similar("customer 0", topn=3)])
 affinities = nf.Affinities(15, n_jobs=1).fit(X)
 odd = np.argsort(-affinities.distances_.mean(1))[:3]
 print(table.iloc[odd])
@@ -90,7 +76,7 @@ print(table.iloc[odd])
 # t-SNE keeps neighbours. To read distances between groups, use metric scaling, and look at its stress.
 
 # %%
-scaled = nf.MDS(random_state=0, n_jobs=1).fit(data)
+scaled = nf.MDS(random_state=0, n_jobs=1).fit(X)
 print(f"Kruskal's stress {scaled.kruskal_stress_:.3f}")
 for name, one in {"t-SNE": drawn.vectors, "MDS": scaled.embedding_}.items():
     kept = nf.evaluate.neighborhoods(X, one, n_jobs=1)

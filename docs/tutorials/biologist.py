@@ -3,7 +3,8 @@
 #
 # For biologists. You have a table of counts, cells by genes, and want a map of the cells that you may believe, and
 # genes that act together. The table here is drawn: three cell types, one of which matures along a path, with 300 genes.
-# Your own is an AnnData object: `nf.TSNE().fit(adata)` takes `adata.X`, or the PCA in `adata.obsm` if it is there.
+# Your own is an AnnData object: `nf.TSNE().fit(adata)` takes `adata.X`, or the PCA in `adata.obsm` if it is there; so
+# does `nearfar map cells.h5ad`.
 
 # %%
 import numpy as np

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from nearfar.maps.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, UMAP, NeRV
     from nearfar.maps.weighted import WSSNE
     from nearfar.precompile import warmup
+    from nearfar.preparation import prepare
     from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
     from nearfar.tables.compress import compress
@@ -96,6 +97,7 @@ _HOMES = {
     "log_normalizers": "nearfar.far.softmax",
     "nn": "nearfar.nn",
     "plots": "nearfar.plots",
+    "prepare": "nearfar.preparation",
     "reproduce": "nearfar.reproduce",
     "scanpy": "nearfar.scanpy",
     "viewer": "nearfar.viewer",
@@ -147,6 +149,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "log_normalizers",
     "nn",
     "plots",
+    "prepare",
     "reproduce",
     "scanpy",
     "viewer",

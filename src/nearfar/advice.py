@@ -6,9 +6,11 @@ The first rule of a kind whose condition holds is the one that counts. Figures a
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from nearfar.base import RelationLike
     from nearfar.datasets import Graph
+    from nearfar.preparation import Prepared
     from nearfar.relations.matrix import Relation
     from nearfar.text.corpus import Corpus
     from nearfar.text.encoded import EncodedCorpus
@@ -57,6 +60,8 @@ _NODES = (
     " neighbours a node or more, temperature=0.5 as well; for labels and links with thirty or more,"
     " relation.ppmi().normalized() with temperature=0.5."
 )
+_FREQUENT = 5  # times that a word comes
+_FEW = 91  # rows: t-SNE's neighbourhoods of 30 are a third of the others
 _MAP = "perplexity=30 is the number of neighbours that count; reduce more than 50 columns to 50 principal components."
 RULES = (
     Rule(
@@ -91,7 +96,7 @@ RULES = (
         _GRAPH,
         "EDRep gives nodes with the same surroundings similar vectors, in milliseconds.",
         _NODES,
-        "For a picture alone: nf.TSNE(perplexity=10).fit(relation).",
+        "For a picture alone: nf.TSNE().fit(relation).",
         ("0.419", "0.394"),
     ),
     Rule(
@@ -126,14 +131,14 @@ RULES = (
     ),
     Rule(
         "table",
-        "fewer than 90 rows",
-        lambda facts: facts["n"] < 90,
+        "fewer than 91 rows",
+        lambda facts: facts["n"] < _FEW,
         2,
         "nf.MDS().fit(X).vectors_",
         "nearfar map {file} --plot PICTURE --method mds",
         "So few rows have no neighbourhoods of 30: MDS keeps distances.",
         "None to choose. Bring the columns to one scale first.",
-        "nf.TSNE(perplexity=5) for neighbours.",
+        "nf.TSNE(perplexity=5) for neighbours, from 16 rows on.",
     ),
     Rule(
         "table",
@@ -175,7 +180,18 @@ RULES = (
     ),
     Rule(
         "vectors",
-        "always",
+        "fewer than 91",
+        lambda facts: facts["n"] < _FEW,
+        2,
+        'nf.MDS(metric="cosine").fit(vectors).vectors_',
+        "nearfar map {file} --plot PICTURE --method mds --metric cosine",
+        "So few vectors have no neighbourhoods of 30: MDS keeps distances. Their similarity is the cosine.",
+        "None to choose.",
+        "emb.search for neighbours, nf.align to compare with another run.",
+    ),
+    Rule(
+        "vectors",
+        "else",
         _always,
         2,
         'nf.TSNE(metric="cosine").fit(vectors).vectors_',
@@ -183,6 +199,17 @@ RULES = (
         "Vectors are there already: look at them, search them, or make them smaller. Their similarity is the cosine.",
         "perplexity=30 is the number of neighbours that count.",
         "emb.search for neighbours, nf.compress for a smaller file, nf.align to compare with another run.",
+    ),
+    Rule(
+        "text",
+        "fewer than 1,000 tokens, or than 50 words that come 5 times",
+        lambda facts: facts["n_tokens"] < 1000 or (facts["n_tokens"] < 1_000_000 and facts["n_frequent"] < 50),
+        100,
+        'nf.SkipGram(n_components={d}, optimizer="adam", min_count=1, sample=0).fit(text).vectors_',
+        "nearfar words train {file} -o OUT --optimizer adam --min-count 1 --sample 0",
+        "So short a text trains a model, but teaches it little: every word and every pair counts.",
+        "min_count=1 keeps words that come once, sample=0 the frequent ones.",
+        "Vectors that others trained on much text: nf.Embedding.load.",
     ),
     Rule(
         "text",
@@ -289,10 +316,19 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
     if kind is not None:
         check_choice(_OWNER, "kind", kind, KINDS)
     kind, facts, words = _counted(data, kind)
+    if kind in ("table", "distances", "vectors") and facts["n"] < 3:
+        raise InputError(_OWNER, "data", "of at least 3 rows", f"{facts['n']}", "So few need no map.")
     rule = next(rule for rule in RULES if rule.kind == kind and rule.test(facts))
     d = min(rule.n_components, facts.get("most_components", rule.n_components))
     code, command = (text.replace("{d}", str(d)) for text in (rule.code, rule.command))
-    return Advice(kind, facts, words, code, command, rule.why, rule.parameters, rule.instead)
+    advice = Advice(kind, facts, words, code, command, rule.why, rule.parameters, rule.instead)
+    return of_mixed(advice) if facts.get("mixed") else advice
+
+
+def of_mixed(advice: Advice) -> Advice:
+    """Return advice on a table that becomes numbers on one scale first."""
+    code = re.sub(r"\.fit\((\w+)\)", r".fit(nf.prepare(\1))", advice.code)
+    return replace(advice, code=code, command=f"{advice.command} --prepare")
 
 
 def as_markdown() -> str:
@@ -318,8 +354,12 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
     if isinstance(data, (Corpus, EncodedCorpus)):
         if kind not in (None, "text"):
             raise InputError(_OWNER, "kind", "'text' for a Corpus", kind)
-        n_tokens = data.n_tokens if isinstance(data, EncodedCorpus) else data.vocabulary().n_tokens
-        return "text", {"n_tokens": n_tokens}, f"a text of {n_tokens:,} tokens"
+        vocabulary = data.vocabulary if isinstance(data, EncodedCorpus) else data.vocabulary()
+        n_tokens = data.n_tokens if isinstance(data, EncodedCorpus) else vocabulary.n_tokens
+        facts = {"n_tokens": n_tokens, "n_frequent": int((np.asarray(vocabulary.counts) >= _FREQUENT).sum())}
+        if isinstance(data, Corpus) and all(len(sentence) < 2 for sentence in data):
+            raise InputError(_OWNER, "data", "a text with a sentence of two words", f"{n_tokens} words, each by itself")
+        return "text", facts, f"a text of {n_tokens:,} tokens"
     if kind == "text":
         raise InputError(_OWNER, "data", "a Corpus with kind='text'", type(data).__name__)
     if isinstance(data, Embedding) and kind in (None, "vectors"):
@@ -337,16 +377,50 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
     n, columns = int(shape[0]), int(shape[1])
     if kind == "distances" and n != columns:
         raise InputError(_OWNER, "data", "square with kind='distances'", f"shape {n} x {columns}")
-    if kind is None and n == columns and n > 1 and _may_be_distances(np.asarray(data)):
+    cells = hasattr(data, "obsm")
+    if kind is None and n == columns and n > 1 and not cells and _may_be_distances(np.asarray(data)):
         expected = "'distances', 'graph' or 'table' for a symmetric matrix with a zero diagonal"
         raise InputError(_OWNER, "kind", expected, "None")
     if kind == "distances":
         return kind, {"n": n}, f"distances between {n:,} objects"
-    return (
-        kind or "table",
-        {"n": n, "n_columns": columns},
-        f"a table of {n:,} rows with {columns:,} column{'s' * (columns != 1)}",
-    )
+    facts, words = _counted_table(data, n, columns)
+    return kind or "table", facts, words
+
+
+def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str]:
+    """Return what was counted of a table, and the same in words; "mixed" where its columns are no numbers as yet."""
+    from nearfar._core.checks import check_matrix
+    from nearfar._core.frames import is_frame
+    from nearfar._core.ids import which_matrix
+    from nearfar.preparation import prepared_frame
+    from nearfar.relations.coordinates import coordinates_of, has_other_scale
+
+    of = ""
+    if hasattr(data, "obsm") and hasattr(data, "obs_names"):
+        which = which_matrix(_OWNER, data)
+        columns = int(data.X.shape[1] if which == "X" else data.obsm[which].shape[1])
+        of = ", X" if which == "X" else f", obsm[{which!r}]"
+    elif is_frame(data):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of what is said here
+                taken, left_out = coordinates_of(_OWNER, data)
+                matrix = check_matrix(_OWNER, "data", taken)
+        except InputError:
+            return mixed(prepared_frame(_OWNER, "data", data))
+        if has_other_scale(matrix) is not None:
+            return mixed(prepared_frame(_OWNER, "data", data))
+        columns = matrix.shape[1]
+        of = f"; left out {', '.join(map(str, left_out))}" if left_out else ""
+    facts = {"n": n, "n_columns": columns}
+    return facts, f"a table of {n:,} rows with {columns:,} column{'s' * (columns != 1)}{of}"
+
+
+def mixed(made: Prepared) -> tuple[dict[str, int], str]:
+    """Return what was counted of a table that must be prepared, and the same in words."""
+    n, columns = made.shape
+    words = f"a table of {n:,} rows with {columns:,} column{'s' * (columns != 1)} after nf.prepare: {made.told}"
+    return {"n": n, "n_columns": columns, "mixed": True}, words
 
 
 def _is_relation(data: object) -> bool:
@@ -371,6 +445,8 @@ def _counted_relation(data: object) -> tuple[str, dict[str, int], str]:
     counts = relation.describe()
     n, m, entries = counts["n_rows"], counts["n_columns"], counts["n_entries"]
     if not relation.is_square:
+        if min(n, m) < 2:
+            raise InputError(_OWNER, "data", "of two rows and two columns at least", f"a relation of {n} x {m}")
         facts = {"n": n, "n_columns": m, "n_entries": entries, "most_components": min(n, m)}
         return "two kinds", facts, f"a relation of {n:,} rows to {m:,} columns with {entries:,} entries"
     sums = relation.row_sums[relation.row_sums > 0]

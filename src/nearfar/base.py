@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, ClassVar, Self, cast
 
@@ -178,8 +178,13 @@ class FrameOutput(RelationEmbedder):
         """
         return super().fit_transform(X, y)
 
-    def _keep_features(self, X: object, data: Floats | SparseMatrix | None) -> None:
-        """Keep the number of columns and, of a frame, their names."""
+    _left_out: tuple[Hashable, ...] = ()  # columns of the frame that are no coordinates
+
+    def _keep_features(
+        self, X: object, data: Floats | SparseMatrix | None, left_out: tuple[Hashable, ...] = ()
+    ) -> None:
+        """Keep the number of columns and, of a frame, their names, and those of others."""
+        self._left_out = left_out
         for name in ("n_features_in_", "feature_names_in_"):
             vars(self).pop(name, None)
         if data is not None:  # a relation has no columns of numbers

@@ -1,6 +1,9 @@
 """Which method for which data: kinds and sizes, the same words in code, guide and shell, and code that runs."""
 
 import json
+import re
+import shlex
+import warnings
 from pathlib import Path
 
 import networkx as nx
@@ -32,7 +35,11 @@ def ring(n):
         (ring(40).random_walk(3), "graph", "nf.EDRep(n_components=32).fit(relation)"),
         (ring(40).normalized(), "graph", "nf.EDRep(n_components=32).fit(relation)"),
         (csr_array(np.eye(50, k=1) + np.eye(50, k=-1)), "graph", "random_walk(3)"),
-        (nf.Relation.from_edges([("ann", "tea")], bipartite=True), "two kinds", "relation.normalized()"),
+        (
+            nf.Relation.from_edges([("ann", "tea"), ("bob", "rum")], bipartite=True),
+            "two kinds",
+            "relation.normalized()",
+        ),
         (csr_array(np.ones((3, 5))), "two kinds", "p0=relation.column_sums).fit(relation.normalized())"),
         (np.zeros((40, 3)), "table", "nf.MDS()"),
         (np.zeros((200, 3)), "table", "nf.TSNE()"),
@@ -89,10 +96,59 @@ test_what_is_refused = refusals(
         (np.ones((3, 3)), "picture", "kind must be one of"),
         (np.ones((3, 4)), "distances", "data must be square"),
         (np.ones(3), None, "data must be two-dimensional"),
+        (np.ones((2, 3)), None, "data must be of at least 3 rows; got 2"),
+        (nf.Corpus([["a"], ["b"]]), None, "data must be a text with a sentence of two words; got 2 words"),
+        (pd.DataFrame({"id": range(9)}), None, r"choose: data must be one with a column .*; got 'id' \(row numbers\)"),
         ("book.txt", "text", "data must be a Corpus with kind='text'; got str"),
         (nf.Corpus([["a"]]), "graph", "kind must be 'text' for a Corpus; got graph"),
     ],
 )
+
+
+FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(100, 4)), columns=list("abcd"))
+FRAMES = {
+    "numbers": FRAME,
+    "row numbers": FRAME.assign(**{"Unnamed: 0": range(100)}),
+    "text": FRAME.assign(kind=["u", "v"] * 50),
+    "dates": FRAME.assign(day=pd.date_range("2020", periods=100)),
+    "NA": FRAME.convert_dtypes().mask(FRAME > 2),
+    "NaN": FRAME.mask(FRAME > 2),
+    "another scale": FRAME.assign(a=1e4 * FRAME["a"]),
+    "few rows": FRAME.assign(kind=["u", "v"] * 50).head(9),
+    "90 rows": FRAME.head(90),
+    "91 rows": FRAME.head(91),
+    "vectors": nf.Embedding(FRAME.head(20).to_numpy()),
+    "text of few words": nf.Corpus([["call", "me", "ishmael"]] * 3),
+    "text of frequent words": nf.Corpus([["call", "me", "ishmael"]] * 6),
+    "two nodes": ring(2),
+    "two users": nf.Relation.from_edges([("ann", "tea"), ("bob", "rum")], bipartite=True),
+}
+
+
+@pytest.mark.slow  # compiles what the usual tests of a family do
+@pytest.mark.parametrize("name", FRAMES)
+def test_the_code_runs_on_the_data_that_it_was_asked_about(name):
+    data = FRAMES[name]
+    found = nf.choose(data)
+    names = dict.fromkeys(("X", "D", "relation", "vectors", "text"), data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if name == "row numbers":
+            warnings.filterwarnings(
+                "ignore", message=r"TSNE: left out, as no coordinates: 'Unnamed: 0' \(row numbers\)"
+            )
+        assert isinstance(eval(found.code, {"nf": nf, **names}), nf.Embedding)
+
+
+def test_frames_are_prepared_where_their_columns_are_no_numbers():
+    for name in ("text", "dates", "NA", "NaN", "another scale", "few rows"):
+        found = nf.choose(FRAMES[name])
+        assert found.code.endswith(".fit(nf.prepare(X)).vectors_"), name
+        assert found.command.endswith(" --prepare"), name
+        assert "after nf.prepare: " in found.data
+    assert nf.choose(FRAMES["text"]).facts["n_columns"] == 6
+    assert "with 4 columns; left out Unnamed: 0" in nf.choose(FRAMES["row numbers"]).data
+    assert "nf.prepare" not in repr(nf.choose(FRAME))
 
 
 @pytest.mark.slow  # compiles one method of each family
@@ -111,16 +167,37 @@ def test_the_code_that_is_recommended_runs(rule):
     }
     if "sum to 1" in rule.when:
         names["relation"] = names["relation"].random_walk(2)
+    if "fewer than 91" in rule.when:
+        names |= {"X": X[:20], "vectors": nf.Embedding(X[:20])}
     code = rule.code.replace("{d}", "4")
     found = eval(code, names)
     assert isinstance(found, nf.Embedding)
-    assert rule.test({"n": 0, "n_tokens": 0, "directed": True, "normalized": True}) in (True, False)
+    assert rule.test({"n": 0, "n_tokens": 0, "n_frequent": 0, "directed": True, "normalized": True}) in (True, False)
+
+
+OTHERS = [
+    (rule, code) for rule in advice.RULES for code in re.findall(r"nf\.\w+\([^)]*\)(?:\.fit\(\w+\))?", rule.instead)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rule", "code"), OTHERS, ids=lambda given: given if isinstance(given, str) else given.kind)
+def test_what_could_be_right_instead_runs(rule, code):
+    X = np.random.default_rng(0).normal(size=(16 if "fewer than 91" in rule.when else 100, 6))
+    text = nf.Corpus([[f"w{k % 7}" for k in range(i, i + 9)] for i in range(30)])
+    given = {"table": X, "distances": np.linalg.norm(X[:, None] - X, axis=2), "text": text}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = eval(code, {"nf": nf, "relation": ring(60)})
+        if not made.__sklearn_is_fitted__():
+            made.set_params(**({"max_iter": 20} if hasattr(made, "max_iter") else {"n_epochs": 1}))
+            made.fit(given[rule.kind])
 
 
 def test_each_kind_ends_with_a_rule_that_always_holds():
     for kind in advice.KINDS:
         last = [rule for rule in advice.RULES if rule.kind == kind][-1]
-        assert last.test({"n": 10**12, "n_tokens": 10**12, "directed": False, "normalized": False})
+        assert last.test({"n": 10**12, "n_tokens": 10**12, "n_frequent": 10**6, "directed": False, "normalized": False})
 
 
 def test_figures_are_those_of_the_benchmarks():
@@ -165,7 +242,7 @@ class TestAdvise:
             ("v.npz", (), "vectors", "nearfar map {file} --plot PICTURE --metric cosine"),
             ("w.vec", (), "vectors", "--metric cosine"),
             ("ring.relation", (), "graph", "nearfar embed {file}"),
-            ("edges.csv", ("--kind", "text"), "text", "nearfar words train"),
+            ("likes.tsv", ("--kind", "text"), "text", "nearfar words train"),
         ],
     )
     def test_finds_out_what_a_file_is(self, files, shown, name, more, kind, command):
@@ -180,23 +257,63 @@ class TestAdvise:
         assert [line.split()[0] for line in lines] == ["data", "method", "why", "parameters", "instead"]
         assert "nearfar embed" in lines[1]
 
+    RNG = np.random.default_rng(0)
+    NUMBERS = FRAME.round(3)
+    MIXED = NUMBERS.assign(
+        kind=RNG.choice(["u", "v, w"], 100),
+        label=list("abcd") * 25,
+        customer_id=RNG.permutation(100) + 5000,
+        day=pd.date_range("2020", periods=100).astype(str),
+        member=RNG.random(100) > 0.5,
+        note=[f"n{i}" for i in range(100)],
+    ).mask(NUMBERS["a"] > 2, other={"b": None})
+
     @pytest.mark.slow
-    def test_the_command_runs(self, files, capsys):
-        main(["advise", str(files / "edges.csv"), "--json"])
-        command = json.loads(capsys.readouterr().out)["command"].replace("OUT", str(files / "out.npz")).split()
-        assert main([*command[1:], "--quiet"]) == 0
+    @pytest.mark.parametrize(
+        ("name", "more"),
+        [
+            *((name, ()) for name in ("edges.csv", "likes.tsv", "table.csv", "book.txt", "v.npz", "w.vec")),
+            *((name, ()) for name in ("ring.relation", "mixed.csv", "mixed.tsv", "few.csv", "comma.csv", "bare.data")),
+            *((name, ()) for name in ("one.csv", "scale.csv", "pair.tsv", "few.vec", "numbers.txt")),
+            ("likes.tsv", ("--kind", "two kinds")),
+            ("edges.csv", ("--no-header", "--no-weight", "--delimiter", ",")),
+            ("named.csv", ("--columns", "p,q")),
+        ],
+    )
+    def test_the_command_runs(self, files, capsys, monkeypatch, name, more):
+        monkeypatch.chdir(files)
+        self.MIXED.to_csv("mixed.csv", index=False)
+        self.MIXED.to_csv("mixed.tsv", index=False, sep="\t")
+        self.MIXED.head(20).to_csv("few.csv", index=False)
+        self.NUMBERS.to_csv("comma.csv", index=False, sep=";", decimal=",")
+        self.NUMBERS.to_csv("bare.data", index=False, header=False)
+        self.NUMBERS.to_csv("numbers.txt", index=False)
+        self.NUMBERS[["a"]].to_csv("one.csv", index=False)
+        self.NUMBERS.assign(a=1e5 * self.NUMBERS["a"]).to_csv("scale.csv", index=False)
+        nf.Embedding(self.NUMBERS.to_numpy()).save("pair.tsv")
+        nf.Embedding(self.NUMBERS.head(20).to_numpy(), [f"w{k}" for k in range(20)]).save("few.vec")
+        Path("named.csv").write_text("when,p,q,w\n" + "".join(f"2020,{k % 7},{k % 5},{k}\n" for k in range(40)))
+        assert main(["advise", name, *more, "--json"]) == 0
+        told = capsys.readouterr()
+        command = shlex.split(json.loads(told.out)["command"].replace("OUT", "out.npz").replace("PICTURE", "out.png"))
+        short = ["--max-iter", "5"] if command[1] == "map" else ["--n-epochs", "2"]
+        assert main([*command[1:], *short, "--quiet"]) == 0, capsys.readouterr().err
 
     def test_a_name_with_blanks_can_be_pasted(self, files, shown):
         path = files / "my edges.csv"
         path.write_text("a,b\nb,c\n")
         assert f"embed '{path}' -o" in shown("advise", path)
 
-    def test_texts_of_a_table_are_passed_over(self, files, fails, shown):
+    def test_texts_of_a_table_are_coded_and_that_is_said(self, files, fails, shown):
         mixed = "id,kind,height,note\n" + "".join(f"a{i},{'xy'[i % 2]},{i / 3},n\n" for i in range(9))
         (files / "mixed.csv").write_text(mixed)
-        assert "a table of 9 rows with 1 column\n" in shown("advise", files / "mixed.csv")
+        first, second, *_ = shown("advise", files / "mixed.csv").splitlines()
+        assert "a table of 9 rows with 3 columns, after --prepare: height standardised; categories of kind 2" in first
+        assert "left out note (constant), names 'id'" in first
+        assert "--method mds --prepare   (Python: nf.MDS().fit(nf.prepare(X)).vectors_)" in second
         (files / "mixed.csv").write_text("a,b,c,d\n" + "x,y,z,w\n" * 4)
-        assert "nearfar advise: FILE must be a table with a column of numbers" in fails("advise", files / "mixed.csv")
+        told = fails("advise", files / "mixed.csv")
+        assert "nearfar advise: FILE must be one with a column of numbers, categories or dates that differ" in told
 
     def test_two_or_three_columns_may_be_pairs_or_numbers_and_that_is_said(self, files, shown):
         points = files / "points.csv"

@@ -54,6 +54,7 @@ PUBLIC = [
     "log_normalizers",
     "nn",
     "plots",
+    "prepare",
     "reproduce",
     "scanpy",
     "viewer",

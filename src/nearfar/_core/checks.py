@@ -12,7 +12,7 @@ import math
 import numbers
 import os
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.frames import array_of, is_frame, labels_of
 from nearfar._core.types import Floats
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError
 
@@ -112,14 +113,17 @@ def check_matrix(
     hint = "" if isinstance(value, np.ndarray) else _instead(value)
     if hint:
         raise InputError(owner, name, "a matrix of numbers", type(value).__name__, hint)
+    framed = is_frame(value)
     try:
-        array = np.asarray(from_tensor(value))
+        array = array_of(owner, name, value) if framed else np.asarray(from_tensor(value))
         if array.dtype.kind == "c":  # astype would drop the imaginary part
             raise TypeError("Complex data not supported")
         if array.dtype.kind in "SUmM":  # it would read digits, count days
             raise TypeError(f"entries of type {array.dtype}")
         if array.dtype != np.float64:
             array = array.astype(np.float32, copy=False)
+    except InputError:
+        raise
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(owner, name, "a matrix of numbers", f"{type(value).__name__} ({error})") from error
     if array.ndim != 2:
@@ -131,12 +135,14 @@ def check_matrix(
             raise InputError(owner, name, f"of {wanted} {word}", f"{array.shape[axis]} (shape {array.shape})")
     array = np.ascontiguousarray(array)
     if finite:
-        check_finite(owner, name, array)
+        check_finite(owner, name, array, labels_of(value) if framed else ())
     return array
 
 
 def _instead(value: object) -> str:
     """Return what to give in place of an object that holds more than rows of numbers; nothing for others."""
+    if hasattr(type(value), "collect_schema") and not hasattr(type(value), "shape"):
+        return "It is computed later: X.collect() makes a frame of it."
     if hasattr(value, "columns"):  # of a frame, which are attributes
         return ""
     if hasattr(value, "obsm"):
@@ -220,15 +226,15 @@ def _index_fault(name: str, indices: NDArray[np.integer], size: int) -> str:
     return ""
 
 
-def check_finite(owner: str, name: str, array: Floats) -> None:
-    """Refuse NaN and infinity with the first rows that hold them."""
+def check_finite(owner: str, name: str, array: Floats, columns: Sequence[object] = ()) -> None:
+    """Refuse NaN and infinity with the first rows that hold them, and the first of the columns if they have names."""
     with np.errstate(all="ignore"):
         # One fast pass; only if it overflows is each number checked.
         if np.isfinite(array.sum()):
             return
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if bad.size:
-        raise _not_finite(owner, name, bad)
+        raise _not_finite(owner, name, bad, _first(int(bad[0]), array[bad[0]], columns))
 
 
 def check_rows_differ(owner: str, name: str, X: Floats) -> None:
@@ -238,9 +244,18 @@ def check_rows_differ(owner: str, name: str, X: Floats) -> None:
         raise InputError(owner, name, "of rows that differ", f"{len(X)} equal rows", hint)
 
 
-def _not_finite(owner: str, name: str, rows: NDArray[np.intp]) -> InputError:
+def _first(row: int, values: Floats, columns: Sequence[object]) -> str:
+    """Return which number of a row of a frame is not finite first, and what to do; nothing where columns lack names."""
+    if len(columns) != len(values):
+        return ""
+    first = int(np.argmin(np.isfinite(values)))
+    what = "is missing; nf.prepare(frame) fills it." if np.isnan(values[first]) else "is infinite."
+    return f" Column {columns[first]!r} of row {row} {what}"
+
+
+def _not_finite(owner: str, name: str, rows: NDArray[np.intp], first: str = "") -> InputError:
     got = f"NaN or infinity in {rows.size} row(s), first {rows[:5].tolist()}"
-    return InputError(owner, name, "finite", got, "Remove or impute these rows.")
+    return InputError(owner, name, "finite", got, f"Remove or impute these rows.{first}")
 
 
 def check_random_state(owner: str, value: object, name: str = "random_state") -> np.random.Generator:

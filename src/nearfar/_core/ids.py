@@ -239,8 +239,8 @@ def _compact(ids: Iterable[Hashable]) -> NDArray[np.int64] | list[Hashable]:
 def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
     """Return the rows of numbers of X, and their ids where it has some.
 
-    An Embedding has the ids of its rows, a pandas frame those of its index, an AnnData object its ``obs_names``; the
-    rows of the latter are ``obsm["X_pca"]``, or ``X`` where there are no principal components.
+    An Embedding has the ids of its rows, a pandas frame those of its index, an AnnData object its ``obs_names``; which
+    rows the latter has :func:`which_matrix` says, and those of a file are read.
 
     Warns
     -----
@@ -251,7 +251,8 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
         return np.asarray(X), X.ids
     rows, index = X, getattr(X, "index", ())
     if hasattr(X, "obs_names") and hasattr(X, "obsm"):
-        rows, index = X.obsm.get("X_pca", X.X), X.obs_names
+        which = which_matrix(owner, X)
+        rows, index = in_memory(X.X if which == "X" else X.obsm[which]), X.obs_names
     if not hasattr(index, "is_unique"):  # a list has a method of that name
         return rows, None
     if not index.is_unique:
@@ -264,9 +265,48 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
     return rows, Ids(index)
 
 
+def in_memory(matrix: Any) -> Any:
+    """Return a matrix of AnnData, read if it is in a file."""
+    if hasattr(matrix, "to_memory"):  # a sparse one
+        return matrix.to_memory()
+    return matrix[:] if type(matrix).__module__.startswith("h5py") else matrix
+
+
+def which_matrix(owner: str, X: Any, asked: str | None = None) -> str:
+    """Return which matrix of AnnData has the rows: a key of ``obsm``, or "X".
+
+    By default the principal components, else ``X``; where there is neither, the vectors that nearfar wrote. Another
+    entry of ``obsm`` may be a map, of which no map is drawn unless it is asked for.
+
+    Parameters
+    ----------
+    owner : str
+    X : AnnData
+    asked : str, optional
+
+    Raises
+    ------
+    InputError
+        If there is none of these, or not the one that is asked for.
+    """
+    try:
+        there = [*X.obsm, *["X"] * (X.X is not None)]
+    except KeyError:  # of a file without X
+        there = list(X.obsm)
+    wanted = ("X_pca", "X", "X_nearfar") if asked is None else (asked,)
+    found = next((key for key in wanted if key in there), None)
+    if found is None:
+        shown = ", ".join(map(repr, there)) or "none"
+        if asked is not None:
+            raise InputError(owner, "obsm", f"one of {shown}", repr(asked))
+        hint = "Give one of them, adata.obsm[...]; on the command line by --obsm."
+        raise InputError(owner, "X", "AnnData with X, or obsm['X_pca']", f"the matrices {shown}", hint)
+    return found
+
+
 def column_names(X: object) -> NDArray[np.object_] | None:
     """Return the names of a frame's columns if all are strings, as scikit-learn keeps them; else None."""
-    columns = getattr(X, "columns", None)
+    columns = getattr(X, "column_names" if hasattr(type(X), "column_names") else "columns", None)
     if columns is None or not all(isinstance(name, str) for name in columns):
         return None
     return np.array(list(columns), dtype=object)

@@ -1,11 +1,12 @@
-"""What commands read: files of vectors, tables of numbers, labels; and what a file is."""
+"""What commands read: files of vectors, edges, labels; and what a file is."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from nearfar.errors import DataError, InputError
 
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     from nearfar.relations.tables import Table as Known
     from nearfar.text import Corpus
 
+_VECTORS: tuple[str, ...] = (".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz", ".emb")
+_VECTORS += (".sqlite", ".sqlite3", ".db", ".lance", ".faiss", ".usearch")
+TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
+"""What a table of numbers may end in."""
 _HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
-# What columns are called that are by default the names or the labels of the rows.
-_NAMES, _LABELS = ("name", "names", "id", "index", ""), ("label", "labels", "class", "target", "species")
 
 
 def load(file: str, side: Side | None = None) -> Embedding:
@@ -78,6 +81,7 @@ def labels_of(
     InputError, DataError
         If there are more columns and none is named, or no such columns; if a line has another number of fields.
     """
+    from nearfar.relations.coordinates import LABELS
     from nearfar.relations.delimited import TextFormat, read_records
     from nearfar.relations.edges import CHUNK
     from nearfar.relations.tables import position_of
@@ -96,7 +100,7 @@ def labels_of(
         hits = [sum(key_of(str(field)) in embedding.ids for field in column) for column in table.head]
         ids = max(range(n), key=lambda k: (hits[k], -k)) if n else 0
         others = [k for k in range(n) if k != ids]
-        called = [k for k in others if table.names is not None and table.names[k].lower() in _LABELS]
+        called = [k for k in others if table.names is not None and table.names[k].lower() in LABELS]
         chosen = others if len(others) == 1 else called
         if len(chosen) != 1:
             got = f"{n} column(s)" + (f": {', '.join(map(repr, table.names))}" if table.names else "")
@@ -121,25 +125,6 @@ def _is_whole(field: str) -> bool:
     return field.lstrip("+-").isdecimal()
 
 
-def rows_of_csv(owner: str, text: str) -> list[tuple[int, list[str]]]:
-    """Return the rows of a table with something in them, each with the number of its line; it may end in any way.
-
-    Raises
-    ------
-    DataError
-        If a field has no end.
-    """
-    import csv
-    import io
-
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    reader = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=text.partition("\n")[0].count))
-    try:
-        return [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
-    except csv.Error as error:
-        raise DataError(owner, "every line", "of fields that end", f"{error} on line {reader.line_num}") from None
-
-
 def kind_of(file: str) -> tuple[str, str]:
     """Find out by the suffix, and for text by its first lines, what a file holds; return it and a remark on it.
 
@@ -149,16 +134,21 @@ def kind_of(file: str) -> tuple[str, str]:
         If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
     """
     from nearfar._core.streams import TextStream
+    from nearfar.cli.tables import delimiter_of
+    from nearfar.embedding.files import h5ad
     from nearfar.relations.signatures import refuse_other_texts
+    from nearfar.relations.typed import has_decimal_comma, is_plain_number
 
     path = Path(file)
     if path.is_dir():
         return ("graph" if any(path.glob("*.json")) else "text"), ""
     name = path.name.lower()
-    if name.endswith((".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz")):
+    if name.endswith(".h5ad"):
+        return ("vectors" if h5ad.is_own(path) else "table"), ""
+    if name.endswith((".parquet", ".pq")):
+        return _kind_of_parquet(file), ""
+    if name.endswith(_VECTORS) or (name.endswith(".tsv") and not is_table(file)):
         return "vectors", ""
-    if name.endswith(".parquet"):
-        return "graph", ""
     head = b""
     with TextStream("nearfar advise", file, "FILE") as stream:
         while len(head) < _HEAD and (more := stream.read(_HEAD)):
@@ -169,20 +159,69 @@ def kind_of(file: str) -> tuple[str, str]:
     rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
     if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
         return "vectors", ""  # word2vec text: the first line says how many, and of which length
-    separator = max(",;\t", key=lines[0].count) if lines else ","
+    separator = delimiter_of(text)
     if lines and separator in lines[0]:
-        rows = [line.split(separator) for line in lines if line.strip() and not line.startswith("#")]
+        written = (line for line in lines if line.strip() and not line.startswith("#"))
+        rows = list(csv.reader(written, delimiter=separator))
+
+    def is_number(field: str) -> bool:
+        return is_plain_number(field) or (separator == ";" and has_decimal_comma(field))
+
     if _names_ends(head):
         return "graph", ""
     widths = set(map(len, rows))
     if widths <= {2, 3} and len(widths) <= 1:
         pairs = [row[:2] for row in rows]
         fields = [field.strip() for field in chain(*pairs[1:])]
-        whole, numbers = (bool(fields) and all(map(told, fields)) for told in (_is_whole, _is_number))
+        whole, numbers = (bool(fields) and all(map(told, fields)) for told in (_is_whole, is_number))
         if whole:
             return "graph", "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
         return ("table" if numbers else "graph"), ""
-    return ("table" if len(widths) == 1 and separator in lines[0] else "text"), ""
+    of_numbers = widths == {1} and all(is_number(row[0]) for row in rows[1:])
+    one_column = of_numbers and name.endswith(TABLES)
+    return ("table" if one_column or (len(widths) == 1 and separator in lines[0]) else "text"), ""
+
+
+def is_table(file: str) -> bool:
+    """Whether a file is a table, and not one of vectors: by its suffix, what lies beside it, its columns, its lines."""
+    from nearfar.embedding.files.projector import metadata_path
+    from nearfar.embedding.files.registry import format_of
+
+    path, name = Path(file), file.lower()
+    if name.endswith(".tsv"):
+        return not metadata_path(path).is_file()
+    if name.endswith((".parquet", ".pq")):
+        return not {"id", "vector"} <= set(schema_of("nearfar map", file).names)
+    if name.endswith(TABLES):
+        return True
+    try:
+        known = format_of("nearfar map", file)
+    except InputError:  # .data, .dat, ...
+        known = "word2vec-text"
+    return known == "word2vec-text" and path.is_file() and kind_of(file)[0] == "table"
+
+
+def schema_of(owner: str, file: str) -> Any:
+    """Return the schema of a Parquet file."""
+    from nearfar._core.checks import check_path, require
+
+    path = check_path(owner, "FILE", file, exists=True)
+    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
+    try:
+        return parquet.read_schema(path)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(owner, "FILE", "a complete Parquet file", f"{str(path)!r} ({error})") from error
+
+
+def _kind_of_parquet(file: str) -> str:
+    """Return what a Parquet file holds by its columns: vectors, edges, or more columns than these have."""
+    from nearfar.relations.ends import are_named_ends
+
+    if not is_table(file):
+        return "vectors"
+    schema = schema_of("nearfar advise", file)
+    floats = all("float" in str(kind) or str(kind) == "double" for kind in schema.types)
+    return "table" if not are_named_ends(schema.names) and (len(schema.names) > 3 or floats) else "graph"
 
 
 def _names_ends(head: bytes) -> bool:
@@ -213,8 +252,6 @@ def read_as(file: str, kind: str, reading: dict[str, Any]) -> Embedding | Corpus
         return load(file)
     if kind == "text":
         return Corpus(file)
-    if kind == "table":
-        return read_table(file, None, None, owner="nearfar advise", advise=True)[0]
     return read_graph(file, reading, bipartite=kind == "two kinds")
 
 
@@ -223,107 +260,3 @@ def read_graph(file: str, reading: dict[str, Any], *, bipartite: bool = False) -
     from nearfar.relations.matrix import Relation
 
     return Relation.open(file) if Path(file).is_dir() else Relation.from_edges(file, bipartite=bipartite, **reading)
-
-
-# A table of numbers: which of its columns are numbers of the points, and which name or colour them.
-
-
-class Colours(TypedDict, total=False):
-    """What colours the points of a picture: groups, or values."""
-
-    labels: list[int] | list[str]
-    values: list[float]
-
-
-class Table(NamedTuple):
-    """What a table holds beside the numbers: names, the columns that were read, and arguments of a picture."""
-
-    names: list[int] | list[str] | None
-    columns: dict[str, object]
-    colours: Colours
-
-
-def read_table(
-    file: str, names: str | None, labels: str | None, *, owner: str, advise: bool = False
-) -> tuple[NDArray[np.float64], Table]:
-    """Return the numbers of a table, and what else it holds; to advise, columns of text are passed over.
-
-    Raises
-    ------
-    InputError, DataError
-        If there is no such file or column, a line has another number of fields, or a field is no number.
-    """
-    import numpy as np
-
-    from nearfar._core.streams import lines_of
-
-    lines = rows_of_csv(owner, "\n".join(lines_of(owner, "FILE", file)))
-    width = len(lines[0][1]) if lines else 0
-    for number, row in lines:
-        if len(row) != width:
-            raise DataError(owner, "every line", f"of {width} fields, as the first one", f"{len(row)} on line {number}")
-    header = None
-    if len(lines) > 1 and any(
-        _is_number(b) and not _is_number(a) for a, b in zip(lines[0][1], lines[1][1], strict=True)
-    ):
-        header = [field.strip() for field in lines.pop(0)[1]]
-    if not lines:
-        raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
-    by_name = _column(owner, "names", names, header, width, _NAMES)
-    by_label = _column(owner, "labels", labels, header, width, _LABELS)
-    columns = [[row[k].strip() for _, row in lines] for k in range(width)]
-    if names is None and by_name is not None and len(set(columns[by_name])) < len(lines):
-        by_name = None  # called so, but not the names of rows
-    used = [k for k in range(width) if k not in (by_name, by_label)]
-    if advise:
-        used = [k for k in used if all(map(_is_number, columns[k]))]
-        if not used:
-            raise DataError(owner, "FILE", "a table with a column of numbers", "none")
-    shown = [str(k) if header is None else repr(header[k]) for k in range(width)]
-    for k in used:
-        for (number, _), field in zip(lines, columns[k], strict=True):
-            if not _is_number(field):
-                got = f"{field!r} in column {shown[k]} on line {number}"
-                known = ", ".join(shown)
-                hint = f"Columns of names and of groups are given by --names and --labels; there are {known}."
-                raise DataError(owner, "every field", "a number", got, hint)
-    X = np.array([[float(field) for field in columns[k]] for k in used]).reshape(len(used), len(lines)).T
-    said = {role: shown[k] for role, k in (("names", by_name), ("labels", by_label)) if k is not None}
-    colours = Colours() if by_label is None else _colours(columns[by_label])
-    names_of_rows = None if by_name is None else _integers(columns[by_name])
-    return np.ascontiguousarray(X), Table(names_of_rows, {"numbers": len(used), **said}, colours)
-
-
-def _column(
-    owner: str, option: str, asked: str | None, header: list[str] | None, width: int, usual: Sequence[str]
-) -> int | None:
-    if asked is None:
-        found = [k for k, name in enumerate(header or ()) if name.lower() in usual]
-        return found[0] if len(found) == 1 else None
-    if header is not None and header.count(asked) == 1:
-        return header.index(asked)
-    if header is None and asked.isdecimal() and int(asked) < width:
-        return int(asked)
-    expected = f"a position from 0 to {width - 1}" if header is None else f"one of {', '.join(map(repr, header))}"
-    raise InputError(owner, option, expected, repr(asked))
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return "_" not in field
-
-
-def _integers(column: list[str]) -> list[int] | list[str]:
-    """Return integers if all are written as Python writes them."""
-    whole = all(field.isdecimal() and str(int(field)) == field for field in column)
-    return list(map(int, column)) if whole else column
-
-
-def _colours(column: list[str]) -> Colours:
-    """Return a column as groups, or as values if it holds numbers with fractions."""
-    if all(map(_is_number, column)) and any(float(field) % 1 for field in column):
-        return {"values": list(map(float, column))}
-    return {"labels": _integers(column)}

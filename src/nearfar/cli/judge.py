@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from nearfar.cli.shared import (
 from nearfar.cli.shared import report as summarise
 
 if TYPE_CHECKING:
+    from nearfar.advice import Advice
     from nearfar.embedding.labelled import Side
     from nearfar.embedding.vectors import Embedding
     from nearfar.evaluate.alignment import Alignment
@@ -154,9 +156,9 @@ def _aligned(a: Embedding, b: Embedding, *, required: bool, center: bool, scale:
 def advise(file: str, kind: str | None, as_json: bool, **options: Any) -> None:
     """Say in five lines which method and which parameters suit what is in FILE, and why.
 
-    FILE holds vectors, related pairs (two or three columns, or a folder that embed --storage makes), a table of numbers
-    (more columns, or two or three of numbers with fractions), or text. The first line of the answer says what it was
-    taken for.
+    FILE holds vectors, related pairs (two or three columns, or a folder that embed --storage makes), a table (more
+    columns, or two or three of numbers with fractions), AnnData, or text. The first line of the answer says what it
+    was taken for.
 
     \b
     Examples:
@@ -168,12 +170,15 @@ def advise(file: str, kind: str | None, as_json: bool, **options: Any) -> None:
 
     if file == "-":
         raise click.UsageError("FILE is read twice: give the name of a file, not standard input.")
-    asked = any(value not in (None, False) or (name == "header" and value is False) for name, value in options.items())
+    given = _as_given(options)
+    asked = bool(given)
     reading = take_edges(options)
     taken, remark = (kind, "") if kind else ("graph", "") if asked else kind_of(file)
-    found = choose(read_as(file, taken, reading), kind=taken)
+    found = _on_table(file) if taken == "table" else choose(read_as(file, taken, reading), kind=taken)
     found = replace(found, data=found.data + remark)
     command = found.command.format(file=shlex.quote(file))
+    if taken in ("graph", "two kinds"):
+        command = " ".join([command, *map(shlex.quote, given)])
     if as_json:
         print_json({"file": file, **vars(found), "command": command})
         return
@@ -181,6 +186,48 @@ def advise(file: str, kind: str | None, as_json: bool, **options: Any) -> None:
     lines[1] = f"method      {command}" + f"   (Python: {found.code})"
     for line in lines:
         click.echo(line)
+
+
+def _as_given(options: dict[str, Any]) -> list[str]:
+    """Return how a file of edges is read, as it was written: another command reads it in the same way."""
+    found: list[str] = []
+    for name, value in options.items():
+        switch = "--" + name.replace("_", "-")
+        if name == "header" and value is not None:
+            found.append(switch if value else "--no-header")
+        elif name == "no_weight" and value:
+            found.append(switch)
+        elif name not in ("header", "no_weight") and value is not None:
+            found += [switch, ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)]
+    return found
+
+
+def _on_table(file: str) -> Advice:
+    """Return advice on a table or AnnData, as ``nearfar map`` reads it."""
+    from nearfar.advice import choose, of_mixed
+    from nearfar.cli.tables import read_annotated, read_table
+    from nearfar.errors import DataError, NearfarWarning
+    from nearfar.relations.coordinates import has_other_scale
+
+    owner = "nearfar advise"
+    if file.lower().endswith(".h5ad"):
+        rows, _, table, _ = read_annotated(owner, file, None, None)
+        found = choose(rows.toarray() if hasattr(rows, "toarray") else rows, kind="table")
+        return replace(found, data=f"{found.data}, {table.columns['matrix']}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearfarWarning)  # that a column has another scale, of which advice follows
+        try:
+            X, table = read_table(file, None, None, owner=owner)
+            mixed = has_other_scale(X) is not None
+        except DataError:
+            mixed = True
+        if mixed:
+            X, table = read_table(file, None, None, owner=owner, prepare=True)
+    found = choose(X, kind="table")
+    beside = [f"{role} {table.columns[role]}" for role in ("names", "labels", "left out") if role in table.columns]
+    told = [f"after --prepare: {table.coded}"] * mixed + beside
+    found = replace(found, data=", ".join([found.data, *told]))
+    return of_mixed(found) if mixed else found
 
 
 @command("Write a page about a file of vectors.")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from nearfar.cli.files import Table, load_known, read_table
+from nearfar.cli.files import TABLES, is_table, load_known
 from nearfar.cli.options import argument, command, option, options_of, together
 from nearfar.cli.shared import (
     engine_options,
@@ -20,9 +20,12 @@ from nearfar.cli.shared import (
     side_option,
     take_engine,
 )
+from nearfar.cli.tables import Table, read_annotated, read_table
 
 if TYPE_CHECKING:
+    from nearfar._core.ids import Ids
     from nearfar.embedding.labelled import Side
+    from nearfar.embedding.metadata import Metadata
     from nearfar.embedding.vectors import Embedding
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
 _METHODS = ("TSNE", "SSNE", "ASNE", "TASNE", "HSSNE", "NeRV", "JSE", "UMAP", "MDS")
 METHODS = {name.lower(): name for name in _METHODS}
 """Estimators by their names on the command line."""
-TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst")
 PAGES = (".html", ".htm")
 FILMS = (".gif", ".mp4")
 """Files in which the frames of the optimisation follow each other; in others they are side by side."""
@@ -40,10 +42,12 @@ _MAP = "maps.neighbor:NeighborEmbedding"
 _table_options = together(
     option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]"),
     option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]"),
+    option("--prepare", is_flag=True, help="Of a table: one scale for all columns; code text, dates and gaps."),
+    option("--obsm", metavar="KEY", help="Of AnnData: which matrix. [default: X_pca, else X]"),
 )
 
 
-@command("Draw a map of vectors, or of a table of numbers.", "map")
+@command("Draw a map of vectors, of a table, or of AnnData.", "map")
 @argument("file")
 @option("-o", "--output", metavar="OUT", help="File for the positions; .html is a page to explore.")
 @option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
@@ -70,6 +74,8 @@ def map_(
     side: Side | None,
     names: str | None,
     labels: str | None,
+    prepare: bool,
+    obsm: str | None,
     words: bool | None,
     quiet: bool,
     as_json: bool,
@@ -77,8 +83,10 @@ def map_(
 ) -> None:
     """Draw a map of the vectors in FILE, in which neighbours stay neighbours.
 
-    FILE holds vectors, or is a table of numbers (.csv, also packed) with a row for each point. Columns are named by the
-    first line, or counted from 0. Those of --names and --labels are no numbers of the points; the summary names them.
+    FILE holds vectors, or is a table (.csv, .tsv, .parquet) with a row for each point, or AnnData (.h5ad). Columns are
+    named by the first line, or counted from 0. Those of --names and --labels, row numbers and ids are no coordinates;
+    the summary names them. All others must be numbers, or --prepare makes numbers of them. Of AnnData the summary says
+    which matrix was drawn; --labels takes a column of obs, and a page has them all.
 
     OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; pictures need matplotlib. Ids
     that are text are written on the picture, those of the first rows first, as many as have room. OUT that ends in
@@ -99,6 +107,8 @@ def map_(
       nearfar map words.vec -o map.tsv --metric cosine --perplexity 15
       nearfar map ratings.safetensors --side context --plot items.png
       nearfar map iris.csv --labels species --plot iris.png
+      nearfar map customers.csv --prepare -o customers.html
+      nearfar map cells.h5ad --obsm X_scVI --labels cell_type --plot cells.png
       nearfar map genes.npz -o map.safetensors --plot map.svg --method nerv --random-state 1
       nearfar map genes.npz -o map.safetensors --engine cuda
     """
@@ -116,19 +126,19 @@ def map_(
     check_ready("nearfar map", arguments["engine"], getattr(estimator, "_not_on", {}))
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
-    vectors, table, others = _points(file, side, names, labels)
-    known = metadata or _known_of(table)
+    points = _points(file, side, names, labels, prepare, obsm)
+    table, known = points.table, metadata or points.known
     if page:
-        nf.viewer.page.check_known(vectors, known, color)
+        nf.viewer.page.check_known(points.vectors, known, color)
     callbacks = None if recorder is None else [recorder]
     estimator.set_params(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
-    estimator.fit(vectors.vectors)
+    estimator.fit(points.rows)
     used = ("n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state")
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
-    drawn = nf.Embedding(estimator.embedding_, vectors.ids, parameters={"estimator": METHODS[method], **made})
+    drawn = nf.Embedding(estimator.embedding_, points.ids, parameters={"estimator": METHODS[method], **made})
     if page and output is not None:
         metric = arguments.get("metric", "euclidean")
-        vectors.map(drawn, metadata=known, color=color, metric=metric, title=file).save(output)
+        points.vectors.map(drawn, metadata=known, color=color, metric=metric, title=file).save(output)
     elif output is not None:
         drawn.save(output)
     if plot is not None:
@@ -144,13 +154,15 @@ def map_(
         "n_components": drawn.n_components,
         "cost": float(estimator.stress_ if method == "mds" else estimator.cost_),
         **table.columns,
+        **({"prepared": table.coded} if table.coded else {}),
         "n_iter": estimator.n_iter_,
         "parameters": dict(drawn.parameters),
     }
     written = " and ".join(filter(None, targets.values()))
-    line = f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}{others}"
+    line = f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}{points.others}"
     if table.columns:
         line += ", " + ", ".join(f"{role} {columns}" for role, columns in table.columns.items())
+    line += f" ({table.coded})" if table.coded else ""
     report(line, summary, started, quiet, as_json)
 
 
@@ -174,6 +186,8 @@ def explore(
     color: str | None,
     names: str | None,
     labels: str | None,
+    prepare: bool,
+    obsm: str | None,
     port: int | None,
     opened: bool,
     side: Side | None,
@@ -207,8 +221,8 @@ def explore(
 
     started = time.perf_counter()
     listening = listen(port)  # what is wrong with it is said before a large map is drawn
-    vectors, table, others = _points(file, side, names, labels, "nearfar explore")
-    known = metadata or _known_of(table)
+    points = _points(file, side, names, labels, prepare, obsm, "nearfar explore")
+    vectors, known = points.vectors, metadata or points.known
     nf.viewer.page.check_known(vectors, known, None if vectors.n_components == 2 and positions is None else color)
     placed = None if positions is None else nf.Embedding.load(positions)
     drawn = placed is None and vectors.n_components != 2
@@ -220,37 +234,72 @@ def explore(
         if not as_json:
             click.echo(address)
         facts = {"address": address, "file": file, "n": len(page.ids), "map": positions, "drawn": drawn}
-        report(f"{len(page.ids)} points{others} at {address} until Ctrl-C", facts, started, quiet, as_json)
+        report(f"{len(page.ids)} points{points.others} at {address} until Ctrl-C", facts, started, quiet, as_json)
         if opened:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # some wait for their end
 
     serve(page, listening, ready)
 
 
-def _points(
-    file: str, side: Side | None, names: str | None, labels: str | None, owner: str = "nearfar map"
-) -> tuple[Embedding, Table, str]:
-    """Return the vectors of a file or a table, what else the table holds, and a remark about the other side."""
-    import nearfar as nf
+class _Points(NamedTuple):
+    """What a map is drawn of, and what else the file holds.
 
-    if file.lower().endswith(TABLES):
+    ``others`` is a remark about the other side of a file of vectors.
+    """
+
+    rows: Any
+    ids: Ids
+    table: Table
+    others: str = ""
+    known: Metadata | None = None
+    held: Embedding | None = None
+
+    @property
+    def vectors(self) -> Embedding:
+        """The rows with their ids."""
+        from nearfar.embedding.vectors import Embedding
+
+        dense = self.rows.toarray() if hasattr(self.rows, "toarray") else self.rows
+        return self.held or Embedding(dense, self.ids)
+
+
+def _points(
+    file: str,
+    side: Side | None,
+    names: str | None,
+    labels: str | None,
+    prepare: bool,
+    obsm: str | None,
+    owner: str = "nearfar map",
+) -> _Points:
+    """Return what a file of vectors, a table or AnnData holds."""
+    from nearfar._core.ids import Ids
+    from nearfar.embedding.files.h5ad import is_own
+
+    annotated = file.lower().endswith(".h5ad") and (obsm is not None or labels is not None or not is_own(Path(file)))
+    if obsm is not None and not annotated:
+        raise click.UsageError("--obsm is for AnnData (.h5ad).")
+    if annotated:
+        if side is not None or names is not None or prepare:
+            raise click.UsageError("--side, --names and --prepare are not for AnnData (.h5ad).")
+        rows, ids, table, known = read_annotated(owner, file, obsm, labels)
+        return _Points(rows, ids, table, known=known)
+    if is_table(file):
         if side is not None:
             raise click.UsageError("--side is for a file of vectors.")
-        X, table = read_table(file, names, labels, owner=owner)
-        return nf.Embedding(X, table.names), table, ""
-    if names is not None or labels is not None:
-        raise click.UsageError(f"--names and --labels are for a table of numbers ({', '.join(TABLES)}).")
+        X, table = read_table(file, names, labels, owner=owner, prepare=prepare)
+        ids = Ids.of_rows(len(X), table.names, owner="Embedding")
+        given = table.colours.get("labels", table.colours.get("values"))
+        return _Points(X, ids, table, known=None if given is None else {"label": list(given)})
+    if names is not None or labels is not None or prepare:
+        what = f"a table of numbers ({', '.join(TABLES)})"
+        raise click.UsageError(f"--names, --labels and --prepare are for {what}; --labels for AnnData, too.")
     loaded = load_known(file)
     others = ""
     if side is None and loaded.context_ids is not None:
         others = f" (of {len(loaded.context_ids)} on the other side: --side context)"
-    return loaded.side(side or "vectors"), Table(None, {}, {}), others
-
-
-def _known_of(table: Table) -> dict[str, Sequence[object]] | None:
-    """Return the labels or values of a table as metadata of a page."""
-    labels = table.colours.get("labels", table.colours.get("values"))
-    return None if labels is None else {"label": labels}
+    held = loaded.side(side or "vectors")
+    return _Points(held.vectors, held.ids, Table(None, {}, {}), others, held=held)
 
 
 def _check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:

@@ -26,6 +26,7 @@ from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.vector import FAST
 from nearfar.errors import InputError
 from nearfar.evaluate.labels import label_codes
+from nearfar.relations.coordinates import coordinates_of
 from nearfar.relations.neighbors import nearest_neighbors
 
 if TYPE_CHECKING:
@@ -244,6 +245,7 @@ def neighborhoods(
     >>> flat.trustworthiness[10] > 0.99
     True
     """
+    X = coordinates_of(_OWNER, X, metric)[0]
     data = distances_of(_OWNER, X, metric)
     n = data.n
     if n < 3:

@@ -85,6 +85,7 @@ from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
+from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
@@ -375,6 +376,7 @@ class NeighborEmbedding(FrameOutput):
         """
         parts, asked = self._checked(), self._asked(engine)
         rng = check_random_state(type(self).__name__, self.random_state)
+        X, left_out = coordinates_of(type(self).__name__, X, self.metric)
         with self._workers(asked, parts):
             shown = self._related(X, rng, fits=True, on_workers=partial(self._on_workers, asked, parts))
             problem = self._problem(parts, asked, shown)
@@ -384,7 +386,7 @@ class NeighborEmbedding(FrameOutput):
                 watch = self._watch(Y, problem, trainer)
                 descend(place, objective, self._phases(problem), watch)
         self._keep(shown, objective, watch.state)
-        self._keep_features(X, shown.data)
+        self._keep_features(X, shown.data, left_out)
         self._warn_of_rest(watch.state, reach)
         return self
 
@@ -426,6 +428,7 @@ class NeighborEmbedding(FrameOutput):
             P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
             ids: Ids | None = X.row_ids
         else:
+            X = without(X, self._left_out or getattr(self.affinities_, "_left_out", ()))
             rows, ids = rows_and_ids(f"{owner}.transform", X)
             checked = issparse(rows) or are_neighbors(rows, getattr(self.affinities_, "metric", None))
             P_new = rows if checked else check_matrix(f"{owner}.transform", "X", rows)
@@ -494,6 +497,7 @@ class NeighborEmbedding(FrameOutput):
             self._check_fitted("cost_and_gradient")
             relation = self.relation_
         else:
+            X = coordinates_of(owner, X, self.metric)[0]
             relation = self._related(X, check_random_state(owner, self.random_state)).relation
         if self._noise() is not None:
             raise InputError(owner, "far", "another than 'noise'", repr(self.far), "Sampled pairs have another cost.")

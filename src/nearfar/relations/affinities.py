@@ -41,6 +41,7 @@ from nearfar._core.vector import read_only
 from nearfar.engines import asked_engine, device_of_engine, engine_of, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import (
     FEW,
@@ -241,6 +242,7 @@ class Affinities(Parameters):
         """
         owner = type(self).__name__
         asked = asked_engine(owner, self.engine, self.device, engine, not_on=self._not_on)
+        X, self._left_out = coordinates_of(owner, X, self.metric)
         rows, ids = rows_and_ids(owner, X)
         check_rows(owner, rows, self.metric)
         if asked == PLAIN:
@@ -442,6 +444,7 @@ class Affinities(Parameters):
             Its rows sum to 1, over as many neighbours as in the fit.
         """
         self._check_fitted("transform")
+        X = without(X, getattr(self, "_left_out", ()))  # a fit by an older version left out none
         rows, _ = rows_and_ids(type(self).__name__, X)
         check_columns(f"{type(self).__name__}.transform", X, getattr(self, "feature_names_in_", None))
         found = self._index.query(rows, self.indices_.shape[1])

@@ -375,6 +375,12 @@ def of_two_kinds(*names: str | None) -> bool:
     return any(_PEOPLE.fullmatch(a) and _THINGS.fullmatch(b) for a, b in (singular, singular[::-1]))
 
 
+def is_of_objects(name: str) -> bool:
+    """Return whether a name is that of one person or thing, perhaps as its id: customer, movieId; not customers."""
+    singular = re.sub(r"[ _-]?(id|no|nr|name)$", "", name.strip().lower())
+    return any(kind.fullmatch(singular) for kind in (_PEOPLE, _THINGS))
+
+
 def shown_column(table: Table, column: Column) -> str:
     """Return a column for a message: its name and first values."""
     values = ", ".join(str(value) for value in column.values[:3])

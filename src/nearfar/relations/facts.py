@@ -98,7 +98,12 @@ class Column:
     @property
     def is_key(self) -> bool:
         """Whether it may be the key of the rows."""
-        return self.diversity == 1 and len(self.values) > 2 and bool(self.words) and self.words[-1] in _KEYS
+        return self.diversity == 1 and len(self.values) > 2 and self.is_named_key
+
+    @property
+    def is_named_key(self) -> bool:
+        """Whether its name ends with a word for keys: id, no, code."""
+        return bool(self.words) and self.words[-1] in _KEYS
 
     @property
     def numbers_rows(self) -> bool:

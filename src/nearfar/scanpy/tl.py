@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, require
+from nearfar._core.ids import in_memory
 from nearfar._core.parameters import Parameters
 from nearfar._core.types import Seed, TableLike
 from nearfar._version import __version__
@@ -212,7 +213,7 @@ def _representation(owner: str, adata: AnnData, use_rep: str | None, n_pcs: int 
     if n_pcs is not None:
         check_integer(owner, "n_pcs", n_pcs, low=0)
     if use_rep == "X" or (use_rep is None and (n_pcs == 0 or adata.n_vars <= _FEW)):
-        whole: TableLike = adata.X
+        whole: TableLike = in_memory(adata.X)
         return whole
     key = "X_pca" if use_rep is None else use_rep
     if key not in adata.obsm:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,18 +18,19 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from nearfar._core.atomic import atomic_write
-from nearfar._core.checks import bad_file
+from nearfar._core.checks import bad_file, check_path, require
 from nearfar._core.ids import Ids
 from nearfar.embedding.files.content import SAVE, Content, Fact, Json, jsonable, text_ids
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.tables import Place, rows_of
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NearfarError
 
 if TYPE_CHECKING:
     import io
 
     import h5py
     from _typeshed import ReadableBuffer, WriteableBuffer
+    from anndata import AnnData
 
 Result = TypeVar("Result")
 Item = TypeVar("Item", bound="h5py.Group | h5py.Dataset")
@@ -269,6 +271,53 @@ def _check_lengths(path: Path, texts: h5py.Dataset) -> None:
         kept = np.fromfile(path, [("length", "<u4"), ("place", "V12")], texts.size, offset=start)
         if kept["length"].sum(dtype=np.int64) > path.stat().st_size:
             raise bad_file(path, "one whose texts are no longer than the file", "a damaged length")
+
+
+def is_own(path: Path) -> bool:
+    """Whether a file of AnnData is one that nearfar wrote: vectors and nothing else."""
+    h5py = require("nearfar", "h5py", "anndata")
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            return _ABOUT in file.get("uns", {}) and KEY in file.get("obsm", {})
+    except OSError:  # said by what reads it
+        return False
+
+
+def read_annotated(owner: str, path: Path) -> AnnData:
+    """Read a file of AnnData; its X stays in the file, which must be closed: ``adata.file.close()``.
+
+    Raises
+    ------
+    FileFormatError
+        If it is no such file, or data of another file are linked in it.
+    """
+    h5py, anndata = require(owner, "h5py", "anndata"), require(owner, "anndata", "anndata")
+    check_path(owner, "FILE", path, exists=True)
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            _check_links(path, file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names that are not distinct, which is said later
+            adata: AnnData = anndata.read_h5ad(path, backed="r")
+            return adata
+    except NearfarError:
+        raise
+    except Exception as error:  # anndata raises what it meets
+        raise bad_file(path, "one of AnnData", " ".join(str(error).split())[:200]) from error
+
+
+def _check_links(path: Path, group: h5py.Group) -> None:
+    """Refuse links, and what HDF5 would read from another file."""
+    import h5py
+
+    for name in group:
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            raise bad_file(path, "one that holds its own data", f"{group.name}/{name}, a link")
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            _check_links(path, item)
+        elif isinstance(item, h5py.Dataset):
+            _check_own(path, item)
 
 
 register(

@@ -52,6 +52,7 @@ from nearfar.maps.mds.pairs import (
     rows_of,
 )
 from nearfar.maps.solver import check_watchers, given_start
+from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.neighbors import check_rows, memory_of_search
 
 if TYPE_CHECKING:
@@ -275,6 +276,7 @@ class MDS(FrameOutput):
         asked_engine("MDS", self.engine, not_on=self._not_on)
         callbacks = check_watchers("MDS", self.callbacks, "init=est.embedding_")
         rng = check_random_state("MDS", self.random_state)
+        X, left_out = coordinates_of("MDS", X, self.metric)
         rows, ids = rows_and_ids("MDS", X)
         check_rows("MDS", rows, self.metric)
         pairs, data = self._pairs(rows, rng)
@@ -293,7 +295,7 @@ class MDS(FrameOutput):
         self.stress_curve_ = np.array(state.losses)
         self.n_iter_ = len(state.losses) - 1
         self._judge(Y, pairs, stress, state.cost)
-        self._keep_features(X, data)
+        self._keep_features(X, data, left_out)
         self._ids = row_ids
         self._unit, self._rows = pairs.unit, None if self._given_distances() else data
         return self
@@ -326,6 +328,7 @@ class MDS(FrameOutput):
         owner = "MDS.transform"
         check_finite(owner, "embedding_", self.embedding_)
         stress = as_stress(owner, self.stress)
+        X = without(X, self._left_out)
         given, ids = rows_and_ids(owner, X)
         check_columns(owner, X, getattr(self, "feature_names_in_", None))
         rows = self._new_rows(owner, given)
@@ -620,6 +623,7 @@ def classical_mds(
     >>> round(float(np.linalg.norm(Y[0] - Y[2])), 4)
     5.0
     """
+    X = coordinates_of("classical_mds", X, metric)[0]
     pairs, data = _all_pairs("classical_mds", X, metric, check_n_jobs("classical_mds", n_jobs))
     d = check_integer("classical_mds", "n_components", n_components, low=1, high=max(pairs.n - 1, 1))
     Y = classical(pairs, d)[0] * pairs.unit if pairs.unit > 0 else np.zeros((pairs.n, d))

@@ -1,0 +1,328 @@
+"""Tables of numbers on the command line: which columns are coordinates, which name or colour the points."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+from nearfar.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from nearfar._core.ids import Ids
+    from nearfar.embedding.metadata import Metadata
+    from nearfar.relations.typed import Typed
+
+NAMES = ("name", "names", "id", "index", "")
+"""What a column is called that by default holds the names of the rows."""
+_CELLS = ("cell_type", "celltype", "leiden", "louvain")  # what else of obs
+_LINES = 20  # that tell whether the first one names columns
+_NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
+_PREPARE = "--prepare codes text and dates, and fills what is missing with the median."
+
+
+class Colours(TypedDict, total=False):
+    """What colours the points of a picture: groups, or values."""
+
+    labels: NDArray[np.object_]
+    values: list[float]
+
+
+class Table(NamedTuple):
+    """What a table holds beside the numbers: names, the columns that were read, and arguments of a picture.
+
+    ``coded`` says what ``--prepare`` made of the columns.
+    """
+
+    names: Sequence[int | str] | None
+    columns: dict[str, object]
+    colours: Colours
+    coded: str = ""
+
+
+class _Read(NamedTuple):
+    """The columns of a file: their names if there are any, what they hold, and where row k is."""
+
+    names: list[str] | None
+    columns: list[Typed]
+    written: list[list[object]]
+    places: Sequence[str]
+
+    def shown(self, k: int) -> str:
+        """Return a column for a message."""
+        return str(k) if self.names is None else repr(self.names[k])
+
+
+def read_table(
+    file: str, names: str | None, labels: str | None, *, owner: str, prepare: bool = False
+) -> tuple[NDArray[np.float64], Table]:
+    """Return the coordinates of a table, and what else it holds.
+
+    Parameters
+    ----------
+    file : str
+    names, labels : str or None
+        Columns that are asked for, by name or position. By default those that are called so; names may be ids, too.
+    owner : str
+        For messages.
+    prepare : bool, default=False
+        Code columns that are no numbers, as :func:`nearfar.prepare` does.
+
+    Raises
+    ------
+    InputError, DataError
+        If there is no such file or column, two columns have one name, a line has another number of fields, no column
+        is left, or, unless it is prepared, a field is missing or no number.
+    """
+    import numpy as np
+
+    from nearfar.relations.coordinates import LABELS, warn_of_scale
+
+    read = _parquet(owner, file) if file.lower().endswith((".parquet", ".pq")) else _delimited(owner, file)
+    by_name = _column(owner, "names", names, read, NAMES)
+    by_label = _column(owner, "labels", labels, read, LABELS)
+    n = len(read.places)
+    if names is None and by_name is not None and len(set(read.written[by_name])) < n:
+        by_name = None  # called so, but not the names of rows
+    reasons = {k: _why_none(read, k) for k in range(len(read.columns)) if k not in (by_name, by_label)}
+    left_out = {
+        k: why for k, why in reasons.items() if why is not None and not (why == "labels" and labels is not None)
+    }
+    if by_name is None:
+        by_name = next((k for k, why in left_out.items() if why == "ids" and len(set(read.written[k])) == n), None)
+        left_out.pop(-1 if by_name is None else by_name, None)
+    used = [k for k in range(len(read.columns)) if k not in (by_name, by_label, *left_out)]
+    coded = ""
+    if prepare:
+        from nearfar._core.ids import Ids
+        from nearfar.preparation import prepared
+
+        made = prepared([read.columns[k] for k in used], Ids(n), owner=owner, argument="FILE")
+        X, coded = made.vectors, made.told
+    else:
+        X = _numbers(owner, read, used)
+        warn_of_scale(owner, [read.shown(k) for k in used] if read.names is None else [read.names[k] for k in used], X)
+    said: dict[str, object] = {"numbers": X.shape[1]}
+    said |= {role: read.shown(k) for role, k in (("names", by_name), ("labels", by_label)) if k is not None}
+    if left_out:
+        said["left out"] = ", ".join(f"{read.shown(k)} ({why})" for k, why in left_out.items())
+    colours = Colours() if by_label is None else _colours(read.written[by_label])
+    ids = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
+    return np.ascontiguousarray(X), Table(ids, said, colours, coded)
+
+
+def read_annotated(
+    owner: str, file: str, obsm: str | None, labels: str | None
+) -> tuple[Any, Ids, Table, Metadata | None]:
+    """Return the rows of a file of AnnData, their ids, which matrix and labels these are, and the columns of obs.
+
+    Raises
+    ------
+    InputError, FileFormatError
+        If it is no such file, or there is no such matrix or column.
+    """
+    from nearfar._core.ids import Ids, in_memory, rows_and_ids, which_matrix
+    from nearfar.embedding.files.h5ad import read_annotated as read
+    from nearfar.relations.coordinates import LABELS
+
+    adata = read(owner, Path(file))
+    try:
+        which = which_matrix(owner, adata, obsm)
+        rows = in_memory(adata.X if which == "X" else adata.obsm[which])
+    finally:
+        adata.file.close()
+    ids = rows_and_ids(owner, adata.obs)[1]
+    columns = {str(name): adata.obs[name].astype(object).tolist() for name in adata.obs.columns}
+    if labels is not None and labels not in columns:
+        raise InputError(owner, "labels", f"one of {', '.join(map(repr, columns)) or 'no column of obs'}", repr(labels))
+    by_label = labels or next((name for name in columns if name.lower() in (*LABELS, *_CELLS)), None)
+    said: dict[str, object] = {"matrix": "X" if which == "X" else f"obsm[{which!r}]"}
+    said |= {} if by_label is None else {"labels": repr(by_label)}
+    colours = Colours() if by_label is None else _colours([_or_none(value) for value in columns[by_label]])
+    known: Metadata | None = None if not columns else columns if ids is None else adata.obs
+    return rows, Ids.of_rows(len(adata.obs), ids), Table(None, said, colours), known
+
+
+def _or_none(value: object) -> object:
+    from nearfar.relations.values import is_missing
+
+    return None if is_missing(value) and not isinstance(value, str) else value
+
+
+def _why_none(read: _Read, k: int) -> str | None:
+    from nearfar.relations.coordinates import why_none
+
+    column = read.columns[k]
+    return None if column.kind != "number" else why_none(None if read.names is None else column.name, column.values)
+
+
+def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64]:
+    """Return columns of numbers, or of true and false; refuse all others, by the first field that is none."""
+    import numpy as np
+
+    from nearfar.relations.typed import has_decimal_comma
+    from nearfar.relations.values import is_missing
+
+    known = ", ".join(read.shown(k) for k in range(len(read.columns)))
+    if not used:
+        raise DataError(owner, "FILE", "a table with a column of coordinates", f"columns {known or 'none'}", _PREPARE)
+    for k in used:
+        column, written = read.columns[k], read.written[k]
+        truths = column.kind == "truth" and {str(field).lower() for field in written} <= {"true", "false"}
+        if truths or (column.kind == "number" and not np.isnan(column.values).any()):
+            continue
+        bad = _first_bad(column, written)
+        field, where = written[bad], f"in column {read.shown(k)} {read.places[bad]}"
+        hint = f"Columns of names and of groups are given by --names and --labels; there are {known}. {_PREPARE}"
+        got = f"{field!r} {where}"
+        if is_missing(field):
+            got, hint = f"{field!r} {where}: it is missing", f"Fill it, or remove the row. {_PREPARE}"
+        elif isinstance(field, str) and has_decimal_comma(field):
+            hint = "It has a decimal comma: write a point, or separate the fields by semicolons."
+        raise DataError(owner, "every field", "a number", got, hint)
+    return np.array([read.columns[k].values for k in used]).reshape(len(used), len(read.places)).T
+
+
+def _first_bad(column: Typed, written: Sequence[object]) -> int:
+    import numpy as np
+
+    from nearfar.relations.typed import is_plain_number
+    from nearfar.relations.values import is_missing
+
+    if column.texts is None or column.kind == "number":
+        return int(np.argmax(np.isnan(column.values)))
+    fields = enumerate(written)
+    return next((k for k, field in fields if is_missing(field) or not is_plain_number(str(field))), 0)
+
+
+def _parquet(owner: str, file: str) -> _Read:
+    from nearfar._core.checks import check_path, require
+    from nearfar.relations.typed import typed_columns
+
+    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
+    path = check_path(owner, "FILE", file, exists=True)
+    try:
+        table = parquet.read_table(path)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(owner, "FILE", "a complete Parquet file", f"{str(path)!r} ({error})") from error
+    columns = typed_columns(owner, table)
+    written = [table.column(k).to_pylist() for k in range(table.num_columns)]
+    names = ["" if name.startswith("__index_level_") else name for name in table.column_names]
+    named = [column._replace(name=name) for column, name in zip(columns, names, strict=True)]
+    return _Read(names, named, written, [f"in row {k}" for k in range(table.num_rows)])
+
+
+def _delimited(owner: str, file: str) -> _Read:
+    from nearfar._core.streams import lines_of
+    from nearfar.relations.typed import of_texts
+
+    text = "\n".join(lines_of(owner, "FILE", file))
+    delimiter = delimiter_of(text)
+    lines = rows_of_csv(owner, text, delimiter)
+    width = len(lines[0][1]) if lines else 0
+    for number, row in lines:
+        if len(row) != width:
+            raise DataError(owner, "every line", f"of {width} fields, as the first one", f"{len(row)} on line {number}")
+    comma = delimiter == ";"
+    rows = [[field.strip() for field in row] for _, row in lines]
+    names = rows.pop(0) if _has_header(rows, delimiter, comma) else None
+    if not rows:
+        raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
+    twice = next((name for name in names or () if name and names is not None and names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(owner, "FILE", "a table whose columns have different names", f"two called {twice!r}")
+    written: list[list[object]] = [[row[k] for row in rows] for k in range(width)]
+    columns = [
+        of_texts(str(k) if names is None else names[k], [row[k] for row in rows], comma=comma) for k in range(width)
+    ]
+    places = [f"on line {number}" for number, _ in lines[len(lines) - len(rows) :]]
+    return _Read(names, columns, written, places)
+
+
+def rows_of_csv(owner: str, text: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    """Return the rows of a table with something in them, each with the number of its line; it may end in any way.
+
+    Raises
+    ------
+    DataError
+        If a field has no end.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+    try:
+        return [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
+    except csv.Error as error:
+        raise DataError(owner, "every line", "of fields that end", f"{error} on line {reader.line_num}") from None
+
+
+def delimiter_of(text: str) -> str:
+    """Return what the first line has most of; not the comma where it is the decimal one between semicolons."""
+    from nearfar.relations.typed import has_decimal_comma
+
+    lines = [line for line in text.splitlines()[:_LINES] if line.strip()] or [""]
+    most = max(",;\t", key=lines[0].count)
+    fields = [field.strip() for line in lines[1:] or lines for field in line.split(";")]
+    if most == "," and ";" in lines[0] and len({line.count(";") for line in lines}) == 1:
+        numbers = [field for field in fields if "," in field]
+        return ";" if numbers and all(map(has_decimal_comma, numbers)) else most
+    return most
+
+
+def _has_header(rows: Sequence[Sequence[str]], delimiter: str, comma: bool) -> bool:
+    """Whether the first line names the columns: a column of numbers is not called by one; else by its look."""
+    from nearfar.relations.header import header_odds
+    from nearfar.relations.typed import has_decimal_comma, is_plain_number
+    from nearfar.relations.values import is_missing
+
+    if len(rows) < 2:
+        return False
+
+    def is_number(field: str) -> bool:
+        return is_plain_number(field) or (comma and has_decimal_comma(field))
+
+    some = rows[1 : _LINES + 1]
+    known = [[row[k] for row in some if not is_missing(row[k])] for k in range(len(rows[0]))]
+    numeric = [bool(fields) and all(map(is_number, fields)) for fields in known]
+    if any(numeric):
+        return any(told and not is_number(name) for name, told in zip(rows[0], numeric, strict=True))
+    return any(rows[0]) and header_odds(rows[0], some, delimiter) > 0
+
+
+def _column(owner: str, option: str, asked: str | None, read: _Read, usual: Sequence[str]) -> int | None:
+    names, width = read.names, len(read.columns)
+    if asked is None:
+        found = [k for k, name in enumerate(names or ()) if name.lower() in usual]
+        return found[0] if len(found) == 1 else None
+    if names is not None and names.count(asked) == 1:
+        return names.index(asked)
+    if names is None and asked.isdecimal() and int(asked) < width:
+        return int(asked)
+    expected = f"a position from 0 to {width - 1}" if names is None else f"one of {', '.join(map(repr, names))}"
+    raise InputError(owner, option, expected, repr(asked))
+
+
+def _integers(fields: Sequence[object]) -> list[int | str | None]:
+    """Return integers if all are written as Python writes them, else text; None stays."""
+    texts = [None if field is None else str(field) for field in fields]
+    whole = all(text.isdecimal() and str(int(text)) == text for text in texts if text is not None)
+    return [None if text is None else int(text) if whole else text for text in texts]
+
+
+def _colours(column: Sequence[object]) -> Colours:
+    """Return a column as groups, or as values if it holds numbers with fractions; None for what is missing."""
+    import numpy as np
+
+    from nearfar.relations.typed import of_texts
+
+    fields = [None if field is None or str(field).lower() in _NO_LABEL else str(field) for field in column]
+    typed = of_texts("", fields)
+    if typed.kind == "number" and bool((typed.values % 1 > 0).any()):
+        return {"values": typed.values.tolist()}
+    labels = np.empty(len(fields), object)
+    labels[:] = _integers(fields)
+    return {"labels": labels}

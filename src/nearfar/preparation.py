@@ -1,0 +1,282 @@
+"""A table of mixed columns becomes coordinates: numbers on one scale, categories, truths and dates beside them.
+
+A row of coordinates is what each column gives, one after the other: a number ``(x - mean) / deviation``, of
+``log(1 + x)`` where that is skewed; a category 0s and a ``1 / sqrt(2)``, so that rows that differ in it alone are at
+distance 1, as rows that differ by one standard deviation; yes and no, 1 and 0, at the same distance.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from nearfar._core.frames import is_frame
+from nearfar._core.ids import Ids, rows_and_ids
+from nearfar.errors import InputError
+from nearfar.relations.coordinates import LABELS, why_none
+from nearfar.relations.typed import Typed, is_code, typed_columns
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+
+__all__ = ["Prepared", "prepare"]
+
+_OWNER = "prepare"
+_WEIGHT = 2**-0.5
+_SKEWED = 0.5
+_CATEGORIES = 50  # columns of their own; rarer ones share one
+_OTHERS = "others"
+_SHOWN = 6  # names of columns in a line
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How a column becomes coordinates.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"number", "log", "date", "truth", "category"}
+    center, scale, fill : float
+        Of numbers, after the logarithm: what is subtracted, what divides; and what stands for what is missing, before.
+    categories : tuple of str
+        Each has a coordinate; the last may be that of all others.
+    n_missing : int
+    """
+
+    name: str
+    kind: str
+    center: float = 0.0
+    scale: float = 1.0
+    fill: float = 0.0
+    categories: tuple[str, ...] = ()
+    n_missing: int = 0
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the coordinates."""
+        return [f"{self.name}={category}" for category in self.categories] or [self.name]
+
+    def coded(self, column: Typed) -> NDArray[np.float64]:
+        """Return the coordinates of a column, shape (n, number of columns)."""
+        if self.kind == "category":
+            texts = column.texts or [None if np.isnan(x) else f"{x:g}" for x in column.values.tolist()]
+            at = {category: k for k, category in enumerate(self.categories)}
+            others = at.get(_OTHERS, -1)
+            codes = np.array([-1 if text is None else at.get(text, others) for text in texts], np.int64)
+            return np.where(codes[:, None] == np.arange(len(at)), _WEIGHT, 0.0)
+        if column.kind == "text":
+            got = next(text for text in column.texts or () if text is not None)
+            raise InputError(_OWNER, "frame", f"of {self.kind}s in column {self.name!r}, as before", repr(got))
+        x = np.where(np.isnan(column.values), self.fill, column.values)
+        if self.kind == "log":
+            x = np.log1p(np.maximum(x, 0.0))
+        return ((x - self.center) / self.scale)[:, None]
+
+
+class Prepared:
+    """A table as coordinates: every estimator takes it in place of X. Its repr says what became of each column.
+
+    Parameters
+    ----------
+    vectors : ndarray of float64, shape (n, d)
+        The coordinates.
+    ids : Ids
+        Of the rows: those of the frame's index.
+    codings : sequence of Coding
+        What became of the columns.
+    left_out : dict of str to str
+        Columns that are no coordinates, each with the reason.
+    """
+
+    def __init__(
+        self, vectors: NDArray[np.float64], ids: Ids, codings: Sequence[Coding], left_out: dict[str, str]
+    ) -> None:
+        self.vectors, self.ids, self.codings, self.left_out = vectors, ids, tuple(codings), left_out
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the coordinates: of a column, or ``column=category``."""
+        return [name for coding in self.codings for name in coding.columns]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of coordinates."""
+        return self.vectors.shape[0], self.vectors.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.vectors, dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        return f"a table of {len(self):,} rows as {self.shape[1]} coordinate{'s' * (self.shape[1] != 1)}: {self.told}"
+
+    @property
+    def told(self) -> str:
+        """What became of the columns, in one line."""
+        words = {"number": "standardised", "log": "log(1 + x), standardised", "date": "days, standardised"}
+        words |= {"truth": "1 for yes"}
+        parts = []
+        for kind, text in words.items():
+            names = [coding.name for coding in self.codings if coding.kind == kind]
+            if names:
+                parts.append(f"{_listed(names)} {text}")
+        named = [f"{one.name} {len(one.categories)}" for one in self.codings if one.kind == "category"]
+        if named:
+            parts.append(f"categories of {_listed(named)}")
+        filled = [f"{one.name} {one.n_missing}" for one in self.codings if one.n_missing and one.kind != "category"]
+        if filled:
+            parts.append(f"missing numbers filled with the median: {_listed(filled)}")
+        gaps = [f"{one.name} {one.n_missing}" for one in self.codings if one.n_missing and one.kind == "category"]
+        if gaps:
+            parts.append(f"missing, in no category: {_listed(gaps)}")
+        if self.left_out:
+            parts.append("left out " + _listed([f"{name} ({why})" for name, why in self.left_out.items()]))
+        return "; ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def prepare(frame: IntoDataFrame, *, like: Prepared | None = None) -> Prepared:
+    """Make coordinates of a table with numbers, categories, dates and gaps: one scale for all columns.
+
+    Numbers are standardised; those from 0 on with a skewness above 1/2 (and above twice the standard error of normal
+    ones) after ``log(1 + x)``, if that makes them less skewed. Dates are days, standardised. Yes and no (true and
+    false, 1 and 0) are 1 and 0. Of other text each category becomes a coordinate of 0 and ``1 / sqrt(2)``: rows that
+    differ in one category, or in one yes or no, are at distance 1, as rows that differ by one standard deviation. Of
+    more than 50 categories the rarest share one coordinate. Missing numbers become the median, a missing category is
+    none of them. Row numbers, ids, labels, constants, and text that differs in most rows are left out.
+
+    Parameters
+    ----------
+    frame : frame of pandas, polars or pyarrow, n rows
+    like : Prepared, optional
+        Code new rows as these were: with their means, deviations and categories, for ``transform``.
+
+    Returns
+    -------
+    Prepared
+        An array-like of float64, shape (n, d), with the ids of the frame's index; its repr says in one line what became
+        of each column.
+
+    Raises
+    ------
+    InputError
+        If it is no frame in memory, two columns have one name, a number is infinite (which column and row), or no
+        column is left; if a column of ``like`` is not there, or holds something else.
+
+    Notes
+    -----
+    Source: usual preprocessing; the weight of a category, by which it counts as one standard deviation, is ours.
+
+    Examples
+    --------
+    >>> import pandas as pd, nearfar as nf
+    >>> frame = pd.DataFrame({"id": [7, 3, 5, 9], "age": [20, 30, 40, 50], "plan": ["a", "b", "a", "b"]})
+    >>> X = nf.prepare(frame)
+    >>> X
+    a table of 4 rows as 3 coordinates: age standardised; categories of plan 2; left out id (ids)
+    >>> X.columns
+    ['age', 'plan=a', 'plan=b']
+    """
+    return prepared_frame(_OWNER, "frame", frame, like)
+
+
+def prepared_frame(owner: str, argument: str, frame: Any, like: Prepared | None = None) -> Prepared:
+    """Return a frame as coordinates; see :func:`prepare`."""
+    if not is_frame(frame):
+        lazy = hasattr(type(frame), "collect_schema")
+        hint = "collect() makes one." if lazy else "pandas.DataFrame(X, columns=names) makes one."
+        raise InputError(owner, argument, "a frame of pandas, polars or pyarrow", type(frame).__name__, hint)
+    ids = Ids.of_rows(int(frame.shape[0]), rows_and_ids(owner, frame)[1])
+    return prepared(typed_columns(owner, frame, argument), ids, like, owner, argument)
+
+
+def prepared(
+    columns: Sequence[Typed], ids: Ids, like: Prepared | None = None, owner: str = _OWNER, argument: str = "frame"
+) -> Prepared:
+    """Return columns of a table as coordinates of rows with these ids; see :func:`prepare`."""
+    for column in columns:
+        infinite = np.flatnonzero(np.isinf(column.values))
+        if infinite.size:
+            raise InputError(owner, argument, "finite", f"infinity in column {column.name!r}, row {infinite[0]}")
+    if like is not None:
+        there = {column.name: column for column in columns}
+        absent = next((coding.name for coding in like.codings if coding.name not in there), None)
+        if absent is not None:
+            raise InputError(owner, argument, f"one with column {absent!r}, as before", ", ".join(there) or "no column")
+        codings, left_out = like.codings, {name: why for name, why in like.left_out.items() if name in there}
+    else:
+        found = {column.name: _coding_of(column) for column in columns}
+        codings = tuple(coding for coding in found.values() if isinstance(coding, Coding))
+        left_out = {name: why for name, why in found.items() if isinstance(why, str)}
+        there = {column.name: column for column in columns}
+    if not codings:
+        got = ", ".join(f"{name!r} ({why})" for name, why in left_out.items()) or "no column"
+        raise InputError(owner, argument, "one with a column of numbers, categories or dates that differ", got)
+    vectors = np.concatenate([coding.coded(there[coding.name]) for coding in codings], axis=1)
+    return Prepared(vectors, ids, codings, left_out)
+
+
+def _coding_of(column: Typed) -> Coding | str:
+    """Return how a column is coded, or why it is left out."""
+    if column.kind == "nothing":
+        return "nothing in it"
+    if column.kind == "text" or (column.texts is not None and column.kind == "number" and is_code(column.texts)):
+        return _categories_of(column.name, column.texts or [])
+    known = column.values[~np.isnan(column.values)]
+    n_missing = len(column.values) - len(known)
+    if bool((known == known[0]).all()):
+        return "constant"
+    if column.kind == "truth":
+        return Coding(column.name, "truth", fill=float(np.median(known)), n_missing=n_missing)
+    why = why_none(column.name, known)
+    if why is not None and column.kind == "number":
+        return why
+    if column.kind == "number" and bool(((known == 0) | (known == 1)).all()):
+        return Coding(column.name, "truth", fill=float(np.median(known)), n_missing=n_missing)
+    fill, kind = float(np.median(known)), str(column.kind)
+    if kind == "number" and known.min() >= 0 and _is_skewed(known):
+        kind, known = "log", np.log1p(known)
+    unit = float(abs(known).max())
+    center, scale = unit * float((known / unit).mean()), unit * float((known / unit).std())
+    return Coding(column.name, kind, center, scale, fill, n_missing=n_missing)
+
+
+def _is_skewed(x: NDArray[np.float64]) -> bool:
+    """Whether numbers are skewed, by more than chance makes, and less so after a logarithm."""
+    by_chance = 2 * np.sqrt(6 / len(x))
+    return _skewness(x) > max(_SKEWED, by_chance, abs(_skewness(np.log1p(x))))
+
+
+def _skewness(x: NDArray[np.float64]) -> float:
+    unit = abs(x).max()
+    z = x / unit - (x / unit).mean()
+    deviation = np.sqrt((z**2).mean())
+    return float(((z / deviation) ** 3).mean()) if deviation > 0 else 0.0
+
+
+def _categories_of(name: str, texts: Sequence[str | None]) -> Coding | str:
+    known = [text for text in texts if text is not None]
+    counts = Counter(known)
+    if name.strip().lower() in LABELS:
+        return "labels"
+    if len(counts) == 1:
+        return "constant"
+    if 2 * len(counts) > len(known) > 2:
+        return "text that differs in most rows"
+    frequent = sorted(counts, key=lambda text: (-counts[text], text))
+    shared = (_OTHERS,) if len(counts) > _CATEGORIES else ()
+    kept = sorted(frequent[: _CATEGORIES - len(shared)]) if shared else sorted(frequent)
+    categories = (*(text for text in kept if not shared or text != _OTHERS), *shared)
+    return Coding(name, "category", categories=categories, n_missing=len(texts) - len(known))

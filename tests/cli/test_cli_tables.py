@@ -1,0 +1,267 @@
+"""Tables that people have, given to ``nearfar map``: read, or an error says what to do; AnnData as in Python."""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nearfar as nf
+from nearfar.cli.tables import read_table
+from nearfar.errors import NearfarWarning
+
+N = 120
+RNG = np.random.default_rng(0)
+GROUPS = np.repeat(np.arange(4), 30)
+X = (RNG.normal(size=(4, 3))[GROUPS] * 3 + RNG.normal(size=(N, 3))).round(3)
+FRAME = pd.DataFrame(X, columns=["alpha", "beta", "gamma"]).assign(label=np.array(list("abcd"))[GROUPS])
+SMALL = ("--max-iter", "20", "--random-state", "1", "--n-jobs", "1")
+
+
+@pytest.fixture
+def expected():
+    return nf.TSNE(max_iter=20, random_state=1, n_jobs=1).fit(X).embedding_
+
+
+@pytest.fixture
+def facts(run, tmp_path, monkeypatch):
+    """Return the summary of a map of a file, and the map."""
+    monkeypatch.chdir(tmp_path)
+
+    def drawn(file, *options):
+        code, out, err = run("map", file, "-o", "map.npz", *SMALL, "--json", *options)
+        assert code == 0, err
+        return json.loads(out), nf.Embedding.load("map.npz")
+
+    return drawn
+
+
+def shuffled(column, values):
+    frame = FRAME.copy()
+    frame.insert(0, column, values)
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "said"),
+    [
+        ("Unnamed: 0", range(N), {"left out": "'Unnamed: 0' (row numbers)"}),
+        ("", range(N), {"names": "''"}),
+        ("index", RNG.permutation(N), {"names": "'index'"}),
+        ("sample_no", range(1, N + 1), {"left out": "'sample_no' (row numbers)"}),
+        ("v1", range(N), {"left out": "'v1' (row numbers)"}),
+        ("customer_id", RNG.permutation(N) + 500_000, {"names": "'customer_id'"}),
+        ("user_id", RNG.integers(9, size=N), {"left out": "'user_id' (ids)"}),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_row_numbers_and_ids_are_no_coordinates(facts, expected, column, values, said, suffix):
+    frame = shuffled(column, values)
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+        frame.to_parquet("t.parquet", index=False)
+    else:
+        frame.to_csv(f"t.{suffix}", index=False, sep="," if suffix == "csv" else "\t")
+    summary, drawn = facts(f"t.{suffix}")
+    np.testing.assert_array_equal(drawn.vectors, expected)
+    assert (summary["numbers"], summary["labels"]) == (3, "'label'")
+    assert {role: summary[role] for role in ("names", "left out") if role in summary} == said
+    if "names" in said:
+        assert drawn.ids.to_list() == list(values)
+
+
+def test_measurements_of_whole_numbers_stay(facts):
+    frame = FRAME.assign(age=RNG.integers(20, 80, N), year=RNG.integers(1990, 2020, N), visits=RNG.poisson(4, N))
+    frame.to_csv("t.csv", index=False)
+    assert facts("t.csv")[0]["numbers"] == 6
+
+
+def test_forms_of_tables(facts, expected):
+    FRAME.to_csv("comma.csv", index=False, sep=";", decimal=",")
+    FRAME.drop(columns="label").to_csv("bare.csv", index=False, sep=";", decimal=",", header=False)
+    FRAME.to_csv("tabs.tsv", index=False, sep="\t")
+    FRAME.to_csv("tabs.tsv.gz", index=False, sep="\t")
+    FRAME.to_csv("points.data", index=False)
+    FRAME.assign(label=FRAME["label"].where(FRAME.index % 5 > 0)).to_csv("blank.csv", index=False)
+    for file in ("comma.csv", "bare.csv", "tabs.tsv", "tabs.tsv.gz", "points.data", "blank.csv"):
+        np.testing.assert_array_equal(facts(file)[1].vectors, expected)
+    thousands = FRAME.drop(columns="label").map(lambda x: f"{1000 + x:,.2f}".translate(str.maketrans(",.", ".,")))
+    thousands.to_csv("thousands.csv", index=False, sep=";")
+    np.testing.assert_allclose(read_table("thousands.csv", None, None, owner="x")[0], 1000 + X, atol=0.0051)
+    pair = nf.Embedding(X, [f"p{k}" for k in range(N)])
+    pair.save("pair.tsv")
+    summary, drawn = facts("pair.tsv")
+    assert ("numbers" not in summary, drawn.ids[:1]) == (True, ["p0"])
+    FRAME.assign(flag=FRAME["alpha"] > 0).to_csv("flag.csv", index=False)
+    numbers = read_table("flag.csv", None, None, owner="x")[0]
+    np.testing.assert_array_equal(numbers[:, 3], FRAME["alpha"] > 0)
+
+
+def test_a_blank_label_is_none(tmp_path):
+    pytest.importorskip("matplotlib")
+    for missing in ("", "NA", "nan"):
+        FRAME.assign(label=FRAME["label"].where(FRAME.index % 5 > 0)).to_csv(tmp_path / "t.csv", na_rep=missing)
+        numbers, table = read_table(str(tmp_path / "t.csv"), None, None, owner="x")
+        drawn = nf.plots.scatter(numbers, **table.colours, path=tmp_path / "out.png")
+        assert [text.get_text() for text in drawn.get_legend().get_texts()] == ["a", "b", "c", "d", "no label"]
+    gaps = FRAME.assign(label=np.where(FRAME.index % 5 > 0, FRAME["alpha"], np.nan))
+    gaps.to_csv(tmp_path / "t.csv", index=False)
+    values = read_table(str(tmp_path / "t.csv"), None, None, owner="x")[1].colours["values"]
+    np.testing.assert_array_equal(values, gaps["label"])
+
+
+def test_errors_say_what_to_do(fails, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def told(text, *options, suffix="csv"):
+        Path(f"t.{suffix}").write_text(text)
+        return fails("map", f"t.{suffix}", "-o", "m.npz", *options)
+
+    rows = "".join(f"{k},{k * k}.5\n" for k in range(20, 40))
+    for gap in ("", "NA", "?"):
+        got = told(f"alpha,beta\n{rows}1.5,{gap}\n")
+        assert f"got '{gap}' in column 'beta' on line 22: it is missing. Fill it, or remove the row. --prepare" in got
+    assert "got 'u' in column 'kind' on line 2" in told("alpha,kind\n" + "1.5,u\n2.5,v\n" * 9)
+    assert "--prepare codes text and dates" in told("alpha,day\n" + "1.5,2020-01-01\n" * 9)
+    assert "got '1,5' in column 'beta' on line 2. It has a decimal comma" in told('alpha,beta\n2.5,"1,5"\n')
+    assert "separate the fields by semicolons" in told("alpha\tbeta\n2.5\t1,5\n", suffix="tsv")
+    assert "columns have different names; got two called 'x'" in told("x,y,x\n1.5,2,3\n")
+    assert "a column of coordinates; got columns 'id', 'label'" in told("id,label\n" + "1,a\n2,b\n" * 1)
+    assert "--obsm is for AnnData" in told("x,y\n1.5,2\n", "--obsm", "X_pca")
+    assert "differ; got 'kind' (constant)" in told("kind,name\nu,a\nu,b\n", "--prepare")
+    assert "no such file" in fails("map", "nowhere.parquet", "-o", "m.npz")
+
+
+def test_a_column_of_another_scale_is_told(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    FRAME.assign(beta=1000 * FRAME["beta"]).to_csv("t.csv", index=False)
+    code, _, err = run("map", "t.csv", "-o", "m.npz", *SMALL)
+    assert code == 0
+    assert "warning: nearfar map: column 'beta' has nearly all of the distance between rows" in err
+
+
+MIXED = FRAME.assign(
+    plan=RNG.choice(["u", "v, w"], N), day=pd.date_range("2020", periods=N).astype(str), id=RNG.permutation(N) + 700
+)
+MIXED.loc[3, "beta"] = np.nan
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_mixed_columns_are_prepared_as_in_python(facts, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+        MIXED.to_parquet("t.parquet", index=False)
+    else:
+        MIXED.to_csv(f"t.{suffix}", index=False, sep="," if suffix == "csv" else "\t")
+    summary, drawn = facts(f"t.{suffix}", "--prepare")
+    assert (summary["names"], summary["labels"], summary["numbers"]) == ("'id'", "'label'", 6)
+    assert drawn.ids.to_list() == MIXED["id"].tolist()
+    assert "missing numbers filled with the median: beta 1" in summary["prepared"]
+    made = nf.prepare(MIXED.assign(day=pd.to_datetime(MIXED["day"])))
+    assert made.columns == ["alpha", "beta", "gamma", "plan=u", "plan=v, w", "day"]
+    expected = nf.TSNE(max_iter=20, random_state=1, n_jobs=1).fit(made).embedding_
+    np.testing.assert_allclose(drawn.vectors, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of anndata with later packages
+class TestAnnData:
+    """The rows of a file are those of ``fit(adata)``."""
+
+    @pytest.fixture
+    def anndata(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = pytest.importorskip("anndata")
+            if hasattr(found.settings, "allow_write_nullable_strings"):
+                found.settings.allow_write_nullable_strings = True
+            return found
+
+    @pytest.fixture
+    def make(self, anndata, tmp_path):
+        """Write cells in four groups, with these entries of obsm; return their path."""
+
+        def made(counts, name="cells.h5ad", **obsm):
+            adata = anndata.AnnData(counts)
+            adata.obs_names = [f"cell{k}" for k in range(N)]
+            adata.obs["leiden"] = pd.Categorical(GROUPS.astype(str))
+            adata.obs["depth"] = np.where(np.arange(N) == 5, np.nan, np.arange(N) / 4)
+            adata.obsm.update(obsm)
+            adata.write_h5ad(tmp_path / name)
+            return tmp_path / name
+
+        return made
+
+    COUNTS = RNG.poisson(np.exp(RNG.normal(size=(4, 30)))[GROUPS]).astype(np.float32)
+
+    @pytest.mark.parametrize("sparse", [False, True])
+    @pytest.mark.parametrize("keys", [("X_umap",), ("X_pca", "X_umap"), ("X_scVI", "X_umap")])
+    def test_which_matrix_is_drawn(self, anndata, make, facts, run, fails, sparse, keys):
+        from scipy.sparse import csr_matrix
+
+        obsm = {key: RNG.normal(size=(N, 2 if key == "X_umap" else 5)) for key in keys}
+        path = make(csr_matrix(self.COUNTS) if sparse else self.COUNTS, **obsm)
+        model = nf.TSNE(max_iter=20, random_state=1, n_jobs=1)
+        summary, drawn = facts(path)
+        assert (summary["matrix"], summary["labels"]) == ("obsm['X_pca']" if "X_pca" in keys else "X", "'leiden'")
+        assert drawn.ids[:2] == ["cell0", "cell1"]
+        np.testing.assert_array_equal(drawn.vectors, model.fit(anndata.read_h5ad(path)).embedding_)
+        backed = anndata.read_h5ad(path, backed="r")
+        np.testing.assert_array_equal(drawn.vectors, model.fit(backed).embedding_)
+        backed.file.close()
+        summary, drawn = facts(path, "--obsm", keys[0])
+        assert summary["matrix"] == f"obsm['{keys[0]}']"
+        np.testing.assert_array_equal(drawn.vectors, model.fit(obsm[keys[0]]).embedding_)
+        assert facts(path, "--obsm", "X")[0]["matrix"] == "X"
+        assert "--obsm must be one of 'X" in fails("map", path, "-o", "m.npz", "--obsm", "X_other")
+
+    def test_columns_of_obs_colour_the_map(self, make, facts, run, fails):
+        path = make(self.COUNTS)
+        assert facts(path, "--labels", "depth")[0]["labels"] == "'depth'"
+        assert "--labels must be one of 'leiden', 'depth'; got 'group'" in fails(
+            "map", path, "-o", "m.npz", "--labels", "group"
+        )
+        assert run("map", path, "-o", "page.html", "--color", "depth", *SMALL, "-q")[0] == 0
+        assert "'leiden', 'depth'" in fails("map", path, "-o", "page.html", "--color", "group", *SMALL)
+        assert "not for AnnData" in fails("map", path, "-o", "m.npz", "--prepare")
+
+    def test_without_X_and_components_a_matrix_must_be_chosen(self, anndata, make, facts, fails, tmp_path):
+        adata = anndata.AnnData(obs=pd.DataFrame(index=[f"c{k}" for k in range(N)]), obsm={"X_umap": X[:, :2]})
+        adata.write_h5ad(tmp_path / "map.h5ad")
+        told = "got the matrices 'X_umap'. Give one of them, adata.obsm[...]; on the command line by --obsm"
+        assert told in fails("map", tmp_path / "map.h5ad", "-o", "m.npz")
+        with pytest.raises(nf.errors.InputError, match="X must be AnnData with X, or obsm"):
+            nf.TSNE().fit(adata)
+        assert facts(tmp_path / "map.h5ad", "--obsm", "X_umap")[0]["matrix"] == "obsm['X_umap']"
+
+    def test_vectors_that_nearfar_wrote_are_read_as_before(self, anndata, facts, tmp_path, expected):
+        nf.Embedding(X, range(500, 500 + N)).save(tmp_path / "own.h5ad")
+        summary, drawn = facts(tmp_path / "own.h5ad")
+        assert ("matrix" not in summary, drawn.ids[:2]) == (True, [500, 501])
+        np.testing.assert_array_equal(drawn.vectors, expected.astype(np.float64))
+
+    def test_advice_is_of_the_matrix_that_is_drawn(self, anndata, make, shown):
+        path = make(self.COUNTS, X_pca=X)
+        said = json.loads(shown("advise", path, "--json"))
+        assert said["data"] == "a table of 120 rows with 3 columns, obsm['X_pca']"
+        assert said["command"] == f"nearfar map {path} --plot PICTURE"
+        assert nf.choose(anndata.read_h5ad(path)).data == "a table of 120 rows with 3 columns, obsm['X_pca']"
+
+    def test_what_is_no_such_file(self, anndata, make, fails, tmp_path):
+        (tmp_path / "bad.h5ad").write_text("junk")
+        assert "bad.h5ad: file must be one of AnnData" in fails("map", tmp_path / "bad.h5ad", "-o", "m.npz")
+        assert "no such file" in fails("map", tmp_path / "nowhere.h5ad", "-o", "m.npz")
+        h5py = pytest.importorskip("h5py")
+        path = make(self.COUNTS)
+        with h5py.File(path, "a") as file:
+            file["obsm/X_pca"] = h5py.ExternalLink("/etc/passwd", "/x")
+        assert "must be one that holds its own data" in fails("map", path, "-o", "m.npz")
+
+
+def test_equal_names_of_cells_are_told():
+    from types import SimpleNamespace
+
+    cells = SimpleNamespace(X=X, obsm={}, obs_names=pd.Index(["c"] * N))
+    with pytest.warns(NearfarWarning, match="index of X has equal labels"):
+        assert nf.MDS(max_iter=2).fit(cells).vectors_.ids.is_range

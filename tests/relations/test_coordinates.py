@@ -1,0 +1,213 @@
+"""Which columns of a frame are coordinates: row numbers, ids and labels are none; text, dates and gaps are refused."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import nearfar as nf
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.relations.coordinates import coordinates_of, has_other_scale, why_none
+
+N = 200
+RNG = np.random.default_rng(0)
+GROUPS = np.repeat(np.arange(4), 50)
+X = RNG.normal(size=(4, 5))[GROUPS] * 3 + RNG.normal(size=(N, 5))
+FRAME = pd.DataFrame(X, columns=["alpha", "beta", "gamma", "delta", "eps"])
+ROWS, MIXED = np.arange(N), RNG.permutation(N)
+LARGE = RNG.choice(10**6, N, replace=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "why"),
+    [
+        ("Unnamed: 0", ROWS, "row numbers"),
+        ("Unnamed: 0", np.sort(RNG.choice(999, N, replace=False)), "row numbers"),  # of some rows of a larger table
+        ("Unnamed: 0", LARGE, "ids"),
+        ("", ROWS, "row numbers"),
+        ("index", MIXED, "row numbers"),
+        ("level_0", ROWS, "row numbers"),
+        ("sample_no", ROWS + 1, "row numbers"),
+        ("Row ID", ROWS + 1.0, "row numbers"),
+        ("whatever", ROWS, "row numbers"),
+        ("whatever", MIXED + 1, "row numbers"),
+        (0, ROWS, "row numbers"),
+        (None, MIXED, "row numbers"),
+        ("whatever", MIXED + 700, "ids"),
+        ("customer_id", MIXED + 500_000, "ids"),
+        ("customerid", LARGE, "ids"),
+        ("PatientID", LARGE.astype(np.float64), "ids"),
+        ("patient", LARGE, "ids"),
+        ("user_id", RNG.integers(9, size=N), "ids"),  # comes again, and is an id all the same
+        ("account_number", LARGE, "ids"),
+        ("zip code", LARGE, "ids"),
+        ("label", RNG.integers(4, size=N), "labels"),
+        ("Species", RNG.integers(4, size=N), "labels"),
+        # Measurements that are whole numbers.
+        ("age", RNG.integers(20, 80, N), None),
+        ("age", ROWS, None),
+        ("year", 1800 + ROWS, None),
+        ("visits", RNG.poisson(5, N), None),
+        ("count", MIXED, None),
+        ("population", LARGE, None),
+        ("customers", LARGE, None),
+        ("num_visits", LARGE, None),
+        ("income", 1000 * LARGE, None),
+        ("x", ROWS, None),
+        ("timestamp", 60 * ROWS, None),
+        (3, RNG.integers(9, size=N), None),
+        ("flag", RNG.random(N) > 0.5, None),
+        # Numbers with fractions, whatever the name.
+        ("id", RNG.normal(size=N), None),
+        ("class", RNG.normal(size=N), None),
+        ("whatever", ROWS + 0.5, None),
+        ("whatever", np.where(ROWS == 7, np.nan, ROWS), None),
+        ("whatever", np.arange(5), None),  # so few may be anything
+        ("no", np.arange(5), "row numbers"),
+    ],
+)
+def test_a_column_is_judged_by_its_name_and_its_values(name, values, why):
+    assert why_none(name, values) == why
+
+
+FORMS = {"pandas": lambda frame: frame, "polars": "polars", "pyarrow": "pyarrow"}
+
+
+def as_frame(kind, frame):
+    if kind == "polars":
+        return pytest.importorskip("polars").from_pandas(frame)
+    if kind == "pyarrow":
+        return pytest.importorskip("pyarrow").Table.from_pandas(frame, preserve_index=False)
+    return frame
+
+
+LEFT_OUT = r"left out, as no coordinates: 'sample_no' \(row numbers\); 5 columns left. X.to_numpy\(\) takes all"
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_row_numbers_are_no_coordinates_of_any_estimator(kind):
+    with_rows = FRAME.copy()
+    with_rows.insert(2, "sample_no", ROWS + 1)
+    numbered, plain = as_frame(kind, with_rows), FRAME.to_numpy()
+    for model in (nf.TSNE(max_iter=20, random_state=0), nf.UMAP(max_iter=20, random_state=0), nf.MDS(max_iter=5)):
+        with pytest.warns(NearfarWarning, match=f"{type(model).__name__}: {LEFT_OUT}"):
+            drawn = model.fit(numbered).embedding_
+        np.testing.assert_array_equal(drawn, clone(model).fit(plain).embedding_)
+        assert list(model.feature_names_in_) == list(FRAME.columns)
+        assert model.n_features_in_ == 5
+        new = numbered[:2] if kind != "pyarrow" else numbered.slice(0, 2)
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.transform(new), model.transform(as_frame(kind, FRAME[:2])))
+        with pytest.raises(InputError, match="X must be a frame with the columns"):
+            model.transform(as_frame(kind, with_rows[:2].assign(zeta=1.0)))
+    with pytest.warns(NearfarWarning, match=f"Affinities: {LEFT_OUT}"):
+        affinities = nf.Affinities(5).fit(numbered)
+    assert (affinities.transform(numbered) != affinities.transform(plain)).nnz == 0
+    given = nf.TSNE(max_iter=20).fit(affinities)
+    np.testing.assert_array_equal(given.transform(numbered), given.transform(plain))
+    with pytest.warns(NearfarWarning, match=f"classical_mds: {LEFT_OUT}"):
+        Y = nf.classical_mds(numbered)
+    with pytest.warns(NearfarWarning, match=f"neighborhoods: {LEFT_OUT}"):
+        scores = nf.evaluate.neighborhoods(numbered, Y)
+    assert scores.auc == nf.evaluate.neighborhoods(plain, Y).auc
+
+
+def test_a_fit_without_names_leaves_out_by_position():
+    bare = pd.DataFrame(np.c_[ROWS, X], index=[f"p{k}" for k in ROWS])
+    with pytest.warns(NearfarWarning, match=r"0 \(row numbers\)"):
+        model = nf.TSNE(max_iter=20, random_state=0).fit(bare)
+    np.testing.assert_array_equal(model.embedding_, nf.TSNE(max_iter=20, random_state=0).fit(X).embedding_)
+    assert model.vectors_.ids[:2] == ["p0", "p1"]
+    assert model.transform(bare[:3]).shape == (3, 2)
+    model.fit(FRAME)  # another fit forgets it
+    assert model.transform(FRAME[:3]).shape == (3, 2)
+
+
+def test_sound_frames_are_taken_as_they_are():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for frame in (FRAME, FRAME.assign(age=RNG.integers(1, 9, N)), FRAME.set_axis(range(5), axis=1), FRAME[["eps"]]):
+            assert coordinates_of("x", frame)[0] is frame
+        distances = pd.DataFrame(np.abs(np.subtract.outer(ROWS, ROWS)))
+        assert coordinates_of("x", distances, "precomputed")[0] is distances
+        nf.MDS(metric="precomputed", max_iter=2).fit(distances)
+    assert coordinates_of("x", X)[0] is X
+
+
+def test_a_column_of_another_scale_is_told():
+    with pytest.warns(
+        NearfarWarning, match=r"TSNE: column 'beta' has nearly all of the distance .* nf.prepare\(frame\)"
+    ):
+        nf.TSNE(max_iter=2).fit(FRAME.assign(beta=1000 * FRAME["beta"]))
+    assert has_other_scale(1000 * X) is None
+    assert has_other_scale(X[:, :1]) is None
+    assert has_other_scale(np.c_[ROWS, np.zeros((N, 2))]) is None  # the others have no distance at all
+    assert has_other_scale(np.c_[X, 1e6 * X[:, 0]]) == 5
+    assert has_other_scale(np.full((3, 2), 1e300) * [[1], [-1], [0]]) is None
+
+
+GAP = pd.DataFrame(np.outer(ROWS == 7, np.ones(5, bool)), columns=FRAME.columns)
+BAD = {
+    "NA": (FRAME.convert_dtypes().mask(GAP), "a missing value in column 'alpha', row 7"),
+    "text": (FRAME.assign(kind=["u"] * N), "text such as 'u' in column 'kind', row 0"),
+    "text of digits": (FRAME.assign(zip=["01234"] * N), "text such as '01234' in column 'zip', row 0"),
+    "categories": (FRAME.assign(kind=pd.Categorical(["u"] * N)), "text such as 'u' in column 'kind', row 0"),
+    "dates": (FRAME.assign(day=pd.date_range("2020", periods=N)), "dates such as 2020-01-01 .* in column 'day', row 0"),
+    "lists": (pd.DataFrame({"v": [[1.0, 2.0]] * N}), r"list such as \[1.0, 2.0\] in column 'v', row 0"),
+    "None": (FRAME.assign(o=np.where(ROWS == 3, None, 1.0)), "a missing value in column 'o', row 3"),
+}
+
+
+@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_number_is_named_by_column_and_row(kind, name):
+    frame, got = BAD[name]
+    if kind != "pandas" and name in ("NA", "None"):
+        frame, got = (
+            FRAME.convert_dtypes().mask(GAP),
+            r"row\(s\), first \[7\].* Column 'alpha' of row 7 is missing",
+        )
+    elif kind != "pandas":
+        got = got.replace("list such", "lists such").replace(" .* in", ".* in")
+    given = as_frame(kind, frame)
+    for fit in (nf.TSNE(max_iter=2).fit, nf.MDS().fit, nf.Affinities(5).fit, nf.Embedding):
+        with pytest.raises(InputError, match=rf"X must be .*{got}|vectors must be .*{got}"):
+            fit(given)
+
+
+def test_nullable_columns_and_truths_are_numbers():
+    nullable = FRAME.round().convert_dtypes().assign(flag=pd.array(RNG.random(N) > 0.5, "boolean"))
+    drawn = nf.MDS(max_iter=3, random_state=0).fit(nullable).embedding_
+    expected = nf.MDS(max_iter=3, random_state=0).fit(nullable.astype(np.float32)).embedding_
+    np.testing.assert_array_equal(drawn, expected)
+
+
+@pytest.mark.parametrize(
+    ("frame", "got"),
+    [
+        (pd.DataFrame({"id": range(20)}), r"with a column of coordinates; got 'id' \(row numbers\)"),
+        (pd.DataFrame(index=range(20)), "with a column of coordinates; got no column"),
+        (pd.concat([FRAME, FRAME], axis=1), "whose columns have different names; got 2 columns called 'alpha'"),
+        (FRAME.assign(a=np.inf), r"X must be finite; .* Column 'a' of row 0 is infinite"),
+    ],
+)
+def test_tables_that_are_no_coordinates(frame, got):
+    for fit in (nf.TSNE().fit, nf.MDS().fit, nf.Affinities(5).fit):
+        with pytest.raises(InputError, match=got):
+            fit(frame)
+
+
+def test_levels_of_an_index_and_of_names_are_kept():
+    frame = FRAME.set_axis(pd.MultiIndex.from_product([range(20), list("abcdefghij")]), axis=0)
+    assert nf.TSNE(max_iter=2).fit(frame).vectors_.ids[:2] == [(0, "a"), (0, "b")]
+    columns = pd.MultiIndex.from_tuples([("u", 1), ("u", 2), ("v", 1), ("v", 2), ("w", 1)])
+    assert nf.TSNE(max_iter=2).fit(FRAME.set_axis(columns, axis=1)).embedding_.shape == (N, 2)
+
+
+def test_a_frame_that_is_computed_later_is_refused():
+    polars = pytest.importorskip("polars")
+    with pytest.raises(InputError, match=r"LazyFrame. It is computed later: X.collect\(\) makes a frame of it"):
+        nf.TSNE().fit(polars.from_pandas(FRAME).lazy())
