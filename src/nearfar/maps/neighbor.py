@@ -28,11 +28,13 @@ from nearfar._core.checks import (
     check_n_jobs,
     check_random_state,
     check_real,
+    check_sparse,
     or_auto,
     require,
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
+from nearfar._core.parameters import Part
 from nearfar._core.types import Numbers, Seed, SparseMatrix
 from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
@@ -81,10 +83,11 @@ from nearfar.maps.objective import (
 from nearfar.maps.per_point import is_per_point, per_point_objective
 from nearfar.maps.problem import Data, Parts, Problem, Shown
 from nearfar.maps.schedule import Pace, phases_of
-from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
+from nearfar.maps.solver import INITS, MapState, Watch, check_watchers, extent, given_start, start
 from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
+from nearfar.relations.copies import LEAST_DIFFERENT, Copies, different
 from nearfar.relations.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
@@ -220,7 +223,7 @@ class NeighborEmbedding(FrameOutput):
     n_iter_ : int
         Iterations run.
     affinities_ : Affinities or None
-        The calibrated neighbours of the data; None if a relation was given.
+        The calibrated neighbours of the data, a copy of a row having those of its first; None if a relation was given.
     relation_ : Relation
         What the map shows: that of the affinities, or the one given.
     n_features_in_ : int
@@ -234,8 +237,9 @@ class NeighborEmbedding(FrameOutput):
 
     Notes
     -----
-    Points without any relation (isolates of a graph) take part in the sums over all pairs, and are pushed to the rim.
-    Equal rows of data end up close to each other, at most a small jitter apart at the start.
+    Points without any relation (isolates of a graph, rows that have nothing in common with others) take part in the
+    sums over all pairs, and are pushed to the rim. Equal rows of data are one point: the map is that of the different
+    rows, each copy in the place of its first. ``nearfar.relations.affinities`` says which rows have neighbours.
 
     References
     ----------
@@ -273,6 +277,7 @@ class NeighborEmbedding(FrameOutput):
 
     affinities_: Affinities | None
     relation_: Relation
+    _copies: Copies | None = None
     cost_: float
     cost_curve_: NDArray[np.float64]
     n_iter_: int
@@ -417,7 +422,7 @@ class NeighborEmbedding(FrameOutput):
             elsewhere = partial(on_device("places of new points"), self._torch_device())
         P_new: SparseMatrix | Numbers
         if isinstance(X, Relation):
-            P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
+            P_new = matched(f"{owner}.transform", X, self._ids())
             ids: Ids | None = X.row_ids
         else:
             rows, ids = rows_and_ids(f"{owner}.transform", X)
@@ -427,9 +432,12 @@ class NeighborEmbedding(FrameOutput):
                 fitted = getattr(self.affinities_, "feature_names_in_", None)
                 check_columns(f"{owner}.transform", X, getattr(self, "feature_names_in_", fitted))
                 P_new = self.affinities_.transform(P_new)
+        points = self.embedding_
+        if (copies := self._copies) is not None:
+            P_new, points = copies.gathered(cast("csr_array", P_new)), points[copies.first]
         placed = place(
             P_new,
-            self.embedding_,
+            points,
             self._kernel_of_new(kernel),
             divergence,
             n_jobs=check_n_jobs(owner, self.n_jobs),
@@ -451,7 +459,7 @@ class NeighborEmbedding(FrameOutput):
         Parameters
         ----------
         positions : array-like of shape (n, d)
-            A row per point, for any d.
+            A row per point, for any d. Copies of a row count by the mean of their positions.
         X : as for :meth:`fit`, optional
             What the map shows; by default that of the fit. A fit is not needed then, nor changed.
 
@@ -486,18 +494,24 @@ class NeighborEmbedding(FrameOutput):
         divergence, kernel, normalization = self._checked()
         if X is None:
             self._check_fitted("cost_and_gradient")
-            relation = self.relation_
+            copies = self._copies
+            relation = self.relation_ if copies is None else cast("Affinities", self.affinities_)._different
         else:
-            relation = self._related(X, check_random_state(owner, self.random_state)).relation
+            shown = self._related(X, check_random_state(owner, self.random_state))
+            relation, copies = shown.relation, shown.copies
         if self._noise() is not None:
             raise InputError(owner, "far", "another than 'noise'", repr(self.far), "Sampled pairs have another cost.")
         P = probabilities(owner, relation, normalization).to_csr()
-        Y = check_matrix(owner, "positions", positions, rows=P.shape[0]).astype(np.float64)
-        kernel = self._kernel_for(self._learned_kernel(kernel) if X is None else kernel, len(Y))
+        n = P.shape[0] if copies is None else len(copies.same)
+        Y: Floats = check_matrix(owner, "positions", positions, rows=n).astype(np.float64)
+        kernel = _of_first(self._kernel_for(self._learned_kernel(kernel) if X is None else kernel, n), copies)
+        Y = Y if copies is None else copies.means(Y)
         if normalization == "pair":
             P = csr_array((P + P.T) / 2)
-        value, slopes = value_and_gradient(Y, P, kernel, divergence, normalization, weights=self._weights_of(P))
+        value, slopes = value_and_gradient(Y, P, kernel, divergence, normalization, weights=self._weights_of(P, copies))
         scale = 1.0 if normalization == "pair" else 1 / len(Y)
+        if copies is not None:
+            slopes = (slopes / copies.counts[:, None])[copies.same]
         return value * scale, np.asarray(slopes * scale, np.float64)
 
     @property
@@ -507,7 +521,19 @@ class NeighborEmbedding(FrameOutput):
         parameters = {"estimator": type(self).__name__, **self.get_params(deep=False)}
         for name in _OF_NEIGHBORS:  # what was used; a relation has none of them
             parameters[name] = getattr(self.affinities_, name, None)
-        return Embedding(self.embedding_, ids=self.relation_.row_ids, parameters=parameters)
+        return Embedding(self.embedding_, ids=self._ids(), parameters=parameters)
+
+    def _ids(self) -> Ids:
+        """Return the ids of all rows."""
+        return self.relation_.row_ids if self._copies is None else cast("Affinities", self.affinities_)._ids
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Return the relation of all rows, which is worked out when it is asked for, where some are copies."""
+            if name == "relation_" and self._copies is not None:
+                return self.affinities_.relation_
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # The steps of a fit.
 
@@ -531,14 +557,16 @@ class NeighborEmbedding(FrameOutput):
 
     def _problem(self, parts: Parts, asked: str | Place | None, shown: Shown) -> Problem:
         """Return what is minimised, and where."""
-        owner, n = type(self).__name__, len(shown.relation.row_ids)
-        check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
+        owner, n, copies = type(self).__name__, len(shown.relation.row_ids), shown.copies
+        n_all = n if copies is None else len(copies.same)
+        check_integer(owner, "n_components", self.n_components, low=1, high=max(n_all - 1, 1))
         engine = self._engine(asked, parts, n)
         P = probabilities(owner, shown.relation, parts.normalization, on_workers=engine == DASK)
         if self.storage is not None:
             needed = self._of_pattern(shown.relation.nnz)[0]
             P.storage = folder_with_room(owner, "storage", self.storage, needed)
-        return Problem(P, parts.divergence, self._kernel_for(parts.kernel, n), parts.normalization, engine)
+        kernel = _of_first(self._kernel_for(parts.kernel, n_all), copies)
+        return Problem(P, parts.divergence, kernel, parts.normalization, engine, copies=copies)
 
     def _engine(self, asked: str | Place | None, parts: Parts, n: int) -> str | Place:
         """Return where n points are drawn: as is asked for, on workers that are there, or as their number says."""
@@ -556,8 +584,11 @@ class NeighborEmbedding(FrameOutput):
         rows = shown.data
         if shown.affinities is not None and of_rows:
             rows = cast("Floats | SparseMatrix | None", shown.affinities.rows_)
-        shape, n_jobs = (n, self.n_components), check_n_jobs(owner, self.n_jobs)
-        return start(owner, self.init, rows, problem.P, shape, rng, n_jobs, size), reach
+        shape, n_jobs, init = (n, self.n_components), check_n_jobs(owner, self.n_jobs), self.init
+        if (copies := problem.copies) is not None:
+            given = given_start(owner, init, INITS, (len(copies.same), self.n_components))
+            init = init if given is None else given[copies.first]
+        return start(owner, init, rows, problem.P, shape, rng, n_jobs, size), reach
 
     @contextmanager
     def _place(self, problem: Problem) -> Iterator[Place]:
@@ -579,14 +610,18 @@ class NeighborEmbedding(FrameOutput):
     def _watch(self, Y: Floats, problem: Problem, trainer: Trainer) -> Watch:
         scale = 1.0 if problem.normalization == "pair" else 1 / len(Y)
         rules = self.min_grad_norm, self.n_iter_without_progress
-        return Watch(type(self).__name__, MapState(Y), scale, *rules, trainer)
+        state = MapState(Y, same=None if problem.copies is None else problem.copies.same)
+        return Watch(type(self).__name__, state, scale, *rules, trainer)
 
     def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
         """Set the results."""
         if shown.affinities is not None and not shown.given:
             shown.relation.operator.release()  # type: ignore[attr-defined] # P is done with
         self.embedding_ = state.X
-        self.affinities_, self.relation_ = shown.affinities, shown.relation
+        self.affinities_, self._copies = shown.affinities, shown.copies
+        vars(self).pop("relation_", None)
+        if shown.copies is None:
+            self.relation_ = shown.relation
         self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
         self.cost_ = float(state.costs[-1])
         self.n_iter_ = state.n_iter
@@ -609,7 +644,9 @@ class NeighborEmbedding(FrameOutput):
             shown = Shown(as_relation(X, type(self).__name__, "X"), None, None)
         elif isinstance(X, Affinities):
             X._check_fitted("relation_")
-            shown = Shown(X.relation_, X, None, given=True)
+            X = X._of_different_rows(type(self).__name__)
+            copies = X._copies
+            shown = Shown(X.relation_ if copies is None else X._different, X, None, given=True, copies=copies)
         else:
             return self._searched(X, rng, fits, on_workers)
         n, nnz = shown.relation.shape[0], shown.relation.nnz
@@ -626,7 +663,10 @@ class NeighborEmbedding(FrameOutput):
         rows, ids = rows_and_ids(owner, X)
         given = are_neighbors(rows, self.metric)
         check_rows(owner, rows, self.metric)
-        data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
+        data = rows if given else check_sparse(owner, "X", rows) if issparse(rows) else check_matrix(owner, "X", rows)
+        copies = None if given else self._copies_among(owner, data)
+        if copies is not None:
+            data = different(cast("Floats | csr_array", data), copies, self.metric)
         made = self._affinities(data, int(rng.integers(2**31 - 1)))
         n = len(data[0]) if given else data.shape[0]
         client = current_client() if on_workers is not None and on_workers(n) else None
@@ -635,8 +675,23 @@ class NeighborEmbedding(FrameOutput):
         if fits and self.storage is not None:  # before the search, which may take an hour
             nnz = made._memory(owner, data)[2]
             folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
-        affinities = made._fit(data, ids, owner, client)
-        return Shown(affinities.relation_, affinities, None if self.metric == "precomputed" else data)
+        affinities = made._fit(data, ids, owner, client, copies=copies)
+        relation = affinities.relation_ if copies is None else affinities._different
+        return Shown(relation, affinities, None if self.metric == "precomputed" else data, copies=copies)
+
+    def _copies_among(self, owner: str, data: Floats | SparseMatrix) -> Copies | None:
+        """Return which rows are equal, None if none are, or too few different ones for a map."""
+        if issparse(data) and self.metric == "precomputed":
+            return None
+        copies = Copies.among(cast("Floats | csr_array", data), self.metric)
+        if copies is None or len(copies.first) >= LEAST_DIFFERENT:
+            return copies
+        warnings.warn(
+            f"{owner}: X has {len(copies.first)} different row(s) among {len(copies.same)}: their map shows nothing.",
+            NearfarWarning,
+            stacklevel=5,
+        )
+        return None
 
     def _affinities(self, rows: ArrayLike, seed: int | None) -> Affinities:
         """Return the affinities that a fit to these rows makes, not fitted."""
@@ -943,7 +998,7 @@ class NeighborEmbedding(FrameOutput):
         """Return the kernel as a fit has left it."""
         return kernel
 
-    def _weights_of(self, P: csr_array) -> NDArray[np.float64] | None:  # noqa: ARG002
+    def _weights_of(self, P: csr_array, copies: Copies | None) -> NDArray[np.float64] | None:  # noqa: ARG002
         """Return the importance of the points, if they have one."""
         return None
 
@@ -956,6 +1011,15 @@ class NeighborEmbedding(FrameOutput):
         tags.input_tags.two_d_array = True
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _of_first(kernel: Kernel, copies: Copies | None) -> Kernel:
+    """Return the kernel of the different rows: of copies the parameter of the first counts."""
+    family = family_of(kernel)
+    if copies is None or family is None:
+        return kernel
+    parameters = np.asarray(getattr(kernel, family.parameter))[copies.first]
+    return cast("Kernel", cast("Part", kernel).with_params(**{family.parameter: parameters}))
 
 
 def _warn_of_pairs(owner: str, what: str, n: int) -> None:

@@ -14,6 +14,7 @@ from nearfar.contracts import Divergence, Floats, Kernel, Place
 from nearfar.engines.registry import THREADS
 from nearfar.maps.objective import Normalization, RowBlocks
 from nearfar.relations.affinities import Affinities
+from nearfar.relations.copies import Copies
 from nearfar.relations.matrix import Relation
 
 Data = PointsLike | Affinities | tuple[Numbers, Numbers]
@@ -31,17 +32,22 @@ class Parts(NamedTuple):
 class Shown(NamedTuple):
     """What a map shows: a relation, the affinities behind it, and the rows of numbers behind these, if there are.
 
-    ``given`` says that affinities were, who may need what workers have of them.
+    ``given`` says that affinities were, who may need what workers have of them. With copies all these are of the
+    different rows.
     """
 
     relation: Relation
     affinities: Affinities | None
     data: Floats | SparseMatrix | None
     given: bool = False
+    copies: Copies | None = None
 
 
 class Problem(NamedTuple):
-    """What is minimised: the probabilities of the data, the parts of the map, where, and the importance of points."""
+    """What is minimised: the probabilities of the data, the parts of the map, where, and the importance of points.
+
+    With copies there is a point for each of the different rows.
+    """
 
     P: RowBlocks
     divergence: Divergence
@@ -50,6 +56,7 @@ class Problem(NamedTuple):
     engine: str | Place = THREADS
     dtype: FloatType = np.float32
     weights: NDArray[np.float64] | None = None
+    copies: Copies | None = None
 
     def counted(self) -> csr_array:
         """Return P as it counts, all rows of it."""

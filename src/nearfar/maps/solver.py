@@ -186,11 +186,12 @@ class MapState:
     """Where a map stands; callbacks may look at ``X``.
 
     ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``, as they were at
-    the last look. ``seen`` is the iteration of that look.
+    the last look. ``seen`` is the iteration of that look. ``same`` says, where rows are copies, which point each is.
     """
 
     Y: Floats
     order: NDArray[np.integer] | None = None
+    same: NDArray[np.integer] | None = None
     costs: list[float] = field(default_factory=list)
     cost_iterations: list[int] = field(default_factory=list)
     n_iter: int = 0
@@ -199,11 +200,11 @@ class MapState:
     @property
     def X(self) -> Floats:  # noqa: N802 - as in every state of a solver
         """The positions, a row per point."""
-        if self.order is None:
-            return self.Y
-        X = np.empty_like(self.Y)
-        X[self.order] = self.Y
-        return X
+        X = self.Y
+        if self.order is not None:
+            X = np.empty_like(self.Y)
+            X[self.order] = self.Y
+        return X if self.same is None else X[self.same]
 
     @property
     def seen(self) -> int:

@@ -20,6 +20,7 @@ from nearfar.far.fields import NoisePairs
 from nearfar.kernels import StudentT
 from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
+from nearfar.relations.copies import Copies
 
 
 class WSSNE(Recipe):
@@ -142,16 +143,19 @@ class WSSNE(Recipe):
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if self._noise() is not None:
             raise InputError(type(self).__name__, "far", "another than 'noise' for weighted points", repr(self.far))
-        self.weights_ = self._weights_of(problem.P.to_csr())
-        return super()._objective(problem._replace(weights=self.weights_), place, rng)
+        weights, copies = self._weights_of(problem.P.to_csr(), problem.copies), problem.copies
+        self.weights_ = weights if copies is None else weights[copies.same]
+        return super()._objective(problem._replace(weights=weights), place, rng)
 
-    def _weights_of(self, P: csr_array) -> NDArray[np.float64]:
-        return _importance(type(self).__name__, self.weights, P)
+    def _weights_of(self, P: csr_array, copies: Copies | None) -> NDArray[np.float64]:
+        return _importance(type(self).__name__, self.weights, P, copies)
 
 
-def _importance(owner: str, weights: Literal["degree"] | Numbers, P: csr_array) -> NDArray[np.float64]:
-    """Return the importance of the points, its mean 1: as given, or the sums of row and column of P."""
-    n = P.shape[0]
+def _importance(
+    owner: str, weights: Literal["degree"] | Numbers, P: csr_array, copies: Copies | None
+) -> NDArray[np.float64]:
+    """Return the importance of the points, its mean 1: as given (of copies the first), or what P sums to."""
+    n = P.shape[0] if copies is None else len(copies.same)
     if isinstance(weights, str):
         if weights != "degree":
             raise InputError(owner, "weights", "'degree' or one number > 0 per point", repr(weights))
@@ -167,5 +171,6 @@ def _importance(owner: str, weights: Literal["degree"] | Numbers, P: csr_array) 
         bad = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
         if bad.size:
             raise InputError(owner, "weights", "finite and > 0", f"{found[bad[0]]} for row {bad[0]}")
+        found = found if copies is None else found[copies.first]
     found = found / found.max()
     return np.asarray(found / found.mean())

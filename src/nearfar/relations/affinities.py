@@ -18,7 +18,7 @@ from contextlib import ExitStack, nullcontext
 from functools import cached_property, partial
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +41,13 @@ from nearfar._core.vector import read_only
 from nearfar.engines import asked_engine, device_of_engine, engine_of, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.relations.copies import LEAST_DIFFERENT, Copies, different
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import (
     FEW,
     NeighborIndex,
     Neighbors,
+    PrecomputedIndex,
     are_neighbors,
     check_k,
     check_rows,
@@ -73,6 +75,10 @@ _AT_ONCE = 4096  # rows that are sorted at a time
 _CALIBRATED = 2**24  # neighbours whose probabilities are in memory together
 _VANISHES = 745.0  # exp(-745) is 0 in double precision, all but
 _STEPS = 100  # of Newton's method, at most
+_NOTHING_IN_COMMON = dict.fromkeys(("cosine", "braycurtis", "dice", "hamming", "jaccard", "sokalsneath"), 1.0)
+"""The distance, by some metrics, of rows that have nothing in common."""
+_ROUNDING = 1e-6  # of that distance
+_OF_ROWS = ("relation_", "indices_", "distances_")
 
 
 class Affinities(Parameters):
@@ -141,8 +147,8 @@ class Affinities(Parameters):
     Attributes
     ----------
     relation_ : Relation
-        P, shape (n, n), its rows sum to 1; its ids are those of an Embedding, of the index of a
-        frame or of AnnData, else the row numbers.
+        P, shape (n, n), its rows sum to 1 (those without neighbours to 0); its ids are those of an Embedding, of the
+        index of a frame or of AnnData, else the row numbers.
     indices_, distances_ : ndarray of shape (n, k), int32 and float32
         The neighbours, nearest first.
     perplexities_ : tuple of float
@@ -184,6 +190,8 @@ class Affinities(Parameters):
     betas_: NDArray[np.float64] | None
     intrinsic_dimension_: NDArray[np.float64] | None
     n_features_in_: int
+    _copies: Copies | None = None
+    _apart: float = math.inf
 
     def __init__(
         self,
@@ -237,7 +245,14 @@ class Affinities(Parameters):
         Warns
         -----
         NearfarWarning
-            If the perplexity is more than a third of n - 1.
+            If the perplexity is more than a third of n - 1; if rows are at the greatest distance from all others.
+
+        Notes
+        -----
+        Rows with nothing in common (distance 1 by the cosine, ``"jaccard"``, ``"dice"``, ``"sokalsneath"``,
+        ``"braycurtis"`` or ``"hamming"``) are no neighbours of each other, whichever come first; nor are those at the
+        greatest of the distances that are given, where a row has more of them than neighbours. A row at such a distance
+        from all others has no neighbours.
         """
         owner = type(self).__name__
         asked = asked_engine(owner, self.engine, self.device, engine, not_on=self._not_on)
@@ -260,8 +275,19 @@ class Affinities(Parameters):
             expected, hint = f"another for more than {FEW} rows", "Take engine='threads': compiled code searches them."
             raise InputError(owner, "engine", expected, f"{PLAIN!r} for {n}", hint)
 
-    def _fit(self, X: Any, ids: Ids | None, owner: str, client: Any = None, engine: str | None = None) -> Self:
-        """Fit rows with these ids, in the name of ``owner``, whom errors and warnings name; on a client's workers."""
+    def _fit(
+        self,
+        X: Any,
+        ids: Ids | None,
+        owner: str,
+        client: Any = None,
+        engine: str | None = None,
+        copies: Copies | None = None,
+    ) -> Self:
+        """Fit rows with these ids, in the name of ``owner``, whom errors and warnings name; on a client's workers.
+
+        With copies X are the different rows, and the ids those of all.
+        """
         device = self._device(engine)
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
@@ -278,9 +304,10 @@ class Affinities(Parameters):
             argument="engine",
         )
         n = index.n_rows
-        self.perplexities_ = perplexities_of(owner, self.perplexity, n)
+        self.perplexities_ = self._perplexities(owner, n, copies)
         check_k(owner, "n_neighbors", 1, n)
-        self._used = self._neighbors_used(owner, n, index.most, self.perplexities_)
+        n_all = n if copies is None else len(copies.same)
+        self._used = self._neighbors_used(owner, n_all, index.most, self.perplexities_)
         k, largest = max(self._used), max(self.perplexities_)
         if self.kernel != "uniform":
             if largest >= n - 1:
@@ -291,9 +318,9 @@ class Affinities(Parameters):
             if largest > k:
                 hint = "3 * perplexity neighbours are usual, and the default."
                 raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", k, hint)
-            if 3 * largest > n - 1 and not isinstance(self.perplexity, str):
+            if 3 * largest > n_all - 1 and not isinstance(self.perplexity, str):
                 warnings.warn(
-                    f"{owner}: perplexity {largest:g} is more than a third of the {n - 1} other points: "
+                    f"{owner}: perplexity {largest:g} is more than a third of the {n_all - 1} other points: "
                     "neighbourhoods are then all but everything. Take a smaller one.",
                     NearfarWarning,
                     stacklevel=3,
@@ -313,9 +340,12 @@ class Affinities(Parameters):
             found = search(k)
         else:
             found = self._found_in_files(owner, search, n, k)
-        self.indices_, self.distances_ = found
+        apart = self._greatest_distance(index, found)
+        if apart < math.inf:
+            apart = _told_of_lonely(owner, found, apart, copies)
         # The weights are as many bytes as the distances: the relation works them out again where they are asked for.
-        scales = Scales(self.kernel, self.perplexities_, tuple(self._used))
+        self._apart = apart
+        scales = Scales(self.kernel, self.perplexities_, tuple(self._used), apart)
         parts: list[Part] = []
         if there is None:
             for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
@@ -325,12 +355,93 @@ class Affinities(Parameters):
         else:
             parts = there.calibrated(partial(_calibrated_part, scales=scales))
         counts, *joined = zip(*parts, strict=True)
-        self.betas_, self.intrinsic_dimension_ = (None, None) if joined[0][0] is None else map(np.concatenate, joined)
-        ids = Ids(n) if ids is None else ids
-        P = CalibratedRows(found, self.betas_, self._used, sum(counts), None if there is None else there.rows)
-        self.relation_ = Relation(P, ids, ids)
+        betas, dimensions = (None, None) if joined[0][0] is None else map(np.concatenate, joined)
+        P = CalibratedRows(found, betas, self._used, sum(counts), None if there is None else there.rows, apart)
         self.n_features_in_ = n if are_neighbors(X, self.metric) else int(np.shape(X)[1])
+        self._keep(found, P, betas, dimensions, Ids(n_all) if ids is None else ids, copies)
         return self
+
+    def _keep(
+        self,
+        found: Neighbors,
+        P: CalibratedRows,
+        betas: NDArray[np.float64] | None,
+        dimensions: NDArray[np.float64] | None,
+        ids: Ids,
+        copies: Copies | None,
+    ) -> None:
+        """Set the results; those of many numbers for each row, where some are copies, when they are asked for."""
+        for name in _OF_ROWS:
+            vars(self).pop(name, None)
+        self._copies = copies
+        self.betas_, self.intrinsic_dimension_ = betas, dimensions
+        if copies is None:
+            self.relation_ = Relation(P, ids, ids)
+            self.indices_, self.distances_ = found
+            return
+        m = len(copies.first)
+        self._ids, self._found, self._different = ids, found, Relation(P, Ids(m), Ids(m))
+        if betas is not None and dimensions is not None:
+            self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
+        if self.metric == "precomputed":
+            self.n_features_in_ = len(copies.same)
+
+    def _of_all(self, name: str) -> object:
+        """Return a result for all rows: a copy has the neighbours of its first, which are the first ones of theirs."""
+        copies = self._copies
+        assert copies is not None
+        if name == "distances_":
+            return self._found.distances[copies.same]
+        if name == "indices_":
+            return copies.first.astype(np.int32)[self._found.indices][copies.same]
+        P = cast("CalibratedRows", self._different.operator)
+        nnz = int(np.diff(P.indptr)[copies.same].sum())
+        found = Neighbors(self.indices_, self.distances_)
+        return Relation(CalibratedRows(found, self.betas_, self._used, nnz, None, P._apart), self._ids, self._ids)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Work out what was not, where rows are copies."""
+            if name not in _OF_ROWS or vars(self).get("_copies") is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            vars(self)[name] = self._of_all(name)
+            return vars(self)[name]
+
+    def _perplexities(self, owner: str, n: int, copies: Copies | None) -> tuple[float, ...]:
+        """Return those in use: lower ones where there are fewer different rows."""
+        asked = perplexities_of(owner, self.perplexity, n)
+        if copies is None or self.kernel == "uniform" or not n - 1 <= max(asked) < len(copies.same) - 1:
+            return asked
+        used = tuple(min(one, max(1.0, (n - 1) / 3)) for one in asked)
+        warnings.warn(
+            f"{owner}: X has {n} different rows among {len(copies.same)}, too few for perplexity {max(asked):g}: "
+            f"{max(used):.3g} is taken.",
+            NearfarWarning,
+            stacklevel=4,
+        )
+        return used
+
+    def _greatest_distance(self, index: NeighborIndex, found: Neighbors) -> float:
+        """Return the distance of rows that have nothing in common, infinity where there is none such."""
+        if not isinstance(self.metric, str):
+            return math.inf
+        if isinstance(index, PrecomputedIndex) and isinstance(D := index._X, np.ndarray):
+            return _greatest_of(D, found)
+        return _NOTHING_IN_COMMON.get(self.metric, math.inf)
+
+    def _of_different_rows(self, owner: str) -> Affinities:
+        """Return the affinities that a map is drawn of: these, or where rows are copies those of the different rows."""
+        rows: Any = self.rows_ if self.metric != "precomputed" else getattr(self._index, "_X", None)
+        of_graph = self.metric == "precomputed" and not isinstance(rows, np.ndarray)
+        if rows is None or of_graph or self.storage is not None or self._copies is not None:
+            return self
+        copies = Copies.among(rows, self.metric)
+        if copies is None or len(copies.first) < LEAST_DIFFERENT:
+            return self
+        made = Affinities(**cast("dict[str, Any]", self.get_params(deep=False)))
+        kept = different(rows, copies, self.metric)
+        return made._fit(kept, self.relation_.row_ids, owner, copies=copies)
 
     def _device(self, engine: str | None = None) -> str | None:
         """Return the device of torch on which rows are calibrated: that of an engine, by default of the own one."""
@@ -444,14 +555,23 @@ class Affinities(Parameters):
         self._check_fitted("transform")
         rows, _ = rows_and_ids(type(self).__name__, X)
         check_columns(f"{type(self).__name__}.transform", X, getattr(self, "feature_names_in_", None))
-        found = self._index.query(rows, self.indices_.shape[1])
+        copies, n = self._copies, self._index.n_rows
+        if copies is not None:
+            n = len(copies.same)
+            if self.metric == "precomputed":
+                rows = check_matrix(type(self).__name__, "X", rows, columns=n)[:, copies.first]
+        found = self._index.query(rows, max(self._used))
         workers = check_n_jobs(type(self).__name__, self.n_jobs)
-        scales = Scales(self.kernel, self.perplexities_, tuple(self._used))
+        scales = Scales(self.kernel, self.perplexities_, tuple(self._used), self._apart)
+        if self._apart < math.inf:
+            lonely = np.flatnonzero(related(found.distances, self._apart) == 0)
+            _warn_of_lonely(f"{type(self).__name__}.transform", lonely, len(found.distances), "all rows of the fit")
         weights, _, _ = weights_of(found, scales, workers, self._device())
         from scipy.sparse import csr_array
 
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)
-        return csr_array((values, columns, indptr), shape=(len(weights), len(self.indices_)))
+        columns = columns if copies is None else copies.first.astype(np.int32)[columns]
+        return csr_array((values, columns, indptr), shape=(len(weights), n))
 
     def joint(self) -> Relation:
         """Return the symmetric probabilities of pairs, ``(P + Pᵀ) / 2n``, which sum to 1.
@@ -480,10 +600,10 @@ class Affinities(Parameters):
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "relation_")
+        return "relation_" in vars(self) or self._copies is not None
 
     def _check_fitted(self, what: str) -> None:
-        if not hasattr(self, "relation_"):
+        if not self.__sklearn_is_fitted__():
             from nearfar.errors import NotFittedError
 
             raise NotFittedError(
@@ -492,11 +612,15 @@ class Affinities(Parameters):
 
 
 class Scales(NamedTuple):
-    """How distances become probabilities: the kernel, the perplexities, and how many neighbours each takes."""
+    """How distances become probabilities: the kernel, the perplexities, and how many neighbours each takes.
+
+    Rows at the distance ``apart`` are no neighbours, see :func:`related`.
+    """
 
     kernel: str
     perplexities: tuple[float, ...]
     used: tuple[int, ...]
+    apart: float = math.inf
 
 
 def weights_of(
@@ -508,10 +632,11 @@ def weights_of(
     weights = np.zeros((n, k), np.float32)
     betas, dimensions = [], []
     for perplexity, nearest in zip(perplexities, scales.used, strict=True):
+        distances = found.distances[:, :nearest]
         if uniform:
-            weights[:, :nearest] += np.float32(1 / (nearest * len(perplexities)))
+            weights[:, :nearest] += _uniform(distances, scales.apart, len(perplexities))
             continue
-        calibration = calibrate(found.distances[:, :nearest], perplexity, n_jobs=n_jobs, device=device)
+        calibration = _calibrated(distances, perplexity, scales.apart, n_jobs, device)
         betas.append(calibration.betas)
         dimensions.append(calibration.dimensions)
         if len(perplexities) == 1:
@@ -520,10 +645,90 @@ def weights_of(
     return (weights, None, None) if uniform else (weights, np.column_stack(betas), np.column_stack(dimensions))
 
 
+def related(distances: Floats, apart: float) -> NDArray[np.int64]:
+    """Return how many of the neighbours of each row, nearest first, have something in common with it.
+
+    Those at the distance ``apart``, at the end of the list, have nothing: two or more, or all. A single one may be
+    there by chance, and one that is farther away is an opposite: neither is passed over.
+    """
+    n, k = distances.shape
+    if apart == math.inf:
+        return np.full(n, k)
+    counts = np.count_nonzero(distances < apart * (1 - _ROUNDING), axis=1)
+    tied = distances[:, -1] <= apart * (1 + _ROUNDING)
+    found: NDArray[np.int64] = np.where(tied & ((counts <= k - 2) | (counts == 0)), counts, k)
+    return found
+
+
+def _calibrated(
+    distances: NDArray[np.float32], perplexity: float, apart: float, n_jobs: int, device: str | None
+) -> Calibration:
+    """Return the calibration of rows over the neighbours that they have something in common with."""
+    n, k = distances.shape
+    counts = related(distances, apart)
+    if (counts == k).all():
+        return calibrate(distances, perplexity, n_jobs=n_jobs, device=device)
+    found = Calibration(np.zeros((n, k), np.float32), np.zeros(n), np.zeros(n))
+    for count in np.unique(counts[counts > 0]).tolist():
+        rows = np.flatnonzero(counts == count)
+        part = calibrate(distances[rows, :count], min(perplexity, float(count)), n_jobs=n_jobs, device=device)
+        found.weights[rows, :count], found.betas[rows], found.dimensions[rows] = part
+    return found
+
+
+def _uniform(distances: NDArray[np.float32], apart: float, scales: int) -> NDArray[np.float32]:
+    """Return the same probability for all neighbours that a row has something in common with, one of so many scales."""
+    k = distances.shape[1]
+    counts = related(distances, apart)[:, None]
+    return np.where(np.arange(k) < counts, 1 / np.maximum(counts * scales, 1), 0).astype(np.float32)
+
+
+def _greatest_of(D: Floats, found: Neighbors) -> float:
+    """Return the greatest of the distances, if a row has more others there than neighbours, or no nearer ones."""
+    top = np.float32(D.max())
+    rows = np.flatnonzero(found.distances[:, -1] >= top)
+    for row in rows.tolist():
+        all_there = np.count_nonzero(np.delete(D[row], row).astype(np.float32) >= top)
+        listed = np.count_nonzero(found.distances[row] >= top)
+        if all_there > listed or listed == found.distances.shape[1]:
+            return float(top)
+    return math.inf
+
+
+def _told_of_lonely(owner: str, found: Neighbors, apart: float, copies: Copies | None) -> float:
+    """Warn of rows at the greatest distance from all others; return that distance, infinity where no row has any."""
+    counts = np.concatenate(
+        [
+            related(found.distances[start:stop], apart)
+            for start, stop in pairwise(even_bounds(len(found.distances), _AT_ONCE).tolist())
+        ]
+    )
+    lonely = counts == 0
+    if copies is not None:
+        lonely, counts = lonely[copies.same], counts[copies.same]
+    _warn_of_lonely(owner, np.flatnonzero(lonely), len(lonely), "all others")
+    no_list_is_cut = (counts == found.distances.shape[1]).all()
+    return math.inf if lonely.all() or no_list_is_cut else apart
+
+
+def _warn_of_lonely(owner: str, lonely: NDArray[np.int64], n: int, others: str) -> None:
+    if not len(lonely):
+        return
+    what = (
+        "They have no neighbours: a map draws them at its rim." if len(lonely) < n else "A map of them shows nothing."
+    )
+    warnings.warn(
+        f"{owner}: {len(lonely)} of {n} rows are at the greatest distance from {others}, first {lonely[:5].tolist()}. "
+        f"{what}",
+        NearfarWarning,
+        stacklevel=5,
+    )
+
+
 def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[Part, NDArray[np.float32]]:
     """Return how many probabilities are above 0, precisions, dimensions; and what ``CalibratedRows`` makes of them."""
     weights, betas, dimensions = weights_of(found, scales, 1)
-    p = CalibratedRows(found, betas, scales.used, 0).weights(0, len(weights))
+    p = CalibratedRows(found, betas, scales.used, 0, None, scales.apart).weights(0, len(weights))
     return (int(np.count_nonzero(weights)), betas, dimensions), p
 
 
@@ -564,7 +769,11 @@ class CalibratedRows(Sparse):
         Probabilities that are above 0.
     elsewhere : list of Future, optional
         The same rows on the workers of a cluster, in parts, each a ``Rows``: for maps that are drawn there.
+    apart : float
+        Distance of rows that are no neighbours, see :func:`related`.
     """
+
+    _apart: float = math.inf
 
     def __init__(
         self,
@@ -573,12 +782,13 @@ class CalibratedRows(Sparse):
         used: Sequence[int],
         nnz: int,
         elsewhere: list[object] | None = None,
+        apart: float = math.inf,
     ) -> None:
         n = len(found.indices)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
         self._found, self._used, self.nnz = read_only(found), tuple(used), nnz
         self._betas = None if betas is None else read_only(betas.reshape(n, len(self._used)))
-        self._elsewhere = elsewhere
+        self._elsewhere, self._apart = elsewhere, apart
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_elsewhere": None}
@@ -651,15 +861,18 @@ class CalibratedRows(Sparse):
             rows = slice(first, min(first + some, stop))
             part = weights[first - start : rows.stop - start]
             for scale, nearest in enumerate(self._used):
+                distances = self._found.distances[rows, :nearest]
                 if self._betas is None:
-                    part[:, :nearest] += np.float32(1 / (nearest * scales))
+                    part[:, :nearest] += _uniform(distances, self._apart, scales)
                     continue
-                p = self._found.distances[rows, :nearest].astype(np.float64)
+                p = distances.astype(np.float64)
                 least = p.min(axis=1, keepdims=True)
                 p = (p - least) * (p + least)  # r² - r_min²
                 p *= -self._betas[rows, scale, None]
                 np.exp(p, out=p)
-                p /= p.sum(axis=1, keepdims=True)
+                if self._apart < math.inf:
+                    p *= np.arange(nearest) < related(distances, self._apart)[:, None]
+                p /= np.maximum(p.sum(axis=1, keepdims=True), np.finfo(float).tiny)
                 part[:, :nearest] += p.astype(np.float32) * np.float32(1 / scales)
         return weights
 
