@@ -28,7 +28,6 @@ from nearfar._core.checks import (
     check_n_jobs,
     check_random_state,
     check_real,
-    check_sparse,
     or_auto,
     require,
 )
@@ -87,7 +86,7 @@ from nearfar.maps.solver import INITS, MapState, Watch, check_watchers, extent, 
 from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
-from nearfar.relations.copies import LEAST_DIFFERENT, Copies, different
+from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
@@ -422,7 +421,7 @@ class NeighborEmbedding(FrameOutput):
             elsewhere = partial(on_device("places of new points"), self._torch_device())
         P_new: SparseMatrix | Numbers
         if isinstance(X, Relation):
-            P_new = matched(f"{owner}.transform", X, self._ids())
+            P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
             ids: Ids | None = X.row_ids
         else:
             rows, ids = rows_and_ids(f"{owner}.transform", X)
@@ -495,7 +494,7 @@ class NeighborEmbedding(FrameOutput):
         if X is None:
             self._check_fitted("cost_and_gradient")
             copies = self._copies
-            relation = self.relation_ if copies is None else cast("Affinities", self.affinities_)._different
+            relation = self.relation_ if copies is None else cast("Affinities", self.affinities_)._drawn()
         else:
             shown = self._related(X, check_random_state(owner, self.random_state))
             relation, copies = shown.relation, shown.copies
@@ -521,19 +520,7 @@ class NeighborEmbedding(FrameOutput):
         parameters = {"estimator": type(self).__name__, **self.get_params(deep=False)}
         for name in _OF_NEIGHBORS:  # what was used; a relation has none of them
             parameters[name] = getattr(self.affinities_, name, None)
-        return Embedding(self.embedding_, ids=self._ids(), parameters=parameters)
-
-    def _ids(self) -> Ids:
-        """Return the ids of all rows."""
-        return self.relation_.row_ids if self._copies is None else cast("Affinities", self.affinities_)._ids
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """Return the relation of all rows, which is worked out when it is asked for, where some are copies."""
-            if name == "relation_" and self._copies is not None:
-                return self.affinities_.relation_
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return Embedding(self.embedding_, ids=self.relation_.row_ids, parameters=parameters)
 
     # The steps of a fit.
 
@@ -619,9 +606,7 @@ class NeighborEmbedding(FrameOutput):
             shown.relation.operator.release()  # type: ignore[attr-defined] # P is done with
         self.embedding_ = state.X
         self.affinities_, self._copies = shown.affinities, shown.copies
-        vars(self).pop("relation_", None)
-        if shown.copies is None:
-            self.relation_ = shown.relation
+        self.relation_ = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
         self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
         self.cost_ = float(state.costs[-1])
         self.n_iter_ = state.n_iter
@@ -644,9 +629,7 @@ class NeighborEmbedding(FrameOutput):
             shown = Shown(as_relation(X, type(self).__name__, "X"), None, None)
         elif isinstance(X, Affinities):
             X._check_fitted("relation_")
-            X = X._of_different_rows(type(self).__name__)
-            copies = X._copies
-            shown = Shown(X.relation_ if copies is None else X._different, X, None, given=True, copies=copies)
+            shown = Shown(X._drawn(), X, None, given=True, copies=X._copies)
         else:
             return self._searched(X, rng, fits, on_workers)
         n, nnz = shown.relation.shape[0], shown.relation.nnz
@@ -663,10 +646,7 @@ class NeighborEmbedding(FrameOutput):
         rows, ids = rows_and_ids(owner, X)
         given = are_neighbors(rows, self.metric)
         check_rows(owner, rows, self.metric)
-        data = rows if given else check_sparse(owner, "X", rows) if issparse(rows) else check_matrix(owner, "X", rows)
-        copies = None if given else self._copies_among(owner, data)
-        if copies is not None:
-            data = different(cast("Floats | csr_array", data), copies, self.metric)
+        data, copies = without_copies(owner, rows, self.metric)
         made = self._affinities(data, int(rng.integers(2**31 - 1)))
         n = len(data[0]) if given else data.shape[0]
         client = current_client() if on_workers is not None and on_workers(n) else None
@@ -676,22 +656,11 @@ class NeighborEmbedding(FrameOutput):
             nnz = made._memory(owner, data)[2]
             folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
         affinities = made._fit(data, ids, owner, client, copies=copies)
-        relation = affinities.relation_ if copies is None else affinities._different
-        return Shown(relation, affinities, None if self.metric == "precomputed" else data, copies=copies)
-
-    def _copies_among(self, owner: str, data: Floats | SparseMatrix) -> Copies | None:
-        """Return which rows are equal, None if none are, or too few different ones for a map."""
-        if issparse(data) and self.metric == "precomputed":
-            return None
-        copies = Copies.among(cast("Floats | csr_array", data), self.metric)
-        if copies is None or len(copies.first) >= LEAST_DIFFERENT:
-            return copies
-        warnings.warn(
-            f"{owner}: X has {len(copies.first)} different row(s) among {len(copies.same)}: their map shows nothing.",
-            NearfarWarning,
-            stacklevel=5,
-        )
-        return None
+        if not affinities.distances_[:, -1].any():
+            said = f"{owner}: all {n} rows of X are equal: a map of them shows nothing."
+            warnings.warn(said, NearfarWarning, stacklevel=4)
+        shown = None if self.metric == "precomputed" else data
+        return Shown(affinities._drawn(), affinities, shown, copies=copies)
 
     def _affinities(self, rows: ArrayLike, seed: int | None) -> Affinities:
         """Return the affinities that a fit to these rows makes, not fitted."""

@@ -18,7 +18,7 @@ from contextlib import ExitStack, nullcontext
 from functools import cached_property, partial
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ from nearfar._core.vector import read_only
 from nearfar.engines import asked_engine, device_of_engine, engine_of, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError, NearfarWarning
-from nearfar.relations.copies import LEAST_DIFFERENT, Copies, different
+from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import (
     FEW,
@@ -78,7 +78,6 @@ _STEPS = 100  # of Newton's method, at most
 _NOTHING_IN_COMMON = dict.fromkeys(("cosine", "braycurtis", "dice", "hamming", "jaccard", "sokalsneath"), 1.0)
 """The distance, by some metrics, of rows that have nothing in common."""
 _ROUNDING = 1e-6  # of that distance
-_OF_ROWS = ("relation_", "indices_", "distances_")
 
 
 class Affinities(Parameters):
@@ -221,9 +220,9 @@ class Affinities(Parameters):
         X : array-like or sparse matrix of shape (n, d), or tuple of two arrays of shape (n, k)
             Rows of numbers. With ``metric="precomputed"`` distances; or the neighbours that another search has found, a
             pair (indices, distances) in any order, where a row among its own neighbours is passed over. Constant
-            columns and copies of rows do no harm: where m >= perplexity neighbours are at the smallest distance they
-            get 1/m each. X is kept for :meth:`transform`, without a copy where that is possible: leave it as it is.
-            Neighbours in int32 and float32, nearest first, are not copied either: they may be mapped from files.
+            columns do no harm, nor do equal distances: where m >= perplexity neighbours are at the smallest distance
+            they get 1/m each. X is kept for :meth:`transform`, without a copy where that is possible: leave it as it
+            is. Neighbours in int32 and float32, nearest first, are not copied either: they may be mapped from files.
         y : None
             Ignored.
         engine : str, optional
@@ -245,10 +244,15 @@ class Affinities(Parameters):
         Warns
         -----
         NearfarWarning
-            If the perplexity is more than a third of n - 1; if rows are at the greatest distance from all others.
+            If the perplexity is more than a third of n - 1, or there are too few different rows for it; if rows are at
+            the greatest distance from all others.
 
         Notes
         -----
+        Equal rows are one: neighbours are the nearest different rows, each by the first of its copies, and all copies
+        have the same. By the cosine rows of one direction are equal, by the distances of sets those of the same
+        columns. (Of neighbours and of some distances, which are given, nothing is known of copies.)
+
         Rows with nothing in common (distance 1 by the cosine, ``"jaccard"``, ``"dice"``, ``"sokalsneath"``,
         ``"braycurtis"`` or ``"hamming"``) are no neighbours of each other, whichever come first; nor are those at the
         greatest of the distances that are given, where a row has more of them than neighbours. A row at such a distance
@@ -258,10 +262,11 @@ class Affinities(Parameters):
         asked = asked_engine(owner, self.engine, self.device, engine, not_on=self._not_on)
         rows, ids = rows_and_ids(owner, X)
         check_rows(owner, rows, self.metric)
+        rows, copies = without_copies(owner, rows, self.metric)
         if asked == PLAIN:
             self._check_few(owner, rows)
         with on_cluster("client")(f"{owner}.fit") if is_cluster(asked) else nullcontext() as client:
-            self._fit(rows, ids, owner, client, asked)
+            self._fit(rows, ids, owner, client, asked, copies)
         names = column_names(X)
         vars(self).pop("feature_names_in_", None)
         if names is not None:
@@ -308,24 +313,10 @@ class Affinities(Parameters):
         check_k(owner, "n_neighbors", 1, n)
         n_all = n if copies is None else len(copies.same)
         self._used = self._neighbors_used(owner, n_all, index.most, self.perplexities_)
-        k, largest = max(self._used), max(self.perplexities_)
-        if self.kernel != "uniform":
-            if largest >= n - 1:
-                hint = f"With {n} points take a perplexity of at most {(n - 1) / 3:.3g}."
-                if n < 7:
-                    hint = "So few points have no neighbourhoods to speak of: take more, or MDS."
-                raise InputError(owner, "perplexity", f"below {n - 1}, the number of other points", largest, hint)
-            if largest > k:
-                hint = "3 * perplexity neighbours are usual, and the default."
-                raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", k, hint)
-            if 3 * largest > n_all - 1 and not isinstance(self.perplexity, str):
-                warnings.warn(
-                    f"{owner}: perplexity {largest:g} is more than a third of the {n_all - 1} other points: "
-                    "neighbourhoods are then all but everything. Take a smaller one.",
-                    NearfarWarning,
-                    stacklevel=3,
-                )
-
+        if copies is not None:
+            self._used = [min(used, index.most) for used in self._used]
+        k = max(self._used)
+        self._check_perplexity(owner, n, n_all, k)
         if 100 * n > checks.SMALL:
             hint = (
                 "Take fewer neighbours: a smaller perplexity; or fewer rows; or storage=, a folder for the neighbours."
@@ -337,76 +328,63 @@ class Affinities(Parameters):
             there = on_cluster("nearest neighbours")(client, f"{owner}.fit", index)
             search = there.neighbors
         if self.storage is None or are_neighbors(X, self.metric):
-            found = search(k)
+            found = search(k) if copies is None else copies.spread(search(k))
         else:
-            found = self._found_in_files(owner, search, n, k)
-        apart = self._greatest_distance(index, found)
+            found = self._found_in_files(owner, search, (n_all, k), copies)
+        apart = self._greatest_distance(index, found, copies)
         if apart < math.inf:
-            apart = _told_of_lonely(owner, found, apart, copies)
+            apart = _told_of_lonely(owner, found, apart)
         # The weights are as many bytes as the distances: the relation works them out again where they are asked for.
         self._apart = apart
         scales = Scales(self.kernel, self.perplexities_, tuple(self._used), apart)
         parts: list[Part] = []
         if there is None:
             for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
-                part = Neighbors(found.indices[start:stop], found.distances[start:stop])
+                rows = slice(start, stop) if copies is None else copies.first[start:stop]
+                part = Neighbors(found.indices[rows], found.distances[rows])
                 weights, betas, dimensions = weights_of(part, scales, workers, device)
                 parts.append((int(np.count_nonzero(weights)), betas, dimensions))
         else:
             parts = there.calibrated(partial(_calibrated_part, scales=scales))
         counts, *joined = zip(*parts, strict=True)
         betas, dimensions = (None, None) if joined[0][0] is None else map(np.concatenate, joined)
-        P = CalibratedRows(found, betas, self._used, sum(counts), None if there is None else there.rows, apart)
-        self.n_features_in_ = n if are_neighbors(X, self.metric) else int(np.shape(X)[1])
-        self._keep(found, P, betas, dimensions, Ids(n_all) if ids is None else ids, copies)
+        nnz, elsewhere = sum(counts), None if there is None else there.rows
+        ids = Ids(n_all) if ids is None else ids
+        self.n_features_in_ = n_all if self.metric == "precomputed" else int(np.shape(X)[1])
+        self.betas_, self.intrinsic_dimension_, self._copies = betas, dimensions, copies
+        if copies is not None:
+            P = CalibratedRows(found, betas, self._used, nnz, elsewhere, apart, copies)
+            self._different, elsewhere = Relation(P, Ids(n), Ids(n)), None
+            bounds = even_bounds(n, max(1, _CALIBRATED // k)).tolist()
+            weighed = [(np.count_nonzero(P.weights(a, b), axis=1), copies.counts[a:b]) for a, b in pairwise(bounds)]
+            nnz = sum(int(each @ times) for each, times in weighed)
+            if betas is not None and dimensions is not None:
+                self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
+        self.indices_, self.distances_ = found
+        P = CalibratedRows(found, self.betas_, self._used, nnz, elsewhere, apart)
+        self.relation_ = Relation(P, ids, ids)
         return self
 
-    def _keep(
-        self,
-        found: Neighbors,
-        P: CalibratedRows,
-        betas: NDArray[np.float64] | None,
-        dimensions: NDArray[np.float64] | None,
-        ids: Ids,
-        copies: Copies | None,
-    ) -> None:
-        """Set the results; those of many numbers for each row, where some are copies, when they are asked for."""
-        for name in _OF_ROWS:
-            vars(self).pop(name, None)
-        self._copies = copies
-        self.betas_, self.intrinsic_dimension_ = betas, dimensions
-        if copies is None:
-            self.relation_ = Relation(P, ids, ids)
-            self.indices_, self.distances_ = found
+    def _check_perplexity(self, owner: str, n: int, n_all: int, k: int) -> None:
+        """Refuse a perplexity that so many different rows, or neighbours, do not have; warn of a large one."""
+        if self.kernel == "uniform":
             return
-        m = len(copies.first)
-        self._ids, self._found, self._different = ids, found, Relation(P, Ids(m), Ids(m))
-        if betas is not None and dimensions is not None:
-            self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
-        if self.metric == "precomputed":
-            self.n_features_in_ = len(copies.same)
-
-    def _of_all(self, name: str) -> object:
-        """Return a result for all rows: a copy has the neighbours of its first, which are the first ones of theirs."""
-        copies = self._copies
-        assert copies is not None
-        if name == "distances_":
-            return self._found.distances[copies.same]
-        if name == "indices_":
-            return copies.first.astype(np.int32)[self._found.indices][copies.same]
-        P = cast("CalibratedRows", self._different.operator)
-        nnz = int(np.diff(P.indptr)[copies.same].sum())
-        found = Neighbors(self.indices_, self.distances_)
-        return Relation(CalibratedRows(found, self.betas_, self._used, nnz, None, P._apart), self._ids, self._ids)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """Work out what was not, where rows are copies."""
-            if name not in _OF_ROWS or vars(self).get("_copies") is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            vars(self)[name] = self._of_all(name)
-            return vars(self)[name]
+        largest = max(self.perplexities_)
+        if largest >= n - 1:
+            hint = f"With {n} points take a perplexity of at most {(n - 1) / 3:.3g}."
+            if n < 7:
+                hint = "So few points have no neighbourhoods to speak of: take more, or MDS."
+            raise InputError(owner, "perplexity", f"below {n - 1}, the number of other points", largest, hint)
+        if largest > k:
+            hint = "3 * perplexity neighbours are usual, and the default."
+            raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", k, hint)
+        if 3 * largest > n_all - 1 and not isinstance(self.perplexity, str):
+            warnings.warn(
+                f"{owner}: perplexity {largest:g} is more than a third of the {n_all - 1} other points: "
+                "neighbourhoods are then all but everything. Take a smaller one.",
+                NearfarWarning,
+                stacklevel=4,
+            )
 
     def _perplexities(self, owner: str, n: int, copies: Copies | None) -> tuple[float, ...]:
         """Return those in use: lower ones where there are fewer different rows."""
@@ -422,40 +400,39 @@ class Affinities(Parameters):
         )
         return used
 
-    def _greatest_distance(self, index: NeighborIndex, found: Neighbors) -> float:
+    def _greatest_distance(self, index: NeighborIndex, found: Neighbors, copies: Copies | None) -> float:
         """Return the distance of rows that have nothing in common, infinity where there is none such."""
         if not isinstance(self.metric, str):
             return math.inf
         if isinstance(index, PrecomputedIndex) and isinstance(D := index._X, np.ndarray):
-            return _greatest_of(D, found)
+            return _greatest_of(D, found.distances if copies is None else found.distances[copies.first])
         return _NOTHING_IN_COMMON.get(self.metric, math.inf)
 
-    def _of_different_rows(self, owner: str) -> Affinities:
-        """Return the affinities that a map is drawn of: these, or where rows are copies those of the different rows."""
-        rows: Any = self.rows_ if self.metric != "precomputed" else getattr(self._index, "_X", None)
-        of_graph = self.metric == "precomputed" and not isinstance(rows, np.ndarray)
-        if rows is None or of_graph or self.storage is not None or self._copies is not None:
-            return self
-        copies = Copies.among(rows, self.metric)
-        if copies is None or len(copies.first) < LEAST_DIFFERENT:
-            return self
-        made = Affinities(**cast("dict[str, Any]", self.get_params(deep=False)))
-        kept = different(rows, copies, self.metric)
-        return made._fit(kept, self.relation_.row_ids, owner, copies=copies)
+    def _drawn(self) -> Relation:
+        """Return the relation that a map shows: that of the different rows."""
+        return self.relation_ if self._copies is None else self._different
 
     def _device(self, engine: str | None = None) -> str | None:
         """Return the device of torch on which rows are calibrated: that of an engine, by default of the own one."""
         own = engine_of(type(self).__name__, self.engine, self.device, not_on=self._not_on)
         return device_of_engine(own if engine is None else engine)
 
-    def _found_in_files(self, owner: str, search: Callable[..., Neighbors], n: int, k: int) -> Neighbors:
+    def _found_in_files(
+        self, owner: str, search: Callable[..., Neighbors], shape: tuple[int, int], copies: Copies | None
+    ) -> Neighbors:
         """Return the neighbours in files of the storage; those of a fit before stay until all are found."""
+        n, k = shape
         folder = folder_with_room(owner, "storage", self.storage, 8 * n * k)
         paths = folder / "indices.npy", folder / "distances.npy"
         with ExitStack() as files:
             indices = files.enter_context(new_array(owner, paths[0], (n, k), np.int32))
             distances = files.enter_context(new_array(owner, paths[1], (n, k), np.float32))
-            found = search(k, Neighbors(indices, distances))
+            found = Neighbors(indices, distances)
+            if copies is None:
+                found = search(k, found)
+            else:
+                m = len(copies.first)
+                found = copies.spread(search(k, Neighbors(indices[:m], distances[:m])), found)
             for path in paths:  # of two fits there is never one file each
                 path.unlink(missing_ok=True)
         return found
@@ -600,7 +577,7 @@ class Affinities(Parameters):
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "relation_" in vars(self) or self._copies is not None
+        return hasattr(self, "relation_")
 
     def _check_fitted(self, what: str) -> None:
         if not self.__sklearn_is_fitted__():
@@ -683,19 +660,18 @@ def _uniform(distances: NDArray[np.float32], apart: float, scales: int) -> NDArr
     return np.where(np.arange(k) < counts, 1 / np.maximum(counts * scales, 1), 0).astype(np.float32)
 
 
-def _greatest_of(D: Floats, found: Neighbors) -> float:
-    """Return the greatest of the distances, if a row has more others there than neighbours, or no nearer ones."""
+def _greatest_of(D: Floats, distances: NDArray[np.float32]) -> float:
+    """Return the greatest of all, if a row has more others there than in the list of its nearest, or no nearer ones."""
     top = np.float32(D.max())
-    rows = np.flatnonzero(found.distances[:, -1] >= top)
-    for row in rows.tolist():
+    for row in np.flatnonzero(distances[:, -1] >= top).tolist():
         all_there = np.count_nonzero(np.delete(D[row], row).astype(np.float32) >= top)
-        listed = np.count_nonzero(found.distances[row] >= top)
-        if all_there > listed or listed == found.distances.shape[1]:
+        listed = np.count_nonzero(distances[row] >= top)
+        if all_there > listed or listed == distances.shape[1]:
             return float(top)
     return math.inf
 
 
-def _told_of_lonely(owner: str, found: Neighbors, apart: float, copies: Copies | None) -> float:
+def _told_of_lonely(owner: str, found: Neighbors, apart: float) -> float:
     """Warn of rows at the greatest distance from all others; return that distance, infinity where no row has any."""
     counts = np.concatenate(
         [
@@ -703,12 +679,9 @@ def _told_of_lonely(owner: str, found: Neighbors, apart: float, copies: Copies |
             for start, stop in pairwise(even_bounds(len(found.distances), _AT_ONCE).tolist())
         ]
     )
-    lonely = counts == 0
-    if copies is not None:
-        lonely, counts = lonely[copies.same], counts[copies.same]
-    _warn_of_lonely(owner, np.flatnonzero(lonely), len(lonely), "all others")
-    no_list_is_cut = (counts == found.distances.shape[1]).all()
-    return math.inf if lonely.all() or no_list_is_cut else apart
+    _warn_of_lonely(owner, np.flatnonzero(counts == 0), len(counts), "all others")
+    none_is_cut = (counts == found.distances.shape[1]).all()
+    return math.inf if none_is_cut or not counts.any() else apart
 
 
 def _warn_of_lonely(owner: str, lonely: NDArray[np.int64], n: int, others: str) -> None:
@@ -771,9 +744,12 @@ class CalibratedRows(Sparse):
         The same rows on the workers of a cluster, in parts, each a ``Rows``: for maps that are drawn there.
     apart : float
         Distance of rows that are no neighbours, see :func:`related`.
+    copies : Copies, optional
+        The matrix is that of the different rows; ``found`` are the neighbours of all.
     """
 
     _apart: float = math.inf
+    _copies: Copies | None = None
 
     def __init__(
         self,
@@ -783,12 +759,19 @@ class CalibratedRows(Sparse):
         nnz: int,
         elsewhere: list[object] | None = None,
         apart: float = math.inf,
+        copies: Copies | None = None,
     ) -> None:
-        n = len(found.indices)
+        n = len(found.indices) if copies is None else len(copies.first)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
         self._found, self._used, self.nnz = read_only(found), tuple(used), nnz
         self._betas = None if betas is None else read_only(betas.reshape(n, len(self._used)))
-        self._elsewhere, self._apart = elsewhere, apart
+        self._elsewhere, self._apart, self._copies = elsewhere, apart, copies
+
+    def _columns(self, start: int, stop: int) -> NDArray[np.int32]:
+        """Return the neighbours of some rows."""
+        if self._copies is None:
+            return self._found.indices[start:stop]
+        return self._copies.same[self._found.indices[self._copies.first[start:stop]]].astype(np.int32)
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_elsewhere": None}
@@ -804,14 +787,14 @@ class CalibratedRows(Sparse):
 
     @cached_property
     def _csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-        (n, k), n_jobs = self._found.indices.shape, available_processors()
+        n, k, n_jobs = self.shape[0], self._found.indices.shape[1], available_processors()
         weights = np.empty((n, k), np.float32)
 
         def fill(_block: int, start: int, stop: int) -> None:
             weights[start:stop] = self.weights(start, stop)
 
         run_blocks(fill, even_bounds(n, max(1, 2**17 // k)), n_jobs)
-        return read_only(_sorted_rows(self._found.indices, weights, n_jobs))
+        return read_only(_sorted_rows(self._columns(0, n), weights, n_jobs))
 
     indptr = property(lambda self: self._csr[0])
     indices = property(lambda self: self._csr[1])
@@ -834,7 +817,7 @@ class CalibratedRows(Sparse):
         """Return rows start..stop multiplied out."""
         if "_csr" in self.__dict__ or (start == 0 and stop == self.shape[0]):
             return super().rows(start, stop)
-        found = _sorted_rows(self._found.indices[start:stop], self.weights(start, stop), 1)
+        found = _sorted_rows(self._columns(start, stop), self.weights(start, stop), 1)
         values = found[2]
         if self.row_scale is not None:
             values *= np.repeat(self.row_scale[start:stop], np.diff(found[0]))
@@ -846,7 +829,7 @@ class CalibratedRows(Sparse):
         """Return rows start..stop, the nearest neighbours first, also of probability 0: several times as quick."""
         from scipy.sparse import csr_array
 
-        values, columns = self.weights(start, stop), self._found.indices[start:stop]
+        values, columns = self.weights(start, stop), self._columns(start, stop)
         if self.row_scale is not None:
             values *= self.row_scale[start:stop, None]
         indptr = np.arange(len(values) + 1) * values.shape[1]
@@ -861,7 +844,8 @@ class CalibratedRows(Sparse):
             rows = slice(first, min(first + some, stop))
             part = weights[first - start : rows.stop - start]
             for scale, nearest in enumerate(self._used):
-                distances = self._found.distances[rows, :nearest]
+                of = rows if self._copies is None else self._copies.first[rows]
+                distances = self._found.distances[of, :nearest]
                 if self._betas is None:
                     part[:, :nearest] += _uniform(distances, self._apart, scales)
                     continue

@@ -7,13 +7,17 @@ non-zero columns by the distances of sets.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
+from nearfar._core.checks import check_matrix, check_sparse
 from nearfar._core.threads import even_bounds
 from nearfar._core.types import Floats, RowNumbers
+from nearfar.search.given import are_neighbors
+from nearfar.search.nearest import Neighbors
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -22,8 +26,7 @@ if TYPE_CHECKING:
 
 SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
 """Metrics that look at which entries are not 0."""
-LEAST_DIFFERENT = 3
-"""Different rows of which there is a map."""
+_FEWEST = 3  # different rows that are put in the place of all
 _AT_ONCE = 4096  # rows that are read together
 
 
@@ -73,6 +76,24 @@ class Copies(NamedTuple):
             return None
         return cls(np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[earliest])
 
+    def spread(self, found: Neighbors, out: Neighbors | None = None) -> Neighbors:
+        """Return the neighbours of all rows: a copy has those of its first, each by the first of its rows.
+
+        Parameters
+        ----------
+        found : Neighbors
+            Of the different rows, by their numbers.
+        out : Neighbors, optional
+            Where those of all rows go; the first of these may be ``found``.
+        """
+        found_in = found if out is None else out
+        out = out or Neighbors.empty(len(self.same), found.indices.shape[1])
+        for start, stop in reversed(list(pairwise(even_bounds(len(self.same), _AT_ONCE).tolist()))):
+            rows = self.same[start:stop]  # none of which comes later than its copies
+            out.indices[start:stop] = self.first[found_in.indices[rows]]
+            out.distances[start:stop] = found_in.distances[rows]
+        return out
+
     def means(self, rows: Floats) -> Floats:
         """Return the mean of the rows that are copies of each other, a row for each of the different ones."""
         sums = np.zeros((len(self.first), rows.shape[1]))
@@ -93,10 +114,21 @@ class Copies(NamedTuple):
         return np.bincount(self.same, minlength=len(self.first))
 
 
-def different(X: Rows, copies: Copies, metric: object) -> Rows:
-    """Return the first of each of the different rows; of distances those between these."""
+def without_copies(owner: str, X: Any, metric: object) -> tuple[Any, Copies | None]:
+    """Return the different rows of X, of distances those between these, and which rows are equal, if some are.
+
+    X is checked. What holds the distances of some pairs alone, a sparse matrix or neighbours, stays as it is, and so do
+    fewer than three different rows, of which there is no map.
+    """
+    precomputed = isinstance(metric, str) and metric == "precomputed"
+    if are_neighbors(X, metric) or (precomputed and issparse(X)):
+        return X, None
+    X = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
+    copies = Copies.among(X, metric)
+    if copies is None or len(copies.first) < _FEWEST:
+        return X, None
     kept = X[copies.first]
-    return kept[:, copies.first] if isinstance(metric, str) and metric == "precomputed" else kept
+    return kept[:, copies.first] if precomputed else kept, copies
 
 
 def _canonical(X: Rows) -> Rows:
