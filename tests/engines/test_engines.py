@@ -373,10 +373,11 @@ def test_workers_draw_the_map_of_threads(cluster, case):
 
 
 def cloud(n: int = 150) -> np.ndarray:
-    """Irregular groups with copies of some rows, so that there are ties."""
+    """Irregular groups with rows at the same distance from another, so that there are ties."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 4)) * rng.uniform(0.1, 9, size=(n, 1)) + 5 * np.eye(3, 4)[rng.integers(3, size=n)]
-    X[-7:] = X[3]
+    X = np.round(64 * X) / 64
+    X[-7:] = X[3] + np.vstack([np.eye(4), -np.eye(4)])[:7] / 8
     return X
 
 
