@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nearfar._core.checks import check_matrix, check_sparse
+from nearfar._core.types import RowNumbers
 from nearfar.contracts import Floats
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
-from nearfar.search.lists import VectorIndex, directions
-from nearfar.search.nearest import Neighbors, by_distance, check_k
+from nearfar.search.lists import VectorIndex, cosine_distances, directions
+from nearfar.search.nearest import Neighbors, best_first, by_distance, check_k, settle
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Metric = str | Callable[..., float]
+_ROWS = 256  # of equal distances whose ties are looked for together
+_ROUNDING = 1e-6
 
 
 class MetricIndex:
@@ -57,18 +60,40 @@ class MetricIndex:
 
     def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
         """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
-        return self._answer(None, k).written(out)
+        found = self._answer(None, k)
+        if self._search.metric == "cosine":
+            settle(found, cosine_distances(self.X))
+        return found.written(out)
 
     def query(self, X: object, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X."""
         return self._answer(_rows(self._owner, X, int(self.X.shape[1])), k)
 
     def _answer(self, X: Floats | csr_array[np.floating] | None, k: int) -> Neighbors:
-        distances, indices = self._search.kneighbors(X, k)
+        most = self.most if X is None else self.n_rows
+        distances, indices = self._search.kneighbors(X, min(k + 1, most))
         if not np.all(distances >= 0):
             bad = float(distances[~(distances >= 0)][0])
             raise InputError(self._owner, "metric", "one whose distances are not negative", f"a distance of {bad}")
-        return by_distance(indices, distances)
+        found = by_distance(indices, distances.astype(np.float32))
+        nearest, ends = found.first(k), found.distances[:, k - 1]
+        tied = np.flatnonzero(found.distances[:, -1] <= ends) if found.distances.shape[1] > k else np.empty(0, int)
+        tied = tied[np.argsort(ends[tied], kind="stable")]
+        for start in range(0, len(tied), _ROWS):  # rows whose k-th neighbour is not the only one at its distance
+            self._take_first(nearest, tied[start : start + _ROWS], X)
+        return nearest
+
+    def _take_first(self, found: Neighbors, rows: RowNumbers, X: Floats | csr_array[np.floating] | None) -> None:
+        """Let the last neighbours of some rows be the first of all at that distance, in place."""
+        k, ends = found.distances.shape[1], found.distances[rows, -1]
+        radius = float(ends.max()) * (1 + _ROUNDING) + np.finfo(np.float32).tiny
+        all_near = self._search.radius_neighbors((self.X if X is None else X)[rows], radius)
+        for row, end, distances, indices in zip(rows.tolist(), ends, *all_near, strict=True):
+            near = distances.astype(np.float32)
+            kept = (near <= end) & (indices != (row if X is None else -1))
+            if np.count_nonzero(kept) >= k:
+                some = best_first(indices[kept][None], near[kept][None], k)
+                found.indices[row], found.distances[row] = some[0][0], some[1][0]
 
 
 def _rows(owner: str, X: object, columns: int | None = None) -> Floats | csr_array[np.floating]:

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import diags_array, issparse
 
 from nearfar._core.checks import check_matrix
 from nearfar._core.threads import even_bounds, run_blocks
@@ -24,7 +27,10 @@ from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar._core.vector import LANES, read_only
 from nearfar.errors import InputError
 from nearfar.search.kernels import OPEN, TILE, ListArrays, Probes, Work, measure_block, search_block
-from nearfar.search.nearest import Neighbors, smallest
+from nearfar.search.nearest import Neighbors, settle, smallest
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 FLAT = 4096
 """Up to this many rows one list is searched faster than several."""
@@ -39,6 +45,7 @@ _TUNING = 300  # queries on which the number of probes is found
 _SPARE = 0.2  # share of the permitted misses that is kept in hand: the sample is not all rows
 _REACH = 1e15  # widths of the data by which a query may be away from them: squares must not overflow
 _WIDTHS = (1e-30, 1e37)  # of the widest column: distances are float32
+_NEAR_ZERO = 1e-12  # 1 - cos of equal rows is rounding
 _AT_ONCE = 4096  # rows whose difference from a centre is taken at once, a multiple of LANES
 
 
@@ -103,6 +110,8 @@ class VectorIndex:
         found = self._search(self.X, k, out, skip_self=True, rows=rows)
         if rows is None:
             self._lists = None  # most often there is no further search
+        if self._cosine and not self.approximate:
+            settle(found, cosine_distances(self.X), 0 if rows is None else rows[0])
         return found
 
     def without_rows(self) -> VectorIndex:
@@ -247,6 +256,25 @@ def directions(owner: str, X: Floats) -> Floats:
     scaled: Floats = X / peak[:, None]  # large numbers would overflow in the squares
     scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
     return scaled
+
+
+def cosine_distances(X: Floats | csr_array[np.floating]) -> Callable[[RowNumbers], Floats]:
+    """Return what gives the distances of some rows from all, in float64; of a row of zeros they are 1."""
+    units: list[Any] = []
+
+    def of_rows(rows: RowNumbers) -> Floats:
+        if not units:  # made when it is needed
+            U = X.astype(np.float64)
+            squares = np.asarray(U.multiply(U).sum(axis=1)).ravel() if issparse(U) else np.einsum("ij,ij->i", U, U)
+            scale = np.divide(1, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
+            units.append(diags_array(scale) @ U if issparse(U) else U * scale[:, None])
+        U = units[0]
+        products: Any = U[rows] @ U.T
+        found = 1 - np.asarray(products.toarray() if issparse(products) else products)
+        found[found < _NEAR_ZERO] = 0
+        return found
+
+    return of_rows
 
 
 def memory_of_search(shape: tuple[int, int], k: int, n_jobs: int, *, exact: bool) -> int:
