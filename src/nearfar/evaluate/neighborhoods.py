@@ -29,6 +29,7 @@ from nearfar._core.vector import FAST
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.communities import label_codes
 from nearfar.relations.neighbors import nearest_neighbors
+from nearfar.search.elsewhere import SETS
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -46,8 +47,8 @@ _VALUES = 1 << _DIGIT
 # Those of scikit-learn and SciPy that need no more than the two rows.
 _SPARSE = ("euclidean", "cosine", "manhattan")
 _NUMBERS = (*_SPARSE, "braycurtis", "canberra", "chebyshev", "correlation", "hamming", "sqeuclidean")
-_SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
-METRICS = (*_NUMBERS, *_SETS, "precomputed")
+
+METRICS = (*_NUMBERS, *SETS, "precomputed")
 _ALSO = {"cityblock": "manhattan", "l1": "manhattan", "l2": "euclidean"}
 
 _NO_SCORES = ("q_nx", "r_nx", "missing", "false", "metric")
@@ -633,7 +634,7 @@ def distances_of(owner: str, X: object, metric: str) -> Distances:
         raise InputError(owner, "X", "of at least one column", f"shape {checked.shape}")
     if metric == "euclidean":
         return Euclidean(checked)
-    return _Pairwise(owner, checked != 0 if metric in _SETS else checked, metric)
+    return _Pairwise(owner, checked != 0 if metric in SETS else checked, metric)
 
 
 class Euclidean:

@@ -331,11 +331,10 @@ class Affinities(Parameters):
             found = search(k) if copies is None else copies.spread(search(k))
         else:
             found = self._found_in_files(owner, search, (n_all, k), copies)
-        apart = self._greatest_distance(index, found, copies)
+        self._apart = apart = self._greatest_distance(index, found, copies)
         if apart < math.inf:
             apart = _told_of_lonely(owner, found, apart)
         # The weights are as many bytes as the distances: the relation works them out again where they are asked for.
-        self._apart = apart
         scales = Scales(self.kernel, self.perplexities_, tuple(self._used), apart)
         parts: list[Part] = []
         if there is None:

@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 from nearfar._core.checks import check_matrix, check_sparse
 from nearfar._core.threads import even_bounds
 from nearfar._core.types import Floats, RowNumbers
+from nearfar.search.elsewhere import SETS
 from nearfar.search.given import are_neighbors
 from nearfar.search.nearest import Neighbors
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     Rows = Floats | csr_array[np.floating]
 
-SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
-"""Metrics that look at which entries are not 0."""
 _FEWEST = 3  # different rows that are put in the place of all
 _AT_ONCE = 4096  # rows that are read together
 

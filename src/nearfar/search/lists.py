@@ -85,6 +85,7 @@ class VectorIndex:
         if X.shape[1] == 0:
             got = f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required"
             raise InputError(owner, "X", "of one column at least", got)
+        self._whole = cosine and bool((np.rint(X) == X).all())
         self.X = X = directions(self._owner, X) if cosine else X
         self.n_rows, self.most = len(X), len(X) - 1
         with np.errstate(over="ignore"):
@@ -107,12 +108,14 @@ class VectorIndex:
 
         ``rows`` says of which rows alone: those from the first number on, up to the second.
         """
-        found = self._search(self.X, k, out, skip_self=True, rows=rows)
+        settled = self._cosine and not self.approximate
+        more = min(k + (settled and self._whole), self.most)  # one more, to see whether the k-th is the only one there
+        found = self._search(self.X, more, out if more == k else None, skip_self=True, rows=rows)
         if rows is None:
             self._lists = None  # most often there is no further search
-        if self._cosine and not self.approximate:
-            settle(found, cosine_distances(self.X), 0 if rows is None else rows[0])
-        return found
+        if settled:
+            settle_cosines(found, self.X, self._whole, 0 if rows is None else rows[0])
+        return found if more == k else found.first(k).written(out)
 
     def without_rows(self) -> VectorIndex:
         """Return the same without rows and labels, which :meth:`with_rows` puts in again: for workers elsewhere."""
@@ -256,6 +259,12 @@ def directions(owner: str, X: Floats) -> Floats:
     scaled: Floats = X / peak[:, None]  # large numbers would overflow in the squares
     scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
     return scaled
+
+
+def settle_cosines(found: Neighbors, X: Floats | csr_array[np.floating], whole: bool, first: int = 0) -> None:
+    """Let ties be ties, in place, among neighbours by the cosine, from the row ``first`` on, see :func:`settle`."""
+    bits = 40 if whole and X.dtype == np.float64 else 20
+    settle(found, cosine_distances(X), whole=whole, bits=bits, first=first)
 
 
 def cosine_distances(X: Floats | csr_array[np.floating]) -> Callable[[RowNumbers], Floats]:

@@ -18,8 +18,7 @@ from nearfar.errors import InputError
 Whole = TypeVar("Whole", bound=np.integer)
 Real = TypeVar("Real", bound=np.floating)
 _ROWS = 512  # of given distances that are sorted at a time
-_BITS = 20  # in which distances agree that are equal but for rounding
-_EQUAL = 2.0 ** (1 - _BITS)
+_EQUAL = 2.0**-19  # by how much of them distances in single precision may differ that are equal
 
 
 class Neighbors(NamedTuple):
@@ -98,10 +97,13 @@ def in_order(indices: Integers, distances: Floats) -> bool:
     return bool(((steps > 0) | ((steps == 0) & (np.diff(indices, axis=1) > 0))).all())
 
 
-def settle(found: Neighbors, distances_of: Callable[[RowNumbers], Floats], first: int = 0) -> None:
-    """Let ties be ties, in place, where most distances in a row's list are: they differ by rounding, each time anew.
+def settle(
+    found: Neighbors, distances_of: Callable[[RowNumbers], Floats], *, whole: bool, bits: int, first: int = 0
+) -> None:
+    """Let ties be ties, in place, where they differ by rounding, each time anew.
 
-    Such rows are compared with all others again, and what agrees in 20 bits is equal.
+    Rows with ties in their lists are compared with all others again. What agrees in 40 bits, of single precision in 20,
+    is equal; of numbers with fractions most of a list must be: a single pair may be by chance.
 
     Parameters
     ----------
@@ -109,17 +111,26 @@ def settle(found: Neighbors, distances_of: Callable[[RowNumbers], Floats], first
         Of rows among themselves, from the row ``first`` on.
     distances_of : callable
         Returns the distances of some rows from all, float64.
+    whole : bool
+        Whether the rows are of whole numbers.
+    bits : int
+        In which distances agree that are equal.
     """
     k = found.distances.shape[1]
     gaps = np.diff(found.distances, axis=1)
     tied = np.count_nonzero((gaps <= found.distances[:, 1:] * _EQUAL) & (found.distances[:, 1:] > 0), axis=1)
-    rows = np.flatnonzero(2 * tied > k)
+    rows = np.flatnonzero(2 * tied > (0 if whole else k))
     for start in range(0, len(rows), _ROWS):
         some = rows[start : start + _ROWS]
         mantissas, exponents = np.frexp(distances_of(some + first))
-        block = np.ldexp(np.rint(np.ldexp(mantissas, _BITS)), exponents - _BITS)
+        block = np.ldexp(np.rint(np.ldexp(mantissas, bits)), exponents - bits)
         block[np.arange(len(some)), some + first] = np.inf
-        found.indices[some], found.distances[some] = smallest(block, k, skip_self=False)
+        again = smallest(block, k, skip_self=False)
+        other = (again.indices != found.indices[some]).any(axis=1)
+        if whole:
+            equal = np.diff(np.take_along_axis(block, again.indices.astype(np.int64), axis=1), axis=1) == 0
+            other &= equal.any(axis=1)
+        found.indices[some[other]], found.distances[some[other]] = again.indices[other], again.distances[other]
 
 
 def smallest(distances: Floats, k: int, *, skip_self: bool) -> Neighbors:
