@@ -402,7 +402,8 @@ class NeighborEmbedding(FrameOutput):
         Returns
         -------
         ndarray of shape (m, d), in the dtype of the map, or a frame if :meth:`set_output` says so
-            After a fit to a relation, a row without any relation goes to the mean of the map.
+            A row without any relation, or with nothing in common with those of the fit (a warning), goes to the mean
+            of the map.
 
         Raises
         ------

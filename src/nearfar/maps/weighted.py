@@ -36,7 +36,8 @@ class WSSNE(Recipe):
         Dimensions of the map.
     weights : "degree" or array-like of shape (n,), default="degree"
         Importance s of the points, > 0, whatever its scale; by default the sums of row and column of p (degree
-        centrality). With the same for all points the map is that of :class:`TSNE`.
+        centrality). With the same for all points the map is that of :class:`TSNE`. Of equal rows, which are one point,
+        the first counts.
     perplexity : float, sequence of float, or "multiscale", default=30.0
         How many neighbours a point has, as it were; of no use for a relation.
     n_neighbors : int or "all", optional
