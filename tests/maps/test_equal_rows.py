@@ -118,6 +118,17 @@ def test_other_forms_of_rows(rng, form):
     assert placed.shape == ((2, 154) if form == "affinities" else (2, 2))
 
 
+@pytest.mark.parametrize("parameters", [{}, {"far": "fft"}, {"far": "noise"}, {"metric": "cosine"}], ids=str)
+def test_equal_rows_by_torch(rng, parameters):
+    pytest.importorskip("torch")
+    X, again = rows_with_copies(rng)
+    here, there = (nf.TSNE(**{"perplexity": 8, **SHORT, **parameters, "engine": at}) for at in ("threads", "torch"))
+    Y, Z = here.set_params(max_iter=4).fit(X[again]).embedding_, there.set_params(max_iter=4).fit(X[again]).embedding_
+    assert len(np.unique(Z, axis=0)) == 90
+    np.testing.assert_allclose(Z, Y, atol=1e-3 * np.abs(Y).max())
+    np.testing.assert_allclose(there.transform(X[:4]), here.transform(X[:4]), atol=1e-2 * np.abs(Y).max())
+
+
 def test_neighbours_in_files_are_those_in_memory(rng, tmp_path, monkeypatch):
     monkeypatch.setattr("nearfar.relations.copies._AT_ONCE", 7)
     X, again = rows_with_copies(rng)

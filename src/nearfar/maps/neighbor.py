@@ -33,7 +33,6 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
-from nearfar._core.parameters import Part
 from nearfar._core.types import Numbers, Seed, SparseMatrix
 from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
@@ -80,9 +79,9 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import is_per_point, per_point_objective
-from nearfar.maps.problem import Data, Parts, Problem, Shown
+from nearfar.maps.problem import Data, Parts, Problem, Shown, of_first
 from nearfar.maps.schedule import Pace, phases_of
-from nearfar.maps.solver import INITS, MapState, Watch, check_watchers, extent, given_start, start
+from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
@@ -494,24 +493,21 @@ class NeighborEmbedding(FrameOutput):
         divergence, kernel, normalization = self._checked()
         if X is None:
             self._check_fitted("cost_and_gradient")
-            copies = self._copies
-            relation = self.relation_ if copies is None else cast("Affinities", self.affinities_)._drawn()
+            drawn = self.relation_ if self._copies is None else cast("Affinities", self.affinities_)._drawn()
+            shown = Shown(drawn, self.affinities_, None, copies=self._copies)
         else:
             shown = self._related(X, check_random_state(owner, self.random_state))
-            relation, copies = shown.relation, shown.copies
         if self._noise() is not None:
             raise InputError(owner, "far", "another than 'noise'", repr(self.far), "Sampled pairs have another cost.")
-        P = probabilities(owner, relation, normalization).to_csr()
-        n = P.shape[0] if copies is None else len(copies.same)
+        P, copies, n = probabilities(owner, shown.relation, normalization).to_csr(), shown.copies, shown.n_rows
         Y: Floats = check_matrix(owner, "positions", positions, rows=n).astype(np.float64)
-        kernel = _of_first(self._kernel_for(self._learned_kernel(kernel) if X is None else kernel, n), copies)
+        kernel = of_first(self._kernel_for(self._learned_kernel(kernel) if X is None else kernel, n), copies)
         Y = Y if copies is None else copies.means(Y)
         if normalization == "pair":
             P = csr_array((P + P.T) / 2)
         value, slopes = value_and_gradient(Y, P, kernel, divergence, normalization, weights=self._weights_of(P, copies))
         scale = 1.0 if normalization == "pair" else 1 / len(Y)
-        if copies is not None:
-            slopes = (slopes / copies.counts[:, None])[copies.same]
+        slopes = slopes if copies is None else copies.shared(slopes)
         return value * scale, np.asarray(slopes * scale, np.float64)
 
     @property
@@ -546,14 +542,13 @@ class NeighborEmbedding(FrameOutput):
     def _problem(self, parts: Parts, asked: str | Place | None, shown: Shown) -> Problem:
         """Return what is minimised, and where."""
         owner, n, copies = type(self).__name__, len(shown.relation.row_ids), shown.copies
-        n_all = n if copies is None else len(copies.same)
-        check_integer(owner, "n_components", self.n_components, low=1, high=max(n_all - 1, 1))
+        check_integer(owner, "n_components", self.n_components, low=1, high=max(shown.n_rows - 1, 1))
         engine = self._engine(asked, parts, n)
         P = probabilities(owner, shown.relation, parts.normalization, on_workers=engine == DASK)
         if self.storage is not None:
             needed = self._of_pattern(shown.relation.nnz)[0]
             P.storage = folder_with_room(owner, "storage", self.storage, needed)
-        kernel = _of_first(self._kernel_for(parts.kernel, n_all), copies)
+        kernel = of_first(self._kernel_for(parts.kernel, shown.n_rows), copies)
         return Problem(P, parts.divergence, kernel, parts.normalization, engine, copies=copies)
 
     def _engine(self, asked: str | Place | None, parts: Parts, n: int) -> str | Place:
@@ -572,11 +567,8 @@ class NeighborEmbedding(FrameOutput):
         rows = shown.data
         if shown.affinities is not None and of_rows:
             rows = cast("Floats | SparseMatrix | None", shown.affinities.rows_)
-        shape, n_jobs, init = (n, self.n_components), check_n_jobs(owner, self.n_jobs), self.init
-        if (copies := problem.copies) is not None:
-            given = given_start(owner, init, INITS, (len(copies.same), self.n_components))
-            init = init if given is None else given[copies.first]
-        return start(owner, init, rows, problem.P, shape, rng, n_jobs, size), reach
+        shape, n_jobs = (n, self.n_components), check_n_jobs(owner, self.n_jobs)
+        return start(owner, self.init, rows, problem.P, shape, rng, n_jobs, size, problem.copies), reach
 
     @contextmanager
     def _place(self, problem: Problem) -> Iterator[Place]:
@@ -598,8 +590,7 @@ class NeighborEmbedding(FrameOutput):
     def _watch(self, Y: Floats, problem: Problem, trainer: Trainer) -> Watch:
         scale = 1.0 if problem.normalization == "pair" else 1 / len(Y)
         rules = self.min_grad_norm, self.n_iter_without_progress
-        state = MapState(Y, same=None if problem.copies is None else problem.copies.same)
-        return Watch(type(self).__name__, state, scale, *rules, trainer)
+        return Watch(type(self).__name__, MapState(Y, same=problem.same), scale, *rules, trainer)
 
     def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
         """Set the results."""
@@ -658,10 +649,8 @@ class NeighborEmbedding(FrameOutput):
             folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
         affinities = made._fit(data, ids, owner, client, copies=copies)
         if not affinities.distances_[:, -1].any():
-            said = f"{owner}: all {n} rows of X are equal: a map of them shows nothing."
-            warnings.warn(said, NearfarWarning, stacklevel=4)
-        shown = None if self.metric == "precomputed" else data
-        return Shown(affinities._drawn(), affinities, shown, copies=copies)
+            warnings.warn(f"{owner}: all {n} rows of X are equal: a map shows nothing.", NearfarWarning, stacklevel=4)
+        return Shown(affinities._drawn(), affinities, None if self.metric == "precomputed" else data, copies=copies)
 
     def _affinities(self, rows: ArrayLike, seed: int | None) -> Affinities:
         """Return the affinities that a fit to these rows makes, not fitted."""
@@ -981,15 +970,6 @@ class NeighborEmbedding(FrameOutput):
         tags.input_tags.two_d_array = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _of_first(kernel: Kernel, copies: Copies | None) -> Kernel:
-    """Return the kernel of the different rows: of copies the parameter of the first counts."""
-    family = family_of(kernel)
-    if copies is None or family is None:
-        return kernel
-    parameters = np.asarray(getattr(kernel, family.parameter))[copies.first]
-    return cast("Kernel", cast("Part", kernel).with_params(**{family.parameter: parameters}))
 
 
 def _warn_of_pairs(owner: str, what: str, n: int) -> None:

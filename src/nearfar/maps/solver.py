@@ -20,6 +20,7 @@ from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.objective import RowBlocks, union_pattern
 from nearfar.methods.maps import Phase
+from nearfar.relations.copies import Copies
 from nearfar.relations.operators import Sparse
 
 INITS = ("auto", "pca", "spectral", "random")
@@ -81,13 +82,15 @@ def start(
     rng: np.random.Generator,
     n_jobs: int,
     size: float = SPREAD,
+    copies: Copies | None = None,
 ) -> Floats:
     """Return first positions, C-contiguous; float64 if such are given, else float32.
 
     Parameters
     ----------
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d)
-        "auto" is PCA of the data, spectral for a relation. An array is taken as it is.
+        "auto" is PCA of the data, spectral for a relation. An array is taken as it is; with copies it has all rows, and
+        of copies the first counts.
     X : ndarray or sparse matrix of shape (n, p), or None
         The data; None for a relation.
     P : RowBlocks of shape (n, n)
@@ -97,9 +100,9 @@ def start(
     size : float
         Standard deviation of the first component.
     """
-    given = given_start(owner, init, INITS, shape)
+    given = given_start(owner, init, INITS, shape if copies is None else (len(copies.same), shape[1]))
     if given is not None:
-        return np.array(given)
+        return np.array(given if copies is None else given[copies.first])
     if init == "auto":
         init = "spectral" if X is None else "pca"
     if init == "pca" and X is None:

@@ -99,6 +99,10 @@ class Copies(NamedTuple):
         np.add.at(sums, self.same, rows)
         return sums / self.counts[:, None]
 
+    def shared(self, rows: Floats) -> Floats:
+        """Return what each row has of those of the different ones, which all copies have the same part of."""
+        return (rows / self.counts[:, None])[self.same]
+
     def gathered(self, P: csr_array[np.floating]) -> csr_array[np.floating]:
         """Return a matrix with a column for each row of data as one with a column for each of the different ones."""
         from scipy.sparse import csr_array

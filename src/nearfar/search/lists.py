@@ -279,7 +279,7 @@ def cosine_distances(X: Floats | csr_array[np.floating]) -> Callable[[RowNumbers
             units.append(diags_array(scale) @ U if issparse(U) else U * scale[:, None])
         U = units[0]
         products: Any = U[rows] @ U.T
-        found = 1 - np.asarray(products.toarray() if issparse(products) else products)
+        found = 1 - (products if isinstance(products, np.ndarray) else products.toarray())
         found[found < _NEAR_ZERO] = 0
         return found
 
