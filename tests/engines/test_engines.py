@@ -373,10 +373,11 @@ def test_workers_draw_the_map_of_threads(cluster, case):
 
 
 def cloud(n: int = 150) -> np.ndarray:
-    """Irregular groups with copies of some rows, so that there are ties."""
+    """Irregular groups with rows at the same distance from another, so that there are ties."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 4)) * rng.uniform(0.1, 9, size=(n, 1)) + 5 * np.eye(3, 4)[rng.integers(3, size=n)]
-    X[-7:] = X[3]
+    X = np.round(64 * X) / 64
+    X[-7:] = X[3] + np.vstack([np.eye(4), -np.eye(4)])[:7] / 8
     return X
 
 
@@ -433,6 +434,37 @@ def test_workers_find_the_neighbours_of_threads(cluster, monkeypatch, case):
     assert getattr(there._index, "n_probes", None) == getattr(here._index, "n_probes", None)
     if there.rows_ is not None and not isinstance(X, nf.Embedding):
         assert (there.transform(X[:5]) != here.transform(X[:5])).nnz == 0
+
+
+@pytest.mark.usefixtures("few_parts")
+def test_equal_and_lonely_rows_on_workers(cluster, monkeypatch, tmp_path):
+    """Documents of whole numbers, some there again and some of words of their own, by the cosine, with many ties."""
+    monkeypatch.setattr("nearfar.search.lists.FEW", 1)  # so few rows would be searched in NumPy here
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.integers(0, 2, size=(150, 9)) + np.eye(1, 9), np.zeros((150, 8))])
+    X[:8] = np.eye(8, 17, 9)
+    X, n_different = X[rng.permutation(150)], len(np.unique(X, axis=0))
+    parameters = {"perplexity": 8, "metric": "cosine", "far": "fft", "max_iter": 30, "random_state": 0, "n_jobs": 1}
+    parameters["init"] = rng.normal(size=(150, 2)).astype(np.float32)
+    told = "8 of 150 rows are at the greatest distance"
+    with pytest.warns(nf.errors.NearfarWarning, match=told):
+        here = nf.TSNE(**parameters).fit(by_name(X))
+    with cluster.as_current():
+        with pytest.warns(nf.errors.NearfarWarning, match=told):
+            affinities = nf.Affinities(8, metric="cosine", n_jobs=1, storage=tmp_path).fit(by_name(X))
+        with pytest.warns(nf.errors.NearfarWarning, match=told):
+            there = nf.TSNE(**parameters).fit(by_name(X))
+        again = nf.TSNE(**parameters).fit(affinities)
+    for name in ("indices_", "distances_", "betas_"):
+        expected = getattr(here.affinities_, name)
+        np.testing.assert_array_equal(getattr(there.affinities_, name), expected)
+        np.testing.assert_array_equal(getattr(affinities, name), expected)
+    assert affinities._drawn().operator.row_parts
+    assert there.relation_.nnz == here.relation_.nnz == np.count_nonzero(here.relation_.to_scipy().toarray())
+    assert there.vectors_.ids == here.vectors_.ids
+    assert len(np.unique(here.embedding_, axis=0)) == n_different < 150
+    for est in (there, again):
+        np.testing.assert_allclose(est.embedding_, here.embedding_, atol=2e-4 * np.abs(here.embedding_).max())
 
 
 @pytest.mark.usefixtures("few_parts")

@@ -137,8 +137,7 @@ def map_(
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, points.ids, parameters={"estimator": METHODS[method], **made})
     if page and output is not None:
-        metric = arguments.get("metric", "euclidean")
-        points.vectors.map(drawn, metadata=known, color=color, metric=metric, title=file).save(output)
+        points.vectors.map(drawn, metadata=known, color=color, title=file).save(output)
     elif output is not None:
         drawn.save(output)
     if plot is not None:
@@ -171,7 +170,7 @@ def map_(
 @option("--map", "positions", metavar="MAP", help="File of two numbers for each id. [default: a new t-SNE map]")
 @option("--metadata", metavar="CSV", help="What is known of the points, joined by id.")
 @option("--color", metavar="COLUMN", help="The column that colours the points at first.")
-@options_of(_MAP, "metric")
+@options_of(_MAP, "metric", metric={"default": None, "note": "[default: that of MAP, else euclidean]"})
 @_table_options
 @option("--port", type=int, help="Port on this computer. [default: the first free one from 5055 on]")
 @option("--open/--no-open", "opened", default=True, help="Open the browser.")
@@ -190,6 +189,7 @@ def explore(
     obsm: str | None,
     port: int | None,
     opened: bool,
+    metric: str | None,
     side: Side | None,
     quiet: bool,
     as_json: bool,
@@ -228,7 +228,8 @@ def explore(
     drawn = placed is None and vectors.n_components != 2
     if drawn and not quiet:
         click.echo(f"No --map: a t-SNE map of {len(vectors)} vectors is drawn.", err=True)
-    page = vectors.map(placed, metadata=known, color=color, title=file, verbose=0 if quiet else 1, **options)
+    options |= {"metric": metric or ("euclidean" if drawn else None), "verbose": 0 if quiet else 1}
+    page = vectors.map(placed, metadata=known, color=color, title=file, **options)
 
     def ready(address: str) -> None:
         if not as_json:

@@ -178,7 +178,7 @@ class Embedding(Near):
         id_column: str | None = None,
         color: str | None = None,
         n_neighbors: int | None = None,
-        metric: str = "cosine",
+        metric: str | None = None,
         max_points: int = 1_000_000,
         title: str | None = None,
         random_state: Seed = 0,
@@ -206,8 +206,9 @@ class Embedding(Near):
             default the first column of categories.
         n_neighbors : int, optional
             Neighbours of each point that are kept: by default 15, 10 from 50,000 points on, 5 from 200,000 on.
-        metric : str, default="cosine"
-            Distance between vectors: one of :func:`nearfar.evaluate.neighborhoods`.
+        metric : str, optional
+            Distance between vectors, one of :func:`nearfar.evaluate.neighborhoods`, which the page names. By default
+            that which drew the map, where ``positions`` knows it, else the Euclidean; without ``positions`` the cosine.
         max_points : int, default=1,000,000
             Of more, so many are drawn at random, and the page says so.
         title : str, optional

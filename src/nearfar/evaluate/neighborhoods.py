@@ -11,7 +11,8 @@ left out, equal distances in the order of the rows), all that is said of neighbo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
@@ -24,14 +25,16 @@ from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.vector import FAST
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.labels import label_codes
 from nearfar.relations.coordinates import coordinates_of
 from nearfar.relations.neighbors import nearest_neighbors
+from nearfar.search.elsewhere import SETS
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from nearfar.embedding.plain import Fitted
     from nearfar.embedding.vectors import Embedding
 
 _OWNER = "evaluate.neighborhoods"
@@ -44,10 +47,11 @@ _VALUES = 1 << _DIGIT
 # Those of scikit-learn and SciPy that need no more than the two rows.
 _SPARSE = ("euclidean", "cosine", "manhattan")
 _NUMBERS = (*_SPARSE, "braycurtis", "canberra", "chebyshev", "correlation", "hamming", "sqeuclidean")
-_SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
-METRICS = (*_NUMBERS, *_SETS, "precomputed")
 
-_ARRAYS = ("q_nx", "r_nx", "missing", "false")
+METRICS = (*_NUMBERS, *SETS, "precomputed")
+_ALSO = {"cityblock": "manhattan", "l1": "manhattan", "l2": "euclidean"}
+
+_NO_SCORES = ("q_nx", "r_nx", "missing", "false", "metric")
 FAR = 3
 """A neighbour is far on the other side where it is not among so many times k neighbours there."""
 
@@ -99,6 +103,8 @@ class Neighborhoods:
         With ``per_point``, of every row. ``missing[k]`` is the share of its k neighbours in the data that are not
         among its 3 k neighbours in the map, ``false[k]`` the share of its k neighbours in the map that are not among
         its 3 k neighbours in the data.
+    metric : str
+        The distance in the data by which the map was judged.
     """
 
     n: int
@@ -119,16 +125,17 @@ class Neighborhoods:
     standard_errors: dict[str, float | dict[int, float] | None] = field(repr=False)
     missing: dict[int, NDArray[np.float32]] | None = field(default=None, repr=False)
     false: dict[int, NDArray[np.float32]] | None = field(default=None, repr=False)
+    metric: str = "euclidean"
 
     def to_dict(self) -> dict[str, object]:
-        """Return all but the two curves and what is said of each row, as plain numbers and dictionaries.
+        """Return all scores but the two curves and what is said of each row, as plain numbers and dictionaries.
 
         Returns
         -------
         dict
             For a JSON file or a row of a table.
         """
-        return {name: value for name, value in vars(self).items() if name not in _ARRAYS}
+        return {name: value for name, value in vars(self).items() if name not in _NO_SCORES}
 
     def __repr__(self) -> str:
         tables = {
@@ -145,6 +152,7 @@ class Neighborhoods:
             if table is not None
         ]
         judged = "" if self.n_sample == self.n else f", {self.n_sample} of them judged"
+        judged += "" if self.metric == "euclidean" else f", by metric={self.metric!r}"
         error = "" if self.n_sample == self.n else f" ± {self.standard_errors['auc']:.4f}"
         scaled = f"(stress-1 {self.stress_1:.4f}, map times {self.scale:.4g})"
         return "\n  ".join(
@@ -160,10 +168,10 @@ class Neighborhoods:
 
 def neighborhoods(
     X: Embedding | ArrayLike | csr_array[np.float64],
-    Y: Embedding | ArrayLike,
+    Y: Embedding | ArrayLike | Fitted,
     *,
     labels: ColumnLike | None = None,
-    metric: str = "euclidean",
+    metric: str | None = None,
     n_neighbors: int | Sequence[int] | None = None,
     n_sample: int | None = None,
     per_point: bool = False,
@@ -180,14 +188,15 @@ def neighborhoods(
     X : array-like or sparse matrix of shape (n, D), n >= 3
         The data. With ``metric="precomputed"`` a dense matrix of shape (n, n), >= 0: row i holds the distances from i,
         it need not be symmetric, and its diagonal does not count.
-    Y : Embedding or array-like of shape (n, d)
+    Y : Embedding, fitted map, or array-like of shape (n, d)
         The map, with any number of columns. If both have ids (an Embedding, the index of a frame) other than row
         numbers, these must be the same in the same order.
     labels : array-like of shape (n,), or mapping from ids, optional
         A known group of each row, as for :func:`communities`; those of a pandas Series or a mapping are found by the
         ids of X.
-    metric : str
-        Distance in the data: ``"euclidean"``, ``"cosine"``, ``"manhattan"`` (these three for sparse X too),
+    metric : str, optional
+        Distance in the data; by default that which drew the map, where Y knows it (a fitted map, its ``vectors_``, also
+        from a file), else the Euclidean: ``"euclidean"``, ``"cosine"``, ``"manhattan"`` (these three for sparse X too),
         ``"braycurtis"``, ``"canberra"``, ``"chebyshev"``, ``"correlation"``, ``"hamming"``, ``"sqeuclidean"``, of
         non-zero entries as sets ``"dice"``, ``"jaccard"``, ``"rogerstanimoto"``, ``"russellrao"``, ``"sokalsneath"``,
         ``"yule"``, or ``"precomputed"``.
@@ -215,6 +224,11 @@ def neighborhoods(
     InputError
         If X or Y is not finite, their numbers of rows differ, there are fewer than 3, a row has no label, all rows of X
         or of Y are the same, the metric has no value for a pair of rows, or an argument is out of range.
+
+    Warns
+    -----
+    NearfarWarning
+        If the map was drawn by a metric that is none of these: it is judged by the Euclidean distance.
 
     Notes
     -----
@@ -245,7 +259,10 @@ def neighborhoods(
     >>> flat.trustworthiness[10] > 0.99
     True
     """
-    X = coordinates_of(_OWNER, X, metric)[0]
+    if metric is None:
+        shape = np.shape(X)
+        metric = metric_of(_OWNER, Y, distances=len(shape) == 2 and shape[0] == shape[1])
+    X, Y = coordinates_of(_OWNER, X, metric)[0], getattr(Y, "vectors_", Y)
     data = distances_of(_OWNER, X, metric)
     n = data.n
     if n < 3:
@@ -282,11 +299,45 @@ def neighborhoods(
         missing=missing,
         false=false,
         n_sample=len(rows),
+        metric=metric,
         q_nx=q_nx,
         r_nx=((n - 1) * q_nx - sizes) / (n - 1 - sizes),
         **_neighbor_scores(found, offset, ks, n, codes is not None),
         **_distance_scores(found, data.unit, plane.unit),
     )
+
+
+def metric_of(owner: str, drawn: object, *, distances: bool = False) -> str:
+    """Return the metric that drew a map, if it is known, else the Euclidean.
+
+    Parameters
+    ----------
+    owner : str
+        Named in warnings.
+    drawn : Embedding, fitted map or array-like
+        The parameters of the first two hold the metric; that of a map of a relation is None.
+    distances : bool
+        Whether the data may be distances, which drew a map by ``metric="precomputed"``.
+
+    Warns
+    -----
+    NearfarWarning
+        If the metric is not one of those by which maps are judged.
+    """
+    parameters = getattr(getattr(drawn, "vectors_", drawn), "parameters", {})
+    metric = parameters.get("metric") if isinstance(parameters, Mapping) else None
+    if metric is None:
+        return "euclidean"
+    metric = _ALSO.get(metric, metric) if isinstance(metric, str) else metric
+    if metric in METRICS and (metric != "precomputed" or distances) and not parameters.get("metric_params"):
+        return str(metric)
+    warnings.warn(
+        f"{owner}: the map was drawn by metric={metric!r}, by which it cannot be judged here: it is by the Euclidean "
+        "distance. Give metric= for another.",
+        NearfarWarning,
+        stacklevel=3,
+    )
+    return "euclidean"
 
 
 def lost_neighbors(near: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -584,7 +635,7 @@ def distances_of(owner: str, X: object, metric: str) -> Distances:
         raise InputError(owner, "X", "of at least one column", f"shape {checked.shape}")
     if metric == "euclidean":
         return Euclidean(checked)
-    return _Pairwise(owner, checked != 0 if metric in _SETS else checked, metric)
+    return _Pairwise(owner, checked != 0 if metric in SETS else checked, metric)
 
 
 class Euclidean:

@@ -205,12 +205,14 @@ class InhomogeneousTSNE(Recipe):
         if hasattr(objective, "parameters"):
             nu = np.empty(n)
             nu[slice(None) if state.order is None else state.order] = objective.parameters
+            nu = nu if state.same is None else nu[state.same]
         else:
-            nu = np.broadcast_to(np.asarray(self.degrees_of_freedom, np.float64), n)
+            nu = np.broadcast_to(np.asarray(self.degrees_of_freedom, np.float64), len(self.embedding_))
         self.degrees_of_freedom_: NDArray[np.float32] = nu.astype(np.float32)
 
     def _kernel_of_new(self, kernel: Kernel) -> Kernel | KernelOfEach:  # noqa: ARG002 - that of the start, where it is learned
         log_nu = np.log(self.degrees_of_freedom_.astype(np.float64))
+        log_nu = log_nu if self._copies is None else log_nu[self._copies.first]
         return lambda P: [InhomogeneousStudentT(float(nu)) for nu in np.exp(P @ log_nu)]
 
     def _learned_kernel(self, kernel: Kernel) -> Kernel:  # noqa: ARG002

@@ -79,13 +79,14 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import is_per_point, per_point_objective
-from nearfar.maps.problem import Data, Parts, Problem, Shown
+from nearfar.maps.problem import Data, Parts, Problem, Shown, of_first
 from nearfar.maps.schedule import Pace, phases_of
 from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.coordinates import coordinates_of, without
+from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
@@ -221,7 +222,7 @@ class NeighborEmbedding(FrameOutput):
     n_iter_ : int
         Iterations run.
     affinities_ : Affinities or None
-        The calibrated neighbours of the data; None if a relation was given.
+        The calibrated neighbours of the data, a copy of a row having those of its first; None if a relation was given.
     relation_ : Relation
         What the map shows: that of the affinities, or the one given.
     n_features_in_ : int
@@ -235,8 +236,9 @@ class NeighborEmbedding(FrameOutput):
 
     Notes
     -----
-    Points without any relation (isolates of a graph) take part in the sums over all pairs, and are pushed to the rim.
-    Equal rows of data end up close to each other, at most a small jitter apart at the start.
+    Points without any relation (isolates of a graph, rows that have nothing in common with others) take part in the
+    sums over all pairs, and are pushed to the rim. Equal rows of data are one point: the map is that of the different
+    rows, each copy in the place of its first. ``nearfar.relations.affinities`` says which rows have neighbours.
 
     References
     ----------
@@ -274,6 +276,7 @@ class NeighborEmbedding(FrameOutput):
 
     affinities_: Affinities | None
     relation_: Relation
+    _copies: Copies | None = None
     cost_: float
     cost_curve_: NDArray[np.float64]
     n_iter_: int
@@ -406,7 +409,8 @@ class NeighborEmbedding(FrameOutput):
         Returns
         -------
         ndarray of shape (m, d), in the dtype of the map, or a frame if :meth:`set_output` says so
-            After a fit to a relation, a row without any relation goes to the mean of the map.
+            A row without any relation, or with nothing in common with those of the fit (a warning), goes to the mean
+            of the map.
 
         Raises
         ------
@@ -436,9 +440,12 @@ class NeighborEmbedding(FrameOutput):
                 fitted = getattr(self.affinities_, "feature_names_in_", None)
                 check_columns(f"{owner}.transform", X, getattr(self, "feature_names_in_", fitted))
                 P_new = self.affinities_.transform(P_new)
+        points = self.embedding_
+        if (copies := self._copies) is not None:
+            P_new, points = copies.gathered(cast("csr_array", P_new)), points[copies.first]
         placed = place(
             P_new,
-            self.embedding_,
+            points,
             self._kernel_of_new(kernel),
             divergence,
             n_jobs=check_n_jobs(owner, self.n_jobs),
@@ -460,7 +467,7 @@ class NeighborEmbedding(FrameOutput):
         Parameters
         ----------
         positions : array-like of shape (n, d)
-            A row per point, for any d.
+            A row per point, for any d. Copies of a row count by the mean of their positions.
         X : as for :meth:`fit`, optional
             What the map shows; by default that of the fit. A fit is not needed then, nor changed.
 
@@ -495,19 +502,22 @@ class NeighborEmbedding(FrameOutput):
         divergence, kernel, normalization = self._checked()
         if X is None:
             self._check_fitted("cost_and_gradient")
-            relation = self.relation_
+            drawn = self.relation_ if self._copies is None else cast("Affinities", self.affinities_)._drawn()
+            shown = Shown(drawn, self.affinities_, None, copies=self._copies)
         else:
             X = coordinates_of(owner, X, self.metric)[0]
-            relation = self._related(X, check_random_state(owner, self.random_state)).relation
+            shown = self._related(X, check_random_state(owner, self.random_state))
         if self._noise() is not None:
             raise InputError(owner, "far", "another than 'noise'", repr(self.far), "Sampled pairs have another cost.")
-        P = probabilities(owner, relation, normalization).to_csr()
-        Y = check_matrix(owner, "positions", positions, rows=P.shape[0]).astype(np.float64)
-        kernel = self._kernel_for(self._learned_kernel(kernel) if X is None else kernel, len(Y))
+        P, copies, n = probabilities(owner, shown.relation, normalization).to_csr(), shown.copies, shown.n_rows
+        Y: Floats = check_matrix(owner, "positions", positions, rows=n).astype(np.float64)
+        kernel = of_first(self._kernel_for(self._learned_kernel(kernel) if X is None else kernel, n), copies)
+        Y = Y if copies is None else copies.means(Y)
         if normalization == "pair":
             P = csr_array((P + P.T) / 2)
-        value, slopes = value_and_gradient(Y, P, kernel, divergence, normalization, weights=self._weights_of(P))
+        value, slopes = value_and_gradient(Y, P, kernel, divergence, normalization, weights=self._weights_of(P, copies))
         scale = 1.0 if normalization == "pair" else 1 / len(Y)
+        slopes = slopes if copies is None else copies.shared(slopes)
         return value * scale, np.asarray(slopes * scale, np.float64)
 
     @property
@@ -541,14 +551,15 @@ class NeighborEmbedding(FrameOutput):
 
     def _problem(self, parts: Parts, asked: str | Place | None, shown: Shown) -> Problem:
         """Return what is minimised, and where."""
-        owner, n = type(self).__name__, len(shown.relation.row_ids)
-        check_integer(owner, "n_components", self.n_components, low=1, high=max(n - 1, 1))
+        owner, n, copies = type(self).__name__, len(shown.relation.row_ids), shown.copies
+        check_integer(owner, "n_components", self.n_components, low=1, high=max(shown.n_rows - 1, 1))
         engine = self._engine(asked, parts, n)
         P = probabilities(owner, shown.relation, parts.normalization, on_workers=engine == DASK)
         if self.storage is not None:
             needed = self._of_pattern(shown.relation.nnz)[0]
             P.storage = folder_with_room(owner, "storage", self.storage, needed)
-        return Problem(P, parts.divergence, self._kernel_for(parts.kernel, n), parts.normalization, engine)
+        kernel = of_first(self._kernel_for(parts.kernel, shown.n_rows), copies)
+        return Problem(P, parts.divergence, kernel, parts.normalization, engine, copies=copies)
 
     def _engine(self, asked: str | Place | None, parts: Parts, n: int) -> str | Place:
         """Return where n points are drawn: as is asked for, on workers that are there, or as their number says."""
@@ -567,7 +578,7 @@ class NeighborEmbedding(FrameOutput):
         if shown.affinities is not None and of_rows:
             rows = cast("Floats | SparseMatrix | None", shown.affinities.rows_)
         shape, n_jobs = (n, self.n_components), check_n_jobs(owner, self.n_jobs)
-        return start(owner, self.init, rows, problem.P, shape, rng, n_jobs, size), reach
+        return start(owner, self.init, rows, problem.P, shape, rng, n_jobs, size, problem.copies), reach
 
     @contextmanager
     def _place(self, problem: Problem) -> Iterator[Place]:
@@ -591,14 +602,15 @@ class NeighborEmbedding(FrameOutput):
     def _watch(self, Y: Floats, problem: Problem, trainer: Trainer) -> Watch:
         scale = 1.0 if problem.normalization == "pair" else 1 / len(Y)
         rules = self.min_grad_norm, self.n_iter_without_progress
-        return Watch(type(self).__name__, MapState(Y), scale, *rules, trainer)
+        return Watch(type(self).__name__, MapState(Y, same=problem.same), scale, *rules, trainer)
 
     def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
         """Set the results."""
         if shown.affinities is not None and not shown.given:
             shown.relation.operator.release()  # type: ignore[attr-defined] # P is done with
         self.embedding_ = state.X
-        self.affinities_, self.relation_ = shown.affinities, shown.relation
+        self.affinities_, self._copies = shown.affinities, shown.copies
+        self.relation_ = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
         self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
         self.cost_ = float(state.costs[-1])
         self.n_iter_ = state.seen
@@ -621,7 +633,7 @@ class NeighborEmbedding(FrameOutput):
             shown = Shown(as_relation(X, type(self).__name__, "X"), None, None)
         elif isinstance(X, Affinities):
             X._check_fitted("relation_")
-            shown = Shown(X.relation_, X, None, given=True)
+            shown = Shown(X._drawn(), X, None, given=True, copies=X._copies)
         else:
             return self._searched(X, rng, fits, on_workers)
         n, nnz = shown.relation.shape[0], shown.relation.nnz
@@ -638,7 +650,7 @@ class NeighborEmbedding(FrameOutput):
         rows, ids = rows_and_ids(owner, X)
         given = are_neighbors(rows, self.metric)
         check_rows(owner, rows, self.metric)
-        data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
+        data, copies = without_copies(owner, rows, self.metric)
         made = self._affinities(data, int(rng.integers(2**31 - 1)))
         n = len(data[0]) if given else data.shape[0]
         client = current_client() if on_workers is not None and on_workers(n) else None
@@ -647,8 +659,10 @@ class NeighborEmbedding(FrameOutput):
         if fits and self.storage is not None:  # before the search, which may take an hour
             nnz = made._memory(owner, data)[2]
             folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
-        affinities = made._fit(data, ids, owner, client)
-        return Shown(affinities.relation_, affinities, None if self.metric == "precomputed" else data)
+        affinities = made._fit(data, ids, owner, client, copies=copies)
+        if not affinities.distances_[:, -1].any():
+            warnings.warn(f"{owner}: all {n} rows of X are equal: a map shows nothing.", NearfarWarning, stacklevel=4)
+        return Shown(affinities._drawn(), affinities, None if self.metric == "precomputed" else data, copies=copies)
 
     def _affinities(self, rows: ArrayLike, seed: int | None) -> Affinities:
         """Return the affinities that a fit to these rows makes, not fitted."""
@@ -955,7 +969,7 @@ class NeighborEmbedding(FrameOutput):
         """Return the kernel as a fit has left it."""
         return kernel
 
-    def _weights_of(self, P: csr_array) -> NDArray[np.float64] | None:  # noqa: ARG002
+    def _weights_of(self, P: csr_array, copies: Copies | None) -> NDArray[np.float64] | None:  # noqa: ARG002
         """Return the importance of the points, if they have one."""
         return None
 

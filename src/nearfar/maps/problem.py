@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nearfar._core.types import FloatType, Numbers, SparseMatrix
+from nearfar._core.parameters import Part
+from nearfar._core.types import FloatType, Numbers, RowNumbers, SparseMatrix
 from nearfar.base import PointsLike
 from nearfar.contracts import Divergence, Floats, Kernel, Place
 from nearfar.engines.registry import THREADS
+from nearfar.kernels import family_of
 from nearfar.maps.objective import Normalization, RowBlocks
 from nearfar.relations.affinities import Affinities
+from nearfar.relations.copies import Copies
 from nearfar.relations.matrix import Relation
 
 Data = PointsLike | Affinities | tuple[Numbers, Numbers]
@@ -31,17 +34,36 @@ class Parts(NamedTuple):
 class Shown(NamedTuple):
     """What a map shows: a relation, the affinities behind it, and the rows of numbers behind these, if there are.
 
-    ``given`` says that affinities were, who may need what workers have of them.
+    ``given`` says that affinities were, who may need what workers have of them. With copies all these are of the
+    different rows.
     """
 
     relation: Relation
     affinities: Affinities | None
     data: Floats | SparseMatrix | None
     given: bool = False
+    copies: Copies | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are, copies among them."""
+        return len(self.relation.row_ids) if self.copies is None else len(self.copies.same)
+
+
+def of_first(kernel: Kernel, copies: Copies | None) -> Kernel:
+    """Return the kernel of the different rows: of copies the parameter of the first counts."""
+    family = family_of(kernel)
+    if copies is None or family is None:
+        return kernel
+    parameters = np.asarray(getattr(kernel, family.parameter))[copies.first]
+    return cast("Kernel", cast("Part", kernel).with_params(**{family.parameter: parameters}))
 
 
 class Problem(NamedTuple):
-    """What is minimised: the probabilities of the data, the parts of the map, where, and the importance of points."""
+    """What is minimised: the probabilities of the data, the parts of the map, where, and the importance of points.
+
+    With copies there is a point for each of the different rows.
+    """
 
     P: RowBlocks
     divergence: Divergence
@@ -50,6 +72,12 @@ class Problem(NamedTuple):
     engine: str | Place = THREADS
     dtype: FloatType = np.float32
     weights: NDArray[np.float64] | None = None
+    copies: Copies | None = None
+
+    @property
+    def same(self) -> RowNumbers | None:
+        """Which point each row is, where some are copies."""
+        return None if self.copies is None else self.copies.same
 
     def counted(self) -> csr_array:
         """Return P as it counts, all rows of it."""

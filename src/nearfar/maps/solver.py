@@ -20,6 +20,7 @@ from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.objective import RowBlocks, union_pattern
 from nearfar.methods.maps import Phase
+from nearfar.relations.copies import Copies
 from nearfar.relations.operators import Sparse
 
 INITS = ("auto", "pca", "spectral", "random")
@@ -81,13 +82,15 @@ def start(
     rng: np.random.Generator,
     n_jobs: int,
     size: float = SPREAD,
+    copies: Copies | None = None,
 ) -> Floats:
     """Return first positions, C-contiguous; float64 if such are given, else float32.
 
     Parameters
     ----------
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d)
-        "auto" is PCA of the data, spectral for a relation. An array is taken as it is.
+        "auto" is PCA of the data, spectral for a relation. An array is taken as it is; with copies it has all rows, and
+        of copies the first counts.
     X : ndarray or sparse matrix of shape (n, p), or None
         The data; None for a relation.
     P : RowBlocks of shape (n, n)
@@ -97,9 +100,9 @@ def start(
     size : float
         Standard deviation of the first component.
     """
-    given = given_start(owner, init, INITS, shape)
+    given = given_start(owner, init, INITS, shape if copies is None else (len(copies.same), shape[1]))
     if given is not None:
-        return np.array(given)
+        return np.array(given if copies is None else given[copies.first])
     if init == "auto":
         init = "spectral" if X is None else "pca"
     if init == "pca" and X is None:
@@ -186,11 +189,12 @@ class MapState:
     """Where a map stands; callbacks may look at ``X``.
 
     ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``, as they were at
-    the last look. ``seen`` is the iteration of that look.
+    the last look. ``seen`` is the iteration of that look. ``same`` says, where rows are copies, which point each is.
     """
 
     Y: Floats
     order: NDArray[np.integer] | None = None
+    same: NDArray[np.integer] | None = None
     costs: list[float] = field(default_factory=list)
     cost_iterations: list[int] = field(default_factory=list)
     n_iter: int = 0
@@ -199,11 +203,11 @@ class MapState:
     @property
     def X(self) -> Floats:  # noqa: N802 - as in every state of a solver
         """The positions, a row per point."""
-        if self.order is None:
-            return self.Y
-        X = np.empty_like(self.Y)
-        X[self.order] = self.Y
-        return X
+        X = self.Y
+        if self.order is not None:
+            X = np.empty_like(self.Y)
+            X[self.order] = self.Y
+        return X if self.same is None else X[self.same]
 
     @property
     def seen(self) -> int:

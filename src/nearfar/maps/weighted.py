@@ -21,6 +21,7 @@ from nearfar.kernels import StudentT
 from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
 from nearfar.maps.solver import MapState
+from nearfar.relations.copies import Copies
 
 
 class WSSNE(Recipe):
@@ -36,7 +37,8 @@ class WSSNE(Recipe):
         Dimensions of the map.
     weights : "degree" or array-like of shape (n,), default="degree"
         Importance s of the points, > 0, whatever its scale; by default the sums of row and column of p (degree
-        centrality). With the same for all points the map is that of :class:`TSNE`.
+        centrality). With the same for all points the map is that of :class:`TSNE`. Of equal rows, which are one point,
+        the first counts.
     perplexity : float, sequence of float, or "multiscale", default=30.0
         How many neighbours a point has, as it were; of no use for a relation.
     n_neighbors : int or "all", optional
@@ -143,19 +145,23 @@ class WSSNE(Recipe):
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if self._noise() is not None:
             raise InputError(type(self).__name__, "far", "another than 'noise' for weighted points", repr(self.far))
-        return super()._objective(problem._replace(weights=self._weights_of(problem.P.to_csr())), place, rng)
+        weights = self._weights_of(problem.P.to_csr(), problem.copies)
+        return super()._objective(problem._replace(weights=weights), place, rng)
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
-        self.weights_ = np.empty(len(state.Y))
-        self.weights_[slice(None) if state.order is None else state.order] = objective.weights  # type: ignore[attr-defined]
+        weights = np.empty(len(state.Y))
+        weights[slice(None) if state.order is None else state.order] = objective.weights  # type: ignore[attr-defined]
+        self.weights_ = weights if state.same is None else weights[state.same]
 
-    def _weights_of(self, P: csr_array) -> NDArray[np.float64]:
-        return _importance(type(self).__name__, self.weights, P)
+    def _weights_of(self, P: csr_array, copies: Copies | None) -> NDArray[np.float64]:
+        return _importance(type(self).__name__, self.weights, P, copies)
 
 
-def _importance(owner: str, weights: Literal["degree"] | Numbers, P: csr_array) -> NDArray[np.float64]:
-    """Return the importance of the points, its mean 1: as given, or the sums of row and column of P."""
-    n = P.shape[0]
+def _importance(
+    owner: str, weights: Literal["degree"] | Numbers, P: csr_array, copies: Copies | None
+) -> NDArray[np.float64]:
+    """Return the importance of the points, its mean 1: as given (of copies the first), or what P sums to."""
+    n = P.shape[0] if copies is None else len(copies.same)
     if isinstance(weights, str):
         if weights != "degree":
             raise InputError(owner, "weights", "'degree' or one number > 0 per point", repr(weights))
@@ -171,5 +177,6 @@ def _importance(owner: str, weights: Literal["degree"] | Numbers, P: csr_array) 
         bad = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
         if bad.size:
             raise InputError(owner, "weights", "finite and > 0", f"{found[bad[0]]} for row {bad[0]}")
+        found = found if copies is None else found[copies.first]
     found = found / found.max()
     return np.asarray(found / found.mean())

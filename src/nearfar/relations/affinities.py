@@ -42,11 +42,13 @@ from nearfar.engines import asked_engine, device_of_engine, engine_of, is_cluste
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.coordinates import coordinates_of, without
+from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import (
     FEW,
     NeighborIndex,
     Neighbors,
+    PrecomputedIndex,
     are_neighbors,
     check_k,
     check_rows,
@@ -74,6 +76,9 @@ _AT_ONCE = 4096  # rows that are sorted at a time
 _CALIBRATED = 2**24  # neighbours whose probabilities are in memory together
 _VANISHES = 745.0  # exp(-745) is 0 in double precision, all but
 _STEPS = 100  # of Newton's method, at most
+_NOTHING_IN_COMMON = dict.fromkeys(("cosine", "braycurtis", "dice", "hamming", "jaccard", "sokalsneath"), 1.0)
+"""The distance, by some metrics, of rows that have nothing in common."""
+_ROUNDING = 1e-6  # of that distance
 
 
 class Affinities(Parameters):
@@ -142,8 +147,8 @@ class Affinities(Parameters):
     Attributes
     ----------
     relation_ : Relation
-        P, shape (n, n), its rows sum to 1; its ids are those of an Embedding, of the index of a
-        frame or of AnnData, else the row numbers.
+        P, shape (n, n), its rows sum to 1 (those without neighbours to 0); its ids are those of an Embedding, of the
+        index of a frame or of AnnData, else the row numbers.
     indices_, distances_ : ndarray of shape (n, k), int32 and float32
         The neighbours, nearest first.
     perplexities_ : tuple of float
@@ -185,6 +190,8 @@ class Affinities(Parameters):
     betas_: NDArray[np.float64] | None
     intrinsic_dimension_: NDArray[np.float64] | None
     n_features_in_: int
+    _copies: Copies | None = None
+    _apart: float = math.inf
 
     def __init__(
         self,
@@ -214,9 +221,9 @@ class Affinities(Parameters):
         X : array-like or sparse matrix of shape (n, d), or tuple of two arrays of shape (n, k)
             Rows of numbers. With ``metric="precomputed"`` distances; or the neighbours that another search has found, a
             pair (indices, distances) in any order, where a row among its own neighbours is passed over. Constant
-            columns and copies of rows do no harm: where m >= perplexity neighbours are at the smallest distance they
-            get 1/m each. X is kept for :meth:`transform`, without a copy where that is possible: leave it as it is.
-            Neighbours in int32 and float32, nearest first, are not copied either: they may be mapped from files.
+            columns do no harm, nor do equal distances: where m >= perplexity neighbours are at the smallest distance
+            they get 1/m each. X is kept for :meth:`transform`, without a copy where that is possible: leave it as it
+            is. Neighbours in int32 and float32, nearest first, are not copied either: they may be mapped from files.
         y : None
             Ignored.
         engine : str, optional
@@ -238,17 +245,30 @@ class Affinities(Parameters):
         Warns
         -----
         NearfarWarning
-            If the perplexity is more than a third of n - 1.
+            If the perplexity is more than a third of n - 1, or there are too few different rows for it; if rows are at
+            the greatest distance from all others.
+
+        Notes
+        -----
+        Equal rows are one: neighbours are the nearest different rows, each by the first of its copies, and all copies
+        have the same. By the cosine rows of one direction are equal, by the distances of sets those of the same
+        columns. (Of neighbours and of some distances, which are given, nothing is known of copies.)
+
+        Rows with nothing in common (distance 1 by the cosine, ``"jaccard"``, ``"dice"``, ``"sokalsneath"``,
+        ``"braycurtis"`` or ``"hamming"``) are no neighbours of each other, whichever come first; nor are those at the
+        greatest of the distances that are given, where a row has more of them than neighbours. A row at such a distance
+        from all others has no neighbours.
         """
         owner = type(self).__name__
         asked = asked_engine(owner, self.engine, self.device, engine, not_on=self._not_on)
         X, self._left_out = coordinates_of(owner, X, self.metric)
         rows, ids = rows_and_ids(owner, X)
         check_rows(owner, rows, self.metric)
+        rows, copies = without_copies(owner, rows, self.metric)
         if asked == PLAIN:
             self._check_few(owner, rows)
         with on_cluster("client")(f"{owner}.fit") if is_cluster(asked) else nullcontext() as client:
-            self._fit(rows, ids, owner, client, asked)
+            self._fit(rows, ids, owner, client, asked, copies)
         names = column_names(X)
         vars(self).pop("feature_names_in_", None)
         if names is not None:
@@ -262,8 +282,19 @@ class Affinities(Parameters):
             expected, hint = f"another for more than {FEW} rows", "Take engine='threads': compiled code searches them."
             raise InputError(owner, "engine", expected, f"{PLAIN!r} for {n}", hint)
 
-    def _fit(self, X: Any, ids: Ids | None, owner: str, client: Any = None, engine: str | None = None) -> Self:
-        """Fit rows with these ids, in the name of ``owner``, whom errors and warnings name; on a client's workers."""
+    def _fit(
+        self,
+        X: Any,
+        ids: Ids | None,
+        owner: str,
+        client: Any = None,
+        engine: str | None = None,
+        copies: Copies | None = None,
+    ) -> Self:
+        """Fit rows with these ids, in the name of ``owner``, whom errors and warnings name; on a client's workers.
+
+        With copies X are the different rows, and the ids those of all.
+        """
         device = self._device(engine)
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
@@ -280,27 +311,14 @@ class Affinities(Parameters):
             argument="engine",
         )
         n = index.n_rows
-        self.perplexities_ = perplexities_of(owner, self.perplexity, n)
+        self.perplexities_ = self._perplexities(owner, n, copies)
         check_k(owner, "n_neighbors", 1, n)
-        self._used = self._neighbors_used(owner, n, index.most, self.perplexities_)
-        k, largest = max(self._used), max(self.perplexities_)
-        if self.kernel != "uniform":
-            if largest >= n - 1:
-                hint = f"With {n} points take a perplexity of at most {(n - 1) / 3:.3g}."
-                if n < 7:
-                    hint = "So few points have no neighbourhoods to speak of: take more, or MDS."
-                raise InputError(owner, "perplexity", f"below {n - 1}, the number of other points", largest, hint)
-            if largest > k:
-                hint = "3 * perplexity neighbours are usual, and the default."
-                raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", k, hint)
-            if 3 * largest > n - 1 and not isinstance(self.perplexity, str):
-                warnings.warn(
-                    f"{owner}: perplexity {largest:g} is more than a third of the {n - 1} other points: "
-                    "neighbourhoods are then all but everything. Take a smaller one.",
-                    NearfarWarning,
-                    stacklevel=3,
-                )
-
+        n_all = n if copies is None else len(copies.same)
+        self._used = self._neighbors_used(owner, n_all, index.most, self.perplexities_)
+        if copies is not None:
+            self._used = [min(used, index.most) for used in self._used]
+        k = max(self._used)
+        self._check_perplexity(owner, n, n_all, k)
         if 100 * n > checks.SMALL:
             hint = (
                 "Take fewer neighbours: a smaller perplexity; or fewer rows; or storage=, a folder for the neighbours."
@@ -312,41 +330,110 @@ class Affinities(Parameters):
             there = on_cluster("nearest neighbours")(client, f"{owner}.fit", index)
             search = there.neighbors
         if self.storage is None or are_neighbors(X, self.metric):
-            found = search(k)
+            found = search(k) if copies is None else copies.spread(search(k))
         else:
-            found = self._found_in_files(owner, search, n, k)
-        self.indices_, self.distances_ = found
+            found = self._found_in_files(owner, search, (n_all, k), copies)
+        self._apart = apart = self._greatest_distance(index, found, copies)
+        if apart < math.inf:
+            apart = _told_of_lonely(owner, found, apart)
         # The weights are as many bytes as the distances: the relation works them out again where they are asked for.
-        scales = Scales(self.kernel, self.perplexities_, tuple(self._used))
+        scales = Scales(self.kernel, self.perplexities_, tuple(self._used), apart)
         parts: list[Part] = []
         if there is None:
             for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
-                part = Neighbors(found.indices[start:stop], found.distances[start:stop])
+                rows = slice(start, stop) if copies is None else copies.first[start:stop]
+                part = Neighbors(found.indices[rows], found.distances[rows])
                 weights, betas, dimensions = weights_of(part, scales, workers, device)
                 parts.append((int(np.count_nonzero(weights)), betas, dimensions))
         else:
             parts = there.calibrated(partial(_calibrated_part, scales=scales))
         counts, *joined = zip(*parts, strict=True)
-        self.betas_, self.intrinsic_dimension_ = (None, None) if joined[0][0] is None else map(np.concatenate, joined)
-        ids = Ids(n) if ids is None else ids
-        P = CalibratedRows(found, self.betas_, self._used, sum(counts), None if there is None else there.rows)
+        betas, dimensions = (None, None) if joined[0][0] is None else map(np.concatenate, joined)
+        nnz, elsewhere = sum(counts), None if there is None else there.rows
+        ids = Ids(n_all) if ids is None else ids
+        self.n_features_in_ = n_all if self.metric == "precomputed" else int(np.shape(X)[1])
+        self.betas_, self.intrinsic_dimension_, self._copies = betas, dimensions, copies
+        if copies is not None:
+            P = CalibratedRows(found, betas, self._used, nnz, elsewhere, apart, copies)
+            self._different, elsewhere = Relation(P, Ids(n), Ids(n)), None
+            bounds = even_bounds(n, max(1, _CALIBRATED // k)).tolist()
+            weighed = [(np.count_nonzero(P.weights(a, b), axis=1), copies.counts[a:b]) for a, b in pairwise(bounds)]
+            nnz = sum(int(each @ times) for each, times in weighed)
+            if betas is not None and dimensions is not None:
+                self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
+        self.indices_, self.distances_ = found
+        P = CalibratedRows(found, self.betas_, self._used, nnz, elsewhere, apart)
         self.relation_ = Relation(P, ids, ids)
-        self.n_features_in_ = n if are_neighbors(X, self.metric) else int(np.shape(X)[1])
         return self
+
+    def _check_perplexity(self, owner: str, n: int, n_all: int, k: int) -> None:
+        """Refuse a perplexity that so many different rows, or neighbours, do not have; warn of a large one."""
+        if self.kernel == "uniform":
+            return
+        largest = max(self.perplexities_)
+        if largest >= n - 1:
+            hint = f"With {n} points take a perplexity of at most {(n - 1) / 3:.3g}."
+            if n < 7:
+                hint = "So few points have no neighbourhoods to speak of: take more, or MDS."
+            raise InputError(owner, "perplexity", f"below {n - 1}, the number of other points", largest, hint)
+        if largest > k:
+            hint = "3 * perplexity neighbours are usual, and the default."
+            raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", k, hint)
+        if 3 * largest > n_all - 1 and not isinstance(self.perplexity, str):
+            warnings.warn(
+                f"{owner}: perplexity {largest:g} is more than a third of the {n_all - 1} other points: "
+                "neighbourhoods are then all but everything. Take a smaller one.",
+                NearfarWarning,
+                stacklevel=4,
+            )
+
+    def _perplexities(self, owner: str, n: int, copies: Copies | None) -> tuple[float, ...]:
+        """Return those in use: lower ones where there are fewer different rows."""
+        asked = perplexities_of(owner, self.perplexity, n)
+        if copies is None or self.kernel == "uniform" or not n - 1 <= max(asked) < len(copies.same) - 1:
+            return asked
+        used = tuple(min(one, max(1.0, (n - 1) / 3)) for one in asked)
+        warnings.warn(
+            f"{owner}: X has {n} different rows among {len(copies.same)}, too few for perplexity {max(asked):g}: "
+            f"{max(used):.3g} is taken.",
+            NearfarWarning,
+            stacklevel=4,
+        )
+        return used
+
+    def _greatest_distance(self, index: NeighborIndex, found: Neighbors, copies: Copies | None) -> float:
+        """Return the distance of rows that have nothing in common, infinity where there is none such."""
+        if not isinstance(self.metric, str):
+            return math.inf
+        if isinstance(index, PrecomputedIndex) and isinstance(D := index._X, np.ndarray):
+            return _greatest_of(D, found.distances if copies is None else found.distances[copies.first])
+        return _NOTHING_IN_COMMON.get(self.metric, math.inf)
+
+    def _drawn(self) -> Relation:
+        """Return the relation that a map shows: that of the different rows."""
+        return self.relation_ if self._copies is None else self._different
 
     def _device(self, engine: str | None = None) -> str | None:
         """Return the device of torch on which rows are calibrated: that of an engine, by default of the own one."""
         own = engine_of(type(self).__name__, self.engine, self.device, not_on=self._not_on)
         return device_of_engine(own if engine is None else engine)
 
-    def _found_in_files(self, owner: str, search: Callable[..., Neighbors], n: int, k: int) -> Neighbors:
+    def _found_in_files(
+        self, owner: str, search: Callable[..., Neighbors], shape: tuple[int, int], copies: Copies | None
+    ) -> Neighbors:
         """Return the neighbours in files of the storage; those of a fit before stay until all are found."""
+        n, k = shape
         folder = folder_with_room(owner, "storage", self.storage, 8 * n * k)
         paths = folder / "indices.npy", folder / "distances.npy"
         with ExitStack() as files:
             indices = files.enter_context(new_array(owner, paths[0], (n, k), np.int32))
             distances = files.enter_context(new_array(owner, paths[1], (n, k), np.float32))
-            found = search(k, Neighbors(indices, distances))
+            found = Neighbors(indices, distances)
+            if copies is None:
+                found = search(k, found)
+            else:
+                m = len(copies.first)
+                found = copies.spread(search(k, Neighbors(indices[:m], distances[:m])), found)
             for path in paths:  # of two fits there is never one file each
                 path.unlink(missing_ok=True)
         return found
@@ -447,14 +534,23 @@ class Affinities(Parameters):
         X = without(X, getattr(self, "_left_out", ()))  # a fit by an older version left out none
         rows, _ = rows_and_ids(type(self).__name__, X)
         check_columns(f"{type(self).__name__}.transform", X, getattr(self, "feature_names_in_", None))
-        found = self._index.query(rows, self.indices_.shape[1])
+        copies, n = self._copies, self._index.n_rows
+        if copies is not None:
+            n = len(copies.same)
+            if self.metric == "precomputed":
+                rows = check_matrix(type(self).__name__, "X", rows, columns=n)[:, copies.first]
+        found = self._index.query(rows, max(self._used))
         workers = check_n_jobs(type(self).__name__, self.n_jobs)
-        scales = Scales(self.kernel, self.perplexities_, tuple(self._used))
+        scales = Scales(self.kernel, self.perplexities_, tuple(self._used), self._apart)
+        if self._apart < math.inf:
+            lonely = np.flatnonzero(related(found.distances, self._apart) == 0)
+            _warn_of_lonely(f"{type(self).__name__}.transform", lonely, len(found.distances), "all rows of the fit")
         weights, _, _ = weights_of(found, scales, workers, self._device())
         from scipy.sparse import csr_array
 
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)
-        return csr_array((values, columns, indptr), shape=(len(weights), len(self.indices_)))
+        columns = columns if copies is None else copies.first.astype(np.int32)[columns]
+        return csr_array((values, columns, indptr), shape=(len(weights), n))
 
     def joint(self) -> Relation:
         """Return the symmetric probabilities of pairs, ``(P + Pᵀ) / 2n``, which sum to 1.
@@ -486,7 +582,7 @@ class Affinities(Parameters):
         return hasattr(self, "relation_")
 
     def _check_fitted(self, what: str) -> None:
-        if not hasattr(self, "relation_"):
+        if not self.__sklearn_is_fitted__():
             from nearfar.errors import NotFittedError
 
             raise NotFittedError(
@@ -495,11 +591,15 @@ class Affinities(Parameters):
 
 
 class Scales(NamedTuple):
-    """How distances become probabilities: the kernel, the perplexities, and how many neighbours each takes."""
+    """How distances become probabilities: the kernel, the perplexities, and how many neighbours each takes.
+
+    Rows at the distance ``apart`` are no neighbours, see :func:`related`.
+    """
 
     kernel: str
     perplexities: tuple[float, ...]
     used: tuple[int, ...]
+    apart: float = math.inf
 
 
 def weights_of(
@@ -511,10 +611,11 @@ def weights_of(
     weights = np.zeros((n, k), np.float32)
     betas, dimensions = [], []
     for perplexity, nearest in zip(perplexities, scales.used, strict=True):
+        distances = found.distances[:, :nearest]
         if uniform:
-            weights[:, :nearest] += np.float32(1 / (nearest * len(perplexities)))
+            weights[:, :nearest] += _uniform(distances, scales.apart, len(perplexities))
             continue
-        calibration = calibrate(found.distances[:, :nearest], perplexity, n_jobs=n_jobs, device=device)
+        calibration = _calibrated(distances, perplexity, scales.apart, n_jobs, device)
         betas.append(calibration.betas)
         dimensions.append(calibration.dimensions)
         if len(perplexities) == 1:
@@ -523,10 +624,86 @@ def weights_of(
     return (weights, None, None) if uniform else (weights, np.column_stack(betas), np.column_stack(dimensions))
 
 
+def related(distances: Floats, apart: float) -> NDArray[np.int64]:
+    """Return how many of the neighbours of each row, nearest first, have something in common with it.
+
+    Those at the distance ``apart``, at the end of the list, have nothing: two or more, or all. A single one may be
+    there by chance, and one that is farther away is an opposite: neither is passed over.
+    """
+    n, k = distances.shape
+    if apart == math.inf:
+        return np.full(n, k)
+    counts = np.count_nonzero(distances < apart * (1 - _ROUNDING), axis=1)
+    tied = distances[:, -1] <= apart * (1 + _ROUNDING)
+    found: NDArray[np.int64] = np.where(tied & ((counts <= k - 2) | (counts == 0)), counts, k)
+    return found
+
+
+def _calibrated(
+    distances: NDArray[np.float32], perplexity: float, apart: float, n_jobs: int, device: str | None
+) -> Calibration:
+    """Return the calibration of rows over the neighbours that they have something in common with."""
+    n, k = distances.shape
+    counts = related(distances, apart)
+    if (counts == k).all():
+        return calibrate(distances, perplexity, n_jobs=n_jobs, device=device)
+    found = Calibration(np.zeros((n, k), np.float32), np.zeros(n), np.zeros(n))
+    for count in np.unique(counts[counts > 0]).tolist():
+        rows = np.flatnonzero(counts == count)
+        part = calibrate(distances[rows, :count], min(perplexity, float(count)), n_jobs=n_jobs, device=device)
+        found.weights[rows, :count], found.betas[rows], found.dimensions[rows] = part
+    return found
+
+
+def _uniform(distances: NDArray[np.float32], apart: float, scales: int) -> NDArray[np.float32]:
+    """Return the same probability for all neighbours that a row has something in common with, one of so many scales."""
+    k = distances.shape[1]
+    counts = related(distances, apart)[:, None]
+    return np.where(np.arange(k) < counts, 1 / np.maximum(counts * scales, 1), 0).astype(np.float32)
+
+
+def _greatest_of(D: Floats, distances: NDArray[np.float32]) -> float:
+    """Return the greatest of all, if a row has more others there than in the list of its nearest, or no nearer ones."""
+    top = np.float32(D.max())
+    for row in np.flatnonzero(distances[:, -1] >= top).tolist():
+        all_there = np.count_nonzero(np.delete(D[row], row).astype(np.float32) >= top)
+        listed = np.count_nonzero(distances[row] >= top)
+        if all_there > listed or listed == distances.shape[1]:
+            return float(top)
+    return math.inf
+
+
+def _told_of_lonely(owner: str, found: Neighbors, apart: float) -> float:
+    """Warn of rows at the greatest distance from all others; return that distance, infinity where no row has any."""
+    counts = np.concatenate(
+        [
+            related(found.distances[start:stop], apart)
+            for start, stop in pairwise(even_bounds(len(found.distances), _AT_ONCE).tolist())
+        ]
+    )
+    _warn_of_lonely(owner, np.flatnonzero(counts == 0), len(counts), "all others")
+    none_is_cut = (counts == found.distances.shape[1]).all()
+    return math.inf if none_is_cut or not counts.any() else apart
+
+
+def _warn_of_lonely(owner: str, lonely: NDArray[np.int64], n: int, others: str) -> None:
+    if not len(lonely):
+        return
+    what = (
+        "They have no neighbours: a map draws them at its rim." if len(lonely) < n else "A map of them shows nothing."
+    )
+    warnings.warn(
+        f"{owner}: {len(lonely)} of {n} rows are at the greatest distance from {others}, first {lonely[:5].tolist()}. "
+        f"{what}",
+        NearfarWarning,
+        stacklevel=5,
+    )
+
+
 def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[Part, NDArray[np.float32]]:
     """Return how many probabilities are above 0, precisions, dimensions; and what ``CalibratedRows`` makes of them."""
     weights, betas, dimensions = weights_of(found, scales, 1)
-    p = CalibratedRows(found, betas, scales.used, 0).weights(0, len(weights))
+    p = CalibratedRows(found, betas, scales.used, 0, None, scales.apart).weights(0, len(weights))
     return (int(np.count_nonzero(weights)), betas, dimensions), p
 
 
@@ -567,7 +744,14 @@ class CalibratedRows(Sparse):
         Probabilities that are above 0.
     elsewhere : list of Future, optional
         The same rows on the workers of a cluster, in parts, each a ``Rows``: for maps that are drawn there.
+    apart : float
+        Distance of rows that are no neighbours, see :func:`related`.
+    copies : Copies, optional
+        The matrix is that of the different rows; ``found`` are the neighbours of all.
     """
+
+    _apart: float = math.inf
+    _copies: Copies | None = None
 
     def __init__(
         self,
@@ -576,12 +760,20 @@ class CalibratedRows(Sparse):
         used: Sequence[int],
         nnz: int,
         elsewhere: list[object] | None = None,
+        apart: float = math.inf,
+        copies: Copies | None = None,
     ) -> None:
-        n = len(found.indices)
+        n = len(found.indices) if copies is None else len(copies.first)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
         self._found, self._used, self.nnz = read_only(found), tuple(used), nnz
         self._betas = None if betas is None else read_only(betas.reshape(n, len(self._used)))
-        self._elsewhere = elsewhere
+        self._elsewhere, self._apart, self._copies = elsewhere, apart, copies
+
+    def _columns(self, start: int, stop: int) -> NDArray[np.int32]:
+        """Return the neighbours of some rows."""
+        if self._copies is None:
+            return self._found.indices[start:stop]
+        return self._copies.same[self._found.indices[self._copies.first[start:stop]]].astype(np.int32)
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_elsewhere": None}
@@ -597,14 +789,14 @@ class CalibratedRows(Sparse):
 
     @cached_property
     def _csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-        (n, k), n_jobs = self._found.indices.shape, available_processors()
+        n, k, n_jobs = self.shape[0], self._found.indices.shape[1], available_processors()
         weights = np.empty((n, k), np.float32)
 
         def fill(_block: int, start: int, stop: int) -> None:
             weights[start:stop] = self.weights(start, stop)
 
         run_blocks(fill, even_bounds(n, max(1, 2**17 // k)), n_jobs)
-        return read_only(_sorted_rows(self._found.indices, weights, n_jobs))
+        return read_only(_sorted_rows(self._columns(0, n), weights, n_jobs))
 
     indptr = property(lambda self: self._csr[0])
     indices = property(lambda self: self._csr[1])
@@ -627,7 +819,7 @@ class CalibratedRows(Sparse):
         """Return rows start..stop multiplied out."""
         if "_csr" in self.__dict__ or (start == 0 and stop == self.shape[0]):
             return super().rows(start, stop)
-        found = _sorted_rows(self._found.indices[start:stop], self.weights(start, stop), 1)
+        found = _sorted_rows(self._columns(start, stop), self.weights(start, stop), 1)
         values = found[2]
         if self.row_scale is not None:
             values *= np.repeat(self.row_scale[start:stop], np.diff(found[0]))
@@ -639,7 +831,7 @@ class CalibratedRows(Sparse):
         """Return rows start..stop, the nearest neighbours first, also of probability 0: several times as quick."""
         from scipy.sparse import csr_array
 
-        values, columns = self.weights(start, stop), self._found.indices[start:stop]
+        values, columns = self.weights(start, stop), self._columns(start, stop)
         if self.row_scale is not None:
             values *= self.row_scale[start:stop, None]
         indptr = np.arange(len(values) + 1) * values.shape[1]
@@ -654,15 +846,19 @@ class CalibratedRows(Sparse):
             rows = slice(first, min(first + some, stop))
             part = weights[first - start : rows.stop - start]
             for scale, nearest in enumerate(self._used):
+                of = rows if self._copies is None else self._copies.first[rows]
+                distances = self._found.distances[of, :nearest]
                 if self._betas is None:
-                    part[:, :nearest] += np.float32(1 / (nearest * scales))
+                    part[:, :nearest] += _uniform(distances, self._apart, scales)
                     continue
-                p = self._found.distances[rows, :nearest].astype(np.float64)
+                p = distances.astype(np.float64)
                 least = p.min(axis=1, keepdims=True)
                 p = (p - least) * (p + least)  # r² - r_min²
                 p *= -self._betas[rows, scale, None]
                 np.exp(p, out=p)
-                p /= p.sum(axis=1, keepdims=True)
+                if self._apart < math.inf:
+                    p *= np.arange(nearest) < related(distances, self._apart)[:, None]
+                p /= np.maximum(p.sum(axis=1, keepdims=True), np.finfo(float).tiny)
                 part[:, :nearest] += p.astype(np.float32) * np.float32(1 / scales)
         return weights
 

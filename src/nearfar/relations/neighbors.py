@@ -94,7 +94,8 @@ def nearest_neighbors(
     Returns
     -------
     Neighbors
-        ``indices`` and ``distances``, shape (n, k), int32 and float32.
+        ``indices`` and ``distances``, shape (n, k), int32 and float32. Of rows at the same distance the first are
+        taken, also where cosines of whole numbers, or most of those in a list, differ by rounding alone.
 
     Raises
     ------

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from nearfar._core.checks import check_matrix, check_sparse
+from nearfar._core.types import RowNumbers
 from nearfar.contracts import Floats
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
-from nearfar.search.lists import VectorIndex, directions
-from nearfar.search.nearest import Neighbors, by_distance, check_k
+from nearfar.search.lists import VectorIndex, directions, settle_cosines
+from nearfar.search.nearest import Neighbors, best_first, by_distance, check_k
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Metric = str | Callable[..., float]
+SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
+"""Metrics that look at which entries are not 0."""
+_ROWS = 256  # of equal distances whose ties are looked for together
+_ROUNDING = 1e-6
 
 
 class MetricIndex:
@@ -46,9 +52,10 @@ class MetricIndex:
         others = dict(metric_params or {})
         p = {"p": others.pop("p")} if metric == "minkowski" and "p" in others else {}
         self._search = NearestNeighbors(metric=metric, metric_params=others or None, n_jobs=n_jobs, **p)
+        self._of_sets = isinstance(metric, str) and metric in SETS
         try:
-            self._search.fit(self.X)
-            self._search.kneighbors(self.X[:1], 1)  # some parameters are looked at no earlier
+            self._search.fit(self._seen(self.X))
+            self._search.kneighbors(self._seen(self.X[:1]), 1)  # some parameters are looked at no earlier
         except (ValueError, TypeError) as error:
             given = "" if metric_params is None else f" with metric_params {metric_params!r}"
             raise InputError(
@@ -57,18 +64,46 @@ class MetricIndex:
 
     def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
         """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
-        return self._answer(None, k).written(out)
+        if self._search.metric != "cosine":
+            return self._answer(None, k).written(out)
+        values = self.X.data if issparse(self.X) else self.X
+        found = self._answer(None, min(k + 1, self.most))
+        settle_cosines(found, self.X, bool((np.rint(values) == values).all()))
+        return found.first(k).written(out)
 
     def query(self, X: object, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X."""
         return self._answer(_rows(self._owner, X, int(self.X.shape[1])), k)
 
     def _answer(self, X: Floats | csr_array[np.floating] | None, k: int) -> Neighbors:
-        distances, indices = self._search.kneighbors(X, k)
+        most = self.most if X is None else self.n_rows
+        distances, indices = self._search.kneighbors(None if X is None else self._seen(X), min(k + 1, most))
         if not np.all(distances >= 0):
             bad = float(distances[~(distances >= 0)][0])
             raise InputError(self._owner, "metric", "one whose distances are not negative", f"a distance of {bad}")
-        return by_distance(indices, distances)
+        found = by_distance(indices, distances.astype(np.float32))
+        nearest, ends = found.first(k), found.distances[:, k - 1]
+        tied = np.flatnonzero(found.distances[:, -1] <= ends) if found.distances.shape[1] > k else np.empty(0, int)
+        tied = tied[np.argsort(ends[tied], kind="stable")]
+        for start in range(0, len(tied), _ROWS):  # rows whose k-th neighbour is not the only one at its distance
+            self._take_first(nearest, tied[start : start + _ROWS], X)
+        return nearest
+
+    def _seen(self, X: Floats | csr_array[np.floating]) -> Any:
+        """Return rows as scikit-learn's metrics of sets want them, without a warning."""
+        return X != 0 if self._of_sets else X
+
+    def _take_first(self, found: Neighbors, rows: RowNumbers, X: Floats | csr_array[np.floating] | None) -> None:
+        """Let the last neighbours of some rows be the first of all at that distance, in place."""
+        k, ends = found.distances.shape[1], found.distances[rows, -1]
+        radius = float(ends.max()) * (1 + _ROUNDING) + np.finfo(np.float32).tiny
+        all_near = self._search.radius_neighbors(self._seen((self.X if X is None else X)[rows]), radius)
+        for row, end, distances, indices in zip(rows.tolist(), ends, *all_near, strict=True):
+            near = distances.astype(np.float32)
+            kept = (near <= end) & (indices != (row if X is None else -1))
+            if np.count_nonzero(kept) >= k:
+                some = best_first(indices[kept][None], near[kept][None], k)
+                found.indices[row], found.distances[row] = some[0][0], some[1][0]
 
 
 def _rows(owner: str, X: object, columns: int | None = None) -> Floats | csr_array[np.floating]:
@@ -100,8 +135,6 @@ class DeviceIndex:
     def __init__(
         self, owner: str, X: object, *, metric: Metric, method: str, device: str, n_jobs: int, argument: str = "device"
     ) -> None:
-        from scipy.sparse import issparse
-
         if issparse(X) or metric not in ("euclidean", "cosine"):
             got = "sparse X" if issparse(X) else f"metric {metric!r}"
             raise InputError(owner, "metric", "'euclidean' or 'cosine' of dense X on a device", got)

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import diags_array, issparse
 
 from nearfar._core.checks import check_matrix
 from nearfar._core.threads import even_bounds, run_blocks
@@ -24,7 +27,10 @@ from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar._core.vector import LANES, read_only
 from nearfar.errors import InputError
 from nearfar.search.kernels import OPEN, TILE, ListArrays, Probes, Work, measure_block, search_block
-from nearfar.search.nearest import Neighbors, smallest
+from nearfar.search.nearest import Neighbors, settle, smallest
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 FLAT = 4096
 """Up to this many rows one list is searched faster than several."""
@@ -39,6 +45,7 @@ _TUNING = 300  # queries on which the number of probes is found
 _SPARE = 0.2  # share of the permitted misses that is kept in hand: the sample is not all rows
 _REACH = 1e15  # widths of the data by which a query may be away from them: squares must not overflow
 _WIDTHS = (1e-30, 1e37)  # of the widest column: distances are float32
+_NEAR_ZERO = 1e-12  # 1 - cos of equal rows is rounding
 _AT_ONCE = 4096  # rows whose difference from a centre is taken at once, a multiple of LANES
 
 
@@ -78,6 +85,7 @@ class VectorIndex:
         if X.shape[1] == 0:
             got = f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required"
             raise InputError(owner, "X", "of one column at least", got)
+        self._whole = cosine and bool((np.rint(X) == X).all())
         self.X = X = directions(self._owner, X) if cosine else X
         self.n_rows, self.most = len(X), len(X) - 1
         with np.errstate(over="ignore"):
@@ -100,10 +108,14 @@ class VectorIndex:
 
         ``rows`` says of which rows alone: those from the first number on, up to the second.
         """
-        found = self._search(self.X, k, out, skip_self=True, rows=rows)
+        settled = self._cosine and not self.approximate
+        more = min(k + (settled and self._whole), self.most)  # one more, to see whether the k-th is the only one there
+        found = self._search(self.X, more, out if more == k else None, skip_self=True, rows=rows)
         if rows is None:
             self._lists = None  # most often there is no further search
-        return found
+        if settled:
+            settle_cosines(found, self.X, self._whole, 0 if rows is None else rows[0])
+        return found if more == k else found.first(k).written(out)
 
     def without_rows(self) -> VectorIndex:
         """Return the same without rows and labels, which :meth:`with_rows` puts in again: for workers elsewhere."""
@@ -247,6 +259,31 @@ def directions(owner: str, X: Floats) -> Floats:
     scaled: Floats = X / peak[:, None]  # large numbers would overflow in the squares
     scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
     return scaled
+
+
+def settle_cosines(found: Neighbors, X: Floats | csr_array[np.floating], whole: bool, first: int = 0) -> None:
+    """Let ties be ties, in place, among neighbours by the cosine, from the row ``first`` on, see :func:`settle`."""
+    bits = 40 if whole and X.dtype == np.float64 else 20
+    settle(found, cosine_distances(X), whole=whole, bits=bits, first=first)
+
+
+def cosine_distances(X: Floats | csr_array[np.floating]) -> Callable[[RowNumbers], Floats]:
+    """Return what gives the distances of some rows from all, in float64; of a row of zeros they are 1."""
+    units: list[Any] = []
+
+    def of_rows(rows: RowNumbers) -> Floats:
+        if not units:  # made when it is needed
+            U = X.astype(np.float64)
+            squares = np.asarray(U.multiply(U).sum(axis=1)).ravel() if issparse(U) else np.einsum("ij,ij->i", U, U)
+            scale = np.divide(1, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
+            units.append(diags_array(scale) @ U if issparse(U) else U * scale[:, None])
+        U = units[0]
+        products: Any = U[rows] @ U.T
+        found = 1 - (products if isinstance(products, np.ndarray) else products.toarray())
+        found[found < _NEAR_ZERO] = 0
+        return found
+
+    return of_rows
 
 
 def memory_of_search(shape: tuple[int, int], k: int, n_jobs: int, *, exact: bool) -> int:

@@ -32,7 +32,7 @@ from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, Sense, SenseEmbedding
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.evaluate.neighborhoods import FAR, METRICS, Neighborhoods, lost_neighbors, neighborhoods
+from nearfar.evaluate.neighborhoods import FAR, METRICS, Neighborhoods, lost_neighbors, metric_of, neighborhoods
 from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
 from nearfar.plots.scatter import densest
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata
 
 _OWNER = "Embedding.map"
+_NAMES = {"euclidean": "the Euclidean distance", "cosine": "the cosine"}
 PAGES = (".html", ".htm")
 MAX_POINTS = 1_000_000
 TRUST = ("missing neighbours", "false neighbours")
@@ -244,7 +245,7 @@ def map_page(
     id_column: str | None = None,
     color: str | None = None,
     n_neighbors: int | None = None,
-    metric: str = "cosine",
+    metric: str | None = None,
     max_points: int = MAX_POINTS,
     title: str | None = None,
     random_state: Seed = 0,
@@ -252,7 +253,8 @@ def map_page(
     verbose: int = 0,
 ) -> MapPage:
     """Make the page of a map; what :meth:`nearfar.Embedding.map` does."""
-    check_choice(_OWNER, "metric", metric, [name for name in METRICS if name != "precomputed"])
+    if metric is not None:
+        check_choice(_OWNER, "metric", metric, [name for name in METRICS if name != "precomputed"])
     workers, rng = check_n_jobs(_OWNER, n_jobs), check_random_state(_OWNER, random_state)
     n_all, most = len(embedding), check_integer(_OWNER, "max_points", max_points, low=3)
     if n_all < 3:
@@ -262,6 +264,10 @@ def map_page(
         raise InputError(_OWNER, "id_column", "given with metadata only", repr(id_column))
     columns, unknown = _known(embedding, metadata, id_column)
     placed = None if positions is None else _positions(positions, embedding)
+    if metric is None:
+        metric = "cosine" if positions is None else metric_of(_OWNER, positions)
+    if getattr(getattr(positions, "vectors_", positions), "parameters", {}).get("metric", metric) is None:
+        remarks.append("The map was drawn from a relation; neighbours are those among the vectors.")
     ids, vectors = embedding.ids, embedding.vectors
     if n_all > most:
         kept = np.sort(rng.choice(n_all, most, replace=False))
@@ -313,7 +319,8 @@ def map_page(
         positions=np.asarray(placed, np.float32),
         columns=columns,
         title=title or f"{embedding.parameters.get('estimator', type(embedding).__name__)} map",
-        summary=f"{n:,} points" + (f" of {embedding.n_components} components" if has_data else ""),
+        summary=f"{n:,} points"
+        + (f" of {embedding.n_components} components, neighbours by {_NAMES.get(metric, metric)}" if has_data else ""),
         remarks=remarks + unknown,
         neighbors=near,
         distances=distances,
