@@ -17,6 +17,7 @@ from nearfar._core import checks as _checks
 from nearfar._core.by_id import in_order_of
 from nearfar._core.ids import rows_and_ids
 from nearfar._core.types import Floats, Seed
+from nearfar._core.units import in_units
 from nearfar.errors import InputError, NearfarWarning
 
 if TYPE_CHECKING:
@@ -230,6 +231,7 @@ def _kmeans(X: Floats, k: int, n_init: int, seed: int, n_jobs: int) -> NDArray[n
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
+    X = in_units(X)[0]
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     unit = X / np.where(norms > 0, norms, 1)
     with threadpool_limits(limits=n_jobs), warnings.catch_warnings():

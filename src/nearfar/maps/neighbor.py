@@ -421,12 +421,11 @@ class NeighborEmbedding(FrameOutput):
             ids: Ids | None = X.row_ids
         else:
             rows, ids = rows_and_ids(f"{owner}.transform", X)
-            checked = issparse(rows) or are_neighbors(rows, getattr(self.affinities_, "metric", None))
-            P_new = rows if checked else check_matrix(f"{owner}.transform", "X", rows)
+            P_new = rows  # checked by what searches it, or places it
             if self.affinities_ is not None:
                 fitted = getattr(self.affinities_, "feature_names_in_", None)
                 check_columns(f"{owner}.transform", X, getattr(self, "feature_names_in_", fitted))
-                P_new = self.affinities_.transform(P_new)
+                P_new = self.affinities_.transform(rows)
         placed = place(
             P_new,
             self.embedding_,
@@ -551,7 +550,7 @@ class NeighborEmbedding(FrameOutput):
     def _start(self, problem: Problem, shown: Shown, rng: np.random.Generator) -> tuple[Floats, float]:
         """Return first positions, and the reach of the kernel."""
         owner, n = type(self).__name__, problem.P.shape[0]
-        of_rows = shown.affinities is not None and np.array_equal(self.init, "pca")
+        of_rows = shown.affinities is not None and isinstance(self.init, str) and self.init == "pca"
         reach, size = extent(problem.kernel, n)
         rows = shown.data
         if shown.affinities is not None and of_rows:
@@ -625,8 +624,7 @@ class NeighborEmbedding(FrameOutput):
         owner = type(self).__name__
         rows, ids = rows_and_ids(owner, X)
         given = are_neighbors(rows, self.metric)
-        check_rows(owner, rows, self.metric)
-        data = rows if given or issparse(rows) else check_matrix(owner, "X", rows)
+        data = check_rows(owner, rows, self.metric)
         made = self._affinities(data, int(rng.integers(2**31 - 1)))
         n = len(data[0]) if given else data.shape[0]
         client = current_client() if on_workers is not None and on_workers(n) else None

@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from nearfar._core.checks import check_callbacks, check_matrix, check_rows_differ
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Numbers, SparseMatrix
+from nearfar._core.units import unit_of
 from nearfar.callbacks import Callback, Checkpoint, Trainer
 from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError
@@ -129,7 +130,9 @@ def _principal_components(
 
         # Without centring a sparse matrix would stay sparse, but the first component would be the mean.
         model = TruncatedSVD(min(k + 1, min(n, p) - 1) or 1, random_state=int(rng.integers(2**31 - 1)))
-        found = model.fit_transform(X)
+        unit = unit_of(X if isinstance(X, np.ndarray) else X.data)
+        with np.errstate(invalid="ignore"):  # the shares of the variance, where there is none
+            found = model.fit_transform(X if unit == 1 else X / unit) * unit
         found = found - found.mean(axis=0)
         left, sizes, _ = np.linalg.svd(found, full_matrices=False)
         k = min(k, len(sizes))

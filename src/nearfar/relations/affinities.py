@@ -242,7 +242,7 @@ class Affinities(Parameters):
         owner = type(self).__name__
         asked = asked_engine(owner, self.engine, self.device, engine, not_on=self._not_on)
         rows, ids = rows_and_ids(owner, X)
-        check_rows(owner, rows, self.metric)
+        rows = check_rows(owner, rows, self.metric)
         if asked == PLAIN:
             self._check_few(owner, rows)
         with on_cluster("client")(f"{owner}.fit") if is_cluster(asked) else nullcontext() as client:

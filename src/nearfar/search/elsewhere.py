@@ -11,8 +11,9 @@ from nearfar._core.checks import check_matrix, check_sparse
 from nearfar.contracts import Floats
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
+from nearfar.search.distances import check_comparable
 from nearfar.search.lists import VectorIndex, directions
-from nearfar.search.nearest import Neighbors, by_distance, check_k
+from nearfar.search.nearest import RANGE, Neighbors, by_distance, check_k
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -38,7 +39,8 @@ class MetricIndex:
         from sklearn.neighbors import NearestNeighbors
 
         self._owner = owner
-        self.X = _rows(owner, X)
+        self._metric = metric
+        self.X = self._rows(X)
         self.n_rows = int(self.X.shape[0])
         self.most = self.n_rows - 1
         check_k(owner, "k", 1, self.n_rows)
@@ -47,8 +49,9 @@ class MetricIndex:
         p = {"p": others.pop("p")} if metric == "minkowski" and "p" in others else {}
         self._search = NearestNeighbors(metric=metric, metric_params=others or None, n_jobs=n_jobs, **p)
         try:
-            self._search.fit(self.X)
-            self._search.kneighbors(self.X[:1], 1)  # some parameters are looked at no earlier
+            with np.errstate(all="ignore"):  # what comes out is looked at
+                self._search.fit(self.X)
+                self._search.kneighbors(self.X[:1], 1)  # some parameters are looked at no earlier
         except (ValueError, TypeError) as error:
             given = "" if metric_params is None else f" with metric_params {metric_params!r}"
             raise InputError(
@@ -61,24 +64,35 @@ class MetricIndex:
 
     def query(self, X: object, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X."""
-        return self._answer(_rows(self._owner, X, int(self.X.shape[1])), k)
+        from scipy.sparse import csr_array, issparse
+
+        rows = self._rows(X, int(self.X.shape[1]))
+        if issparse(rows) != issparse(self.X):
+            rows = csr_array(rows) if issparse(self.X) else csr_array(rows).toarray()
+        return self._answer(rows, k)
 
     def _answer(self, X: Floats | csr_array[np.floating] | None, k: int) -> Neighbors:
-        distances, indices = self._search.kneighbors(X, k)
-        if not np.all(distances >= 0):
-            bad = float(distances[~(distances >= 0)][0])
+        with np.errstate(all="ignore"):  # looked at below
+            distances, indices = self._search.kneighbors(X, k)
+        if (distances < 0).any():
+            bad = float(distances[distances < 0][0])
             raise InputError(self._owner, "metric", "one whose distances are not negative", f"a distance of {bad}")
+        if not (np.isfinite(distances) & (distances <= RANGE[1])).all():
+            expected = f"of rows between which metric={self._metric!r} has distances up to {RANGE[1]:g}"
+            bad = float(distances[~(distances <= RANGE[1])][0])
+            raise InputError(self._owner, "X", expected, f"a distance of {bad}", "Multiply X by a constant.")
         return by_distance(indices, distances)
 
+    def _rows(self, X: object, columns: int | None = None) -> Floats | csr_array[np.floating]:
+        """Return X as a finite matrix, or as a CSR array if it is sparse."""
+        from scipy.sparse import issparse
 
-def _rows(owner: str, X: object, columns: int | None = None) -> Floats | csr_array[np.floating]:
-    """Return X as a finite matrix, or as a CSR array if it is sparse."""
-    from scipy.sparse import issparse
-
-    if issparse(X):
-        graph: csr_array[np.floating] = check_sparse(owner, "X", X, columns=columns)
-        return graph
-    return check_matrix(owner, "X", X, columns=columns)
+        owner = self._owner
+        rows: Floats | csr_array[np.floating] = (check_sparse if issparse(X) else check_matrix)(
+            owner, "X", X, columns=columns
+        )
+        check_comparable(owner, rows, self._metric)
+        return rows
 
 
 class DeviceIndex:

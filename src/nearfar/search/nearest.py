@@ -16,6 +16,8 @@ from nearfar.errors import InputError
 
 Whole = TypeVar("Whole", bound=np.integer)
 Real = TypeVar("Real", bound=np.floating)
+RANGE = (1e-30, 1e37)
+"""Between which the largest distance is to be: distances are float32."""
 _ROWS = 512  # of given distances that are sorted at a time
 
 

@@ -355,7 +355,8 @@ def _positions(positions: object, embedding: Embedding) -> Floats:
             raise InputError(_OWNER, "positions", "a place for every id", f"none for {absent!r}")
         found: Floats = given.vectors[rows]
     else:
-        found = check_matrix(_OWNER, "positions", given, finite=False).astype(np.float32)
+        with np.errstate(over="ignore"):  # what is not finite is told of below
+            found = check_matrix(_OWNER, "positions", given, finite=False).astype(np.float32)
     if found.shape != (len(embedding), 2):
         expected = f"of shape ({len(embedding)}, 2), a row for each id"
         raise InputError(_OWNER, "positions", expected, f"shape {found.shape}")
