@@ -170,6 +170,7 @@ def _check_unmasked(owner: str, name: str, value: object) -> None:
 
 def _of_objects(array: NDArray[np.object_]) -> Floats:
     """Return objects that are numbers as float32, or float64 where one is out of its range."""
+    entry: Any
     for entry in array.flat:
         if isinstance(entry, (str, bytes)):  # digits would be read
             raise TypeError(f"the text {entry!r:.20} among the entries")
@@ -245,8 +246,8 @@ def _native(matrix: Any) -> Any:
     if matrix.format in ("csr", "csc", "bsr"):
         n = int(matrix.indptr[-1])
         width = np.int32 if max(n, *matrix.shape) < 2**31 else np.int64
-        places = (part.astype(width, copy=False) for part in (matrix.indices[:n], matrix.indptr))
-        return type(matrix)((matrix.data[:n].astype(dtype, copy=False), *places), shape=matrix.shape)
+        indices, starts = (part.astype(width, copy=False) for part in (matrix.indices[:n], matrix.indptr))
+        return type(matrix)((matrix.data[:n].astype(dtype, copy=False), indices, starts), shape=matrix.shape)
     if matrix.format == "coo":  # equal places are added when it is converted
         places = tuple(part.astype(np.int64, copy=False) for part in matrix.coords)
         return type(matrix)((matrix.data.astype(_summed_in(dtype), copy=False), places), shape=matrix.shape)

@@ -9,7 +9,7 @@ _SAFE = (1e-15, 1e15)  # largest entries whose squares, summed, neither overflow
 
 def unit_of(entries: Floats) -> float:
     """Return 1, or, where squares in float32 could overflow or vanish, the largest entry."""
-    largest = float(max(entries.max(initial=0), -entries.min(initial=0)))
+    largest = max(float(entries.max(initial=0)), -float(entries.min(initial=0)))
     return 1.0 if largest == 0 or _SAFE[0] <= largest <= _SAFE[1] else largest
 
 

@@ -321,6 +321,8 @@ class Near(Labelled):
     def _question(self, owner: str, Q: Queries, exclude: Iterable[Iterable[Hashable]] | None) -> Question:
         """Return queries, each a vector or an id, and the distinct rows to leave out of the answer to each."""
         own: RowNumbers | None = None
+        if hasattr(Q, "toarray"):  # a sparse matrix, which is refused with what to do
+            Q = check_matrix(owner, "Q", Q)
         if isinstance(Q, list) and Q and (_is_vector(Q[0]) or isinstance(Q[0], list)):  # no list is an id
             Q = check_matrix(owner, "Q", Q)
         if _is_vector(Q):

@@ -61,6 +61,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 GRADIENTS = ("auto", "paper", "forward", "full")
 N_CHECKED_ROWS = 128
 COLDEST = 0.001  # scores then reach 1,000; their squares, which a mixture of Gaussians forms, are far from any limit
+_WEIGHTS = (1e-30, 1e38)  # their sums, of both directions, in float32
 COLLAPSED = 0.9  # mean cosine of the rows, by their weights, from which a fit warns
 _HINT = "Resume with the same relation and parameters, or start a new fit with init=."
 
@@ -411,6 +412,9 @@ class EDRep(RelationEmbedder):
         if rows.kept is not None:
             far = far.of_columns(rows.kept)  # type: ignore[attr-defined]
         P, p0, step = rows.operator, self._prior(rows), CONSTRAINTS[self.constraint].step
+        if not _WEIGHTS[0] < (total := float(P.row_sums.sum())) < _WEIGHTS[1]:
+            expected = f"of weights whose sum is between {_WEIGHTS[0]:g} and {_WEIGHTS[1]:g}"
+            raise InputError("EDRep", "P", expected, f"{total:.3g}", "Multiply them by a constant.")
         return Problem(P, two_sided, P.row_sums, p0, n_active, gradient, float(self.temperature), step), far, rows
 
     def _check_together(self, rel: Relation, far: FarField, gradient: str) -> None:

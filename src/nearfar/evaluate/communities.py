@@ -115,6 +115,8 @@ def communities(
     """
     rows, ids = rows_and_ids(_OWNER, vectors)
     X = _checks.check_matrix(_OWNER, "vectors", rows)
+    if not X.shape[1]:
+        raise InputError(_OWNER, "vectors", "of at least one column", f"shape {X.shape}")
     chosen = _chosen_rows(nodes, X.shape[0])
     labels = in_order_of(_OWNER, "labels", labels, ids)
     codes = label_codes(_OWNER, labels, X.shape[0], chosen, "Leave these rows out with nodes=.")
@@ -207,7 +209,7 @@ def _chosen_rows(nodes: ArrayLike | None, n: int) -> NDArray[np.int64]:
     if nodes is None:
         chosen = np.arange(n, dtype=np.int64)
     else:
-        given = np.asarray(nodes)
+        given = _checks.check_numbers(_OWNER, "nodes", nodes, f"a boolean mask of shape ({n},) or row numbers")
         if given.size == 0:
             given = given.astype(np.int64)
         if given.dtype == np.bool_ and given.shape == (n,):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -572,7 +572,7 @@ def distances_of(owner: str, X: object, metric: str) -> Distances:
         raise InputError(owner, "X", f"dense with metric={metric!r}", "a sparse matrix", f"Sparse X: {known}.")
     if metric == "precomputed":
         return _Precomputed(owner, X)
-    checked = (_checks.check_sparse if sparse else _checks.check_matrix)(owner, "X", X)
+    checked: Any = (_checks.check_sparse if sparse else _checks.check_matrix)(owner, "X", X)
     if checked.shape[1] < 1:
         raise InputError(owner, "X", "of at least one column", f"shape {checked.shape}")
     check_comparable(owner, checked, metric)
@@ -617,8 +617,8 @@ class _SparseEuclidean:
     def __init__(self, X: csr_array[np.float64]) -> None:
         self.n = X.shape[0]
         self.unit = unit_of(X.data)
-        self._X = X / self.unit
-        self._squares = np.asarray(self._X.multiply(self._X).sum(axis=1)).ravel()
+        self._X: Any = X / self.unit
+        self._squares: NDArray[np.float64] = np.asarray(self._X.multiply(self._X).sum(axis=1)).ravel()
 
     def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the distances from ``rows`` to all rows."""

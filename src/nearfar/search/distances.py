@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,15 +157,13 @@ def not_negative(owner: str, D: Given, given: object = None) -> Given:
         got = f"{entries.ravel()[bad[0]]} in row {row}, column {column} ({bad.size} such entries)"
         hint = "Similarities S must be turned round first: 1 - S, or S.max() - S."
         raise DataError(owner, "X", "distances, finite and not negative", got, hint)
-    clipped = np.maximum(entries, 0)
-    if isinstance(D, np.ndarray):
-        return clipped
-    return type(D)((clipped, D.indices, D.indptr), shape=D.shape)
+    clipped: Any = np.maximum(entries, 0)
+    return clipped if isinstance(D, np.ndarray) else type(D)((clipped, D.indices, D.indptr), shape=D.shape)
 
 
 def _place(D: Csr | Floats, at: int) -> tuple[int, int]:
     if isinstance(D, np.ndarray):
-        return divmod(at, D.shape[1])
+        return at // int(D.shape[1]), at % int(D.shape[1])
     return int(np.searchsorted(D.indptr, at, side="right")) - 1, int(D.indices[at])
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,7 +51,7 @@ class MetricIndex:
         p = {"p": others.pop("p")} if metric == "minkowski" and "p" in others else {}
         self._search = NearestNeighbors(metric=metric, metric_params=others or None, n_jobs=n_jobs, **p)
         try:
-            with np.errstate(all="ignore"):  # what comes out is looked at
+            with _quietly():
                 self._search.fit(self.X)
                 self._search.kneighbors(self.X[:1], 1)  # some parameters are looked at no earlier
         except (ValueError, TypeError) as error:
@@ -69,10 +71,10 @@ class MetricIndex:
         rows = self._rows(X, int(self.X.shape[1]))
         if issparse(rows) != issparse(self.X):
             rows = csr_array(rows) if issparse(self.X) else csr_array(rows).toarray()
-        return self._answer(rows, k)
+        return self._answer(rows, k) if rows.shape[0] else Neighbors.empty(0, k)
 
     def _answer(self, X: Floats | csr_array[np.floating] | None, k: int) -> Neighbors:
-        with np.errstate(all="ignore"):  # looked at below
+        with _quietly():
             distances, indices = self._search.kneighbors(X, k)
         if (distances < 0).any():
             bad = float(distances[distances < 0][0])
@@ -93,6 +95,16 @@ class MetricIndex:
         )
         check_comparable(owner, rows, self._metric)
         return rows
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Leave out what is said of numbers: those that come out are looked at, and sets are what their metrics are of."""
+    from sklearn.exceptions import DataConversionWarning
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataConversionWarning)
+        yield
 
 
 class DeviceIndex:

@@ -51,7 +51,7 @@ from nearfar.maps.mds.pairs import (
     pairs_of_rows,
     rows_of,
 )
-from nearfar.maps.solver import check_watchers, given_start
+from nearfar.maps.solver import check_reach, check_watchers, given_start
 from nearfar.relations.neighbors import check_rows, memory_of_search
 from nearfar.search.distances import check_comparable, check_distances_from
 
@@ -364,7 +364,11 @@ class MDS(FrameOutput):
 
             return np.asarray(cdist(rows, self._rows))
         found = [distances_between(owner, rows[[i]], self._rows, self.metric)[0] for i in range(rows.shape[0])]
-        return np.array(found, np.float64)
+        distances = np.array(found, np.float64)
+        if not (np.isfinite(distances) & (distances >= 0)).all():
+            hint = "Multiply X by a constant, before the fit too."
+            raise InputError(owner, "X", "such that the metric has a distance for all pairs", "NaN or infinity", hint)
+        return distances
 
     def _descend(
         self, state: MapState, pairs: AllPairs | SampledPairs, stress: Stress, tol: float, trainer: Trainer
@@ -564,6 +568,7 @@ def start(
     """
     given = given_start(owner, init, ("classical", "random"), (pairs.n, d))
     if given is not None:
+        check_reach(owner, given, pairs.unit)
         return given.astype(np.float64) / pairs.unit
     if init == "classical":
         return _apart(*classical(pairs, d))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,7 +205,7 @@ def pairs_of_distances(owner: str, D: object, n_jobs: int) -> AllPairs:
         Not square, negative (which rows), not symmetric, not zero from an object to itself, NaN or infinite.
     """
     by_columns = isinstance(D, np.ndarray) and D.ndim == 2 and D.flags.f_contiguous
-    array = check_distances(owner, D.T if isinstance(D, np.ndarray) and by_columns else D)
+    array: Any = check_distances(owner, D.T if isinstance(D, np.ndarray) and by_columns else D)
     n = len(array)
     dtype = array.dtype if n <= DOUBLE_UP_TO else np.dtype(np.float32)
     return AllPairs(n, dtype, Source(array.reshape(-1), True, np.empty((0, n), dtype), array.dtype.type(1)), n_jobs)
@@ -517,9 +517,13 @@ class MetricRows:
 def distances_between(owner: str, X: Data, Z: Data, metric: Metric) -> Floats:
     """Return the distances of the rows of two matrices, by any metric of scikit-learn."""
     from sklearn.metrics import pairwise_distances
+    from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 
+    if metric in PAIRWISE_BOOLEAN_FUNCTIONS and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
+        X, Z = X != 0, Z != 0
     try:  # two arrays, also where they are the same: else some metrics would take their scale from these rows
-        return np.asarray(pairwise_distances(X, Z, metric=metric))
+        with np.errstate(all="ignore"):  # what comes out is looked at
+            return np.asarray(pairwise_distances(X, Z, metric=metric))
     except (ValueError, TypeError) as error:
         expected = "'precomputed', or one that scikit-learn can compute for X"
         raise InputError(owner, "metric", expected, f"{metric!r} ({error})") from error
