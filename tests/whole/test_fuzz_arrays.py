@@ -9,7 +9,7 @@ import pytest
 
 import nearfar as nf
 
-SEED, DRAWS = 1, 250
+SEED, DRAWS = 3, 250
 NO_ARRAYS = {
     *("plant_pseudowords", "word_analogies", "word_similarity", "phrases", "sense_induction", "ambiguity"),  # of texts
     *("anchor_purity", "reconstruct_spreading", "select"),  # of embeddings and names, as those below of arrays
