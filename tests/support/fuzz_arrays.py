@@ -28,6 +28,7 @@ from scipy import sparse
 
 import nearfar as nf
 from nearfar.errors import NearfarError, NearfarWarning
+from nearfar.relations.affinities import calibrate
 from nearfar.relations.neighbors import nearest_neighbors
 
 N, D = 24, 4  # of a sound matrix
@@ -433,6 +434,15 @@ class Draw:
         """One value for each row."""
         return self._drawn(COLUMNS, ["abc"[k % 3] for k in range(n)], n)
 
+    def cubes(self, n: int) -> object:
+        """Matrices of n rows, positive semi-definite where they are sound."""
+        X = self.rng.normal(size=(N, n, n))
+        found = self._drawn(MATRICES, None, (X @ X.transpose(0, 2, 1)).reshape(N, -1))
+        if found is None:
+            return X @ X.transpose(0, 2, 1)
+        is_whole = isinstance(found, np.ndarray) and found.shape == (N, n * n)
+        return found.reshape(N, n, n) if is_whole and not isinstance(found, np.matrix) else found
+
     def vector(self, n: int) -> object:
         """Numbers, one for each of something."""
         found = self.rows(n, 1, is_sparse=False)
@@ -469,6 +479,10 @@ RELATIONS = {
 }
 METRICS = ("euclidean", "euclidean", "cosine", "manhattan", "haversine", "correlation", "jaccard", "seuclidean")
 SOUND = np.random.default_rng(0).normal(size=(N, D))
+TWO_SIDED = nf.Embedding(SOUND, context_vectors=SOUND[::-1])
+INDEX = nf.Embedding(SOUND).index("lists")
+PAIRS = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+WORDS = nf.Embedding(SOUND[:3], ids=list("abc"))
 WEIGHTS = np.exp(-((SOUND[:, None] - SOUND) ** 2).sum(-1)) * (1 - np.eye(N))
 
 
@@ -665,6 +679,23 @@ TARGETS: dict[str, Callable[[Draw], object]] = {
     "choose": lambda draw: str(nf.choose(draw.rows() if draw.rng.random() < 0.5 else draw.square())),
     "Relation.from_edges": lambda draw: nf.Relation.from_edges(draw.rows(N, int(draw.pick(2, 3)))).to_scipy(),
     "Relation @": lambda draw: nf.Relation.from_matrix(WEIGHTS) @ draw.rows(N, 2),
+    "EDRep(p0=)": lambda draw: nf.EDRep(**RELATIONS["EDRep"], p0=draw.vector(N)).fit(WEIGHTS),
+    "WSSNE(weights=)": lambda draw: nf.WSSNE(**MAP, weights=draw.vector(N)).fit(SOUND),
+    "InhomogeneousTSNE(degrees_of_freedom=)": lambda draw: nf.InhomogeneousTSNE(
+        **MAP, degrees_of_freedom=draw.vector(N)
+    ).fit(SOUND),
+    "recommend": lambda draw: TWO_SIDED.recommend(draw.rows(2, D), 3, popularity=draw.vector(N), n_jobs=1)[1],
+    "index": lambda draw: INDEX.search(draw.rows(2, D), 3, n_jobs=1)[1],
+    "DensityEmbedding": lambda draw: nf.DensityEmbedding(draw.cubes(3)).vectors,
+    "AnchoredEmbedding": lambda draw: nf.AnchoredEmbedding(draw.rows(N, 3), draw.rows(3, D)).vectors,
+    "SenseEmbedding": lambda draw: nf.SenseEmbedding(draw.rows(4, D), PAIRS, weights=draw.vector(4)).vectors,
+    "Vocabulary": lambda draw: nf.Vocabulary(list("abcd"), draw.vector(4)).counts,
+    "calibrate": lambda draw: calibrate(draw.rows(N, 6), 3.0, n_jobs=1),
+    "spherical_kmeans": lambda draw: nf.far.spherical_kmeans(draw.rows(), 2, rng=0),
+    "compose": lambda draw: nf.compose(WORDS, verb=draw.vector(D), subject="b", object="c", method="mult"),
+    "similarity": lambda draw: nf.Embedding(SOUND).similarity(draw.vector(D), 3),
+    "labels of clusters": lambda draw: nf.log_normalizers(SOUND, labels=draw.column(), n_clusters=3, n_jobs=1),
+    "global_nce": lambda draw: nf.nn.global_nce(draw.rows(4, 3, is_sparse=False), _torch_ids() % 3),
     "dcsbm": lambda draw: nf.datasets.dcsbm(N, 2, 3.0, theta=draw.vector(N), random_state=0, n_jobs=1),
 }
 

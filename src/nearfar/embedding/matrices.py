@@ -58,7 +58,7 @@ def check_matrices(
     owner: str, name: str, value: ArrayLike, shape: str, *, ndim: int | None = None
 ) -> NDArray[np.number | np.bool_]:
     """Return matrices of finite numbers, of ``ndim`` dimensions if given; ``shape`` says for messages how they lie."""
-    stack = check_numbers(owner, name, value, "matrices of numbers, all of one shape")
+    stack = check_numbers(owner, name, value, "matrices of one shape")
     if stack.ndim < 2 or ndim not in (None, stack.ndim) or stack.dtype.kind not in "fiub" or 0 in stack.shape[-2:]:
         raise InputError(owner, name, f"numbers of shape {shape}", f"{stack.dtype}, shape {stack.shape}")
     if not np.isfinite(stack).all():

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.by_id import goes_by_index, index_of
-from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real
+from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_numbers, check_real
 from nearfar._core.ids import Ids
 from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers, Series
@@ -321,8 +321,6 @@ class Near(Labelled):
     def _question(self, owner: str, Q: Queries, exclude: Iterable[Iterable[Hashable]] | None) -> Question:
         """Return queries, each a vector or an id, and the distinct rows to leave out of the answer to each."""
         own: RowNumbers | None = None
-        if hasattr(Q, "toarray"):  # a sparse matrix, which is refused with what to do
-            Q = check_matrix(owner, "Q", Q)
         if isinstance(Q, list) and Q and (_is_vector(Q[0]) or isinstance(Q[0], list)):  # no list is an id
             Q = check_matrix(owner, "Q", Q)
         if _is_vector(Q):
@@ -464,7 +462,7 @@ class Near(Labelled):
             popularity = cast("Series", popularity).to_dict()
         if isinstance(popularity, Mapping):
             popularity = [popularity.get(key, 0) for key in self._ids]
-        column = np.reshape(cast("ArrayLike", popularity), (-1, 1))
+        column = check_numbers(owner, "popularity", popularity).reshape(-1, 1)
         counts = check_matrix(owner, "popularity", column, rows=len(self)).astype(np.float64)
         if (counts < 0).any() or not counts.any():
             got = f"{counts.min():g} as the least and {counts.max():g} as the largest"

@@ -26,6 +26,7 @@ from nearfar._core.checks import (
     check_integer,
     check_matrix,
     check_n_jobs,
+    check_numbers,
     check_random_state,
     check_real,
     check_rows_differ,
@@ -435,7 +436,10 @@ class EDRep(RelationEmbedder):
         present, m = rows.present[-1], rows.relation.operator.shape[1]
         if isinstance(prior, (int, float)) and prior == 0:
             return np.zeros(len(present))
-        p0 = np.ones(m) if prior is None else _numbers(in_order_of("EDRep", "p0", prior, rows.relation.column_ids))
+        p0 = np.ones(m)
+        if prior is not None:
+            given = in_order_of("EDRep", "p0", prior, rows.relation.column_ids)
+            p0 = check_numbers("EDRep", "p0", given, "0, or one number per column").astype(np.float64)
         if p0.shape != (m,):
             got = f"an array of shape {p0.shape}" if p0.ndim else prior
             raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
@@ -868,13 +872,6 @@ class EDRep(RelationEmbedder):
         with suppress(ValueError):  # what is no array is refused by itself
             return 8 if not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64 else 4
         return 4
-
-
-def _numbers(values: object) -> NDArray[np.float64]:
-    """Return an array; one without dimensions for what is none of numbers."""
-    with suppress(TypeError, ValueError):
-        return np.asarray(values, dtype=np.float64)
-    return np.empty(())
 
 
 class Given(NamedTuple):
