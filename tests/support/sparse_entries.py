@@ -119,7 +119,9 @@ def entries():
     tsne = nf.TSNE(**short).fit(rows)
     near = nf.Affinities(3, n_jobs=1).fit(rows)
     mds = nf.MDS(max_iter=1, **fast).fit(rows)
-    given = nf.Affinities(3, metric="precomputed", n_neighbors=5, n_jobs=1).fit(square)
+    distances = square.copy()
+    distances.setdiag(0)
+    given = nf.Affinities(3, metric="precomputed", n_neighbors=5, n_jobs=1).fit(distances)
     yield "Relation.from_matrix", N, nf.Relation.from_matrix
     yield "EDRep.fit", N, nf.EDRep(2, n_epochs=1, **fast).fit
     yield "EDRep.grow", N, edrep.grow
@@ -128,6 +130,9 @@ def entries():
     yield "Affinities.transform", P, near.transform
     yield "Affinities.fit, precomputed", N, nf.Affinities(3, metric="precomputed", n_jobs=1).fit
     yield "Affinities.transform, precomputed", N, given.transform
+    for estimator in (nf.TSNE(**short), nf.UMAP(max_iter=2, **fast), nf.MDS(max_iter=1, **fast)):
+        yield f"{type(estimator).__name__}.fit, square", N, estimator.fit
+    yield "Affinities.fit, square", N, nf.Affinities(3, n_jobs=1).fit
     yield "TSNE.fit", P, nf.TSNE(**short).fit
     yield "TSNE.fit, precomputed", N, nf.TSNE(metric="precomputed", **short).fit
     yield "TSNE.transform", P, tsne.transform

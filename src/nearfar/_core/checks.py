@@ -12,8 +12,9 @@ import math
 import numbers
 import os
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -96,6 +97,38 @@ def check_callbacks(owner: str, value: object) -> tuple[Callable[..., bool | Non
     return callbacks
 
 
+def check_numbers(owner: str, name: str, value: object, expected: str = "an array of numbers") -> NDArray[Any]:
+    """Return ``value`` as an array of numbers that this machine computes with, of any shape: the door for all arrays.
+
+    No function of NumPy, SciPy or torch, and no compiled one, sees an array of a caller's before. Masked entries,
+    complex numbers, dates and text are refused; bytes of another order, half and long precision, and objects that are
+    numbers become float32, or float64 where that holds what float32 does not; whole numbers and booleans stay what they
+    are. No copy where none is needed.
+    """
+    hint = "" if isinstance(value, np.ndarray) else _instead(value)
+    if hint:
+        raise InputError(owner, name, expected, type(value).__name__, hint)
+    _check_unmasked(owner, name, value)
+    try:
+        with warnings.catch_warnings() if type(value) is not np.ndarray else nullcontext():
+            if type(value) is not np.ndarray:
+                warnings.simplefilter("ignore")
+            array = array_of(owner, name, value) if is_frame(value) else np.asarray(from_tensor(value))
+        if array.dtype.kind == "c":  # astype would drop the imaginary part
+            raise TypeError("Complex data not supported")
+        if array.dtype.kind not in "fiubO":  # astype would read digits, count days
+            raise TypeError(f"entries of type {array.dtype}")
+        if array.dtype.kind == "O":
+            array = _of_objects(array)
+    except InputError:  # of a frame, which names column and row
+        raise
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise InputError(owner, name, expected, f"{type(value).__name__} ({error})") from error
+    kept = _computed_with(array.dtype)
+    with np.errstate(over="ignore"):
+        return array if array.dtype == kept and array.dtype.isnative else array.astype(kept)
+
+
 def check_matrix(
     owner: str,
     name: str,
@@ -110,22 +143,9 @@ def check_matrix(
     float64 stays float64, everything else becomes float32; no copy where none is needed. A dimension that is given
     (``rows``, ``columns``) must match. With ``finite=False`` the caller looks for NaN and infinity.
     """
-    hint = "" if isinstance(value, np.ndarray) else _instead(value)
-    if hint:
-        raise InputError(owner, name, "a matrix of numbers", type(value).__name__, hint)
-    framed = is_frame(value)
-    try:
-        array = array_of(owner, name, value) if framed else np.asarray(from_tensor(value))
-        if array.dtype.kind == "c":  # astype would drop the imaginary part
-            raise TypeError("Complex data not supported")
-        if array.dtype.kind in "SUmM":  # it would read digits, count days
-            raise TypeError(f"entries of type {array.dtype}")
-        if array.dtype != np.float64:
-            array = array.astype(np.float32, copy=False)
-    except InputError:
-        raise
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(owner, name, "a matrix of numbers", f"{type(value).__name__} ({error})") from error
+    array = check_numbers(owner, name, value, "a matrix of numbers")
+    if array.dtype != np.float64:
+        array = array.astype(np.float32, copy=False)
     if array.ndim != 2:
         hint = f"Reshape your data: {name}.reshape(1, -1) is one row, {name}.reshape(-1, 1) one column."
         got = f"{array.ndim} dimension(s), shape {array.shape}"
@@ -135,8 +155,42 @@ def check_matrix(
             raise InputError(owner, name, f"of {wanted} {word}", f"{array.shape[axis]} (shape {array.shape})")
     array = np.ascontiguousarray(array)
     if finite:
-        check_finite(owner, name, array, labels_of(value) if framed else ())
+        check_finite(owner, name, array, labels_of(value) if is_frame(value) else ())
     return array
+
+
+def _check_unmasked(owner: str, name: str, value: object) -> None:
+    """Refuse masked entries: what is below a mask is no number."""
+    if isinstance(value, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in value):
+        with suppress(ValueError):  # rows of unequal length, which are refused
+            value = np.ma.array(value)
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        hidden = np.ma.getmaskarray(value)
+        rows = np.flatnonzero(hidden.reshape(len(hidden), -1).any(axis=1) if hidden.ndim else hidden[None])
+        got = f"masked entries in {rows.size} row(s), first {rows[:5].tolist()}"
+        raise InputError(owner, name, "without masked entries", got, "Remove or impute these rows.")
+
+
+def _of_objects(array: NDArray[np.object_]) -> Floats:
+    """Return objects that are numbers as float32, or float64 where one is out of its range."""
+    entry: Any
+    for entry in array.flat:
+        if isinstance(entry, (str, bytes)):  # digits would be read
+            raise TypeError(f"the text {entry!r:.20} among the entries")
+        if isinstance(entry, (complex, np.complexfloating)):
+            raise TypeError("Complex data not supported")
+    with warnings.catch_warnings():  # a masked entry becomes NaN
+        warnings.simplefilter("ignore")
+        wide = array.astype(np.float64)
+    largest = np.abs(wide[np.isfinite(wide)]).max(initial=0.0)
+    return wide if largest > np.finfo(np.float32).max else wide.astype(np.float32)
+
+
+def _computed_with(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type, in the order of bytes of this machine, in which numbers of a type are computed with."""
+    if dtype.kind != "f":
+        return dtype.newbyteorder("=")
+    return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
 
 
 def _instead(value: object) -> str:
@@ -147,6 +201,8 @@ def _instead(value: object) -> str:
         return ""
     if hasattr(value, "obsm"):
         return "Give one of its matrices, such as obsm['X_pca'], and obs_names as the ids."
+    if hasattr(value, "format") and hasattr(value, "toarray"):
+        return "Dense rows are asked for: give X.toarray()."
     if any(hasattr(value, name) for name in ("is_directed", "random_walk", "adjacency")):
         return "Graphs and relations go to EDRep and to maps such as TSNE; MDS takes distances, metric='precomputed'."
     if hasattr(value, "vocabulary") and hasattr(value, "encode"):
@@ -164,10 +220,11 @@ def check_sparse(owner: str, name: str, value: Any, *, columns: int | None = Non
 
 
 def check_csr(owner: str, name: str, value: Any, *, columns: int | None = None) -> Any:
-    """Return a sparse matrix as a CSR array, its entries shared where it is one.
+    """Return a sparse matrix as a CSR array, sorted and without duplicates, its entries shared where it is such a one.
 
-    Compiled code reads memory by the indices of a sparse matrix, and SciPy does not look at them when it converts one.
-    So every sparse matrix that a caller brings comes through here first: O(stored entries).
+    Compiled code reads memory by the indices of a sparse matrix, and SciPy does not look at them when it converts one,
+    nor at more types of numbers than its own. So every sparse matrix that a caller brings comes through here first:
+    O(stored entries). What a matrix says of itself, as that it is sorted, is looked at again.
     """
     from scipy.sparse import csr_array
 
@@ -181,8 +238,30 @@ def check_csr(owner: str, name: str, value: Any, *, columns: int | None = None) 
     if fault:
         hint = "Build it again, from rows, columns and entries."
         raise InputError(owner, name, f"a {value.format} matrix whose indices fit its shape", fault, hint)
-    array: Any = csr_array(value)
+    array: Any = csr_array(_native(value))
+    if not array.has_canonical_format:
+        array = array.astype(_summed_in(array.dtype), copy=True)
+        array.sum_duplicates()
     return array
+
+
+def _native(matrix: Any) -> Any:
+    """Return a new sparse matrix of types that SciPy computes with; it shares the arrays that are of such already."""
+    dtype = _computed_with(matrix.dtype)
+    if matrix.format in ("csr", "csc", "bsr"):
+        n = int(matrix.indptr[-1])
+        width = np.int32 if max(n, *matrix.shape) < 2**31 else np.int64
+        indices, starts = (part.astype(width, copy=False) for part in (matrix.indices[:n], matrix.indptr))
+        return type(matrix)((matrix.data[:n].astype(dtype, copy=False), indices, starts), shape=matrix.shape)
+    if matrix.format == "coo":  # equal places are added when it is converted
+        places = tuple(part.astype(np.int64, copy=False) for part in matrix.coords)
+        return type(matrix)((matrix.data.astype(_summed_in(dtype), copy=False), places), shape=matrix.shape)
+    return matrix if matrix.dtype == dtype and matrix.dtype.isnative else matrix.astype(dtype)
+
+
+def _summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type in which entries at one place are added: whole numbers must not leave that of their own."""
+    return np.dtype(np.int64) if dtype.kind in "iu" else dtype
 
 
 def _fault(matrix: Any) -> str:

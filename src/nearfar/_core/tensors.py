@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearfar._core.checks import check_choice, check_integer
+from nearfar._core.checks import check_choice, check_integer, check_numbers
 from nearfar.errors import InputError
 
 Reduction = Literal["mean", "sum", "none"]
@@ -252,11 +252,11 @@ def check_probabilities(owner: str, name: str, value: object) -> Tensor:
 
 def check_vector(owner: str, name: str, values: object) -> NDArray[np.float64]:
     """Return numbers as a vector of float64, a copy."""
-    numbers = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else values
-    try:
-        weights = np.array(numbers, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(owner, name, "numbers", f"{type(values).__name__} ({error})") from error
+    if isinstance(values, Tensor):
+        if values.layout != torch.strided or values.is_complex():
+            raise InputError(owner, name, "numbers", f"a tensor of {values.dtype}, {values.layout}")
+        values = values.detach().cpu().double().numpy()
+    weights = np.array(check_numbers(owner, name, values, "numbers"), np.float64)
     if weights.ndim != 1 or not weights.size:
         raise InputError(owner, name, "of shape (n,) with n >= 1", f"shape {weights.shape}")
     return weights

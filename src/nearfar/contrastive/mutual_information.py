@@ -21,7 +21,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from nearfar._core.checks import check_choice, check_integer, check_random_state, check_real
+from nearfar._core.checks import check_choice, check_integer, check_numbers, check_random_state, check_real
 from nearfar._core.tensors import check_device
 from nearfar._core.types import Seed
 from nearfar.contrastive import bounds
@@ -412,12 +412,7 @@ def _check_finite_rows(name: str, rows: Tensor) -> None:
 
 
 def _from_numpy(name: str, value: object) -> Tensor:
-    try:
-        array = np.asarray(value)
-    except ValueError as error:  # rows of unequal length
-        raise InputError(_OWNER, name, "an array of numbers", f"{type(value).__name__} ({error})") from error
+    array = check_numbers(_OWNER, name, value)
     wide = np.float64 if array.dtype.itemsize >= 8 else np.float32
     kinds: dict[str, type] = {"f": wide, "i": np.int64, "u": np.int64, "b": np.bool_}
-    if array.dtype.kind not in kinds:
-        raise InputError(_OWNER, name, "an array of numbers", f"entries of type {array.dtype}")
     return torch.from_numpy(array.astype(kinds[array.dtype.kind]))  # always a copy: the caller's may be read-only

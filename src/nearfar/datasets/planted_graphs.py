@@ -191,10 +191,7 @@ def _propensities(theta: str | ArrayLike, n: int, rng: np.random.Generator) -> N
     if isinstance(theta, str):
         weights = THETA_LAWS[_checks.check_choice(_OWNER, "theta", theta, THETA_LAWS)](rng, n)
     else:
-        try:
-            weights = np.array(theta, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(_OWNER, "theta", "a name or an array of numbers", str(error)) from error
+        weights = np.array(_checks.check_numbers(_OWNER, "theta", theta, "a name or an array of numbers"), np.float64)
         if weights.shape != (n,):
             raise InputError(_OWNER, "theta", f"of shape ({n},)", f"shape {weights.shape}")
         if not (np.isfinite(weights).all() and (weights >= 0).all()):

@@ -385,7 +385,7 @@ class Labelled:
         return rows
 
     def _hint(self, key: object) -> str:
-        if isinstance(key, (list, np.ndarray, slice)):
+        if isinstance(key, (list, np.ndarray, slice)) or hasattr(key, "toarray"):  # a row of a sparse matrix
             return "For several ids: subset(ids); for rows: vectors[rows]; vectors are given as an array of floats."
         if isinstance(key, str):
             tries: list[Hashable] = [key.strip(), key.lower(), key.upper(), key.capitalize()]

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.checks import from_tensor
+from nearfar._core.checks import check_numbers
 from nearfar._core.lazy import Matrix
 from nearfar._core.types import Doubles, Floats
 from nearfar.errors import InputError
@@ -58,10 +58,7 @@ def check_matrices(
     owner: str, name: str, value: ArrayLike, shape: str, *, ndim: int | None = None
 ) -> NDArray[np.number | np.bool_]:
     """Return matrices of finite numbers, of ``ndim`` dimensions if given; ``shape`` says for messages how they lie."""
-    try:
-        stack = np.asarray(from_tensor(value))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(owner, name, "matrices of one shape", str(error)) from error
+    stack = check_numbers(owner, name, value, "matrices of one shape")
     if stack.ndim < 2 or ndim not in (None, stack.ndim) or stack.dtype.kind not in "fiub" or 0 in stack.shape[-2:]:
         raise InputError(owner, name, f"numbers of shape {shape}", f"{stack.dtype}, shape {stack.shape}")
     if not np.isfinite(stack).all():

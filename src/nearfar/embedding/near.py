@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.by_id import goes_by_index, index_of
-from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_real, from_tensor
+from nearfar._core.checks import (
+    check_choice,
+    check_integer,
+    check_matrix,
+    check_n_jobs,
+    check_numbers,
+    check_real,
+    from_tensor,
+)
 from nearfar._core.ids import Ids
 from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers, Series
@@ -452,7 +460,7 @@ class Near(Labelled):
             popularity = cast("Series", popularity).to_dict()
         if isinstance(popularity, Mapping):
             popularity = [popularity.get(key, 0) for key in self._ids]
-        column = np.reshape(cast("ArrayLike", popularity), (-1, 1))
+        column = check_numbers(owner, "popularity", popularity).reshape(-1, 1)
         counts = check_matrix(owner, "popularity", column, rows=len(self)).astype(np.float64)
         if (counts < 0).any() or not counts.any():
             got = f"{counts.min():g} as the least and {counts.max():g} as the largest"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.checks import check_integer, check_matrix
+from nearfar._core.checks import check_integer, check_matrix, check_numbers
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.types import RowNumbers
@@ -137,7 +137,8 @@ class SenseEmbedding(Embedding):
     def _weigh(self, weights: ArrayLike) -> None:
         """Store weights, one for each row."""
         owner, n = "SenseEmbedding", len(self._ids)
-        found = check_matrix(owner, "weights", np.atleast_2d(np.asarray(weights)), columns=n, rows=1)[0]
+        given = np.atleast_2d(check_numbers(owner, "weights", weights))
+        found = check_matrix(owner, "weights", given, columns=n, rows=1)[0]
         sums = np.add.reduceat(found.astype(np.float64), self._starts[:-1]) if n else np.empty(0)
         if (wrong := (found < 0).any() or ~((np.abs(sums - 1) <= _ROUNDED) | (sums == 0))).any():
             row = int(np.argmax(wrong)) if not (found < 0).any() else None

@@ -26,6 +26,7 @@ from nearfar._core.checks import (
     check_integer,
     check_matrix,
     check_n_jobs,
+    check_numbers,
     check_random_state,
     check_real,
     check_rows_differ,
@@ -63,6 +64,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 GRADIENTS = ("auto", "paper", "forward", "full")
 N_CHECKED_ROWS = 128
 COLDEST = 0.001  # scores then reach 1,000; their squares, which a mixture of Gaussians forms, are far from any limit
+_WEIGHTS = (1e-30, 1e38)  # their sums, of both directions, in float32
 COLLAPSED = 0.9  # mean cosine of the rows, by their weights, from which a fit warns
 _HINT = "Resume with the same relation and parameters, or start a new fit with init=."
 
@@ -428,6 +430,9 @@ class EDRep(RelationEmbedder):
         if rows.kept is not None:
             far = far.of_columns(rows.kept)  # type: ignore[attr-defined]
         P, p0, step = rows.operator, self._prior(rows), CONSTRAINTS[self.constraint].step
+        if not _WEIGHTS[0] < (total := float(P.row_sums.sum())) < _WEIGHTS[1]:
+            expected = f"of weights whose sum is between {_WEIGHTS[0]:g} and {_WEIGHTS[1]:g}"
+            raise InputError("EDRep", "P", expected, f"{total:.3g}", "Multiply them by a constant.")
         return Problem(P, two_sided, P.row_sums, p0, n_active, gradient, float(self.temperature), step), far, rows
 
     def _check_together(self, rel: Relation, far: FarField, gradient: str) -> None:
@@ -448,7 +453,10 @@ class EDRep(RelationEmbedder):
         present, m = rows.present[-1], rows.relation.operator.shape[1]
         if isinstance(prior, (int, float)) and prior == 0:
             return np.zeros(len(present))
-        p0 = np.ones(m) if prior is None else _numbers(in_order_of("EDRep", "p0", prior, rows.relation.column_ids))
+        p0 = np.ones(m)
+        if prior is not None:
+            given = in_order_of("EDRep", "p0", prior, rows.relation.column_ids)
+            p0 = check_numbers("EDRep", "p0", given, "0, or one number per column").astype(np.float64)
         if p0.shape != (m,):
             got = f"an array of shape {p0.shape}" if p0.ndim else prior
             raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
@@ -888,13 +896,6 @@ class EDRep(RelationEmbedder):
         with suppress(ValueError):  # what is no array is refused by itself
             return 8 if not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64 else 4
         return 4
-
-
-def _numbers(values: object) -> NDArray[np.float64]:
-    """Return an array; one without dimensions for what is none of numbers."""
-    with suppress(TypeError, ValueError):
-        return np.asarray(values, dtype=np.float64)
-    return np.empty(())
 
 
 class Given(NamedTuple):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
 
 
+_RATIO = (1e-100, 1e100)  # of the lengths of the two embeddings, whose squares are added
 _OWNER = "align"
 _ROWS = 16_384  # at a time in float64
 _FEW = 4  # shared ids for each component: below, a rotation also fits vectors that have nothing in common
@@ -181,6 +182,9 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
     _warn_if_loose(n, sizes, U, b, y_mean)
     R = U @ Vt
     factor = float(sizes.sum() / sum((Y * Y).sum() for _, Y in shared())) * (x_unit / y_unit) if scale else 1.0
+    if not _RATIO[0] < factor * (y_unit / x_unit) < _RATIO[1]:
+        got = f"{x_unit:.3g} and {y_unit:.3g}"
+        raise InputError(_OWNER, "scale", "True for vectors so different in length", got)
     squares = [((X - (factor * y_unit / x_unit) * (Y @ R)) ** 2).sum(axis=1) for X, Y in shared()]
     left = np.concatenate(squares)
 

@@ -17,6 +17,7 @@ from nearfar._core import checks as _checks
 from nearfar._core.by_id import in_order_of
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.types import ColumnLike, Floats, Seed
+from nearfar._core.units import in_units
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.labels import label_codes
 
@@ -116,6 +117,8 @@ def communities(
     """
     rows, ids = rows_and_ids(_OWNER, vectors)
     X = _checks.check_matrix(_OWNER, "vectors", rows)
+    if not X.shape[1]:
+        raise InputError(_OWNER, "vectors", "of at least one column", f"shape {X.shape}")
     chosen = _chosen_rows(nodes, X.shape[0], ids)
     codes = label_codes(_OWNER, labels, X.shape[0], ids, chosen, "Leave these rows out with nodes=.")
     k = int(codes.max()) + 1 if n_clusters is None else n_clusters
@@ -186,7 +189,7 @@ def _chosen_rows(nodes: ColumnLike | None, n: int, ids: Ids | None) -> NDArray[n
     if nodes is None:
         chosen = np.arange(n, dtype=np.int64)
     else:
-        given = np.asarray(nodes)
+        given = _checks.check_numbers(_OWNER, "nodes", nodes, f"a boolean mask of shape ({n},) or row numbers")
         if given.dtype == np.bool_:  # a Series of row numbers is no more than a list
             given = np.asarray(in_order_of(_OWNER, "nodes", nodes, ids))
         if given.size == 0:
@@ -212,6 +215,7 @@ def _kmeans(X: Floats, k: int, n_init: int, seed: int, n_jobs: int) -> NDArray[n
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
+    X = in_units(X)[0]
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     unit = X / np.where(norms > 0, norms, 1)
     with threadpool_limits(limits=n_jobs), warnings.catch_warnings():

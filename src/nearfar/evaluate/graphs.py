@@ -352,6 +352,8 @@ def check_method(owner: str, method: object) -> None:
 def standardised(X: Floats) -> NDArray[np.float64]:
     """Return the columns at mean 0 and spread 1; a constant one at 0."""
     columns = X.astype(np.float64)
+    peak = np.abs(columns).max(axis=0, initial=0)
+    columns /= np.where((peak > 0) & ((peak < 1e-100) | (peak > 1e100)), peak, 1.0)  # squares must not leave float64
     spread = columns.std(axis=0)
     found: NDArray[np.float64] = (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     return found

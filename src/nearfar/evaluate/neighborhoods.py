@@ -14,7 +14,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,11 +24,13 @@ from nearfar._core.ids import rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import ColumnLike, Floats, Seed
+from nearfar._core.units import in_units, unit_of
 from nearfar._core.vector import FAST
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.labels import label_codes
 from nearfar.relations.coordinates import coordinates_of
 from nearfar.relations.neighbors import nearest_neighbors
+from nearfar.search.distances import check_comparable, check_distances
 from nearfar.search.elsewhere import SETS
 
 if TYPE_CHECKING:
@@ -54,8 +56,6 @@ _ALSO = {"cityblock": "manhattan", "l1": "manhattan", "l2": "euclidean"}
 _NO_SCORES = ("q_nx", "r_nx", "missing", "false", "metric")
 FAR = 3
 """A neighbour is far on the other side where it is not among so many times k neighbours there."""
-
-_SAFE = (1e-15, 1e15)  # largest entries whose squares, summed, neither overflow nor vanish in float32
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,7 +187,8 @@ def neighborhoods(
     ----------
     X : array-like or sparse matrix of shape (n, D), n >= 3
         The data. With ``metric="precomputed"`` a dense matrix of shape (n, n), >= 0: row i holds the distances from i,
-        it need not be symmetric, and its diagonal does not count.
+        it need not be symmetric, and its diagonal does not count; where that is the largest of each row, they are
+        similarities, which are refused.
     Y : Embedding, fitted map, or array-like of shape (n, d)
         The map, with any number of columns. If both have ids (an Embedding, the index of a frame) other than row
         numbers, these must be the same in the same order.
@@ -622,17 +623,15 @@ def distances_of(owner: str, X: object, metric: str) -> Distances:
     if sparse and metric not in _SPARSE:
         known = ", ".join(repr(name) for name in _SPARSE)
         raise InputError(owner, "X", f"dense with metric={metric!r}", "a sparse matrix", f"Sparse X: {known}.")
-    if sparse:
-        return (
-            _SparseEuclidean(owner, X)
-            if metric == "euclidean"
-            else _Pairwise(owner, _checks.check_sparse(owner, "X", X).astype(np.float64, copy=False), metric)
-        )
-    checked = _checks.check_matrix(owner, "X", X)
     if metric == "precomputed":
-        return _Precomputed(owner, checked)
+        return _Precomputed(owner, X)
+    checked: Any = (_checks.check_sparse if sparse else _checks.check_matrix)(owner, "X", X)
     if checked.shape[1] < 1:
         raise InputError(owner, "X", "of at least one column", f"shape {checked.shape}")
+    check_comparable(owner, checked, metric)
+    if sparse:
+        wide = checked.astype(np.float64, copy=False)
+        return _SparseEuclidean(wide) if metric == "euclidean" else _Pairwise(owner, wide, metric)
     if metric == "euclidean":
         return Euclidean(checked)
     return _Pairwise(owner, checked != 0 if metric in SETS else checked, metric)
@@ -643,7 +642,7 @@ class Euclidean:
 
     def __init__(self, X: Floats) -> None:
         self.n = len(X)
-        self._X, self.unit = _in_units(X)
+        self._X, self.unit = in_units(X)
 
     def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the distances from ``rows`` to all rows."""
@@ -653,15 +652,11 @@ class Euclidean:
 class _Precomputed:
     """Distances that are there already; row i holds those from row i."""
 
-    def __init__(self, owner: str, D: Floats) -> None:
-        if D.shape[0] != D.shape[1]:
-            raise InputError(owner, "X", "square with metric='precomputed'", f"shape {D.shape}")
-        negative = np.flatnonzero((D < 0).any(axis=1))
-        if negative.size:
-            got = f"negative ones in {negative.size} row(s), first {negative[:5].tolist()}"
-            raise InputError(owner, "X", "distances >= 0 with metric='precomputed'", got)
+    def __init__(self, owner: str, X: object) -> None:
+        D = check_distances(owner, X, directed=True)
+        assert isinstance(D, np.ndarray)  # a sparse matrix was refused
         self.n = len(D)
-        self._D, self.unit = _in_units(D)
+        self._D, self.unit = in_units(D)
 
     def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the distances from ``rows`` to all rows."""
@@ -672,12 +667,11 @@ class _Precomputed:
 class _SparseEuclidean:
     """Euclidean distances of sparse rows, ``r² = |x|² + |y|² - 2 x . y`` in float64."""
 
-    def __init__(self, owner: str, X: object) -> None:
-        checked = _checks.check_sparse(owner, "X", X).astype(np.float64, copy=False)
-        self.n = checked.shape[0]
-        self.unit = _unit(checked.data)
-        self._X = checked / self.unit
-        self._squares = np.asarray(self._X.multiply(self._X).sum(axis=1)).ravel()
+    def __init__(self, X: csr_array[np.float64]) -> None:
+        self.n = X.shape[0]
+        self.unit = unit_of(X.data)
+        self._X: Any = X / self.unit
+        self._squares: NDArray[np.float64] = np.asarray(self._X.multiply(self._X).sum(axis=1)).ravel()
 
     def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the distances from ``rows`` to all rows."""
@@ -709,17 +703,6 @@ class _Pairwise:
         if bad.size:
             got = f"NaN or an infinite distance from {bad.size} or more row(s), first {bad[:5].tolist()}"
             raise InputError(self._owner, "X", f"such that metric={self._metric!r} has a value for all pairs", got)
-
-
-def _in_units(X: Floats) -> tuple[Floats, float]:
-    unit = _unit(X)
-    return (X if unit == 1 else X.astype(np.float64) / unit), unit
-
-
-def _unit(entries: Floats) -> float:
-    """Return 1, or, where distances in float32 could overflow or vanish, the largest entry."""
-    largest = float(max(entries.max(initial=0), -entries.min(initial=0)))
-    return 1.0 if largest == 0 or _SAFE[0] <= largest <= _SAFE[1] else largest
 
 
 # Compiled loops over one row. The bits of a non-negative float32, read as an integer, grow with the number, so that

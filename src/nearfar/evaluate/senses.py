@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.by_id import in_order_of
-from nearfar._core.checks import check_integer, check_random_state
+from nearfar._core.checks import check_integer, check_numbers, check_random_state
 from nearfar._core.types import Doubles, Seed
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.evaluate.words import check_embedding, given_items, spearman
@@ -367,7 +367,7 @@ def _counts_of(owner: str, counts: Mapping[str, float] | ArrayLike, names: Ids) 
         if missing := [word for word in names if word not in counts]:
             raise InputError(owner, "counts", expected, f"none for {missing[0]!r}")
         counts = [cast("Mapping[Hashable, float]", counts)[word] for word in names]
-    found = np.asarray(in_order_of(owner, "counts", counts, names))
+    found = check_numbers(owner, "counts", in_order_of(owner, "counts", counts, names), expected)
     if found.shape != (len(names),) or found.dtype.kind not in "iuf":
         raise InputError(owner, "counts", expected, f"{found.dtype}, shape {found.shape}")
     if not (np.isfinite(found).all() and (found >= 0).all()):
@@ -407,7 +407,7 @@ class _Model:
         self.senses: Doubles | None = None
         if senses is not None:
             width = embedding.n_components if self.density is None else self.density.order
-            found = np.asarray(senses)
+            found = check_numbers(owner, "senses", senses)
             if found.ndim != 3 or (found.shape[0], found.shape[2]) != (len(embedding), width):
                 raise InputError(owner, "senses", f"of shape ({len(embedding)}, S, {width})", f"{found.shape}")
             self.senses = found

@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar._core.checks import check_integer, check_matrix, check_random_state
+from nearfar._core.checks import check_integer, check_matrix, check_numbers, check_random_state
 from nearfar._core.jit import jit
 from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_blocks, single_threaded_blas
 from nearfar._core.types import Floats, Integers
@@ -75,7 +75,7 @@ class GaussianMixture(FarPart):
         check_integer("GaussianMixture", "n_clusters", self.n_clusters, low=1)
         if self.labels is None:
             return
-        labels = np.asarray(self.labels)
+        labels = check_numbers("GaussianMixture", "labels", self.labels, "one integer per object")
         if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or labels.size == 0:
             shown = f"{labels.dtype} of shape {labels.shape}"
             raise InputError("GaussianMixture", "labels", "one integer per object", shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,6 +13,7 @@ from nearfar._core.checks import (
     check_integer,
     check_matrix,
     check_n_jobs,
+    check_numbers,
     check_random_state,
     check_real,
     require,
@@ -155,12 +157,19 @@ def check_pair(owner: str, X: ArrayLike, Y: ArrayLike | None) -> tuple[Floats, F
     """Return X and Y (X itself for None) as checked matrices of one dtype, neither of them empty."""
     left = check_matrix(owner, "X", X)
     _refuse_empty(owner, "X", left)
-    if Y is None:
-        return left, left
-    right = check_matrix(owner, "Y", Y, columns=left.shape[1])
+    right = left if Y is None else check_matrix(owner, "Y", Y, columns=left.shape[1])
     _refuse_empty(owner, "Y", right)
     dtype = np.result_type(left, right)
+    with np.errstate(over="ignore"):
+        largest = float(left.shape[1] * _largest(left) * _largest(right))
+    if largest > math.sqrt(np.finfo(dtype).max):  # sums of x.Ωx hold the square
+        hint = "Multiply the rows by a constant, or divide their products by a temperature."
+        raise InputError(owner, "X", "of rows whose scalar products are smaller", f"products up to {largest:.3g}", hint)
     return left.astype(dtype, copy=False), right.astype(dtype, copy=False)
+
+
+def _largest(matrix: Floats) -> np.float64:
+    return np.float64(max(matrix.max(), -matrix.min()))
 
 
 def _refuse_empty(owner: str, name: str, matrix: Floats) -> None:
@@ -171,7 +180,7 @@ def _refuse_empty(owner: str, name: str, matrix: Floats) -> None:
 def _check_rows(owner: str, rows: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
     if rows is None:
         return None
-    chosen = np.asarray(rows)
+    chosen = check_numbers(owner, "rows", rows, "a list of integers")
     if chosen.size == 0:
         chosen = chosen.astype(np.int64)
     if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
@@ -184,7 +193,7 @@ def _check_rows(owner: str, rows: ArrayLike | None, n: int) -> NDArray[np.int64]
 def _check_labels(owner: str, labels: ArrayLike | None, m: int) -> NDArray[np.int64] | None:
     if labels is None:
         return None
-    array = np.asarray(labels)
+    array = check_numbers(owner, "labels", labels, f"{m} integers, one per row of Y")
     if array.ndim != 1 or len(array) != m or not np.issubdtype(array.dtype, np.integer):
         raise InputError(owner, "labels", f"{m} integers, one per row of Y", f"{array.dtype} of shape {array.shape}")
     if array.min() < 0 or array.max() >= m:

@@ -434,12 +434,11 @@ class NeighborEmbedding(FrameOutput):
         else:
             X = without(X, self._left_out or getattr(self.affinities_, "_left_out", ()))
             rows, ids = rows_and_ids(f"{owner}.transform", X)
-            checked = issparse(rows) or are_neighbors(rows, getattr(self.affinities_, "metric", None))
-            P_new = rows if checked else check_matrix(f"{owner}.transform", "X", rows)
+            P_new = rows  # checked by what searches it, or places it
             if self.affinities_ is not None:
                 fitted = getattr(self.affinities_, "feature_names_in_", None)
                 check_columns(f"{owner}.transform", X, getattr(self, "feature_names_in_", fitted))
-                P_new = self.affinities_.transform(P_new)
+                P_new = self.affinities_.transform(rows)
         points = self.embedding_
         if (copies := self._copies) is not None:
             P_new, points = copies.gathered(cast("csr_array", P_new)), points[copies.first]
@@ -572,7 +571,7 @@ class NeighborEmbedding(FrameOutput):
     def _start(self, problem: Problem, shown: Shown, rng: np.random.Generator) -> tuple[Floats, float]:
         """Return first positions, and the reach of the kernel."""
         owner, n = type(self).__name__, problem.P.shape[0]
-        of_rows = shown.affinities is not None and np.array_equal(self.init, "pca")
+        of_rows = shown.affinities is not None and isinstance(self.init, str) and self.init == "pca"
         reach, size = extent(problem.kernel, n)
         rows = shown.data
         if shown.affinities is not None and of_rows:
@@ -649,8 +648,7 @@ class NeighborEmbedding(FrameOutput):
         owner = type(self).__name__
         rows, ids = rows_and_ids(owner, X)
         given = are_neighbors(rows, self.metric)
-        check_rows(owner, rows, self.metric)
-        data, copies = without_copies(owner, rows, self.metric)
+        data, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
         made = self._affinities(data, int(rng.integers(2**31 - 1)))
         n = len(data[0]) if given else data.shape[0]
         client = current_client() if on_workers is not None and on_workers(n) else None

@@ -490,7 +490,8 @@ class QuadraticObjective:
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient and the cost."""
-        value, gradient = self._pairs.value_and_gradient(Y, exaggeration, cost=cost)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told of by who descends
+            value, gradient = self._pairs.value_and_gradient(Y, exaggeration, cost=cost)
         return gradient.astype(Y.dtype, copy=False), value if cost else None
 
     def value(self, Y: Floats) -> float:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from scipy.sparse import issparse
 from nearfar._core.checks import check_callbacks, check_matrix, check_rows_differ
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Numbers, SparseMatrix
+from nearfar._core.units import in_units, unit_of
 from nearfar.callbacks import Callback, Checkpoint, Trainer
 from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError
@@ -30,6 +32,7 @@ _SQUARES = np.append(0.0, 10.0 ** np.arange(-8, 8.5, 0.5))  # squared distances 
 _STEEP = 0.1  # share of its greatest slope
 _JITTER = 0.01  # of it, so that rows that are equal do not stay together by symmetry alone
 _WIDE = 2000  # columns, from which on the covariance matrix is not the quickest way to principal components
+_FAR = 1e15  # of a position
 _SORT_FROM = 10_000  # points; fewer are near enough wherever they are
 
 
@@ -73,6 +76,15 @@ def given_start(owner: str, init: object, words: Sequence[str], shape: tuple[int
     return given
 
 
+def check_reach(owner: str, Y: Floats, unit: float = 1.0) -> None:
+    """Refuse a start of positions whose squared distances, in a unit, float32 cannot hold."""
+    largest = float(np.abs(Y).max(initial=0))
+    if largest > _FAR * unit:
+        raise InputError(
+            owner, "init", f"of positions up to {_FAR * unit:g}", f"{largest:g}", "Divide it by a constant."
+        )
+
+
 def start(
     owner: str,
     init: str | Numbers,
@@ -102,6 +114,7 @@ def start(
     """
     given = given_start(owner, init, INITS, shape if copies is None else (len(copies.same), shape[1]))
     if given is not None:
+        check_reach(owner, given)
         return np.array(given if copies is None else given[copies.first])
     if init == "auto":
         init = "spectral" if X is None else "pca"
@@ -115,6 +128,7 @@ def start(
             Y = _principal_components(X, shape[1], rng, n_jobs)
         else:
             Y = _spectral(P, shape[1], rng, n_jobs)
+    Y = in_units(Y)[0].astype(np.float64, copy=False)
     spread = Y[:, 0].std()
     Y *= size / spread if spread > 0 else 0
     return np.ascontiguousarray(Y + rng.normal(0, size * _JITTER, shape), dtype=np.float32)
@@ -132,7 +146,10 @@ def _principal_components(
 
         # Without centring a sparse matrix would stay sparse, but the first component would be the mean.
         model = TruncatedSVD(min(k + 1, min(n, p) - 1) or 1, random_state=int(rng.integers(2**31 - 1)))
-        found = model.fit_transform(X)
+        rows: Any = X
+        unit = unit_of(rows if isinstance(X, np.ndarray) else rows.data)
+        with np.errstate(invalid="ignore"):  # the shares of the variance, where there is none
+            found = model.fit_transform(rows if unit == 1 else rows / unit) * unit
         found = found - found.mean(axis=0)
         left, sizes, _ = np.linalg.svd(found, full_matrices=False)
         k = min(k, len(sizes))

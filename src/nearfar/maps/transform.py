@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from nearfar._core.checks import check_csr, check_finite
+from nearfar._core.checks import check_csr, check_finite, check_numbers
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Numbers, SparseMatrix
@@ -167,7 +167,7 @@ def _model(owner: str, kernel: Kernel) -> CompiledKernel:
 
 def _row_stochastic(owner: str, P_new: SparseMatrix | Numbers, n: int) -> csr_array:
     """Return P as CSR in float64, its rows scaled to sum 1, without stored zeros."""
-    given = P_new if issparse(P_new) else np.asarray(P_new)
+    given = P_new if issparse(P_new) else check_numbers(owner, "P_new", P_new)
     if len(given.shape) != 2 or given.shape[1] != n:
         raise InputError(owner, "P_new", f"a matrix of {n} columns, the fitted points", f"shape {given.shape}")
     P = csr_array(check_csr(owner, "P_new", given) if issparse(given) else given, dtype=np.float64, copy=True)

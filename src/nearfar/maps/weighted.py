@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nearfar._core.checks import check_numbers
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Numbers, Seed
 from nearfar.callbacks import Callback
@@ -168,10 +169,8 @@ def _importance(
         # Gradients, importance weighted kernel: deg_i, of the factor deg_i deg_j of w_ij
         found = np.asarray(P.sum(axis=0), np.float64) + np.asarray(P.sum(axis=1), np.float64)
     else:
-        try:
-            found = np.asarray(weights, np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(owner, "weights", "'degree' or one number > 0 per point", repr(weights)) from error
+        given = check_numbers(owner, "weights", weights, "'degree' or one number > 0 per point")
+        found = given.astype(np.float64)
         if found.shape != (n,):
             raise InputError(owner, "weights", f"of shape ({n},), one number per point", f"shape {found.shape}")
         bad = np.flatnonzero(~(np.isfinite(found) & (found > 0)))

@@ -263,8 +263,7 @@ class Affinities(Parameters):
         asked = asked_engine(owner, self.engine, self.device, engine, not_on=self._not_on)
         X, self._left_out = coordinates_of(owner, X, self.metric)
         rows, ids = rows_and_ids(owner, X)
-        check_rows(owner, rows, self.metric)
-        rows, copies = without_copies(owner, rows, self.metric)
+        rows, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
         if asked == PLAIN:
             self._check_few(owner, rows)
         with on_cluster("client")(f"{owner}.fit") if is_cluster(asked) else nullcontext() as client:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.checks import check_numbers
 from nearfar._core.ids import Ids
 from nearfar.errors import DataError, InputError
 from nearfar.relations.pieces import Pieces, numbers_of, place
@@ -172,7 +173,7 @@ def index_pieces(
     """Yield the edges of a graph, whose nodes are entered in their order, or of an edge_index alone."""
     owner = collector.owner
     Roles(roles.source, roles.target).refuse(owner, "an edge_index")
-    index = tensor.detach().cpu().numpy()
+    index = check_numbers(owner, "edges", tensor.detach().cpu(), "an edge_index of integers")
     if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
         got = f"{index.dtype}, shape {index.shape}"
         hint = "Edges in rows are given as a NumPy array, a matrix goes to Relation.from_matrix."

@@ -17,6 +17,7 @@ from nearfar._core.checks import (
     check_integer,
     check_matrix,
     check_n_jobs,
+    check_numbers,
     check_path,
     check_real,
 )
@@ -917,7 +918,7 @@ class Relation:
     def _times(self, X: ArrayLike, *, transposed: bool, n_jobs: int | None) -> Floats:
         owner = "Relation.rmatmat" if transposed else "Relation @ X"
         vector = getattr(X, "ndim", 2) == 1
-        block = np.asarray(X)[:, None] if vector else X
+        block = check_numbers(owner, "X", X)[:, None] if vector else X
         block = check_matrix(owner, "X", block, rows=self.shape[not transposed], finite=False)
         overflown: list[int] = []
         out = np.empty((self.shape[transposed], block.shape[1]), block.dtype)

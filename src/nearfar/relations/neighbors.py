@@ -9,15 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import ne
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_random_state, require
+from nearfar._core.checks import (
+    check_choice,
+    check_matrix,
+    check_n_jobs,
+    check_random_state,
+    check_sparse,
+    require,
+)
 from nearfar._core.types import Seed
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
+from nearfar.search.distances import check_distances
 from nearfar.search.elsewhere import DeviceIndex, Metric, MetricIndex
 from nearfar.search.given import GivenIndex, Pair, PrecomputedIndex, are_neighbors
 from nearfar.search.kernels import ListArrays
@@ -185,8 +193,8 @@ def is_searched(X: object, metric: object) -> bool:
     return isinstance(metric, str) and metric in ("euclidean", "cosine") and not issparse(X)
 
 
-def check_rows(owner: str, X: object, metric: object) -> None:
-    """Refuse a graph where rows of numbers are asked for.
+def check_rows(owner: str, X: object, metric: object) -> Any:
+    """Return rows of numbers that may be compared; refuse a graph in their place.
 
     Parameters
     ----------
@@ -195,28 +203,39 @@ def check_rows(owner: str, X: object, metric: object) -> None:
         Two rows of whole numbers are an ``edge_index`` of PyTorch Geometric; a sparse matrix that is square and
         symmetric, or has an empty diagonal, holds weights of edges, as ``adata.obsp`` does.
     metric : str or callable
-        With "precomputed" there are no rows of numbers.
+        With "precomputed" there are no rows of numbers: distances are checked, a pair of neighbours stays as it is.
+
+    Returns
+    -------
+    ndarray or csr_array
+        Finite, in float32 or float64; a sparse one in the type of its entries.
 
     Raises
     ------
     InputError
-        If it is one of these.
+        If it is one of these, or holds NaN.
     """
     from scipy.sparse import issparse
 
-    n, m = shape if len(shape := tuple(getattr(X, "shape", ()))) == 2 else (0, 0)
+    if are_neighbors(X, metric):
+        return X
     if isinstance(metric, str) and metric == "precomputed":
-        return
+        return check_distances(owner, X)
+    n, m = shape if len(shape := tuple(getattr(X, "shape", ()))) == 2 else (0, 0)
     rows = "rows of numbers, one for each point"
     if n == 2 < m and "int" in str(getattr(X, "dtype", "")):
         hint = "Relation.from_edges(X.T) is the graph, of which a map can be drawn."
         raise InputError(owner, "X", rows, f"2 rows of {m} whole numbers, as an edge_index has", hint)
-    if n == m > 2 and issparse(X) and _is_graph(cast("csr_array[np.floating]", X)):
+    if not issparse(X):
+        return check_matrix(owner, "X", X)
+    sparse = check_sparse(owner, "X", X)
+    if n == m > 2 and _is_graph(sparse):
         hint = (
             "Relation.from_matrix(X) takes it for affinities, metric='precomputed' for distances; X.toarray(), if its"
             " rows are points and its columns coordinates."
         )
         raise InputError(owner, "X", rows, f"a sparse matrix of {n} x {n}, as a graph has", hint)
+    return sparse
 
 
 def _is_graph(X: csr_array[np.floating]) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, issparse
 
-from nearfar._core.checks import available_processors, check_csr
+from nearfar._core.checks import available_processors, check_csr, check_numbers
 from nearfar._core.ids import Ids
 from nearfar._core.threads import even_bounds
 from nearfar._core.types import MatrixLike
@@ -540,16 +540,14 @@ def checked_csr(owner: str, A: MatrixLike) -> csr_array[np.float32]:
         If an entry is NaN, infinite or negative, or there is none.
     """
     is_sparse: bool = issparse(A)
+    expected, hint = "a sparse or dense matrix of real numbers", "Edges, files and graphs go to Relation.from_edges."
     try:
-        matrix: Any = A if is_sparse else np.asarray(A)
-        if matrix.dtype.kind == "c":
-            raise ValueError("Complex data not supported")
-        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-            raise ValueError(f"{matrix.ndim} dimension(s) of {matrix.dtype}")
-    except (TypeError, ValueError) as error:
-        got = f"{type(A).__name__} ({error})"
-        hint = "Edges, files and graphs go to Relation.from_edges."
-        raise InputError(owner, "A", "a sparse or dense matrix of real numbers", got, hint) from error
+        matrix: Any = A if is_sparse else check_numbers(owner, "A", A, expected)
+    except InputError as error:
+        raise InputError(owner, "A", error.expected, error.got, error.hint or hint) from error
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        got = f"{type(A).__name__} ({matrix.ndim} dimension(s) of {matrix.dtype})"
+        raise InputError(owner, "A", expected, got, hint)
     if max(matrix.shape) > _MOST:
         hint = "Leave out the rows and columns that are empty."
         raise InputError(owner, "A", f"of at most {_MOST} rows and columns", f"shape {matrix.shape}", hint)

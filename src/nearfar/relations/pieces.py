@@ -24,7 +24,7 @@ def place(before: str, first: int, after: str = "") -> Where:
 def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> NDArray[np.int64] | list[int]:
     """Return ids as int64, or as a list of Python integers when they don't fit."""
     if column.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):  # of NaN; half precision has no 2**63
             good = (column == np.floor(column)) & (np.abs(column) < 2.0**63)
         if not good.all():
             k = int(np.argmin(good))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +15,9 @@ from nearfar._core.types import RowNumbers
 from nearfar.contracts import Floats
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
+from nearfar.search.distances import check_comparable
 from nearfar.search.lists import VectorIndex, directions, settle_cosines
-from nearfar.search.nearest import Neighbors, best_first, by_distance, check_k
+from nearfar.search.nearest import RANGE, Neighbors, best_first, by_distance, check_k
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -44,7 +47,8 @@ class MetricIndex:
         from sklearn.neighbors import NearestNeighbors
 
         self._owner = owner
-        self.X = _rows(owner, X)
+        self._metric = metric
+        self.X = self._rows(X)
         self.n_rows = int(self.X.shape[0])
         self.most = self.n_rows - 1
         check_k(owner, "k", 1, self.n_rows)
@@ -54,8 +58,9 @@ class MetricIndex:
         self._search = NearestNeighbors(metric=metric, metric_params=others or None, n_jobs=n_jobs, **p)
         self._of_sets = isinstance(metric, str) and metric in SETS
         try:
-            self._search.fit(self._seen(self.X))
-            self._search.kneighbors(self._seen(self.X[:1]), 1)  # some parameters are looked at no earlier
+            with _quietly():
+                self._search.fit(self._seen(self.X))
+                self._search.kneighbors(self._seen(self.X[:1]), 1)  # some parameters are looked at no earlier
         except (ValueError, TypeError) as error:
             given = "" if metric_params is None else f" with metric_params {metric_params!r}"
             raise InputError(
@@ -73,14 +78,24 @@ class MetricIndex:
 
     def query(self, X: object, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X."""
-        return self._answer(_rows(self._owner, X, int(self.X.shape[1])), k)
+        from scipy.sparse import csr_array, issparse
+
+        rows = self._rows(X, int(self.X.shape[1]))
+        if issparse(rows) != issparse(self.X):
+            rows = csr_array(rows) if issparse(self.X) else csr_array(rows).toarray()
+        return self._answer(rows, k) if rows.shape[0] else Neighbors.empty(0, k)
 
     def _answer(self, X: Floats | csr_array[np.floating] | None, k: int) -> Neighbors:
         most = self.most if X is None else self.n_rows
-        distances, indices = self._search.kneighbors(None if X is None else self._seen(X), min(k + 1, most))
-        if not np.all(distances >= 0):
-            bad = float(distances[~(distances >= 0)][0])
+        with _quietly():
+            distances, indices = self._search.kneighbors(None if X is None else self._seen(X), min(k + 1, most))
+        if (distances < 0).any():
+            bad = float(distances[distances < 0][0])
             raise InputError(self._owner, "metric", "one whose distances are not negative", f"a distance of {bad}")
+        if not (np.isfinite(distances) & (distances <= RANGE[1])).all():
+            expected = f"of rows between which metric={self._metric!r} has distances up to {RANGE[1]:g}"
+            bad = float(distances[~(distances <= RANGE[1])][0])
+            raise InputError(self._owner, "X", expected, f"a distance of {bad}", "Multiply X by a constant.")
         found = by_distance(indices, distances.astype(np.float32))
         nearest, ends = found.first(k), found.distances[:, k - 1]
         tied = np.flatnonzero(found.distances[:, -1] <= ends) if found.distances.shape[1] > k else np.empty(0, int)
@@ -90,14 +105,15 @@ class MetricIndex:
         return nearest
 
     def _seen(self, X: Floats | csr_array[np.floating]) -> Any:
-        """Return rows as scikit-learn's metrics of sets want them, without a warning."""
+        """Return rows as scikit-learn's metrics of sets want them."""
         return X != 0 if self._of_sets else X
 
     def _take_first(self, found: Neighbors, rows: RowNumbers, X: Floats | csr_array[np.floating] | None) -> None:
         """Let the last neighbours of some rows be the first of all at that distance, in place."""
         k, ends = found.distances.shape[1], found.distances[rows, -1]
         radius = float(ends.max()) * (1 + _ROUNDING) + np.finfo(np.float32).tiny
-        all_near = self._search.radius_neighbors(self._seen((self.X if X is None else X)[rows]), radius)
+        with _quietly():
+            all_near = self._search.radius_neighbors(self._seen((self.X if X is None else X)[rows]), radius)
         for row, end, distances, indices in zip(rows.tolist(), ends, *all_near, strict=True):
             near = distances.astype(np.float32)
             kept = (near <= end) & (indices != (row if X is None else -1))
@@ -105,15 +121,26 @@ class MetricIndex:
                 some = best_first(indices[kept][None], near[kept][None], k)
                 found.indices[row], found.distances[row] = some[0][0], some[1][0]
 
+    def _rows(self, X: object, columns: int | None = None) -> Floats | csr_array[np.floating]:
+        """Return X as a finite matrix, or as a CSR array if it is sparse."""
+        from scipy.sparse import issparse
 
-def _rows(owner: str, X: object, columns: int | None = None) -> Floats | csr_array[np.floating]:
-    """Return X as a finite matrix, or as a CSR array if it is sparse."""
-    from scipy.sparse import issparse
+        owner = self._owner
+        rows: Floats | csr_array[np.floating] = (check_sparse if issparse(X) else check_matrix)(
+            owner, "X", X, columns=columns
+        )
+        check_comparable(owner, rows, self._metric)
+        return rows
 
-    if issparse(X):
-        graph: csr_array[np.floating] = check_sparse(owner, "X", X, columns=columns)
-        return graph
-    return check_matrix(owner, "X", X, columns=columns)
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Leave out what is said of numbers: those that come out are looked at, and sets are what their metrics are of."""
+    from sklearn.exceptions import DataConversionWarning
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataConversionWarning)
+        yield
 
 
 class DeviceIndex:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar._core.checks import check_csr, check_matrix
+from nearfar._core.checks import check_matrix, check_numbers
 from nearfar._core.types import Floats, Integers
 from nearfar.errors import DataError, InputError
-from nearfar.search.nearest import Neighbors, by_distance, in_order, smallest
+from nearfar.search.distances import check_distances, check_distances_from, not_negative
+from nearfar.search.nearest import RANGE, Neighbors, by_distance, in_order, smallest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     Csr = csr_array[np.floating]
+Given = TypeVar("Given", bound="Csr | Floats")
 _AT_ONCE = 4096  # rows that are looked at together
-_ROWS = 512  # of distances that are compared at a time
 Pair = tuple[ArrayLike, ArrayLike]
 """Row numbers and distances."""
-_SLACK = 16  # units in the last place by which two distances of the same pair may differ
 
 
 class PrecomputedIndex:
@@ -34,21 +34,10 @@ class PrecomputedIndex:
     """
 
     def __init__(self, owner: str, X: object) -> None:
-        from scipy.sparse import issparse
-
         self._owner = owner
-        self._graph = issparse(X)
-        self._X: Csr | Floats = check_csr(owner, "X", X) if self._graph else check_matrix(owner, "X", X)
+        self._X = _in_range(owner, check_distances(owner, X))
         self.n_rows = n = int(self._X.shape[0])
         self.most = n - 1
-        if self._X.shape != (n, n):
-            hint = "Rows of numbers need another metric than 'precomputed'."
-            raise InputError(owner, "X", "a square matrix of distances", f"shape {self._X.shape}", hint)
-        if isinstance(self._X, np.ndarray):
-            _check_distances(owner, self._X)
-            _check_symmetric(owner, self._X)
-        else:
-            _check_distances(owner, self._X.data, self._X)
 
     def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
         """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
@@ -58,15 +47,10 @@ class PrecomputedIndex:
 
     def query(self, X: object, k: int) -> Neighbors:
         """Return the k nearest rows for each row of X, its distances from all rows or, sparse, from some."""
-        from scipy.sparse import issparse
-
-        if issparse(X):
-            graph = check_csr(self._owner, "X", X, columns=self.n_rows)
-            _check_distances(self._owner, graph.data, graph)
-            return self._from_graph(graph, k, skip_self=False)
-        matrix = check_matrix(self._owner, "X", X, columns=self.n_rows)
-        _check_distances(self._owner, matrix)
-        return smallest(matrix, k, skip_self=False)
+        new = _in_range(self._owner, check_distances_from(self._owner, X, self.n_rows))
+        if isinstance(new, np.ndarray):
+            return smallest(new, k, skip_self=False)
+        return self._from_graph(new, k, skip_self=False)
 
     def _from_graph(self, graph: Csr, k: int, *, skip_self: bool) -> Neighbors:
         rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
@@ -88,7 +72,10 @@ def are_neighbors(X: object, metric: object) -> TypeGuard[Pair]:
     """Return whether X is the answer of another search, a pair (indices, distances)."""
     if not (isinstance(metric, str) and metric == "precomputed" and isinstance(X, tuple)):
         return False
-    return len(X) == 2 and all(np.ndim(part) == 2 for part in X)
+    try:
+        return len(X) == 2 and all(np.ndim(part) == 2 for part in X)
+    except ValueError:  # rows of unequal length
+        return False
 
 
 class GivenIndex:
@@ -103,7 +90,7 @@ class GivenIndex:
 
     def __init__(self, owner: str, X: Pair) -> None:
         self._owner = owner
-        indices, distances = self._checked(X, len(np.asarray(X[0])))
+        indices, distances = self._checked(X, None)
         self.n_rows, k = indices.shape
         blocks = [slice(start, start + _AT_ONCE) for start in range(0, self.n_rows, _AT_ONCE)]
         rows = np.arange(self.n_rows)[:, None]
@@ -140,10 +127,12 @@ class GivenIndex:
             raise InputError(self._owner, "X", f"{k} neighbours of each row at least", there, hint)
         return k
 
-    def _checked(self, X: Pair, n: int) -> tuple[Integers, Floats]:
-        """Return indices and distances; refuse what cannot be neighbours among n rows."""
-        indices, distances = np.asarray(X[0]), check_matrix(self._owner, "X[1], the distances", X[1])
-        _check_distances(self._owner, distances)
+    def _checked(self, X: Pair, n: int | None) -> tuple[Integers, Floats]:
+        """Return indices and distances; refuse what cannot be neighbours among n rows (None: as many as there are)."""
+        indices = check_numbers(self._owner, "X[0], the indices", X[0])
+        distances = not_negative(self._owner, check_matrix(self._owner, "X[1], the distances", X[1]))
+        _in_range(self._owner, distances)
+        n = len(indices) if n is None else n
         if indices.shape != distances.shape:
             got = f"{indices.shape} and {distances.shape}"
             raise InputError(self._owner, "X", "indices and distances of one shape", got)
@@ -168,25 +157,10 @@ class GivenIndex:
         return indices, distances
 
 
-def _check_distances(owner: str, values: Floats, graph: Csr | None = None) -> None:
-    bad = np.flatnonzero(~(values >= 0) | ~np.isfinite(values))
-    if not bad.size:
-        return
-    at = int(bad[0])
-    if graph is None:
-        row, column = divmod(at, values.shape[1])
-    else:
-        row, column = int(np.searchsorted(graph.indptr, at, side="right")) - 1, int(graph.indices[at])
-    got = f"{values.ravel()[at]} in row {row}, column {column} ({bad.size} such entries)"
-    raise DataError(owner, "X", "distances, finite and not negative", got, "Similarities must be turned round first.")
-
-
-def _check_symmetric(owner: str, X: Floats) -> None:
-    for start in range(0, len(X), _ROWS):
-        block, mirrored = X[start : start + _ROWS, start:], X[start:, start : start + _ROWS].T
-        differ = np.abs(block - mirrored) > _SLACK * np.finfo(np.float32).eps * np.maximum(block, mirrored)
-        if differ.any():
-            i, j = np.unravel_index(int(differ.argmax()), differ.shape)
-            a, b = block[i, j], mirrored[i, j]
-            got = f"{a} from row {start + i} to {start + j} and {b} back"
-            raise DataError(owner, "X", "symmetric distances", got, "Take the mean of X and its transpose.")
+def _in_range(owner: str, distances: Given) -> Given:
+    """Return distances; refuse those that float32 cannot tell apart."""
+    largest = float(distances.max()) if min(distances.shape) else 0.0
+    if largest and not RANGE[0] < largest < RANGE[1]:
+        expected = f"distances of which the largest is between {RANGE[0]:g} and {RANGE[1]:g}"
+        raise DataError(owner, "X", expected, f"{largest:g}", "Multiply X by a constant.")
+    return distances

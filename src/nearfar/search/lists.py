@@ -26,8 +26,9 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar._core.vector import LANES, read_only
 from nearfar.errors import InputError
+from nearfar.search.distances import check_directions
 from nearfar.search.kernels import OPEN, TILE, ListArrays, Probes, Work, measure_block, search_block
-from nearfar.search.nearest import Neighbors, settle, smallest
+from nearfar.search.nearest import RANGE, Neighbors, settle, smallest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -44,7 +45,6 @@ _PER_CENTER, _ROUNDS = 20, 5  # of the k-means: rows in the sample for each cent
 _TUNING = 300  # queries on which the number of probes is found
 _SPARE = 0.2  # share of the permitted misses that is kept in hand: the sample is not all rows
 _REACH = 1e15  # widths of the data by which a query may be away from them: squares must not overflow
-_WIDTHS = (1e-30, 1e37)  # of the widest column: distances are float32
 _NEAR_ZERO = 1e-12  # 1 - cos of equal rows is rounding
 _AT_ONCE = 4096  # rows whose difference from a centre is taken at once, a multiple of LANES
 
@@ -90,8 +90,8 @@ class VectorIndex:
         self.n_rows, self.most = len(X), len(X) - 1
         with np.errstate(over="ignore"):
             width = float((X.max(axis=0) - X.min(axis=0)).max()) if len(X) else 0.0
-        if width and not cosine and not _WIDTHS[0] < width < _WIDTHS[1]:
-            expected = f"of columns whose width is between {_WIDTHS[0]:g} and {_WIDTHS[1]:g}"
+        if width and not cosine and not RANGE[0] < width < RANGE[1]:
+            expected = f"of columns whose width is between {RANGE[0]:g} and {RANGE[1]:g}"
             raise InputError(owner, "X", expected, f"{width:g}", "Multiply X by a constant.")
         self.scale = 2.0 ** -math.frexp(width)[1]  # brings the widest column to a width between 1/2 and 1
         self.n_probes: dict[int, int] = {}
@@ -252,10 +252,7 @@ class VectorIndex:
 def directions(owner: str, X: Floats) -> Floats:
     """Return rows of length 1; a row of zeros has no direction and is refused."""
     peak = np.abs(X).max(axis=1, initial=0.0)
-    zero = np.flatnonzero(peak == 0)
-    if zero.size:
-        got = f"{zero.size} row(s) of zeros, first {zero[:5].tolist()}"
-        raise InputError(owner, "X", "without rows of zeros under metric='cosine'", got)
+    check_directions(owner, peak)
     scaled: Floats = X / peak[:, None]  # large numbers would overflow in the squares
     scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
     return scaled

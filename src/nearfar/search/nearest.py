@@ -17,6 +17,8 @@ from nearfar.errors import InputError
 
 Whole = TypeVar("Whole", bound=np.integer)
 Real = TypeVar("Real", bound=np.floating)
+RANGE = (1e-30, 1e37)
+"""Between which the largest distance is to be: distances are float32."""
 _ROWS = 512  # of given distances that are sorted at a time
 _EQUAL = 2.0**-19  # by how much of them distances in single precision may differ that are equal
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.atomic import atomic_write
-from nearfar._core.checks import check_integer, check_path
+from nearfar._core.checks import check_integer, check_numbers, check_path
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream
 from nearfar.errors import DataError, InputError, UnknownIdError
@@ -70,12 +70,14 @@ class Vocabulary:
     def _checked(words: list[str], counts: ArrayLike) -> NDArray[np.int64]:
         if wrong := [word for word in words if not isinstance(word, str) or not word]:
             raise InputError("Vocabulary", "words", "strings with at least one character", repr(wrong[0]))
-        given = np.asarray(counts)
+        given = check_numbers("Vocabulary", "counts", counts, f"{len(words)} integers, one per word")
         if given.shape != (len(words),) or (given.size and given.dtype.kind not in "iu"):
             expected = f"{len(words)} integers, one per word"
             raise InputError("Vocabulary", "counts", expected, f"{given.dtype} of shape {given.shape}")
         if given.size and given.min() < 1:
             raise InputError("Vocabulary", "counts", "at least 1", int(given.min()))
+        if given.size and given.max() >= 2**63:
+            raise InputError("Vocabulary", "counts", "below 2**63", int(given.max()))
         return given.astype(np.int64)
 
     def _keep(self, words: list[str], counts: NDArray[np.int64]) -> None:

@@ -370,7 +370,8 @@ def _positions(positions: object, embedding: Embedding) -> Floats:
         found: Floats = given.vectors[rows]
     else:
         places = in_order_of(_OWNER, "positions", given, embedding.ids)
-        found = check_matrix(_OWNER, "positions", places, finite=False).astype(np.float32)
+        with np.errstate(over="ignore"):  # what is not finite is told of below
+            found = check_matrix(_OWNER, "positions", places, finite=False).astype(np.float32)
     if found.shape != (len(embedding), 2):
         expected = f"of shape ({len(embedding)}, 2), a row for each id"
         raise InputError(_OWNER, "positions", expected, f"shape {found.shape}")

@@ -51,9 +51,10 @@ from nearfar.maps.mds.pairs import (
     pairs_of_rows,
     rows_of,
 )
-from nearfar.maps.solver import check_watchers, given_start
+from nearfar.maps.solver import check_reach, check_watchers, given_start
 from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.neighbors import check_rows, memory_of_search
+from nearfar.search.distances import check_comparable, check_distances_from
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -278,7 +279,7 @@ class MDS(FrameOutput):
         rng = check_random_state("MDS", self.random_state)
         X, left_out = coordinates_of("MDS", X, self.metric)
         rows, ids = rows_and_ids("MDS", X)
-        check_rows("MDS", rows, self.metric)
+        rows = check_rows("MDS", rows, self.metric)
         pairs, data = self._pairs(rows, rng)
         row_ids = Ids.of_rows(pairs.n, ids, owner="MDS")
         d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
@@ -352,11 +353,10 @@ class MDS(FrameOutput):
         from scipy.sparse import csr_array, issparse
 
         if self._rows is None:
-            distances = check_matrix(owner, "X", X, columns=len(self.embedding_))
-            negative = np.flatnonzero((distances < 0).any(axis=1))
-            if negative.size:
-                got = f"others in {negative.size} row(s), first {negative[:5].tolist()}"
-                raise InputError(owner, "X", "distances >= 0 with metric='precomputed'", got)
+            if issparse(X):
+                expected = "a dense matrix with metric='precomputed'"
+                raise InputError(owner, "X", expected, "a sparse one", "Every pair counts.")
+            distances: Data = check_distances_from(owner, X, len(self.embedding_))
             return distances
         rows = _checked_rows(owner, X, self.metric)
         if rows.shape[1] != self._rows.shape[1]:
@@ -376,7 +376,11 @@ class MDS(FrameOutput):
 
             return np.asarray(cdist(rows, self._rows))
         found = [distances_between(owner, rows[[i]], self._rows, self.metric)[0] for i in range(rows.shape[0])]
-        return np.array(found, np.float64)
+        distances = np.array(found, np.float64)
+        if not (np.isfinite(distances) & (distances >= 0)).all():
+            hint = "Multiply X by a constant, before the fit too."
+            raise InputError(owner, "X", "such that the metric has a distance for all pairs", "NaN or infinity", hint)
+        return distances
 
     def _descend(
         self, state: MapState, pairs: AllPairs | SampledPairs, stress: Stress, tol: float, trainer: Trainer
@@ -546,7 +550,8 @@ def _all_pairs(owner: str, X: object, metric: Metric, n_jobs: int) -> tuple[AllP
         if issparse(X):
             expected = "a dense matrix with metric='precomputed'"
             raise InputError(owner, "X", expected, "a sparse one", "Every pair counts.")
-        return pairs_of_distances(owner, X, n_jobs), np.asarray(X)
+        pairs = pairs_of_distances(owner, X, n_jobs)
+        return pairs, pairs.source.flat.reshape(pairs.n, pairs.n)
     data = _checked_rows(owner, X, metric)
     return pairs_of_rows(owner, data, metric, n_jobs), data
 
@@ -561,6 +566,7 @@ def _checked_rows(owner: str, X: object, metric: Metric) -> Data:
     if data.shape[0] < 1 or data.shape[1] < 1:
         got = f"{min(data.shape)} feature(s) (shape={data.shape}) while a minimum of 1 is required"
         raise InputError(owner, "X", "of at least one row and one column", got)
+    check_comparable(owner, data, metric)
     return data
 
 
@@ -573,6 +579,7 @@ def start(
     """
     given = given_start(owner, init, ("classical", "random"), (pairs.n, d))
     if given is not None:
+        check_reach(owner, given, pairs.unit)
         return given.astype(np.float64) / pairs.unit
     if init == "classical":
         return _apart(*classical(pairs, d))

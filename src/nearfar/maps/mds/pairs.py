@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_matrix
 from nearfar._core.jit import bind
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
@@ -27,6 +26,7 @@ from nearfar.divergences.stress import MetricStress, Stress
 from nearfar.errors import InputError
 from nearfar.maps.mds import kernels
 from nearfar.maps.mds.kernels import GroupFunctions, Groups, Near, Source
+from nearfar.search.distances import check_distances
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -52,7 +52,6 @@ EXACT_UP_TO = 20_000
 DRAWS = 2
 """Groups that each point is in, of different members: with a single one nothing would hold the groups together."""
 _FRESH, _FRESH_SIZE = 8, 128  # draws that a finished map is judged by, and the size of their groups
-_SYMMETRY = 1e-5  # of the largest distance: rounding of float32
 _ROWS = 256
 
 
@@ -205,18 +204,9 @@ def pairs_of_distances(owner: str, D: object, n_jobs: int) -> AllPairs:
     InputError
         Not square, negative (which rows), not symmetric, not zero from an object to itself, NaN or infinite.
     """
-    D = np.asarray(D)
-    try:
-        array = check_matrix(owner, "X", D.T if D.ndim == 2 and D.flags.f_contiguous else D)
-    except InputError as error:
-        if error.expected != "finite":
-            raise
-        hint = "Between the parts of a graph there is no distance: fit each by itself, or give a large number."
-        raise InputError(owner, "X", "finite", error.got, hint) from None
+    by_columns = isinstance(D, np.ndarray) and D.ndim == 2 and D.flags.f_contiguous
+    array: Any = check_distances(owner, D.T if isinstance(D, np.ndarray) and by_columns else D)
     n = len(array)
-    if array.shape != (n, n):
-        raise InputError(owner, "X", "a square matrix of distances with metric='precomputed'", f"shape {D.shape}")
-    _check_distances(owner, array, n_jobs)
     dtype = array.dtype if n <= DOUBLE_UP_TO else np.dtype(np.float32)
     return AllPairs(n, dtype, Source(array.reshape(-1), True, np.empty((0, n), dtype), array.dtype.type(1)), n_jobs)
 
@@ -252,29 +242,6 @@ def are_cheap(n: int, p: int, itemsize: int) -> bool:
 def kept_dtype(X: Data) -> np.dtype[np.floating]:
     """Return the type that distances of the rows of X are computed in."""
     return np.dtype(np.float64 if X.dtype == np.float64 and X.shape[0] <= DOUBLE_UP_TO else np.float32)
-
-
-def _check_distances(owner: str, D: Floats, n_jobs: int) -> None:
-    n = len(D)
-    bounds = even_bounds(n, _ROWS)
-    negative, skew = np.zeros(n, np.bool_), np.zeros(n)
-
-    def task(_: int, start: int, stop: int) -> None:
-        negative[start:stop] = (D[start:stop] < 0).any(axis=1)
-        skew[start:stop] = np.abs(D[start:stop] - D[:, start:stop].T).max(axis=1)
-
-    run_blocks(task, bounds, n_jobs)
-    largest = float(max((D[start:stop].max() for start, stop in itertools.pairwise(bounds)), default=0.0))
-    wrong = {
-        "distances >= 0": negative,
-        "symmetric": skew > _SYMMETRY * largest,
-        "0 from an object to itself": np.abs(np.diagonal(D)) > _SYMMETRY * largest,
-    }
-    for expected, rows in wrong.items():
-        if rows.any():
-            found = np.flatnonzero(rows)
-            got = f"others in {found.size} row(s), first {found[:5].tolist()}"
-            raise InputError(owner, "X", f"{expected} with metric='precomputed'", got)
 
 
 class SampledPairs(_Pairs):
@@ -550,9 +517,13 @@ class MetricRows:
 def distances_between(owner: str, X: Data, Z: Data, metric: Metric) -> Floats:
     """Return the distances of the rows of two matrices, by any metric of scikit-learn."""
     from sklearn.metrics import pairwise_distances
+    from sklearn.metrics.pairwise import PAIRWISE_BOOLEAN_FUNCTIONS
 
+    if metric in PAIRWISE_BOOLEAN_FUNCTIONS and isinstance(X, np.ndarray) and isinstance(Z, np.ndarray):
+        X, Z = X != 0, Z != 0
     try:  # two arrays, also where they are the same: else some metrics would take their scale from these rows
-        return np.asarray(pairwise_distances(X, Z, metric=metric))
+        with np.errstate(all="ignore"):  # what comes out is looked at
+            return np.asarray(pairwise_distances(X, Z, metric=metric))
     except (ValueError, TypeError) as error:
         expected = "'precomputed', or one that scikit-learn can compute for X"
         raise InputError(owner, "metric", expected, f"{metric!r} ({error})") from error

@@ -1,0 +1,251 @@
+"""The door for arrays: what is let through is what was meant, in every type and order; the rest is refused by name."""
+
+import numpy as np
+import pytest
+from refusals import refusals
+from scipy import sparse
+
+import nearfar as nf
+from nearfar._core import checks
+from nearfar.errors import DataError, InputError
+
+X = (np.random.default_rng(3).normal(size=(40, 5)) * [3, 1, 2, 1, 1]).astype(np.float32)
+SHORT = {"perplexity": 5, "max_iter": 30, "random_state": 0, "n_jobs": 1}
+
+
+def masked(rows=(3, 7), of=X):
+    made = np.ma.masked_array(of.copy(), mask=np.zeros(of.shape, bool))
+    made[list(rows), 1] = np.ma.masked
+    return made
+
+
+def strided(A):
+    wide = np.zeros((len(A), 2 * A.shape[1]), A.dtype)
+    wide[:, ::2] = A
+    return wide[:, ::2]
+
+
+def read_only(A):
+    A = A.copy()
+    A.flags.writeable = False
+    return A
+
+
+WAYS = {
+    "bytes in the other order": lambda A: A.astype(A.dtype.newbyteorder()),
+    "columns first": np.asfortranarray,
+    "not side by side": strided,
+    "backwards in memory": lambda A: A[::-1].copy()[::-1],
+    "read-only": read_only,
+    "objects": lambda A: A.astype(object),
+    "np.matrix": np.asmatrix,
+    "masked nowhere": np.ma.masked_array,
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_same_numbers_give_the_same_map_however_they_lie(way, dtype):
+    rows = X.astype(dtype)
+    rows = rows if way == "objects" and dtype == np.float32 else rows.astype(np.float32).astype(dtype)
+    given = WAYS[way](rows)
+    found = nf.TSNE(**SHORT).fit(given).embedding_
+    expected = nf.TSNE(**SHORT).fit(rows).embedding_
+    np.testing.assert_allclose(found, expected, rtol=0, atol=0 if way != "objects" else 1e-3)
+    assert checks.check_matrix("f", "X", given).dtype == (np.float32 if way == "objects" else dtype)
+
+
+def test_numbers_of_half_precision_and_truths_are_those_of_single_precision():
+    for narrow in (X.astype(np.float16), X > 0, (X * 9).astype(np.int8)):
+        wide = nf.Relation.from_matrix(np.abs(narrow.astype(np.float32))).to_scipy()
+        np.testing.assert_array_equal(nf.Relation.from_matrix(np.abs(narrow)).to_scipy().toarray(), wide.toarray())
+        np.testing.assert_array_equal(nf.Embedding(narrow).vectors, narrow.astype(np.float32))
+
+
+def test_long_precision_stays_double():
+    found = checks.check_matrix("f", "X", np.full((2, 2), 1 / 3, np.longdouble))
+    assert found.dtype == np.float64
+    assert found[0, 0] == 1 / 3
+
+
+def test_objects_beyond_float32_are_doubles():
+    found = checks.check_matrix("f", "X", np.array([[1e200, 1], [2, 3]], dtype=object))
+    np.testing.assert_array_equal(found, [[1e200, 1], [2, 3]])
+
+
+test_what_is_no_array_of_numbers = refusals(
+    lambda value: checks.check_numbers("f", "X", value),
+    [
+        (masked(), r"without masked entries; got masked entries in 2 row\(s\), first \[3, 7\]\. Remove or impute"),
+        ([masked()[3], masked()[4]], r"without masked entries; got masked entries in 1 row\(s\), first \[0\]"),
+        (X.astype(complex), "an array of numbers; got ndarray .Complex data not supported"),
+        (np.array([[1j, 2]], dtype=object), "an array of numbers; got ndarray .Complex data not supported"),
+        (np.array([["1", 2]], dtype=object), "an array of numbers; got ndarray .the text '1' among the entries"),
+        ([[10**400]], "an array of numbers; got list .int too large"),
+        (np.zeros(3, "M8[D]"), "an array of numbers; got ndarray .entries of type datetime64"),
+        (np.zeros(3, [("a", "f4")]), "an array of numbers; got ndarray .entries of type"),
+        (sparse.csr_array(np.eye(3)), r"an array of numbers; got csr_array\. .*X\.toarray\(\)"),
+    ],
+    "^f: X must be {}",
+)
+
+
+DOORS = {
+    "TSNE": lambda A: nf.TSNE(**SHORT).fit(A),
+    "TSNE, init": lambda A: nf.TSNE(**SHORT, init=A[:, :2]).fit(X),
+    "transform": lambda A: nf.TSNE(**SHORT).fit(X).transform(A),
+    "UMAP": lambda A: nf.UMAP(max_iter=5, random_state=0, n_jobs=1).fit(A),
+    "MDS": lambda A: nf.MDS(max_iter=5, n_jobs=1).fit(A),
+    "Affinities": lambda A: nf.Affinities(5, n_jobs=1).fit(A),
+    "Embedding": nf.Embedding,
+    "search": lambda A: nf.Embedding(X).search(A, 3),
+    "most_similar": lambda A: nf.Embedding(X).most_similar(A[3]),
+    "Relation": lambda A: nf.Relation.from_matrix(abs(A)),
+    "Relation @": lambda A: nf.Relation.from_matrix(np.eye(40)) @ A,
+    "Relation @ vector": lambda A: nf.Relation.from_matrix(np.eye(40)) @ A[:, 1],
+    "EDRep": lambda A: nf.EDRep(2, n_epochs=1).fit(abs(A)),
+    "EDRep, init": lambda A: nf.EDRep(5, init=A, n_epochs=1).fit(np.ones((40, 40))),
+    "log_normalizers": nf.log_normalizers,
+    "neighborhoods": lambda A: nf.evaluate.neighborhoods(A, X),
+    "neighborhoods, map": lambda A: nf.evaluate.neighborhoods(X, A),
+    "communities": lambda A: nf.evaluate.communities(A, np.arange(40) % 3),
+    "node_classification": lambda A: nf.evaluate.node_classification(A, np.arange(40) % 3),
+    "scatter": lambda A: nf.plots.scatter(A),
+    "small_multiples": lambda A: nf.plots.small_multiples([A]),
+    "page": lambda A: nf.Embedding(X).map(A[:, :2]),
+    "compress": lambda A: nf.compress(A, 4),
+    "UnigramNoise": lambda A: nf.nn.UnigramNoise(abs(A[:, 1])),
+    "choose_anchors": lambda A: nf.nn.choose_anchors(3, "coreset", vectors=A),
+    "estimate_mutual_information": lambda A: nf.nn.estimate_mutual_information(A, X, n_steps=1, batch_size=4),
+    "k_E": lambda A: nf.hyponymy.k_E(A[:5].T @ A[:5] if not np.ma.isMA(A) else A[:5, :5], np.eye(5)),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_numbers_below_a_mask_are_used_nowhere(door):
+    with pytest.raises(InputError, match=r"without masked entries; got masked entries in \d row\(s\), first \[\d"):
+        DOORS[door](masked())
+
+
+def test_masked_distances_are_refused_with_their_rows():
+    D = np.sqrt(((X[:, None] - X) ** 2).sum(-1))
+    hidden = np.ma.masked_array(D, mask=np.zeros(D.shape, bool))
+    hidden[3, 20:] = hidden[20:, 3] = np.ma.masked
+    for use in (
+        nf.MDS(metric="precomputed").fit,
+        nf.TSNE(**SHORT, metric="precomputed").fit,
+        lambda A: nf.evaluate.neighborhoods(A, X, metric="precomputed"),
+    ):
+        with pytest.raises(InputError, match=r"masked entries in 21 row\(s\), first \[3, 20, 21, 22, 23\]"):
+            use(hidden)
+
+
+def test_a_sparse_matrix_is_not_believed_what_it_says_of_itself():
+    data, rows, columns = np.array([3.0, 1, 2, 4]), np.array([0, 0, 1, 2]), np.array([2, 0, 1, 0])
+    sound = sparse.csr_array((data, (rows, columns)), shape=(3, 3))
+    turned = sparse.csr_array(([3.0, 1, 2, 4], [2, 0, 1, 0], [0, 2, 3, 4]), shape=(3, 3))
+    turned.has_sorted_indices = turned.has_canonical_format = True
+    found = checks.check_csr("f", "A", turned)
+    assert found.indices.tolist() == [0, 2, 1, 0]
+    np.testing.assert_array_equal(found.toarray(), sound.toarray())
+    assert turned.indices.tolist() == [2, 0, 1, 0]  # the caller's is as it was
+
+
+def test_entries_at_one_place_are_added_in_a_type_that_holds_their_sum():
+    for form in (sparse.coo_array, lambda parts, shape: sparse.csr_array((parts[0], [0, 0], [0, 2, 2]), shape=shape)):
+        made = form((np.array([100, 100], np.int8), ([0, 0], [0, 0])), shape=(2, 2))
+        assert checks.check_csr("f", "A", made)[0, 0] == 200
+        assert nf.Relation.from_matrix(made).to_scipy()[0, 0] == 200
+
+
+@pytest.mark.parametrize("dtype", ["f2", ">f4", ">f8", "g", ">i4", "u1", "?"])
+def test_sparse_entries_of_every_type_of_numbers_are_read(dtype):
+    made = sparse.csr_array(np.abs(X))
+    made.data = np.ceil(made.data).astype(dtype)
+    made.indices = made.indices.astype(">i4")
+    expected = np.ceil(np.abs(X)).astype(np.float32 if dtype != "?" else bool).astype(np.float32)
+    np.testing.assert_array_equal(checks.check_csr("f", "A", made).toarray(), expected)
+    np.testing.assert_array_equal(nf.Relation.from_matrix(made).to_scipy().toarray(), expected)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_rows_of_zeros_have_no_direction_dense_or_sparse(form, rng):
+    A = rng.random((60, 8)) * (rng.random((60, 8)) < 0.5) + 1e-3 * np.eye(60, 8)
+    A[:, 0] += 0.1
+    A[[10, 50]] = 0
+    for use in (
+        nf.TSNE(**SHORT, metric="cosine").fit,
+        nf.UMAP(metric="cosine", max_iter=5, n_jobs=1).fit,
+        nf.MDS(metric="cosine", max_iter=5, n_jobs=1).fit,
+        nf.Affinities(5, metric="cosine", n_jobs=1).fit,
+        lambda A: nf.evaluate.neighborhoods(A, np.eye(60, 2), metric="cosine"),
+    ):
+        expected = r"without rows of zeros under metric='cosine'; got 2 row\(s\) of zeros, first \[10, 50\]"
+        with pytest.raises(InputError, match=expected):
+            use(form(A))
+
+
+def test_new_rows_come_dense_or_sparse_whatever_the_fit_was_to(rng):
+    A = np.abs(X)
+    new = np.abs(rng.normal(size=(4, 5))) * [1, 0, 1, 0, 1] + 0.1
+    for fitted, given in ((A, sparse.csr_array(new)), (sparse.csr_array(A), new)):
+        est = nf.TSNE(**SHORT, metric="manhattan").fit(fitted)
+        same = est.transform(new if fitted is A else sparse.csr_array(new))
+        np.testing.assert_allclose(est.transform(given), same, atol=1e-5)
+
+
+def test_weights_whose_sums_leave_float32_are_refused_before_a_fit():
+    for weight in (3e38, 1e-38):
+        with pytest.raises(InputError, match=r"EDRep: P must be of weights whose sum is between .* Multiply them"):
+            nf.EDRep(2, n_epochs=1).fit(np.full((30, 30), weight, np.float32))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_large_float32_numbers_give_the_same_map_or_are_refused(form):
+    rows = np.abs(X) * (np.abs(X) > 0.5)
+    for unit in (np.float32(2.0**120), np.float32(2.0**62)):
+        given = form((rows * unit).astype(np.float32))
+        try:
+            found = nf.TSNE(**SHORT).fit(given).embedding_
+        except InputError as error:
+            assert "Multiply X by a constant" in str(error)  # noqa: PT017 - one of two right answers
+        else:
+            assert np.isfinite(found).all()
+            np.testing.assert_allclose(found, nf.TSNE(**SHORT).fit(form(rows.astype(np.float32))).embedding_, atol=1e-3)
+
+
+def test_scalar_products_beyond_their_type_are_refused():
+    for rows in (X * np.float32(1e19), X.astype(np.float64) * 1e160):
+        for use in (nf.log_normalizers, nf.far.estimate_error):
+            with pytest.raises(InputError, match="X must be of rows whose scalar products are smaller; got products"):
+                use(rows)
+
+
+def test_scores_of_long_vectors_are_those_of_short_ones():
+    groups = np.arange(40) % 3
+    rows = X.astype(np.float64) + 4 * np.eye(3, 5)[groups]
+    for unit in (1e200, 1e-200):
+        for score in (
+            lambda Z: nf.evaluate.communities(Z, groups, random_state=0).nmi,
+            lambda Z: nf.evaluate.node_classification(Z, groups, random_state=0, n_repeats=1).micro[0.5],
+        ):
+            assert score(rows * unit) == pytest.approx(score(rows), abs=1e-9)
+
+
+def test_a_start_that_float32_cannot_hold_is_refused():
+    for estimator in (nf.TSNE(**SHORT, init=X[:, :2] * np.float32(1e19)), nf.MDS(init=X[:, :2] * np.float32(1e20))):
+        with pytest.raises(InputError, match=r"init must be of positions up to \d.*e\+1\d; got"):
+            estimator.fit(X)
+
+
+def test_broken_pairs_of_neighbours_are_refused():
+    indices = np.arange(1, 9)[None].repeat(40, 0)
+    distances = np.ones((40, 8), np.float32)
+    for pair, message in (
+        ((np.ma.masked_array(indices, mask=indices == 3), distances), r"X\[0\], the indices must be without masked"),
+        ((indices, np.full((40, 8), 1e300)), "the largest is between"),
+        (([[1, 2], [3]], distances), "array of numbers|two-dimensional|matrix of numbers"),
+    ):
+        with pytest.raises((InputError, DataError), match=message):
+            nf.TSNE(**SHORT, metric="precomputed").fit(pair)
