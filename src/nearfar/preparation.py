@@ -256,7 +256,7 @@ def _coding_of(column: Typed) -> Coding | str:
 def _is_skewed(x: NDArray[np.float64]) -> bool:
     """Whether numbers are skewed, by more than chance makes, and less so after a logarithm."""
     by_chance = 2 * np.sqrt(6 / len(x))
-    return _skewness(x) > max(_SKEWED, by_chance, abs(_skewness(np.log1p(x))))
+    return bool(_skewness(x) > max(_SKEWED, by_chance, abs(_skewness(np.log1p(x)))))
 
 
 def _skewness(x: NDArray[np.float64]) -> float:
