@@ -96,6 +96,8 @@ def test_distances_and_other_metrics(emb):
             warnings.simplefilter("error")
             assert nf.evaluate.neighborhoods(emb, est, metric="chebyshev").metric == "chebyshev"
     assert metric_of("a test", nf.Embedding(D[:, :2], parameters={"metric": "cityblock"})) == "manhattan"
+    with pytest.raises(InputError, match=r"Y must be a fitted map; got TSNE, which is not. Call fit"):
+        nf.evaluate.neighborhoods(emb, nf.TSNE())
     with pytest.raises(InputError, match="metric must be one of"):
         emb.map(est, metric="nothing")
 

@@ -263,6 +263,8 @@ def neighborhoods(
     if metric is None:
         shape = np.shape(X)
         metric = metric_of(_OWNER, Y, distances=len(shape) == 2 and shape[0] == shape[1])
+    if hasattr(Y, "get_params") and not hasattr(Y, "embedding_"):
+        raise InputError(_OWNER, "Y", "a fitted map", f"{type(Y).__name__}, which is not", "Call fit first.")
     X, Y = coordinates_of(_OWNER, X, metric)[0], getattr(Y, "vectors_", Y)
     data = distances_of(_OWNER, X, metric)
     n = data.n

@@ -78,7 +78,7 @@ _VANISHES = 745.0  # exp(-745) is 0 in double precision, all but
 _STEPS = 100  # of Newton's method, at most
 _NOTHING_IN_COMMON = dict.fromkeys(("cosine", "braycurtis", "dice", "hamming", "jaccard", "sokalsneath"), 1.0)
 """The distance, by some metrics, of rows that have nothing in common."""
-_ROUNDING = 1e-6  # of that distance
+_ROUNDING = 4e-6  # of that distance
 
 
 class Affinities(Parameters):

@@ -16,7 +16,7 @@ from nearfar.contracts import Floats
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
 from nearfar.search.distances import check_comparable
-from nearfar.search.lists import VectorIndex, directions, settle_cosines
+from nearfar.search.lists import VectorIndex, are_whole, directions, settle_cosines
 from nearfar.search.nearest import RANGE, Neighbors, best_first, by_distance, check_k
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class MetricIndex:
             return self._answer(None, k).written(out)
         values = self.X.data if issparse(self.X) else self.X
         found = self._answer(None, min(k + 1, self.most))
-        settle_cosines(found, self.X, bool((np.rint(values) == values).all()))
+        settle_cosines(found, self.X, are_whole(values))
         return found.first(k).written(out)
 
     def query(self, X: object, k: int) -> Neighbors:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,7 +85,7 @@ class VectorIndex:
         if X.shape[1] == 0:
             got = f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required"
             raise InputError(owner, "X", "of one column at least", got)
-        self._whole = cosine and bool((np.rint(X) == X).all())
+        given = X
         self.X = X = directions(self._owner, X) if cosine else X
         self.n_rows, self.most = len(X), len(X) - 1
         with np.errstate(over="ignore"):
@@ -100,6 +100,7 @@ class VectorIndex:
         self.labels: NDArray[np.int32] | None = None
         self.n_lists = 1 if len(X) <= FLAT else round(2 * math.sqrt(len(X)))
         self.approximate = recall < 1 and self.n_lists > 1
+        self._whole = cosine and not self.approximate and are_whole(given)
         if self.n_lists > 1:
             self.centers = Lists(self._k_means(self.n_lists), self.scale, 1)
 
@@ -256,6 +257,12 @@ def directions(owner: str, X: Floats) -> Floats:
     scaled: Floats = X / peak[:, None]  # large numbers would overflow in the squares
     scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
     return scaled
+
+
+def are_whole(values: Floats) -> bool:
+    """Return whether all numbers are whole ones."""
+    bounds = pairwise(even_bounds(len(values), _AT_ONCE).tolist())
+    return all(bool((np.rint(values[a:b]) == values[a:b]).all()) for a, b in bounds)
 
 
 def settle_cosines(found: Neighbors, X: Floats | csr_array[np.floating], whole: bool, first: int = 0) -> None:
