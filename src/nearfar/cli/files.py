@@ -133,11 +133,12 @@ def kind_of(file: str) -> tuple[str, str]:
     DataError
         If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
     """
+    from nearfar._core.columns import is_number
     from nearfar._core.streams import TextStream
     from nearfar.cli.tables import delimiter_of
     from nearfar.embedding.files import h5ad
     from nearfar.relations.signatures import refuse_other_texts
-    from nearfar.relations.typed import has_decimal_comma, is_plain_number
+    from nearfar.relations.typed import has_decimal_comma
 
     path = Path(file)
     if path.is_dir():
@@ -164,8 +165,8 @@ def kind_of(file: str) -> tuple[str, str]:
         written = (line for line in lines if line.strip() and not line.startswith("#"))
         rows = list(csv.reader(written, delimiter=separator))
 
-    def is_number(field: str) -> bool:
-        return is_plain_number(field) or (separator == ";" and has_decimal_comma(field))
+    def is_numeric(field: str) -> bool:
+        return is_number(field) or (separator == ";" and has_decimal_comma(field))
 
     if _names_ends(head):
         return "graph", ""
@@ -173,11 +174,11 @@ def kind_of(file: str) -> tuple[str, str]:
     if widths <= {2, 3} and len(widths) <= 1:
         pairs = [row[:2] for row in rows]
         fields = [field.strip() for field in chain(*pairs[1:])]
-        whole, numbers = (bool(fields) and all(map(told, fields)) for told in (_is_whole, is_number))
+        whole, numbers = (bool(fields) and all(map(told, fields)) for told in (_is_whole, is_numeric))
         if whole:
             return "graph", "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
         return ("table" if numbers else "graph"), ""
-    of_numbers = widths == {1} and all(is_number(row[0]) for row in rows[1:])
+    of_numbers = widths == {1} and all(is_numeric(row[0]) for row in rows[1:])
     one_column = of_numbers and name.endswith(TABLES)
     return ("table" if one_column or (len(widths) == 1 and separator in lines[0]) else "text"), ""
 

@@ -191,13 +191,13 @@ def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64
 def _first_bad(column: Typed, written: Sequence[object]) -> int:
     import numpy as np
 
-    from nearfar.relations.typed import is_plain_number
+    from nearfar._core.columns import is_number
     from nearfar.relations.values import is_missing
 
     if column.texts is None or column.kind == "number":
         return int(np.argmax(np.isnan(column.values)))
     fields = enumerate(written)
-    return next((k for k, field in fields if is_missing(field) or not is_plain_number(str(field))), 0)
+    return next((k for k, field in fields if is_missing(field) or not is_number(str(field))), 0)
 
 
 def _parquet(owner: str, file: str) -> _Read:
@@ -275,21 +275,22 @@ def delimiter_of(text: str) -> str:
 
 def _has_header(rows: Sequence[Sequence[str]], delimiter: str, comma: bool) -> bool:
     """Whether the first line names the columns: a column of numbers is not called by one; else by its look."""
+    from nearfar._core.columns import is_number
     from nearfar.relations.header import header_odds
-    from nearfar.relations.typed import has_decimal_comma, is_plain_number
+    from nearfar.relations.typed import has_decimal_comma
     from nearfar.relations.values import is_missing
 
     if len(rows) < 2:
         return False
 
-    def is_number(field: str) -> bool:
-        return is_plain_number(field) or (comma and has_decimal_comma(field))
+    def is_numeric(field: str) -> bool:
+        return is_number(field) or (comma and has_decimal_comma(field))
 
     some = rows[1 : _LINES + 1]
     known = [[row[k] for row in some if not is_missing(row[k])] for k in range(len(rows[0]))]
-    numeric = [bool(fields) and all(map(is_number, fields)) for fields in known]
+    numeric = [bool(fields) and all(map(is_numeric, fields)) for fields in known]
     if any(numeric):
-        return any(told and not is_number(name) for name, told in zip(rows[0], numeric, strict=True))
+        return any(told and not is_numeric(name) for name, told in zip(rows[0], numeric, strict=True))
     return any(rows[0]) and header_odds(rows[0], some, delimiter) > 0
 
 

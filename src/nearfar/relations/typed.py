@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.columns import is_number
 from nearfar._core.frames import columns_of
 from nearfar.relations.values import is_missing, kind_of
 
@@ -112,17 +113,8 @@ def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> 
     return Typed(name, "text", np.full(len(texts), np.nan), texts)
 
 
-def is_plain_number(field: str) -> bool:
-    """Whether a field is a number as Python writes one, infinity too; not 1_000."""
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return "_" not in field
-
-
 def _plain(known: Sequence[str]) -> list[float] | None:
-    if all(map(is_plain_number, known)):
+    if all(map(is_number, known)):
         return list(map(float, known))
     return None
 

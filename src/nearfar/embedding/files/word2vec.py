@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
+from nearfar._core.columns import is_number
 from nearfar._core.ids import Ids
 from nearfar._core.streams import ByteStream, TextStream, decoded
 from nearfar.contracts import Floats
@@ -109,7 +110,7 @@ def read_text(path: Path) -> Content:
         if b"\0" in first and not first.startswith(_FASTTEXT):  # raises
             decoded("Embedding.load", "path", first, repr(str(path)), lambda at: f"at offset {at}")
         numbers = first.split()[1:]
-        if len(numbers) > 1 and all(map(_is_number, numbers)):
+        if len(numbers) > 1 and all(map(is_number, numbers)):
             return _read_rows(path, first, file)
         marked, n, d = _sizes(path, first)
         vectors = _room(path, n, d, 2 * d, packed=packed)
@@ -220,7 +221,7 @@ def _parse_line(path: Path, row: int, line: bytes, d: int) -> tuple[bytes, list[
     name, *fields = line.rstrip(b" \t\r\n").split(b" ")
     if len(fields) != d and line.strip():
         name, *fields = line.split()  # other writers separate by tabs, or by more than one space
-    if len(fields) > d and not _is_number(fields[-d - 1]):  # an id with a space in it
+    if len(fields) > d and not is_number(fields[-d - 1]):  # an id with a space in it
         name, *fields = line.rstrip(b" \t\r\n").rsplit(None, d)
     try:
         numbers = list(map(float, fields))
@@ -230,14 +231,6 @@ def _parse_line(path: Path, row: int, line: bytes, d: int) -> tuple[bytes, list[
     if len(numbers) != d:
         raise bad_file(path, f"one of an id and {d} numbers a line", f"{len(numbers)} numbers in line {row + 2}")
     return name, numbers
-
-
-def _is_number(field: bytes) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
 
 
 def _content(path: Path, marked: bool, raw: list[bytes], vectors: Floats) -> Content:
