@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 import nearfar as nf
+from nearfar.cli import main
 from nearfar.cli.tables import read_table
 from nearfar.errors import NearfarWarning
+from nearfar.relations.delimited import TextFormat
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -18,6 +20,8 @@ GROUPS = np.repeat(np.arange(4), 30)
 X = (RNG.normal(size=(4, 3))[GROUPS] * 3 + RNG.normal(size=(N, 3))).round(3)
 FRAME = pd.DataFrame(X, columns=["alpha", "beta", "gamma"]).assign(label=np.array(list("abcd"))[GROUPS])
 SMALL = ("--max-iter", "20", "--random-state", "1", "--n-jobs", "1")
+
+FORM = TextFormat(None, "infer", "infer")
 
 
 @pytest.fixture
@@ -89,13 +93,13 @@ def test_forms_of_tables(facts, expected):
         np.testing.assert_array_equal(facts(file)[1].vectors, expected)
     thousands = FRAME.drop(columns="label").map(lambda x: f"{1000 + x:,.2f}".translate(str.maketrans(",.", ".,")))
     thousands.to_csv("thousands.csv", index=False, sep=";")
-    np.testing.assert_allclose(read_table("thousands.csv", None, None, owner="x")[0], 1000 + X, atol=0.0051)
+    np.testing.assert_allclose(read_table("thousands.csv", None, None, owner="x", form=FORM)[0], 1000 + X, atol=0.0051)
     pair = nf.Embedding(X, [f"p{k}" for k in range(N)])
     pair.save("pair.tsv")
     summary, drawn = facts("pair.tsv")
     assert ("numbers" not in summary, drawn.ids[:1]) == (True, ["p0"])
     FRAME.assign(flag=FRAME["alpha"] > 0).to_csv("flag.csv", index=False)
-    numbers = read_table("flag.csv", None, None, owner="x")[0]
+    numbers = read_table("flag.csv", None, None, owner="x", form=FORM)[0]
     np.testing.assert_array_equal(numbers[:, 3], FRAME["alpha"] > 0)
 
 
@@ -103,12 +107,12 @@ def test_a_blank_label_is_none(tmp_path):
     pytest.importorskip("matplotlib")
     for missing in ("", "NA", "nan"):
         FRAME.assign(label=FRAME["label"].where(FRAME.index % 5 > 0)).to_csv(tmp_path / "t.csv", na_rep=missing)
-        numbers, table = read_table(str(tmp_path / "t.csv"), None, None, owner="x")
+        numbers, table = read_table(str(tmp_path / "t.csv"), None, None, owner="x", form=FORM)
         drawn = nf.plots.scatter(numbers, **table.colours, path=tmp_path / "out.png")
         assert [text.get_text() for text in drawn.get_legend().get_texts()] == ["a", "b", "c", "d", "no label"]
     gaps = FRAME.assign(label=np.where(FRAME.index % 5 > 0, FRAME["alpha"], np.nan))
     gaps.to_csv(tmp_path / "t.csv", index=False)
-    values = read_table(str(tmp_path / "t.csv"), None, None, owner="x")[1].colours["values"]
+    values = read_table(str(tmp_path / "t.csv"), None, None, owner="x", form=FORM)[1].colours["values"]
     np.testing.assert_array_equal(values, gaps["label"])
 
 
@@ -265,3 +269,19 @@ def test_equal_names_of_cells_are_told():
     cells = SimpleNamespace(X=X, obsm={}, obs_names=pd.Index(["c"] * N))
     with pytest.warns(NearfarWarning, match="index of X has equal labels"):
         assert nf.MDS(max_iter=2).fit(cells).vectors_.ids.is_range
+
+
+def test_what_a_table_looks_like_may_be_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    nf.Embedding(np.eye(4), ["ann", "bob", "cem", "dan"]).save("people.npz")
+    Path("known.txt").write_text("// who they are\nann;a b;3\nbob;c;2\ncem;d;1\ndan;e;2\n")
+    said = ["--delimiter", ";", "--comments", "//", "--no-header"]
+    assert main(["convert", "people.npz", "people.tsv", "--metadata", "known.txt", "--id-column", "0", *said]) == 0
+    assert Path("people.metadata.tsv").read_text().split("\n")[:2] == ["id\t1\t2", "ann\ta b\t3"]
+    page = ["map", "people.npz", "-o", "people.html", "--metadata", "known.txt", "--perplexity", "2", "-q"]
+    assert main([*page, *said]) == 0
+    Path("points.csv").write_text("; by hand\n1|2\n2|4\n4|3\n3|1\n")
+    said = ["--delimiter", "|", "--comments", ";", "--no-header"]
+    assert main(["map", "points.csv", "-o", "map.npz", "--perplexity", "2", "-q", *said]) == 0
+    assert len(nf.Embedding.load("map.npz")) == 4
+    assert main(["advise", "points.csv", "--kind", "table", *said]) == 0

@@ -174,7 +174,7 @@ def advise(file: str, kind: str | None, as_json: bool, **options: Any) -> None:
     asked = bool(given)
     reading = take_edges(options)
     taken, remark = (kind, "") if kind else ("graph", "") if asked else kind_of(file)
-    found = _on_table(file) if taken == "table" else choose(read_as(file, taken, reading), kind=taken)
+    found = _on_table(file, reading) if taken == "table" else choose(read_as(file, taken, reading), kind=taken)
     found = replace(found, data=found.data + remark)
     command = found.command.format(file=shlex.quote(file))
     if taken in ("graph", "two kinds"):
@@ -202,14 +202,16 @@ def _as_given(options: dict[str, Any]) -> list[str]:
     return found
 
 
-def _on_table(file: str) -> Advice:
+def _on_table(file: str, reading: dict[str, Any]) -> Advice:
     """Return advice on a table or AnnData, as ``nearfar map`` reads it."""
     from nearfar.advice import choose, of_mixed
     from nearfar.cli.tables import read_annotated, read_table
     from nearfar.errors import DataError, NearfarWarning
     from nearfar.relations.coordinates import has_other_scale
+    from nearfar.relations.delimited import TextFormat
 
     owner = "nearfar advise"
+    form = TextFormat.checked(owner, *(reading[name] for name in ("delimiter", "header", "comments")))
     if file.lower().endswith(".h5ad"):
         rows, _, table, _ = read_annotated(owner, file, None, None)
         found = choose(rows.toarray() if hasattr(rows, "toarray") else rows, kind="table")
@@ -217,12 +219,12 @@ def _on_table(file: str) -> Advice:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)  # that a column has another scale, of which advice follows
         try:
-            X, table = read_table(file, None, None, owner=owner)
+            X, table = read_table(file, None, None, owner=owner, form=form)
             mixed = has_other_scale(X) is not None
         except DataError:
             mixed = True
         if mixed:
-            X, table = read_table(file, None, None, owner=owner, prepare=True)
+            X, table = read_table(file, None, None, owner=owner, form=form, prepare=True)
     found = choose(X, kind="table")
     beside = [f"{role} {table.columns[role]}" for role in ("names", "labels", "left out") if role in table.columns]
     told = [f"after --prepare: {table.coded}"] * mixed + beside

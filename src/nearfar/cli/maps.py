@@ -12,6 +12,7 @@ from nearfar.cli.files import TABLES, is_table, load_known
 from nearfar.cli.options import argument, command, option, options_of, together
 from nearfar.cli.shared import (
     engine_options,
+    form_options,
     jobs_option,
     json_option,
     quiet_option,
@@ -19,6 +20,7 @@ from nearfar.cli.shared import (
     run_options,
     side_option,
     take_engine,
+    take_text_format,
 )
 from nearfar.cli.tables import Table, read_annotated, read_table
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from nearfar.embedding.labelled import Side
     from nearfar.embedding.metadata import Metadata
     from nearfar.embedding.vectors import Embedding
+    from nearfar.relations.delimited import TextFormat
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -44,6 +47,7 @@ _table_options = together(
     option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]"),
     option("--prepare", is_flag=True, help="Of a table: one scale for all columns; code text, dates and gaps."),
     option("--obsm", metavar="KEY", help="Of AnnData: which matrix. [default: X_pca, else X]"),
+    form_options,
 )
 
 
@@ -114,20 +118,22 @@ def map_(
     """
     import nearfar as nf
     from nearfar.callbacks import Frames
+    from nearfar.embedding.metadata import TableFile
     from nearfar.engines import check_ready
 
     page = output is not None and output.lower().endswith(PAGES)
     if not page and (metadata is not None or color is not None):
         raise click.UsageError("--metadata and --color are for a page: give --output OUT.html.")
     _check_targets(output, plot, frames, arguments["n_components"])
+    form = take_text_format("nearfar map", arguments)
     estimator = getattr(nf, METHODS[method])()
     arguments = {"device": None, "engine": None, **_known(method, arguments, set(estimator.get_params()))}
     take_engine("nearfar map", arguments)
     check_ready("nearfar map", arguments["engine"], getattr(estimator, "_not_on", {}))
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
-    points = _points(file, side, names, labels, prepare, obsm)
-    table, known = points.table, metadata or points.known
+    points = _points(file, side, names, labels, prepare, obsm, form)
+    table, known = points.table, TableFile(metadata, form) if metadata else points.known
     if page:
         nf.viewer.page.check_known(points.vectors, known, color)
     callbacks = None if recorder is None else [recorder]
@@ -217,12 +223,14 @@ def explore(
     import webbrowser
 
     import nearfar as nf
+    from nearfar.embedding.metadata import TableFile
     from nearfar.viewer.explore import listen, serve
 
     started = time.perf_counter()
     listening = listen(port)  # what is wrong with it is said before a large map is drawn
-    points = _points(file, side, names, labels, prepare, obsm, "nearfar explore")
-    vectors, known = points.vectors, metadata or points.known
+    form = take_text_format("nearfar explore", options)
+    points = _points(file, side, names, labels, prepare, obsm, form, "nearfar explore")
+    vectors, known = points.vectors, TableFile(metadata, form) if metadata else points.known
     nf.viewer.page.check_known(vectors, known, None if vectors.n_components == 2 and positions is None else color)
     placed = None if positions is None else nf.Embedding.load(positions)
     drawn = placed is None and vectors.n_components != 2
@@ -271,6 +279,7 @@ def _points(
     labels: str | None,
     prepare: bool,
     obsm: str | None,
+    form: TextFormat,
     owner: str = "nearfar map",
 ) -> _Points:
     """Return what a file of vectors, a table or AnnData holds."""
@@ -288,7 +297,7 @@ def _points(
     if is_table(file):
         if side is not None:
             raise click.UsageError("--side is for a file of vectors.")
-        X, table = read_table(file, names, labels, owner=owner, prepare=prepare)
+        X, table = read_table(file, names, labels, owner=owner, form=form, prepare=prepare)
         ids = Ids.of_rows(len(X), table.names, owner="Embedding")
         given = table.colours.get("labels", table.colours.get("values"))
         return _Points(X, ids, table, known=None if given is None else {"label": list(given)})

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from nearfar.callbacks import Checkpoint
+    from nearfar.relations.delimited import TextFormat
 
 _HEADER = "nearfar.header"
 _SILENT = 2.0  # seconds after which a command says that it is at work
@@ -112,6 +113,8 @@ table_options = together(
     *_FORM,
 )
 """The options of a command that reads a table of ids and labels."""
+form_options = together(*_FORM)
+"""The options of a command that reads another table: one of points, or --metadata."""
 COLUMNS = ("source", "target", "weight", "columns")
 
 
@@ -123,6 +126,13 @@ def take_form(options: dict[str, Any]) -> dict[str, Any]:
         "comments": "infer" if comments is None else comments or None,
         "header": "infer" if header is None else header,
     }
+
+
+def take_text_format(owner: str, options: dict[str, Any]) -> TextFormat:
+    """Take out of the options what a text looks like; return it checked."""
+    from nearfar.relations.delimited import TextFormat
+
+    return TextFormat.checked(owner, **take_form(options))
 
 
 def take_edges(options: dict[str, Any]) -> dict[str, Any]:

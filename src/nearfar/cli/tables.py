@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from nearfar._core.ids import Ids
     from nearfar.embedding.metadata import Metadata
+    from nearfar.relations.delimited import TextFormat
     from nearfar.relations.typed import Typed
 
 NAMES = ("name", "names", "id", "index", "")
@@ -59,7 +60,7 @@ class _Read(NamedTuple):
 
 
 def read_table(
-    file: str, names: str | None, labels: str | None, *, owner: str, prepare: bool = False
+    file: str, names: str | None, labels: str | None, *, owner: str, form: TextFormat, prepare: bool = False
 ) -> tuple[NDArray[np.float64], Table]:
     """Return the coordinates of a table, and what else it holds.
 
@@ -70,6 +71,8 @@ def read_table(
         Columns that are asked for, by name or position. By default those that are called so; names may be ids, too.
     owner : str
         For messages.
+    form : TextFormat
+        What is said of how a text is written.
     prepare : bool, default=False
         Code columns that are no numbers, as :func:`nearfar.prepare` does.
 
@@ -83,7 +86,7 @@ def read_table(
 
     from nearfar.relations.coordinates import LABELS, warn_of_scale
 
-    read = _parquet(owner, file) if file.lower().endswith((".parquet", ".pq")) else _delimited(owner, file)
+    read = _parquet(owner, file) if file.lower().endswith((".parquet", ".pq")) else _delimited(owner, file, form)
     by_name = _column(owner, "names", names, read, NAMES)
     by_label = _column(owner, "labels", labels, read, LABELS)
     n = len(read.places)
@@ -217,12 +220,13 @@ def _parquet(owner: str, file: str) -> _Read:
     return _Read(names, named, written, [f"in row {k}" for k in range(table.num_rows)])
 
 
-def _delimited(owner: str, file: str) -> _Read:
+def _delimited(owner: str, file: str, form: TextFormat) -> _Read:
     from nearfar._core.streams import lines_of
     from nearfar.relations.typed import of_texts
 
-    text = "\n".join(lines_of(owner, "FILE", file))
-    delimiter = delimiter_of(text)
+    mark = None if form.comments in ("infer", None) else form.comments
+    text = "\n".join("" if mark and line.startswith(mark) else line for line in lines_of(owner, "FILE", file))
+    delimiter = form.delimiter or delimiter_of(text)
     lines = rows_of_csv(owner, text, delimiter)
     width = len(lines[0][1]) if lines else 0
     for number, row in lines:
@@ -230,7 +234,8 @@ def _delimited(owner: str, file: str) -> _Read:
             raise DataError(owner, "every line", f"of {width} fields, as the first one", f"{len(row)} on line {number}")
     comma = delimiter == ";"
     rows = [[field.strip() for field in row] for _, row in lines]
-    names = rows.pop(0) if _has_header(rows, delimiter, comma) else None
+    with_names = _has_header(rows, delimiter, comma) if form.header == "infer" else form.header
+    names = rows.pop(0) if with_names and rows else None
     if not rows:
         raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
     twice = next((name for name in names or () if name and names is not None and names.count(name) > 1), None)

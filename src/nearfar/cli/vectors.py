@@ -14,12 +14,14 @@ from nearfar.cli.shared import (
     answer,
     as_entries,
     fact,
+    form_options,
     json_answer,
     json_option,
     report,
     run_options,
     shown,
     side_option,
+    take_text_format,
 )
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ def similar(
 @option("--quantize", type=click.Choice(["int8", "int4"]), help="Keep 8 or 4 bits a number; OUT must be .safetensors.")
 @option("--metadata", metavar="CSV", help="What is known of the ids, as further columns of OUT.")
 @option("--id-column", metavar="NAME", help="Column of CSV with the ids. [default: where most are found]")
+@form_options
 @side_option
 @option(
     "--if-exists",
@@ -98,6 +101,7 @@ def convert(
     side: Side | None,
     if_exists: IfExists | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Write the vectors of IN to OUT in another format.
 
@@ -109,7 +113,8 @@ def convert(
     Tables of databases are IN and OUT, too: .sqlite (sqlite-vec), FOLDER/NAME.lance (LanceDB) and postgresql://
     (pgvector). Behind a # stands the name of the table. A table that is there is kept, unless --if-exists says more.
 
-    --metadata joins a CSV file by id, as further columns; parquet, h5ad, projector and databases hold them.
+    --metadata joins a CSV file by id, as further columns; parquet, h5ad, projector and databases hold them. The options
+    --delimiter, --comments and --header say how it is written.
 
     \b
     Examples:
@@ -123,6 +128,7 @@ def convert(
       nearfar convert genes.safetensors genes.h5ad --metadata genes.csv --id-column symbol
     """
     from nearfar.embedding.files.registry import check_format, check_output
+    from nearfar.embedding.metadata import TableFile
     from nearfar.embedding.vectors import Embedding
     from nearfar.errors import InputError
 
@@ -133,12 +139,14 @@ def convert(
     if quantize is not None and written != "safetensors":
         hint = "Other formats hold 32 bits a number: the file would be no smaller, and the numbers rounded."
         raise InputError("nearfar convert", "--quantize", "left out unless OUT is .safetensors", quantize, hint)
+    form = take_text_format("nearfar convert", options)
     started = time.perf_counter()
     embedding = Embedding.load(source, from_format)
     chosen = embedding if side is None else embedding.side(side)
     if quantize is not None:
         chosen = chosen.quantize(quantize)
-    chosen.save(target, to_format, metadata=metadata, id_column=id_column, if_exists=if_exists)
+    known = None if metadata is None else TableFile(metadata, form)
+    chosen.save(target, to_format, metadata=known, id_column=id_column, if_exists=if_exists)
     summary = {"output": target, "n": len(chosen), "n_components": chosen.n_components}
     if quantize is not None:
         summary |= {"bytes": Path(target).stat().st_size, "quantize_error": chosen.parameters["quantize_error"]}

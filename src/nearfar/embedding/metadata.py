@@ -6,6 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -27,6 +28,8 @@ _EXACT = 2**53  # whole numbers that a float holds
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
+
+    from nearfar.relations.delimited import TextFormat
 
     Metadata = IntoDataFrame | Mapping[str, Sequence[object]] | str | os.PathLike[str]
 
@@ -214,14 +217,27 @@ def _with_one_index(owner: str, table: Mapping[str, Any]) -> tuple[dict[str, Any
     return columns, index
 
 
+@dataclass(frozen=True)
+class TableFile(os.PathLike[str]):
+    """The path of a table, and what is said of how it is written."""
+
+    path: str
+    form: TextFormat
+
+    def __fspath__(self) -> str:
+        """Return the path."""
+        return self.path
+
+
 def _file(owner: str, metadata: str | os.PathLike[str]) -> dict[str, Sequence[object]]:
     from pathlib import Path
 
     from nearfar.relations.delimited import TextFormat, read_table
 
     if not Path(metadata).is_file():
-        raise InputError(owner, "metadata", "a CSV file that is there", repr(str(metadata)))
-    return {**read_table(owner, metadata, TextFormat(None, "infer", "infer"), "metadata")}
+        raise InputError(owner, "metadata", "a CSV file that is there", repr(os.fspath(metadata)))
+    form = metadata.form if isinstance(metadata, TableFile) else TextFormat(None, "infer", "infer")
+    return {**read_table(owner, os.fspath(metadata), form, "metadata")}
 
 
 def _read(column: Sequence[object]) -> list[int | float | str | None]:

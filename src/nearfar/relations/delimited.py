@@ -152,7 +152,7 @@ def read_records(
 
 
 def read_table(owner: str, source: str | PathLike[str], form: TextFormat, argument: str) -> dict[str, list[str]]:
-    """Return a delimited text with a line of names: its columns by name, as text.
+    """Return a delimited text: its columns as text, by their names; by positions where it is said to have none.
 
     Raises
     ------
@@ -164,13 +164,13 @@ def read_table(owner: str, source: str | PathLike[str], form: TextFormat, argume
     names: list[str] = []
 
     def choose(table: Table) -> list[int]:
-        names.extend(table.names or ())
+        names.extend(table.names or map(str, range(len(table.head))))
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise DataError(owner, argument, "a table whose columns have distinct names", f"{twice!r} twice")
         return list(range(len(names)))
 
-    named = replace(form, header=True)
+    named = replace(form, header=form.header is not False)
     columns: list[list[str]] = []
     for text, spans, _ in read_records(owner, source, choose, named, 1 << 24, 0, argument=argument, n_ids=0):
         columns = columns or [[] for _ in names]
