@@ -122,15 +122,17 @@ def test_commas_that_may_be_decimal_are_refused(tmp_path, emb):
     path.write_text("a,b,score,n\nw1,w2,7,9\nw2,w3,1,2\n")
     assert nf.evaluate.word_similarity(emb, path).scores.tolist() == [7, 1]
     path.write_text("a,b,score\nw1,w2,7,9\nw2,w3,1,2\n")
-    with pytest.raises(DataError, match=r"lines of 3 fields, as the first one; got 4 in line 2: .*with a comma"):
+    with pytest.raises(
+        DataError, match=r"got line 2: .*, of 4 fields in place of 3, as in the first line\. A number with a comma"
+    ):
         nf.evaluate.word_similarity(emb, path)
 
 
 def test_what_is_refused(tmp_path, emb):
     path = tmp_path / "pairs"
     for text, message in (
-        ("w1 w2 3\nw1 w2\n", r"lines of 3 fields, as the first one; got 2 in line 2: 'w1 w2'"),
-        ("w1\tw2\t3\nw1\tw2\t3\t4\n", r"lines of 3 fields, as the first one; got 4 in line 2: "),
+        ("w1 w2 3\nw1 w2\n", r"lines of two words and a score; got line 2: 'w1 w2', of 2 fields in place of 3"),
+        ("w1\tw2\t3\nw1\tw2\t3\t4\n", r"lines of two words and a score; got line 2: .*, of 4 fields in place of 3"),
         ("w1 w2\n", r"lines of two words and a score; got line 1: 'w1 w2'"),
         ("w1\tw2\t1.234,5\n", r"lines of two words and a score; got line 1"),
         ("w1 w2 3\nw1 w2 high\n", r"got line 2: 'w1 w2 high'"),

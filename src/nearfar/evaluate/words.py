@@ -256,8 +256,8 @@ def _read_pairs(owner: str, path: str | PathLike[str]) -> list[tuple[str, str, f
     for number, line, fields in rows[head:]:
         got = f"line {number}: {line[:80]!r}"
         if len(fields) != width:
-            expected = f"lines of {width} fields, as the first one"
-            raise DataError(owner, "pairs", expected, f"{len(fields)} in {got}", hint)
+            got += f", of {len(fields)} fields in place of {width}, as in the first line"
+            raise DataError(owner, "pairs", "lines of two words and a score", got, hint)
         score = score_of(fields[2], cut) if width > 2 else None
         if score is None or not np.isfinite(score) or not (fields[0] and fields[1]):
             raise DataError(owner, "pairs", "lines of two words and a score", got)
