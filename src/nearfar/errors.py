@@ -181,19 +181,23 @@ else:  # a type checker would take every name for one of this module
 _QUOTED = re.compile(r"'([^']*)'")
 _CLOSE = 0.75  # of 1, by difflib: one letter of five may differ
 _CLOSE_WORD = 0.65  # of a few words that there are: two letters of three may change places
-_APART, _LONGEST = 2, 60  # characters
+_SHORT, _APART, _LONGEST = 3, 2, 60  # characters
 _MANY, _LOOKED_AT = 10_000, 2_000  # names: of more only those that begin alike are looked at, and no more than so many
 
 
 def did_you_mean(asked: object, known: Iterable[object], close: float = _CLOSE) -> str:
     """Return a hint that names what is spelt nearly as what was asked for; nothing where nothing is.
 
-    Names that differ in digits alone are different on purpose.
+    Names that differ in digits alone are different on purpose, and so are short ones of other letters: gpu, cpu.
     """
     if not isinstance(asked, str) or not 1 < len(asked) <= _LONGEST or getattr(known, "is_integer", False):
         return ""
     n = len(asked)
-    near = [name for name in known if isinstance(name, str) and name and abs(len(name) - n) <= _APART and name != asked]
+    near: list[str] = [
+        name for name in known if isinstance(name, str) and name and abs(len(name) - n) <= _APART and name != asked
+    ]
+    if n <= _SHORT:
+        near = [name for name in near if len(name) != n or sorted(_plain(name)) == sorted(_plain(asked))]
     if len(near) > _MANY:
         first = asked[0].casefold()
         near = [name for name in near if name[:1].casefold() == first]

@@ -123,6 +123,12 @@ def test_ids_that_differ_in_a_number_are_different_on_purpose():
     assert did_you_mean("rome", range(10)) == ""
 
 
+def test_short_words_of_other_letters_are_other_words():
+    assert did_you_mean("gpu", ["cpu", "cuda"], 0.5) == ""
+    assert did_you_mean("pac", ["pca", "pcb"], 0.5) == "Did you mean 'pca'?"
+    assert did_you_mean("PCA", ["pca"]) == "Did you mean 'pca'?"
+
+
 def test_many_ids_are_looked_through_only_for_a_message():
     N = 300_000
     ids = nf.Embedding(np.zeros((N, 1), np.float32), [f"name {i} of {i * 7919 % 1000003}" for i in range(N)])

@@ -55,16 +55,18 @@ def test_each_extra_that_is_named_holds_the_package():
 
 
 @pytest.fixture
-def without(monkeypatch):
-    """Return a function that takes packages away."""
+def without():
+    """Return a function that takes packages away, until before what closes figures looks for them."""
+    patch = pytest.MonkeyPatch()
 
     def take(*names):
         for name in names:
             loaded = [module for module in sys.modules if module == name or module.startswith(name + ".")]
             for module in {*loaded, name}:
-                monkeypatch.setitem(sys.modules, module, None)
+                patch.setitem(sys.modules, module, None)
 
-    return take
+    yield take
+    patch.undo()
 
 
 # The file is not there: a command that has begun to work says that.
