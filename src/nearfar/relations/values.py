@@ -94,7 +94,9 @@ def is_missing(value: object) -> bool:
     """Whether a value marks that there is none."""
     if isinstance(value, str):
         return value.strip().lower() in MISSING
-    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating, Decimal)) and value != value
 
 
 def whole_numbers_of(values: Sequence[object]) -> list[int] | None:
