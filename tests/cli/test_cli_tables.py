@@ -47,13 +47,13 @@ def shuffled(column, values):
 @pytest.mark.parametrize(
     ("column", "values", "said"),
     [
-        ("Unnamed: 0", range(N), {"left out": "'Unnamed: 0' (row numbers)"}),
+        ("Unnamed: 0", range(N), {"left_out": "'Unnamed: 0' (row numbers)"}),
         ("", range(N), {"names": "''"}),
         ("index", RNG.permutation(N), {"names": "'index'"}),
-        ("sample_no", range(1, N + 1), {"left out": "'sample_no' (row numbers)"}),
-        ("v1", range(N), {"left out": "'v1' (row numbers)"}),
+        ("sample_no", range(1, N + 1), {"left_out": "'sample_no' (row numbers)"}),
+        ("v1", range(N), {"left_out": "'v1' (row numbers)"}),
         ("customer_id", RNG.permutation(N) + 500_000, {"names": "'customer_id'"}),
-        ("user_id", RNG.integers(9, size=N), {"left out": "'user_id' (ids)"}),
+        ("user_id", RNG.integers(9, size=N), {"left_out": "'user_id' (ids)"}),
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
@@ -67,7 +67,7 @@ def test_row_numbers_and_ids_are_no_coordinates(facts, expected, column, values,
     summary, drawn = facts(f"t.{suffix}")
     np.testing.assert_array_equal(drawn.vectors, expected)
     assert (summary["numbers"], summary["labels"]) == (3, "'label'")
-    assert {role: summary[role] for role in ("names", "left out") if role in summary} == said
+    assert {role: summary[role] for role in ("names", "left_out") if role in summary} == said
     if "names" in said:
         assert drawn.ids.to_list() == list(values)
 

@@ -161,7 +161,7 @@ def map_(
     written = " and ".join(filter(None, targets.values()))
     line = f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}{points.others}"
     if table.columns:
-        line += ", " + ", ".join(f"{role} {columns}" for role, columns in table.columns.items())
+        line += ", " + ", ".join(f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items())
     line += f" ({table.coded})" if table.coded else ""
     report(line, summary, started, quiet, as_json)
 

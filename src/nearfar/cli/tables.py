@@ -110,7 +110,7 @@ def read_table(
     said: dict[str, object] = {"numbers": X.shape[1]}
     said |= {role: read.shown(k) for role, k in (("names", by_name), ("labels", by_label)) if k is not None}
     if left_out:
-        said["left out"] = ", ".join(f"{read.shown(k)} ({why})" for k, why in left_out.items())
+        said["left_out"] = ", ".join(f"{read.shown(k)} ({why})" for k, why in left_out.items())
     colours = Colours() if by_label is None else _colours(read.written[by_label])
     ids = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
     return np.ascontiguousarray(X), Table(ids, said, colours, coded)
