@@ -72,6 +72,15 @@ def test_row_numbers_and_ids_are_no_coordinates(facts, expected, column, values,
         assert drawn.ids.to_list() == list(values)
 
 
+def test_distances_are_all_of_them_coordinates(facts):
+    D = np.abs(np.subtract.outer(np.arange(N), np.arange(N)))  # the first column counts the rows
+    pd.DataFrame(D).to_csv("d.csv", index=False, header=False)
+    summary, drawn = facts("d.csv", "--metric", "precomputed")
+    expected = nf.TSNE(metric="precomputed", max_iter=20, random_state=1, n_jobs=1).fit(D.astype(float))
+    assert summary["numbers"] == N
+    np.testing.assert_array_equal(drawn.vectors, expected.embedding_)
+
+
 def test_measurements_of_whole_numbers_stay(facts):
     frame = FRAME.assign(age=RNG.integers(20, 80, N), year=RNG.integers(1990, 2020, N), visits=RNG.poisson(4, N))
     frame.to_csv("t.csv", index=False)

@@ -126,7 +126,8 @@ def map_(
     check_ready("nearfar map", arguments["engine"], getattr(estimator, "_not_on", {}))
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
-    points = _points(file, side, names, labels, prepare, obsm)
+    metric = arguments.get("metric", "euclidean")
+    points = _points(file, side, names, labels, prepare, obsm, metric)
     table, known = points.table, metadata or points.known
     if page:
         nf.viewer.page.check_known(points.vectors, known, color)
@@ -137,7 +138,6 @@ def map_(
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, points.ids, parameters={"estimator": METHODS[method], **made})
     if page and output is not None:
-        metric = arguments.get("metric", "euclidean")
         points.vectors.map(drawn, metadata=known, color=color, metric=metric, title=file).save(output)
     elif output is not None:
         drawn.save(output)
@@ -221,7 +221,7 @@ def explore(
 
     started = time.perf_counter()
     listening = listen(port)  # what is wrong with it is said before a large map is drawn
-    points = _points(file, side, names, labels, prepare, obsm, "nearfar explore")
+    points = _points(file, side, names, labels, prepare, obsm, options["metric"], "nearfar explore")
     vectors, known = points.vectors, metadata or points.known
     nf.viewer.page.check_known(vectors, known, None if vectors.n_components == 2 and positions is None else color)
     placed = None if positions is None else nf.Embedding.load(positions)
@@ -270,6 +270,7 @@ def _points(
     labels: str | None,
     prepare: bool,
     obsm: str | None,
+    metric: str,
     owner: str = "nearfar map",
 ) -> _Points:
     """Return what a file of vectors, a table or AnnData holds."""
@@ -287,7 +288,8 @@ def _points(
     if is_table(file):
         if side is not None:
             raise click.UsageError("--side is for a file of vectors.")
-        X, table = read_table(file, names, labels, owner=owner, prepare=prepare)
+        distances = metric == "precomputed"
+        X, table = read_table(file, names, labels, owner=owner, prepare=prepare, distances=distances)
         ids = Ids.of_rows(len(X), table.names, owner="Embedding")
         given = table.colours.get("labels", table.colours.get("values"))
         return _Points(X, ids, table, known=None if given is None else {"label": list(given)})

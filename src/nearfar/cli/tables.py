@@ -59,7 +59,13 @@ class _Read(NamedTuple):
 
 
 def read_table(
-    file: str, names: str | None, labels: str | None, *, owner: str, prepare: bool = False
+    file: str,
+    names: str | None,
+    labels: str | None,
+    *,
+    owner: str,
+    prepare: bool = False,
+    distances: bool = False,
 ) -> tuple[NDArray[np.float64], Table]:
     """Return the coordinates of a table, and what else it holds.
 
@@ -72,6 +78,8 @@ def read_table(
         For messages.
     prepare : bool, default=False
         Code columns that are no numbers, as :func:`nearfar.prepare` does.
+    distances : bool, default=False
+        The numbers are distances: none is left out.
 
     Raises
     ------
@@ -89,7 +97,8 @@ def read_table(
     n = len(read.places)
     if names is None and by_name is not None and len(set(read.written[by_name])) < n:
         by_name = None  # called so, but not the names of rows
-    reasons = {k: _why_none(read, k) for k in range(len(read.columns)) if k not in (by_name, by_label)}
+    others = [] if distances else [k for k in range(len(read.columns)) if k not in (by_name, by_label)]
+    reasons = {k: _why_none(read, k) for k in others}
     left_out = {
         k: why for k, why in reasons.items() if why is not None and not (why == "labels" and labels is not None)
     }
@@ -106,7 +115,8 @@ def read_table(
         X, coded = made.vectors, made.told
     else:
         X = _numbers(owner, read, used)
-        warn_of_scale(owner, [read.shown(k) for k in used] if read.names is None else [read.names[k] for k in used], X)
+        if not distances:
+            warn_of_scale(owner, [k if read.names is None else read.names[k] for k in used], X)
     said: dict[str, object] = {"numbers": X.shape[1]}
     said |= {role: read.shown(k) for role, k in (("names", by_name), ("labels", by_label)) if k is not None}
     if left_out:
