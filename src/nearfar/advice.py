@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice
 from nearfar.errors import InputError
@@ -377,8 +376,7 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
     n, columns = int(shape[0]), int(shape[1])
     if kind == "distances" and n != columns:
         raise InputError(_OWNER, "data", "square with kind='distances'", f"shape {n} x {columns}")
-    cells = hasattr(data, "obsm")
-    if kind is None and n == columns and n > 1 and not cells and _may_be_distances(np.asarray(data)):
+    if kind is None and n == columns and n > 1 and not hasattr(data, "obsm") and _may_be_distances(data):
         expected = "'distances', 'graph' or 'table' for a symmetric matrix with a zero diagonal"
         raise InputError(_OWNER, "kind", expected, "None")
     if kind == "distances":
@@ -472,7 +470,13 @@ def _is_symmetric(relation: Relation) -> bool:
     return bool(abs(matrix - matrix.T).max() <= 1e-6 * max(float(matrix.max()), 1e-300))
 
 
-def _may_be_distances(matrix: NDArray[np.floating]) -> bool:
+def _may_be_distances(data: object) -> bool:
+    from nearfar._core.frames import array_of, is_frame
+
+    try:
+        matrix = array_of(_OWNER, "data", data) if is_frame(data) else np.asarray(data)
+    except InputError:  # text, dates
+        return False
     if matrix.dtype.kind not in "buif" or np.diagonal(matrix).any():
         return False
     return bool((matrix >= 0).all() and np.allclose(matrix, matrix.T))

@@ -76,7 +76,7 @@ class Coding:
         x = np.where(np.isnan(column.values), self.fill, column.values)
         if self.kind == "log":
             x = np.log1p(np.maximum(x, 0.0))
-        return ((x - self.center) / self.scale)[:, None]
+        return 2 * ((x / 2 - self.center / 2) / self.scale)[:, None]  # halves: twice the largest number overflows
 
 
 class Prepared:
@@ -248,7 +248,7 @@ def _coding_of(column: Typed) -> Coding | str:
     fill, kind = float(np.median(known)), str(column.kind)
     if kind == "number" and known.min() >= 0 and _is_skewed(known):
         kind, known = "log", np.log1p(known)
-    unit = float(abs(known).max())
+    unit = _unit(known)
     center, scale = unit * float((known / unit).mean()), unit * float((known / unit).std())
     return Coding(column.name, kind, center, scale, fill, n_missing=n_missing)
 
@@ -256,14 +256,19 @@ def _coding_of(column: Typed) -> Coding | str:
 def _is_skewed(x: NDArray[np.float64]) -> bool:
     """Whether numbers are skewed, by more than chance makes, and less so after a logarithm."""
     by_chance = 2 * np.sqrt(6 / len(x))
-    return bool(_skewness(x) > max(_SKEWED, by_chance, abs(_skewness(np.log1p(x)))))
+    return _skewness(x) > max(_SKEWED, float(by_chance), abs(_skewness(np.log1p(x))))
 
 
 def _skewness(x: NDArray[np.float64]) -> float:
-    unit = abs(x).max()
+    unit = _unit(x)
     z = x / unit - (x / unit).mean()
     deviation = np.sqrt((z**2).mean())
-    return float(((z / deviation) ** 3).mean()) if deviation > 0 else 0.0
+    return float(((z / deviation) ** 3).mean()) if deviation > 0 else np.inf
+
+
+def _unit(x: NDArray[np.float64]) -> float:
+    """Return a power of two as large as the numbers, in which their squares do not overflow or vanish."""
+    return float(2.0 ** int(np.frexp(abs(x).max())[1] - 1))
 
 
 def _categories_of(name: str, texts: Sequence[str | None]) -> Coding | str:

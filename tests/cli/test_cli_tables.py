@@ -51,13 +51,13 @@ def shuffled(column, values):
 @pytest.mark.parametrize(
     ("column", "values", "said"),
     [
-        ("Unnamed: 0", range(N), {"left out": "'Unnamed: 0' (row numbers)"}),
+        ("Unnamed: 0", range(N), {"left_out": "'Unnamed: 0' (row numbers)"}),
         ("", range(N), {"names": "''"}),
         ("index", RNG.permutation(N), {"names": "'index'"}),
-        ("sample_no", range(1, N + 1), {"left out": "'sample_no' (row numbers)"}),
-        ("v1", range(N), {"left out": "'v1' (row numbers)"}),
+        ("sample_no", range(1, N + 1), {"left_out": "'sample_no' (row numbers)"}),
+        ("v1", range(N), {"left_out": "'v1' (row numbers)"}),
         ("customer_id", RNG.permutation(N) + 500_000, {"names": "'customer_id'"}),
-        ("user_id", RNG.integers(9, size=N), {"left out": "'user_id' (ids)"}),
+        ("user_id", RNG.integers(9, size=N), {"left_out": "'user_id' (ids)"}),
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
@@ -71,9 +71,18 @@ def test_row_numbers_and_ids_are_no_coordinates(facts, expected, column, values,
     summary, drawn = facts(f"t.{suffix}")
     np.testing.assert_array_equal(drawn.vectors, expected)
     assert (summary["numbers"], summary["labels"]) == (3, "'label'")
-    assert {role: summary[role] for role in ("names", "left out") if role in summary} == said
+    assert {role: summary[role] for role in ("names", "left_out") if role in summary} == said
     if "names" in said:
         assert drawn.ids.to_list() == list(values)
+
+
+def test_distances_are_all_of_them_coordinates(facts):
+    D = np.abs(np.subtract.outer(np.arange(N), np.arange(N)))  # the first column counts the rows
+    pd.DataFrame(D).to_csv("d.csv", index=False, header=False)
+    summary, drawn = facts("d.csv", "--metric", "precomputed")
+    expected = nf.TSNE(metric="precomputed", max_iter=20, random_state=1, n_jobs=1).fit(D.astype(float))
+    assert summary["numbers"] == N
+    np.testing.assert_array_equal(drawn.vectors, expected.embedding_)
 
 
 def test_measurements_of_whole_numbers_stay(facts):

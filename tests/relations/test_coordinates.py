@@ -1,7 +1,10 @@
 """Which columns of a frame are coordinates: row numbers, ids and labels are none; text, dates and gaps are refused."""
 
+import datetime
+import decimal
 import pickle
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -211,3 +214,42 @@ def test_a_frame_that_is_computed_later_is_refused():
     polars = pytest.importorskip("polars")
     with pytest.raises(InputError, match=r"LazyFrame. It is computed later: X.collect\(\) makes a frame of it"):
         nf.TSNE().fit(polars.from_pandas(FRAME).lazy())
+
+
+ODD = {
+    "large numbers": [1e308, -1e308] * 6,
+    "tiny numbers": [k * 1e-310 for k in range(12)],
+    "integers beyond floats": [2**62 + k * k for k in range(12)],
+    "unsigned": np.full(12, 2**64 - 1, np.uint64),
+    "half floats": np.arange(12).astype(np.float16),
+    "complex": np.arange(12) + 1j,
+    "times with a zone": pd.date_range("2020", periods=12, tz="UTC"),
+    "gaps of time": pd.to_timedelta(np.arange(12), unit="h"),
+    "dates of Python": [datetime.date(2020, 1, day + 1) for day in range(12)],
+    "no time at all": [pd.NaT] * 12,
+    "decimals": [decimal.Decimal(k) / 3 for k in range(12)],
+    "structures": [{"a": 1}] * 12,
+    "bytes": [b"x", b"y"] * 6,
+    "numbers and text": [1, "a"] * 6,
+    "nullable truths": pd.array([True, None] * 6, "boolean"),
+    "ordered": pd.Categorical([1, 2] * 6, ordered=True),
+    "intervals": pd.interval_range(0, 12),
+    "periods": pd.period_range("2020", periods=12, freq="D"),
+    "nothing": [None] * 12,
+}
+
+
+@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("rows", [12, 0])
+@pytest.mark.parametrize("name", ODD)
+def test_odd_columns_are_read_or_refused(kind, rows, name):
+    frame = pd.DataFrame({"column_names": ODD[name], "y": np.arange(12) / 3})[:rows]
+    try:
+        given = as_frame(kind, frame)
+    except (TypeError, ValueError, NotImplementedError):  # of the other package
+        pytest.skip(f"{kind} has no such columns")
+    for call in (nf.prepare, nf.choose, nf.MDS(max_iter=1).fit, nf.Affinities(2).fit):
+        with warnings.catch_warnings(), suppress(nf.errors.NearfarError):
+            warnings.simplefilter("ignore", NearfarWarning)
+            made = call(given)
+            assert np.isfinite(np.asarray(getattr(made, "embedding_", getattr(made, "vectors", 0.0)))).all()

@@ -41,18 +41,21 @@ def array_of(owner: str, name: str, frame: Any) -> NDArray[Any]:
         For text, dates, lists, and what is missing where no NaN says so: says what, in which column and row.
     """
     try:
-        array = np.asarray(frame)
+        array: NDArray[Any] | None = np.asarray(frame)
     except (TypeError, ValueError):  # pyarrow finds no common type
-        array = np.empty((0, 0), object)
-    numeric = array.dtype.kind in "fiub"
-    if numeric and hasattr(frame, "iloc"):
+        array = None
+    numeric = array is not None and array.dtype.kind in "fiub"
+    if array is not None and numeric and hasattr(frame, "iloc"):
         return array
-    for label, series in columns_of(owner, name, frame):  # an array of polars may count the days of dates
+    columns = columns_of(owner, name, frame)
+    for label, series in columns:  # an array of polars may count the days of dates
         found = None if numeric and series.dtype.is_numeric() else _fault(series)
         if found is not None:
             got = f"{found[0]} in column {label!r}, row {found[1]}"
             raise InputError(owner, name, "a matrix of numbers", got, _PREPARE)
-    return array
+    if array is not None and array.ndim == 2:  # pandas makes one dimension of no rows of dates
+        return array
+    return np.array([series.to_list() for _, series in columns], object).reshape(len(columns), len(frame)).T
 
 
 def columns_of(owner: str, name: str, frame: Any) -> list[tuple[Any, Any]]:
@@ -81,13 +84,16 @@ def _fault(series: Any) -> tuple[str, int] | None:
     kind = type(series.dtype).__name__
     gaps = series.is_null().to_numpy()
     if kind not in ("Object", "Unknown"):
-        what = "text" if kind in _TEXTS else "dates" if kind in _TIMES else "lists" if kind in ("List", "Array") else ""
+        others = "lists" if kind in ("List", "Array") else f"values of type {kind}"
+        what = "text" if kind in _TEXTS else "dates" if kind in _TIMES else others
+        what = "" if series.dtype.is_numeric() or kind == "Boolean" else what
         if what and not gaps.all():
             row = int(np.argmin(gaps))
             return f"{what} such as {_shown(series[row : row + 1].to_list()[0])}", row
         return ("a missing value", int(np.argmax(gaps))) if gaps.any() else None
     for row, value in enumerate(series.to_list()):
-        if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):
+        nan = isinstance(value, float) and value != value
+        if value is None or nan or type(value).__name__ in ("NAType", "NaTType"):
             return "a missing value", row
         if isinstance(value, (str, bytes)):
             return f"text such as {_shown(value)}", row

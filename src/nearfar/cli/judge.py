@@ -226,7 +226,8 @@ def _on_table(file: str, reading: dict[str, Any]) -> Advice:
         if mixed:
             X, table = read_table(file, None, None, owner=owner, form=form, prepare=True)
     found = choose(X, kind="table")
-    beside = [f"{role} {table.columns[role]}" for role in ("names", "labels", "left out") if role in table.columns]
+    roles = [role for role in ("names", "labels", "left_out") if role in table.columns]
+    beside = [f"{role.replace('_', ' ')} {table.columns[role]}" for role in roles]
     told = [f"after --prepare: {table.coded}"] * mixed + beside
     found = replace(found, data=", ".join([found.data, *told]))
     return of_mixed(found) if mixed else found

@@ -132,7 +132,7 @@ def map_(
     check_ready("nearfar map", arguments["engine"], getattr(estimator, "_not_on", {}))
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
-    points = _points(file, side, names, labels, prepare, obsm, form)
+    points = _points(file, side, names, labels, prepare, obsm, form, arguments.get("metric"))
     table, known = points.table, TableFile(metadata, form) if metadata else points.known
     if page:
         nf.viewer.page.check_known(points.vectors, known, color)
@@ -166,7 +166,7 @@ def map_(
     written = " and ".join(filter(None, targets.values()))
     line = f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}{points.others}"
     if table.columns:
-        line += ", " + ", ".join(f"{role} {columns}" for role, columns in table.columns.items())
+        line += ", " + ", ".join(f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items())
     line += f" ({table.coded})" if table.coded else ""
     report(line, summary, started, quiet, as_json)
 
@@ -229,7 +229,7 @@ def explore(
     started = time.perf_counter()
     listening = listen(port)  # what is wrong with it is said before a large map is drawn
     form = take_text_format("nearfar explore", options)
-    points = _points(file, side, names, labels, prepare, obsm, form, "nearfar explore")
+    points = _points(file, side, names, labels, prepare, obsm, form, metric, "nearfar explore")
     vectors, known = points.vectors, TableFile(metadata, form) if metadata else points.known
     nf.viewer.page.check_known(vectors, known, None if vectors.n_components == 2 and positions is None else color)
     placed = None if positions is None else nf.Embedding.load(positions)
@@ -280,6 +280,7 @@ def _points(
     prepare: bool,
     obsm: str | None,
     form: TextFormat,
+    metric: str | None,
     owner: str = "nearfar map",
 ) -> _Points:
     """Return what a file of vectors, a table or AnnData holds."""
@@ -297,7 +298,8 @@ def _points(
     if is_table(file):
         if side is not None:
             raise click.UsageError("--side is for a file of vectors.")
-        X, table = read_table(file, names, labels, owner=owner, form=form, prepare=prepare)
+        distances = metric == "precomputed"
+        X, table = read_table(file, names, labels, owner=owner, form=form, prepare=prepare, distances=distances)
         ids = Ids.of_rows(len(X), table.names, owner="Embedding")
         given = table.colours.get("labels", table.colours.get("values"))
         return _Points(X, ids, table, known=None if given is None else {"label": list(given)})

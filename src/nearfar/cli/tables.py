@@ -60,7 +60,14 @@ class _Read(NamedTuple):
 
 
 def read_table(
-    file: str, names: str | None, labels: str | None, *, owner: str, form: TextFormat, prepare: bool = False
+    file: str,
+    names: str | None,
+    labels: str | None,
+    *,
+    owner: str,
+    form: TextFormat,
+    prepare: bool = False,
+    distances: bool = False,
 ) -> tuple[NDArray[np.float64], Table]:
     """Return the coordinates of a table, and what else it holds.
 
@@ -75,6 +82,8 @@ def read_table(
         What is said of how a text is written.
     prepare : bool, default=False
         Code columns that are no numbers, as :func:`nearfar.prepare` does.
+    distances : bool, default=False
+        The numbers are distances: none is left out.
 
     Raises
     ------
@@ -92,7 +101,8 @@ def read_table(
     n = len(read.places)
     if names is None and by_name is not None and len(set(read.written[by_name])) < n:
         by_name = None  # called so, but not the names of rows
-    reasons = {k: _why_none(read, k) for k in range(len(read.columns)) if k not in (by_name, by_label)}
+    others = [] if distances else [k for k in range(len(read.columns)) if k not in (by_name, by_label)]
+    reasons = {k: _why_none(read, k) for k in others}
     left_out = {
         k: why for k, why in reasons.items() if why is not None and not (why == "labels" and labels is not None)
     }
@@ -109,11 +119,12 @@ def read_table(
         X, coded = made.vectors, made.told
     else:
         X = _numbers(owner, read, used)
-        warn_of_scale(owner, [read.shown(k) for k in used] if read.names is None else [read.names[k] for k in used], X)
+        if not distances:
+            warn_of_scale(owner, [k if read.names is None else read.names[k] for k in used], X)
     said: dict[str, object] = {"numbers": X.shape[1]}
     said |= {role: read.shown(k) for role, k in (("names", by_name), ("labels", by_label)) if k is not None}
     if left_out:
-        said["left out"] = ", ".join(f"{read.shown(k)} ({why})" for k, why in left_out.items())
+        said["left_out"] = ", ".join(f"{read.shown(k)} ({why})" for k, why in left_out.items())
     colours = Colours() if by_label is None else _colours(read.written[by_label])
     ids = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
     return np.ascontiguousarray(X), Table(ids, said, colours, coded)

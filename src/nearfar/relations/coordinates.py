@@ -120,8 +120,10 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tupl
     if len(set(names)) < len(names):
         columns_of(owner, "X", X)  # says which
     matrix = array_of(owner, "X", X)
-    if matrix.dtype.kind not in "fiub":  # nullable columns, truths beside numbers
+    if matrix.dtype.kind == "O":  # nullable columns, truths beside numbers
         matrix = matrix.astype(np.float64)
+    elif matrix.dtype.kind not in "fiub":  # refused where it is checked
+        return X, ()
     left_out = {k: why for k, name in enumerate(names) if (why := why_none(name, matrix[:, k]))}
     kept = [k for k in range(len(names)) if k not in left_out]
     if not kept:

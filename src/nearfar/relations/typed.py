@@ -54,13 +54,10 @@ def typed_columns(owner: str, frame: Any, argument: str = "frame") -> list[Typed
 
 
 def _of_series(name: str, series: Any) -> Typed:
-    import narwhals as nw
-
     kind = type(series.dtype).__name__
     if series.dtype.is_numeric():
-        numbers = series.cast(nw.Float64())
-        array = numbers.to_numpy()
-        return _numbers(name, "number", array if array.dtype.kind == "f" else numbers.to_list())
+        array = series.to_numpy()
+        return _numbers(name, "number", array if array.dtype.kind in "iuf" else series.to_list())
     if kind == "Boolean":
         return _numbers(name, "truth", series.to_list())
     if kind in ("Date", "Datetime"):
