@@ -249,7 +249,8 @@ def _native(matrix: Any) -> Any:
         indices, starts = (part.astype(width, copy=False) for part in (matrix.indices[:n], matrix.indptr))
         return type(matrix)((matrix.data[:n].astype(dtype, copy=False), indices, starts), shape=matrix.shape)
     if matrix.format == "coo":  # equal places are added when it is converted
-        places = tuple(part.astype(np.int64, copy=False) for part in matrix.coords)
+        width = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
+        places = tuple(part.astype(width, copy=False) for part in matrix.coords)
         return type(matrix)((matrix.data.astype(_summed_in(dtype), copy=False), places), shape=matrix.shape)
     return matrix if matrix.dtype == dtype and matrix.dtype.isnative else matrix.astype(dtype)
 
