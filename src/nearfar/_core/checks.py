@@ -14,7 +14,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -109,10 +109,7 @@ def check_numbers(owner: str, name: str, value: object, expected: str = "an arra
         raise InputError(owner, name, expected, type(value).__name__, hint)
     _check_unmasked(owner, name, value)
     try:
-        with warnings.catch_warnings() if type(value) is not np.ndarray else nullcontext():
-            if type(value) is not np.ndarray:
-                warnings.simplefilter("ignore")
-            array = np.asarray(value)
+        array: NDArray[Any] = value if type(value) is np.ndarray else _as_array(value)
         if array.dtype.kind == "c":  # astype would drop the imaginary part
             raise TypeError("Complex data not supported")
         if array.dtype.kind not in "fiubO":  # astype would read digits, count days
@@ -156,6 +153,13 @@ def check_matrix(
     return array
 
 
+def _as_array(value: object) -> NDArray[Any]:
+    """Return an array; a masked entry of a list, of which NumPy warns, is NaN."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.asarray(value)
+
+
 def _check_unmasked(owner: str, name: str, value: object) -> None:
     """Refuse masked entries: what is below a mask is no number."""
     if isinstance(value, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in value):
@@ -176,7 +180,7 @@ def _of_objects(array: NDArray[np.object_]) -> Floats:
             raise TypeError(f"the text {entry!r:.20} among the entries")
         if isinstance(entry, (complex, np.complexfloating)):
             raise TypeError("Complex data not supported")
-    with warnings.catch_warnings():  # a masked entry becomes NaN
+    with warnings.catch_warnings():  # of a masked entry, which is NaN
         warnings.simplefilter("ignore")
         wide = array.astype(np.float64)
     largest = np.abs(wide[np.isfinite(wide)]).max(initial=0.0)
