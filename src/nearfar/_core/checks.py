@@ -14,7 +14,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -110,10 +110,7 @@ def check_numbers(owner: str, name: str, value: object, expected: str = "an arra
         raise InputError(owner, name, expected, type(value).__name__, hint)
     _check_unmasked(owner, name, value)
     try:
-        with warnings.catch_warnings() if type(value) is not np.ndarray else nullcontext():
-            if type(value) is not np.ndarray:
-                warnings.simplefilter("ignore")
-            array = array_of(owner, name, value) if is_frame(value) else np.asarray(from_tensor(value))
+        array: NDArray[Any] = value if type(value) is np.ndarray else _as_array(owner, name, value)
         if array.dtype.kind == "c":  # astype would drop the imaginary part
             raise TypeError("Complex data not supported")
         if array.dtype.kind not in "fiubO":  # astype would read digits, count days
@@ -159,6 +156,15 @@ def check_matrix(
     return array
 
 
+def _as_array(owner: str, name: str, value: object) -> NDArray[Any]:
+    """Return an array; a masked entry of a list, of which NumPy warns, is NaN."""
+    if is_frame(value):
+        return array_of(owner, name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.asarray(from_tensor(value))
+
+
 def _check_unmasked(owner: str, name: str, value: object) -> None:
     """Refuse masked entries: what is below a mask is no number."""
     if isinstance(value, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in value):
@@ -179,7 +185,7 @@ def _of_objects(array: NDArray[np.object_]) -> Floats:
             raise TypeError(f"the text {entry!r:.20} among the entries")
         if isinstance(entry, (complex, np.complexfloating)):
             raise TypeError("Complex data not supported")
-    with warnings.catch_warnings():  # a masked entry becomes NaN
+    with warnings.catch_warnings():  # of a masked entry, which is NaN
         warnings.simplefilter("ignore")
         wide = array.astype(np.float64)
     largest = np.abs(wide[np.isfinite(wide)]).max(initial=0.0)
@@ -254,7 +260,8 @@ def _native(matrix: Any) -> Any:
         indices, starts = (part.astype(width, copy=False) for part in (matrix.indices[:n], matrix.indptr))
         return type(matrix)((matrix.data[:n].astype(dtype, copy=False), indices, starts), shape=matrix.shape)
     if matrix.format == "coo":  # equal places are added when it is converted
-        places = tuple(part.astype(np.int64, copy=False) for part in matrix.coords)
+        width = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
+        places = tuple(part.astype(width, copy=False) for part in matrix.coords)
         return type(matrix)((matrix.data.astype(_summed_in(dtype), copy=False), places), shape=matrix.shape)
     return matrix if matrix.dtype == dtype and matrix.dtype.isnative else matrix.astype(dtype)
 

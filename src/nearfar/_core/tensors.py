@@ -77,6 +77,8 @@ def check_tensor(owner: str, name: str, value: object, shape: Sequence[int | Non
     """Return ``value`` if it is a tensor of this shape; None stands for any length but 0."""
     if not isinstance(value, Tensor):
         raise InputError(owner, name, "a tensor", type(value).__name__, "Convert it by torch.as_tensor.")
+    if value.layout != torch.strided:
+        raise InputError(owner, name, "a dense tensor", str(value.layout), "Convert it by to_dense().")
     if value.ndim != len(shape):
         expected = f"of {len(shape)} dimension(s), shape {_shape_text(shape)}"
         raise InputError(owner, name, expected, f"{value.ndim} dimension(s), shape {tuple(value.shape)}")

@@ -18,13 +18,13 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from nearfar._core.checks import check_csr, check_finite
+from nearfar._core.checks import check_csr, check_finite, check_numbers
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
@@ -71,7 +71,7 @@ class FittedColumns:
         """
         relation = P_new if isinstance(P_new, Relation) else _relation_of(P_new, fitted_ids)
         if relation is None:
-            n_rows = P_new.shape[0] if issparse(P_new) else len(np.asarray(P_new))
+            n_rows = P_new.shape[0] if issparse(P_new) else len(cast("Any", P_new))
             return np.zeros((n_rows, others.shape[1]), others.dtype)
         columns, present = _columns_of(relation, fitted_ids), self.present
         if columns is not None and present is not None:
@@ -186,7 +186,11 @@ def _relation_of(P_new: RelationLike, fitted_ids: Ids) -> Relation | None:
         return Relation.from_matrix(cast("ArrayLike", P_new))  # which refuses it
     if form_of(P_new) == "edges":
         return as_relation(P_new, "EDRep.transform", "P_new")
-    array = check_csr("EDRep.transform", "P_new", P_new) if issparse(P_new) else np.asarray(P_new)
+    array = (
+        check_csr("EDRep.transform", "P_new", P_new)
+        if issparse(P_new)
+        else check_numbers("EDRep.transform", "P_new", P_new)
+    )
     labels = getattr(P_new, "columns", None)
     named = labels is not None and list(labels) != list(range(len(labels)))
     if array.ndim == 1 and array.dtype.kind in "biuf":

@@ -385,7 +385,7 @@ class Labelled:
         return rows
 
     def _hint(self, key: object) -> str:
-        if isinstance(key, (list, np.ndarray, slice)) or hasattr(key, "toarray"):  # a row of a sparse matrix
+        if isinstance(key, (list, np.ndarray, slice)) or hasattr(key, "toarray"):
             return "For several ids: subset(ids); for rows: vectors[rows]; vectors are given as an array of floats."
         if isinstance(key, str):
             tries: list[Hashable] = [key.strip(), key.lower(), key.upper(), key.capitalize()]
@@ -409,4 +409,6 @@ def as_list(owner: str, name: str, ids: object, expected: str = "a list of ids")
     """Return an iterable of ids; a string or a single id is refused."""
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise InputError(owner, name, expected, repr(ids), "For one id: [id].")
+    if hasattr(ids, "toarray"):  # SciPy goes through its rows, without a look at its indices
+        raise InputError(owner, name, expected, type(ids).__name__, "Vectors are given as an array: X.toarray().")
     return ids

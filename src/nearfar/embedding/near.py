@@ -425,7 +425,7 @@ class Near(Labelled):
             single = users.ndim == 1
         else:
             single = isinstance(users, (str, bytes, tuple)) or not isinstance(users, Iterable)
-            names = [cast("Hashable", users)] if single else list(cast("Iterable[Hashable]", users))
+            names = [cast("Hashable", users)] if single else list(as_list(owner, "users", users))
             queries = self._vectors[self._rows(owner, names)]
         seen = None if exclude is None else _seen(owner, exclude, names, len(queries), single=single)
         unmet = next((ids[0] for ids in seen or () if ids), None)

@@ -102,14 +102,15 @@ def _rounding(D: Csr | Floats, given: object, *, squares: bool = False) -> float
 def _check_square(owner: str, shape: tuple[int, ...]) -> None:
     if len(shape) == 2 and shape[0] == shape[1]:
         return
-    expected, hint, m = "a square matrix of distances", "Rows of numbers need another metric than 'precomputed'.", 0
-    if shape:
-        m = math.prod(shape)
+    got, hint = f"shape {shape}", "Rows of numbers need another metric than 'precomputed'."
+    m = math.prod(shape)
     n = (1 + math.isqrt(1 + 8 * m)) // 2
     if m > 1 and max(shape) == m == n * (n - 1) // 2:
-        got = f"shape {shape}, as the condensed distances of {n} objects have"
-        raise InputError(owner, "X", expected, got, "Give scipy.spatial.distance.squareform(X).")
-    raise InputError(owner, "X", expected, f"shape {shape}", hint)
+        got, hint = (
+            f"{got}, as the condensed distances of {n} objects have",
+            "Give scipy.spatial.distance.squareform(X).",
+        )
+    raise InputError(owner, "X", "a square matrix of distances", got, hint)
 
 
 def _finite(owner: str, X: object) -> Floats:
