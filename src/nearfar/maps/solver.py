@@ -75,15 +75,6 @@ def given_start(owner: str, init: object, words: Sequence[str], shape: tuple[int
     return given
 
 
-def check_reach(owner: str, Y: Floats, unit: float = 1.0) -> None:
-    """Refuse a start of positions whose squared distances, in a unit, float32 cannot hold."""
-    largest = float(np.abs(Y).max(initial=0))
-    if largest > _FAR * unit:
-        raise InputError(
-            owner, "init", f"of positions up to {_FAR * unit:g}", f"{largest:g}", "Divide it by a constant."
-        )
-
-
 def start(
     owner: str,
     init: str | Numbers,
