@@ -268,9 +268,11 @@ def test_what_cannot_be_placed_is_refused():
         est.transform(np.ones((2, 59)))
     with pytest.raises(InputError, match=r"EDRep.transform: P_new must be of 60 columns.*got shape \(2, 61\)"):
         est.transform(csr_array((2, 61)))
-    for wrong in (np.full((2, 60), np.nan), -np.ones((2, 60)), [["a"] * 60]):
+    for wrong in (np.full((2, 60), np.nan), -np.ones((2, 60))):
         with pytest.raises(InputError, match="A must be"):
             est.transform(wrong)
+    with pytest.raises(InputError, match="P_new must be an array of numbers; got list"):
+        est.transform([["a"] * 60])
     with pytest.raises(InputError, match=r"P_new must be two-dimensional; got 1 dimension, shape \(60,\)"):
         est.transform(np.ones(60))
     with pytest.raises(InputError, match="edges must be a file that exists"):

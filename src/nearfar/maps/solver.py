@@ -32,7 +32,7 @@ _SQUARES = np.append(0.0, 10.0 ** np.arange(-8, 8.5, 0.5))  # squared distances 
 _STEEP = 0.1  # share of its greatest slope
 _JITTER = 0.01  # of it, so that rows that are equal do not stay together by symmetry alone
 _WIDE = 2000  # columns, from which on the covariance matrix is not the quickest way to principal components
-_FAR = 1e15  # of a position
+_FAR = 1e15  # of a position: the squares of distances, summed, are in the range of float32
 _SORT_FROM = 10_000  # points; fewer are near enough wherever they are
 
 
@@ -76,15 +76,6 @@ def given_start(owner: str, init: object, words: Sequence[str], shape: tuple[int
     return given
 
 
-def check_reach(owner: str, Y: Floats, unit: float = 1.0) -> None:
-    """Refuse a start of positions whose squared distances, in a unit, float32 cannot hold."""
-    largest = float(np.abs(Y).max(initial=0))
-    if largest > _FAR * unit:
-        raise InputError(
-            owner, "init", f"of positions up to {_FAR * unit:g}", f"{largest:g}", "Divide it by a constant."
-        )
-
-
 def start(
     owner: str,
     init: str | Numbers,
@@ -114,7 +105,8 @@ def start(
     """
     given = given_start(owner, init, INITS, shape if copies is None else (len(copies.same), shape[1]))
     if given is not None:
-        check_reach(owner, given)
+        if (largest := float(np.abs(given).max())) > _FAR:
+            raise InputError(owner, "init", f"of positions up to {_FAR:g}", f"{largest:g}", "Divide it by a constant.")
         return np.array(given if copies is None else given[copies.first])
     if init == "auto":
         init = "spectral" if X is None else "pca"

@@ -51,7 +51,7 @@ from nearfar.maps.mds.pairs import (
     pairs_of_rows,
     rows_of,
 )
-from nearfar.maps.solver import check_reach, check_watchers, given_start
+from nearfar.maps.solver import check_watchers, given_start
 from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.neighbors import check_rows, memory_of_search
 from nearfar.search.distances import check_comparable, check_distances_from
@@ -69,6 +69,7 @@ _PERFECT = 1e-14  # of the stress of a map in one point
 _DENSE_UP_TO = 300  # objects, up to which all eigenvectors are computed at once
 _JITTER = 1e-3  # of the unit
 _LANDMARKS = 500
+_REACH = 1e100  # whose square float64 holds
 _DISTANCES = 2**22  # of new points at a time
 
 
@@ -341,6 +342,11 @@ class MDS(FrameOutput):
                 for first in range(0, len(placed), at_once):
                     part = slice(first, first + at_once)
                     distances = self._distances_from(owner, rows[part])
+                    bad = first + np.flatnonzero(~((distances >= 0) & (distances <= _REACH * self._unit)).all(axis=1))
+                    if bad.size:
+                        expected = f"of rows whose distances are up to {_REACH:g} times those of the fit"
+                        got = f"others, or none, in {bad.size} row(s), first {bad[:5].tolist()}"
+                        raise InputError(owner, "X", expected, got)
                     placed[part] = [_placed(r / self._unit, Y, stress) for r in distances]
             placed *= self._unit
         return self._output(placed.astype(self.embedding_.dtype), X, lambda: ids)
@@ -376,11 +382,7 @@ class MDS(FrameOutput):
 
             return np.asarray(cdist(rows, self._rows))
         found = [distances_between(owner, rows[[i]], self._rows, self.metric)[0] for i in range(rows.shape[0])]
-        distances = np.array(found, np.float64)
-        if not (np.isfinite(distances) & (distances >= 0)).all():
-            hint = "Multiply X by a constant, before the fit too."
-            raise InputError(owner, "X", "such that the metric has a distance for all pairs", "NaN or infinity", hint)
-        return distances
+        return np.array(found, np.float64)
 
     def _descend(
         self, state: MapState, pairs: AllPairs | SampledPairs, stress: Stress, tol: float, trainer: Trainer
@@ -579,7 +581,6 @@ def start(
     """
     given = given_start(owner, init, ("classical", "random"), (pairs.n, d))
     if given is not None:
-        check_reach(owner, given, pairs.unit)
         return given.astype(np.float64) / pairs.unit
     if init == "classical":
         return _apart(*classical(pairs, d))
