@@ -72,11 +72,8 @@ def page() -> str:
     lines = [
         "# Checks of scikit-learn",
         "",
-        "Every estimator runs all of scikit-learn's `check_estimator`, with small parameters.",
-        "`EDRep`, and models of words, get matrices without negative numbers, as relations: `EDRep` with",
-        "`constraint='ball'`, since vectors of one component cannot move on a sphere, `MultiSenseWord2DM` with",
-        "`variant='columns'`, which takes two kinds of",
-        "objects. These checks fail:",
+        "Every estimator runs all of scikit-learn's `check_estimator`, with small parameters; `EDRep`, with",
+        "`constraint='ball'`, and models of words on matrices without negative numbers. These checks fail:",
         "",
         "| Check | Of | Reason |",
         "|---|---|---|",
