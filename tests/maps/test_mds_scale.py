@@ -332,7 +332,7 @@ def test_rows_whose_squares_vanish(rng):
 )
 def test_parameters_that_cannot_be_used(rng, parameters, message):
     with pytest.raises(InputError, match=message):
-        nf.MDS(**{"pairs": "sampled", "n_samples": 8, **parameters}).fit(rows(rng, 40, 40))
+        nf.MDS(**{"pairs": "sampled", "n_samples": 8, **parameters}).fit(squareform(pdist(rows(rng, 40, 40))))
 
 
 def test_rows_with_nan_are_named(rng):

@@ -11,12 +11,14 @@ import pytest
 import nearfar as nf
 from nearfar._core.streams import TextStream
 from nearfar.cli import main
-from nearfar.cli.files import labels_of, read_table
+from nearfar.cli.files import labels_of
+from nearfar.cli.tables import read_table
 from nearfar.errors import DataError, FileFormatError
 from nearfar.relations.delimited import TextFormat
 from nearfar.relations.delimited import read_table as table_with_names
 from nearfar.relations.wordnet import related_words
 
+FORM = TextFormat(None, "infer", "infer")
 EMB = nf.Embedding(np.eye(4) + 0.1, ["the", "sea", "é", "b"])
 SYNSETS = "00000001 03 n 01 the 0 001 @ 00000002 n 0000 | é\n00000002 03 n 01 sea 0 000 | é\n"
 
@@ -100,7 +102,9 @@ READERS = {
     "metadata": ("the,sea\né,b\n", metadata),
     "a table": (
         "the,sea\n1,2\n3,4\n",
-        lambda d, b: read_table(str(written(d, b)), None, "sea", owner="map")[0].tolist(),
+        lambda d, b: read_table(str(written(d, b)), None, "sea", owner="map", form=TextFormat(None, "infer", "infer"))[
+            0
+        ].tolist(),
     ),
 }
 # As ISO 8859 has no place for ids in these, other bytes are another matter.

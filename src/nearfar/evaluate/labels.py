@@ -59,7 +59,7 @@ def _indicators(owner: str, labels: Labels, n: int, ids: Ids | None) -> Flags:
         if len(labels) != n or labels.dtype.kind not in "buif" or not np.isin(labels, (0, 1)).all():
             raise InputError(owner, "labels", f"indicators, 0 or 1, of shape ({n}, n_labels)", f"{labels!r}")
         return labels.astype(np.bool_)
-    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable) or hasattr(labels, "columns"):
         raise InputError(owner, "labels", "labels by id or by row", type(labels).__name__)
     lists = lists_of(owner, labels, ids)
     if len(lists) != n:
@@ -110,7 +110,8 @@ def lists_of(owner: str, labels: Iterable[object], ids: Ids | None) -> list[list
     rows = ids.rows(keys).tolist()
     unknown = [key for key, row in zip(keys, rows, strict=True) if row < 0]
     if unknown:
-        raise UnknownIdError(owner, unknown, "Leave them out of labels; text and numbers are different ids.")
+        hint = "Leave them out of labels; text and numbers are different ids."
+        raise UnknownIdError(owner, unknown, hint, known=ids)
     lists: list[list[Hashable]] = [[] for _ in range(len(ids))]
     for row, label in zip(rows, values, strict=True):
         lists[row] += _listed(label)

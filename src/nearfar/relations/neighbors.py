@@ -25,7 +25,7 @@ from nearfar._core.checks import (
 from nearfar._core.types import Seed
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
-from nearfar.search.distances import check_distances
+from nearfar.search.distances import check_comparable, check_distances
 from nearfar.search.elsewhere import DeviceIndex, Metric, MetricIndex
 from nearfar.search.given import GivenIndex, Pair, PrecomputedIndex, are_neighbors
 from nearfar.search.kernels import ListArrays
@@ -213,7 +213,7 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
     Raises
     ------
     InputError
-        If it is one of these, or holds NaN.
+        If it is one of these, holds NaN, or rows that the metric has no distances of.
     """
     from scipy.sparse import issparse
 
@@ -226,16 +226,15 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
     if n == 2 < m and "int" in str(getattr(X, "dtype", "")):
         hint = "Relation.from_edges(X.T) is the graph, of which a map can be drawn."
         raise InputError(owner, "X", rows, f"2 rows of {m} whole numbers, as an edge_index has", hint)
-    if not issparse(X):
-        return check_matrix(owner, "X", X)
-    sparse = check_sparse(owner, "X", X)
-    if n == m > 2 and _is_graph(sparse):
+    checked = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
+    if issparse(X) and n == m > 2 and _is_graph(checked):
         hint = (
             "Relation.from_matrix(X) takes it for affinities, metric='precomputed' for distances; X.toarray(), if its"
             " rows are points and its columns coordinates."
         )
         raise InputError(owner, "X", rows, f"a sparse matrix of {n} x {n}, as a graph has", hint)
-    return sparse
+    check_comparable(owner, checked, metric)
+    return checked
 
 
 def _is_graph(X: csr_array[np.floating]) -> bool:
