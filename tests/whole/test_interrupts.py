@@ -238,7 +238,8 @@ def test_the_command_line_ends_with_130_a_line_and_no_file(command, tmp_path):
     (tmp_path / "edges.csv").write_text("".join(f"{i},{i * i % 97}\n" for i in range(200)))
     (tmp_path / "text.txt").write_text("the sea and the sky\n" * 500)
     before = sorted(tmp_path.iterdir())
-    code = "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from nearfar.cli import main; "
+    code = "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from nearfar.cli import main\n"
     code += "import nearfar.callbacks as c; tell = c.Trainer.tell\n"
     code += "def told(*a, **k):\n    c.Trainer.tell = tell; os.kill(os.getpid(), signal.SIGINT); return tell(*a, **k)\n"
     code += "c.Trainer.tell = told; sys.exit(main(sys.argv[1:]))"

@@ -226,7 +226,7 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
     if n == 2 < m and "int" in str(getattr(X, "dtype", "")):
         hint = "Relation.from_edges(X.T) is the graph, of which a map can be drawn."
         raise InputError(owner, "X", rows, f"2 rows of {m} whole numbers, as an edge_index has", hint)
-    checked = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
+    checked: Any = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
     if issparse(X) and n == m > 2 and _is_graph(checked):
         hint = (
             "Relation.from_matrix(X) takes it for affinities, metric='precomputed' for distances; X.toarray(), if its"
