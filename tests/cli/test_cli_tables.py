@@ -12,7 +12,6 @@ import nearfar as nf
 from nearfar.cli import main
 from nearfar.cli.tables import read_table
 from nearfar.errors import NearfarWarning
-from nearfar.relations.delimited import TextFormat
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -20,8 +19,6 @@ GROUPS = np.repeat(np.arange(4), 30)
 X = (RNG.normal(size=(4, 3))[GROUPS] * 3 + RNG.normal(size=(N, 3))).round(3)
 FRAME = pd.DataFrame(X, columns=["alpha", "beta", "gamma"]).assign(label=np.array(list("abcd"))[GROUPS])
 SMALL = ("--max-iter", "20", "--random-state", "1", "--n-jobs", "1")
-
-FORM = TextFormat(None, "infer", "infer")
 
 
 @pytest.fixture
@@ -102,13 +99,13 @@ def test_forms_of_tables(facts, expected):
         np.testing.assert_array_equal(facts(file)[1].vectors, expected)
     thousands = FRAME.drop(columns="label").map(lambda x: f"{1000 + x:,.2f}".translate(str.maketrans(",.", ".,")))
     thousands.to_csv("thousands.csv", index=False, sep=";")
-    np.testing.assert_allclose(read_table("thousands.csv", None, None, owner="x", form=FORM)[0], 1000 + X, atol=0.0051)
+    np.testing.assert_allclose(read_table("thousands.csv", None, None, owner="x")[0], 1000 + X, atol=0.0051)
     pair = nf.Embedding(X, [f"p{k}" for k in range(N)])
     pair.save("pair.tsv")
     summary, drawn = facts("pair.tsv")
     assert ("numbers" not in summary, drawn.ids[:1]) == (True, ["p0"])
     FRAME.assign(flag=FRAME["alpha"] > 0).to_csv("flag.csv", index=False)
-    numbers = read_table("flag.csv", None, None, owner="x", form=FORM)[0]
+    numbers = read_table("flag.csv", None, None, owner="x")[0]
     np.testing.assert_array_equal(numbers[:, 3], FRAME["alpha"] > 0)
 
 
@@ -116,12 +113,12 @@ def test_a_blank_label_is_none(tmp_path):
     pytest.importorskip("matplotlib")
     for missing in ("", "NA", "nan"):
         FRAME.assign(label=FRAME["label"].where(FRAME.index % 5 > 0)).to_csv(tmp_path / "t.csv", na_rep=missing)
-        numbers, table = read_table(str(tmp_path / "t.csv"), None, None, owner="x", form=FORM)
+        numbers, table = read_table(str(tmp_path / "t.csv"), None, None, owner="x")
         drawn = nf.plots.scatter(numbers, **table.colours, path=tmp_path / "out.png")
         assert [text.get_text() for text in drawn.get_legend().get_texts()] == ["a", "b", "c", "d", "no label"]
     gaps = FRAME.assign(label=np.where(FRAME.index % 5 > 0, FRAME["alpha"], np.nan))
     gaps.to_csv(tmp_path / "t.csv", index=False)
-    values = read_table(str(tmp_path / "t.csv"), None, None, owner="x", form=FORM)[1].colours["values"]
+    values = read_table(str(tmp_path / "t.csv"), None, None, owner="x")[1].colours["values"]
     np.testing.assert_array_equal(values, gaps["label"])
 
 

@@ -205,10 +205,8 @@ def read_encoded(folder: Path) -> None:
 def read_table(path: Path) -> None:
     from nearfar._core.checks import check_matrix
     from nearfar.cli.tables import read_table as read
-    from nearfar.relations.delimited import TextFormat
 
-    form = TextFormat(None, "infer", "infer")
-    check_matrix("fuzz", "X", read(str(path), None, None, owner="fuzz", form=form)[0])  # as a map does
+    check_matrix("fuzz", "X", read(str(path), None, None, owner="fuzz")[0])  # as a map does
 
 
 def read_metadata(path: Path) -> None:

@@ -14,11 +14,10 @@ from nearfar.cli import main
 from nearfar.cli.files import labels_of
 from nearfar.cli.tables import read_table
 from nearfar.errors import DataError, FileFormatError
-from nearfar.relations.delimited import TextFormat
+from nearfar.relations.delimited import FOUND_OUT
 from nearfar.relations.delimited import read_table as table_with_names
 from nearfar.relations.wordnet import related_words
 
-FORM = TextFormat(None, "infer", "infer")
 EMB = nf.Embedding(np.eye(4) + 0.1, ["the", "sea", "é", "b"])
 SYNSETS = "00000001 03 n 01 the 0 001 @ 00000002 n 0000 | é\n00000002 03 n 01 sea 0 000 | é\n"
 
@@ -58,7 +57,7 @@ def projector_numbers(folder, data):
 
 
 def metadata(folder, data):
-    return table_with_names("metadata", written(folder, data), TextFormat(None, "infer", "infer"), "metadata")
+    return table_with_names("metadata", written(folder, data), FOUND_OUT, "metadata")
 
 
 # What is read, and by what: each text has letters outside of ASCII where the reader may meet them.
@@ -102,9 +101,7 @@ READERS = {
     "metadata": ("the,sea\né,b\n", metadata),
     "a table": (
         "the,sea\n1,2\n3,4\n",
-        lambda d, b: read_table(str(written(d, b)), None, "sea", owner="map", form=TextFormat(None, "infer", "infer"))[
-            0
-        ].tolist(),
+        lambda d, b: read_table(str(written(d, b)), None, "sea", owner="map")[0].tolist(),
     ),
 }
 # As ISO 8859 has no place for ids in these, other bytes are another matter.

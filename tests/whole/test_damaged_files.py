@@ -291,16 +291,15 @@ def test_arrays_that_were_written_are_read(tmp_path):
 
 def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, fails):
     from nearfar.cli.tables import read_table
-    from nearfar.relations.delimited import TextFormat
 
     path = tmp_path / "x.csv"
     for ends in (b"\r", b"\r\n", b"\n"):
         path.write_bytes(ends.join([b"name,a,b", b"ann,1,2", b"bob,3,4", b""]))
-        numbers, _ = read_table(str(path), None, None, owner="nearfar map", form=TextFormat(None, "infer", "infer"))
+        numbers, _ = read_table(str(path), None, None, owner="nearfar map")
         np.testing.assert_array_equal(numbers, [[1, 2], [3, 4]])
     path.write_bytes(b'a,b\n1,2\n"' + b"3" * 200_000)
     with pytest.raises(DataError, match=r"every line must be of fields that end; got field larger .* on line \d"):
-        read_table(str(path), None, None, owner="nearfar map", form=TextFormat(None, "infer", "infer"))
+        read_table(str(path), None, None, owner="nearfar map")
     assert "of fields that end" in fails("map", path, "-o", tmp_path / "x.npz")
     nf.Embedding(np.eye(4), range(4)).save(tmp_path / "x.npz")
     for labels, told in ((path.read_bytes(), "with every quote closed"), (b"1,a\n" + b"9" * 5000 + b",b", "999")):

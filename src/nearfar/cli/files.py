@@ -227,7 +227,7 @@ def _kind_of_parquet(file: str) -> str:
 
 def _names_ends(head: bytes) -> bool:
     """Whether a text is a table whose names say that two of its columns are the ends of edges."""
-    from nearfar.relations.delimited import TextFormat, find_layout
+    from nearfar.relations.delimited import FOUND_OUT, find_layout
     from nearfar.relations.ends import are_named_ends
 
     names: list[str] = []
@@ -241,7 +241,7 @@ def _names_ends(head: bytes) -> bool:
         whole.decode()
     except UnicodeDecodeError:
         return False
-    found = find_layout("FILE", whole, choose, TextFormat(None, "infer", "infer"))
+    found = find_layout("FILE", whole, choose, FOUND_OUT)
     return found is not None and len(names) > 1 and are_named_ends(names)
 
 

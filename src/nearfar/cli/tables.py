@@ -65,7 +65,7 @@ def read_table(
     labels: str | None,
     *,
     owner: str,
-    form: TextFormat,
+    form: TextFormat | None = None,
     prepare: bool = False,
     distances: bool = False,
 ) -> tuple[NDArray[np.float64], Table]:
@@ -78,8 +78,8 @@ def read_table(
         Columns that are asked for, by name or position. By default those that are called so; names may be ids, too.
     owner : str
         For messages.
-    form : TextFormat
-        What is said of how a text is written.
+    form : TextFormat, optional
+        What is said of how a text is written; found out by default.
     prepare : bool, default=False
         Code columns that are no numbers, as :func:`nearfar.prepare` does.
     distances : bool, default=False
@@ -231,10 +231,12 @@ def _parquet(owner: str, file: str) -> _Read:
     return _Read(names, named, written, [f"in row {k}" for k in range(table.num_rows)])
 
 
-def _delimited(owner: str, file: str, form: TextFormat) -> _Read:
+def _delimited(owner: str, file: str, form: TextFormat | None) -> _Read:
     from nearfar._core.streams import lines_of
+    from nearfar.relations.delimited import FOUND_OUT
     from nearfar.relations.typed import of_texts
 
+    form = form or FOUND_OUT
     mark = None if form.comments in ("infer", None) else form.comments
     text = "\n".join("" if mark and line.startswith(mark) else line for line in lines_of(owner, "FILE", file))
     delimiter = form.delimiter or delimiter_of(text)

@@ -232,11 +232,11 @@ class TableFile(os.PathLike[str]):
 def _file(owner: str, metadata: str | os.PathLike[str]) -> dict[str, Sequence[object]]:
     from pathlib import Path
 
-    from nearfar.relations.delimited import TextFormat, read_table
+    from nearfar.relations.delimited import FOUND_OUT, read_table
 
     if not Path(metadata).is_file():
         raise InputError(owner, "metadata", "a CSV file that is there", repr(os.fspath(metadata)))
-    form = metadata.form if isinstance(metadata, TableFile) else TextFormat(None, "infer", "infer")
+    form = metadata.form if isinstance(metadata, TableFile) else FOUND_OUT
     return {**read_table(owner, os.fspath(metadata), form, "metadata")}
 
 

@@ -356,6 +356,10 @@ class TextFormat:
         return next((mark for mark in _MARKS if first.startswith(mark.encode())), _MARKS[0])
 
 
+FOUND_OUT = TextFormat(None, "infer", "infer")
+"""Nothing is said of a text."""
+
+
 class Found(NamedTuple):
     """What the first lines of a text show.
 
