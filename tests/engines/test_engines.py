@@ -334,7 +334,7 @@ def busy(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_parts")
-@pytest.mark.parametrize("make", [nf.TSNE, nf.JSE])
+@pytest.mark.parametrize("make", [pytest.param(nf.TSNE, marks=pytest.mark.slow), nf.JSE])
 def test_what_an_iteration_made_does_not_stay_on_the_workers(cluster, monkeypatch, make):
     from nearfar.engines.dask.maps import MapWorkers
 
@@ -444,7 +444,7 @@ def test_equal_and_lonely_rows_on_workers(cluster, monkeypatch, tmp_path):
     X = np.hstack([rng.integers(0, 2, size=(150, 9)) + np.eye(1, 9), np.zeros((150, 8))])
     X[:8] = np.eye(8, 17, 9)
     X, n_different = X[rng.permutation(150)], len(np.unique(X, axis=0))
-    parameters = {"perplexity": 8, "metric": "cosine", "far": "fft", "max_iter": 30, "random_state": 0, "n_jobs": 1}
+    parameters = {"perplexity": 8, "metric": "cosine", "far": "fft", "max_iter": 8, "random_state": 0, "n_jobs": 1}
     parameters["init"] = rng.normal(size=(150, 2)).astype(np.float32)
     told = "8 of 150 rows are at the greatest distance"
     with pytest.warns(nf.errors.NearfarWarning, match=told):

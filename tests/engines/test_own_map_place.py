@@ -36,7 +36,13 @@ MAPS = {
 }
 
 
-@pytest.mark.parametrize("case", MAPS)
+# One of each way in which a map goes through its pairs.
+OFTEN = {"t-SNE", "by row, mesh", "weighted", "sampled"}
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in OFTEN else pytest.param(case, marks=pytest.mark.slow) for case in MAPS]
+)
 def test_it_draws_the_map_of_threads(case):
     make, parameters = MAPS[case]
     start = np.random.default_rng(1).normal(size=(N, parameters.get("n_components", 2)))

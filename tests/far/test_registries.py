@@ -61,7 +61,10 @@ def test_the_command_line_lists_the_names_of_the_softmax() -> None:
 MAP = {"max_iter": 60, "early_exaggeration_iter": 30, "random_state": 0, "n_jobs": 1}
 
 
-@pytest.mark.parametrize("make", [nf.TSNE, nf.NeRV, nf.JSE, nf.HSSNE, nf.WSSNE, nf.NeighborEmbedding])
+SLOWLY = [pytest.param(make, marks=pytest.mark.slow) for make in (nf.NeRV, nf.JSE, nf.HSSNE)]
+
+
+@pytest.mark.parametrize("make", [nf.TSNE, *SLOWLY, nf.WSSNE, nf.NeighborEmbedding])
 def test_a_registered_field_is_as_good_as_the_object(make, X) -> None:
     nf.far.register_field("mine", OwnField)
     before = OwnField.asked

@@ -46,6 +46,7 @@ def test_a_peer_may_take_its_time_itself(tmp_path, monkeypatch):
     assert 0 <= seconds < 10
 
 
+@pytest.mark.slow
 def test_torch_goes_over_the_same_pairs(rng):
     pytest.importorskip("torch")
     from lab.peers import elsewhere

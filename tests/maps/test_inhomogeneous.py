@@ -89,8 +89,8 @@ def test_derivative_in_nu_is_the_closed_form(rng, kind, near):
 @pytest.mark.parametrize(
     ("nu", "far"),
     [
-        (1.0, "fft"),
         (np.ones(150), "exact"),
+        pytest.param(1.0, "fft", marks=pytest.mark.slow),
         pytest.param(1.0, "exact", marks=pytest.mark.slow),
         pytest.param(np.ones(150), "fft", marks=pytest.mark.slow),
     ],

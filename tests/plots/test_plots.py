@@ -469,7 +469,10 @@ def test_dates_have_a_colour_bar_of_dates(kind: str) -> None:
         scatter(xy, values=np.array(["12000-01-01"] * 4, "M8[s]"))
 
 
-@pytest.mark.parametrize("odd", ["$0-$50", r"$\alfa$", "a_$b^$", "{$}", r"\$1 and \$2", "$$", "\ud800"])
+SLOWLY = [pytest.param(odd, marks=pytest.mark.slow) for odd in ("a_$b^$", "{$}", r"\$1 and \$2", "$$", "\ud800")]
+
+
+@pytest.mark.parametrize("odd", ["$0-$50", r"$\alfa$", *SLOWLY])
 def test_text_of_data_is_written_as_it_is(odd: str, tmp_path) -> None:
     """Titles, legends, names and words: $ begins no mathematics, of which some would be none."""
     xy = np.random.default_rng(0).normal(size=(60, 2))

@@ -207,7 +207,9 @@ _FITS = {
 
 
 @pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
-@pytest.mark.parametrize("name", _FITS)
+@pytest.mark.parametrize(
+    "name", [name if name == "TSNE" else pytest.param(name, marks=pytest.mark.slow) for name in _FITS]
+)
 def test_a_signal_while_compiled_code_runs(name, n_jobs):
     script = f"""{_SETUP}
 both = dict(callbacks=[seen], random_state=0, n_jobs={n_jobs})
