@@ -7,6 +7,7 @@ from scipy import sparse
 
 import nearfar as nf
 from nearfar._core import checks
+from nearfar.embedding.matrices import symmetric_rows
 from nearfar.errors import DataError, InputError
 
 X = (np.random.default_rng(3).normal(size=(40, 5)) * [3, 1, 2, 1, 1]).astype(np.float32)
@@ -248,3 +249,25 @@ def test_broken_pairs_of_neighbours_are_refused():
     ):
         with pytest.raises((InputError, DataError), match=message):
             nf.TSNE(**SHORT, metric="precomputed").fit(pair)
+
+
+def test_rows_of_unequal_length_are_refused_where_the_metric_is_open():
+    with pytest.raises(InputError, match=r"evaluate\.neighborhoods: X must be an array of numbers; got list"):
+        nf.evaluate.neighborhoods([[1.0, 2.0], [1.0], [2.0, 3.0]], np.eye(3))
+
+
+@pytest.mark.parametrize("largest", [1e308, -1e308])
+def test_matrices_of_huge_numbers_are_halved_before_they_are_added(largest):
+    A = np.array([[1.0, largest], [abs(largest), 1.0]])
+    if largest > 0:
+        np.testing.assert_array_equal(symmetric_rows("x", "A", A), A)
+    else:
+        with pytest.raises(InputError, match="A must be symmetric and finite"):
+            symmetric_rows("x", "A", A)
+
+
+def test_a_sparse_tensor_has_no_mutual_information():
+    torch = pytest.importorskip("torch")
+    rows = torch.eye(8).to_sparse()
+    with pytest.raises(InputError, match=r"x must be a dense tensor; got torch.sparse_coo. Convert it by to_dense\(\)"):
+        nf.nn.estimate_mutual_information(rows, rows)

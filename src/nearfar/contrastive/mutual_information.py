@@ -399,6 +399,8 @@ def _tensor(name: str, value: object) -> Tensor:
     rows = value.detach() if isinstance(value, Tensor) else _from_numpy(name, value)
     if rows.is_complex():
         raise InputError(_OWNER, name, "an array of real numbers", str(rows.dtype))
+    if rows.layout != torch.strided:
+        raise InputError(_OWNER, name, "a dense tensor", str(rows.layout), "Convert it by to_dense().")
     if rows.ndim == 0 or rows.numel() == 0:
         raise InputError(_OWNER, name, "an array of rows, at least one number in each", f"shape {tuple(rows.shape)}")
     return rows

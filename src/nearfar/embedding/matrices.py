@@ -79,9 +79,11 @@ def symmetric_rows(owner: str, name: str, matrices: NDArray[Real]) -> NDArray[Re
     if matrices.shape != turned.shape:
         raise InputError(owner, name, "square matrices", f"shape {matrices.shape}")
     largest = np.abs(matrices).max(axis=(-2, -1), keepdims=True, initial=0.0)
-    if not (np.abs(matrices - turned) <= TOLERANCE * largest).all():
+    with np.errstate(over="ignore"):  # a difference beyond all numbers is one
+        alike = np.abs(matrices - turned) <= TOLERANCE * largest
+    if not alike.all():
         raise InputError(owner, name, "symmetric and finite", "a matrix that is not")
-    same: NDArray[Real] = ((matrices + turned) / 2).astype(matrices.dtype, copy=False)
+    same: NDArray[Real] = (matrices / 2 + turned / 2).astype(matrices.dtype, copy=False)
     return same
 
 

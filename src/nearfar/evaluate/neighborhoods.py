@@ -261,7 +261,7 @@ def neighborhoods(
     True
     """
     if metric is None:
-        shape = np.shape(X)
+        shape = tuple(X.shape if hasattr(X, "shape") else _checks.check_numbers(_OWNER, "X", X).shape)
         metric = metric_of(_OWNER, Y, distances=len(shape) == 2 and shape[0] == shape[1])
     if hasattr(Y, "get_params") and not hasattr(Y, "embedding_"):
         raise InputError(_OWNER, "Y", "a fitted map", f"{type(Y).__name__}, which is not", "Call fit first.")
