@@ -117,7 +117,7 @@ class UnknownIdError(NearfarError, KeyError):
     def message(self) -> str:
         """The whole of it."""
         ids, hint = self.ids, self.hint
-        shown = ", ".join(repr(i) for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+        shown = ", ".join(map(_shown, ids[:5])) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
         return f"{self.owner}: id must be one that it holds; got {shown}.{hint and ' ' + hint}"
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
@@ -125,6 +125,13 @@ class UnknownIdError(NearfarError, KeyError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.owner, self.ids, self.hint)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # whatever is given as an id, such as a broken sparse matrix
+        return f"a {type(value).__name__} that cannot be shown"
 
 
 class FileFormatError(NearfarError, ValueError):

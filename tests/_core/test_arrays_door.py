@@ -8,7 +8,7 @@ from scipy import sparse
 import nearfar as nf
 from nearfar._core import checks
 from nearfar.embedding.matrices import symmetric_rows
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, UnknownIdError
 
 X = (np.random.default_rng(3).normal(size=(40, 5)) * [3, 1, 2, 1, 1]).astype(np.float32)
 SHORT = {"perplexity": 5, "max_iter": 30, "random_state": 0, "n_jobs": 1}
@@ -271,3 +271,24 @@ def test_a_sparse_tensor_has_no_mutual_information():
     rows = torch.eye(8).to_sparse()
     with pytest.raises(InputError, match=r"x must be a dense tensor; got torch.sparse_coo. Convert it by to_dense\(\)"):
         nf.nn.estimate_mutual_information(rows, rows)
+
+
+def test_a_start_is_looked_at_where_all_distances_are_0():
+    init = np.ma.masked_less(np.random.default_rng(0).normal(size=(9, 2)), 0)
+    with pytest.raises(InputError, match="MDS: init must be without masked entries"):
+        nf.MDS(metric="jaccard", init=init).fit(np.ones((9, 3)))
+
+
+def test_anchors_of_huge_vectors():
+    torch = pytest.importorskip("torch")
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    here, there = (
+        nf.nn.choose_anchors(5, vectors=unit * rows, method="k-means++", random_state=0) for unit in (1.0, 2.0**900)
+    )
+    assert torch.equal(here, there)
+
+
+def test_an_id_that_cannot_be_shown_is_named_by_its_type():
+    broken = sparse.csr_array(np.eye(3))
+    broken.indptr = np.empty(0, np.int32)
+    assert "got a csr_array that cannot be shown" in str(UnknownIdError("x", [broken]))

@@ -134,3 +134,13 @@ def test_a_column_of_weights_has_one_unit(weights, shown, of):
     data = pd.DataFrame(rows, columns=["source", "target", "weight"]) if of else text
     with pytest.raises(NearfarError, match=f"every weight must be in one unit; got .*{shown}"):
         nf.Relation.from_edges(data)
+
+
+def test_a_frame_of_many_columns_of_text_is_read():
+    names = [f"c{k}" for k in range(300)]
+    frame = pd.DataFrame({name: [f"{name} {row % 3}" for row in range(6)] for name in names})
+    frame["from"], frame["to"] = list("abcabc"), list("bcabca")
+    for columns in (["from", "to", *names], names):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert nf.Relation.from_edges(frame[columns]).nnz > 0

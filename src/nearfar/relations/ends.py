@@ -297,9 +297,11 @@ def _determines(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bo
 
 def _is_made_of(column: Column, columns: Sequence[Column]) -> bool:
     """Whether each text holds those of two other columns, as the name of an edge holds its ends."""
-    texts = [other for other in columns if other is not column and other.kind == "text"]
+    texts = [other for other in columns if other is not column and other.kind == "text" and other.values]
+    if column.kind != "text" or len(column.values) < 2:
+        return False
     held = [other for other in texts if all(_holds(*pair) for pair in zip(column.values, other.values, strict=True))]
-    return column.kind == "text" and len(column.values) > 1 < len(held)
+    return len(held) > 1
 
 
 def _holds(text: object, part: object) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_random_state
 from nearfar._core.tensors import check_counts, check_vector
 from nearfar._core.types import Doubles, Seed
+from nearfar._core.units import in_units
 from nearfar.errors import InputError
 
 NEEDS = {
@@ -114,7 +115,7 @@ def choose_anchors(
 
 def _points(owner: str, vectors: Tensor | ArrayLike) -> Doubles:
     array = vectors.detach().cpu().double().numpy() if isinstance(vectors, Tensor) else vectors
-    return np.asarray(check_matrix(owner, "vectors", array), np.float64)
+    return np.asarray(in_units(check_matrix(owner, "vectors", array))[0], np.float64)
 
 
 def _n_objects(owner: str, given: dict[str, Doubles]) -> int:

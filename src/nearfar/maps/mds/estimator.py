@@ -284,10 +284,11 @@ class MDS(FrameOutput):
         pairs, data = self._pairs(rows, rng)
         row_ids = Ids.of_rows(pairs.n, ids, owner="MDS")
         d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
+        init = given_start("MDS", self.init, ("classical", "random"), (pairs.n, d))
         dtype = data.dtype if data.dtype == np.float64 else np.float32
         state = MapState(np.zeros((pairs.n, d)), [0.0])
         if pairs.unit > 0:
-            state = MapState(start("MDS", self.init, pairs, d, rng))
+            state = MapState(start(self.init if init is None else init, pairs, d, rng))
             with Trainer(
                 "MDS", self.max_iter, callbacks=callbacks, verbose=self.verbose, unit="iteration", keeps=True
             ) as trainer:
@@ -572,16 +573,13 @@ def _checked_rows(owner: str, X: object, metric: Metric) -> Data:
     return data
 
 
-def start(
-    owner: str, init: str | Numbers, pairs: AllPairs | SampledPairs, d: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def start(init: str | Numbers, pairs: AllPairs | SampledPairs, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return first positions in units, shape (n, d).
 
     A random start is scaled to have the lowest metric stress; a given one is taken as it is.
     """
-    given = given_start(owner, init, ("classical", "random"), (pairs.n, d))
-    if given is not None:
-        return given.astype(np.float64) / pairs.unit
+    if not isinstance(init, str):
+        return np.asarray(init, np.float64) / pairs.unit
     if init == "classical":
         return _apart(*classical(pairs, d))
     Y = rng.normal(size=(pairs.n, d))
