@@ -9,6 +9,7 @@ import nearfar as nf
 from nearfar._core import checks
 from nearfar.embedding.matrices import symmetric_rows
 from nearfar.errors import DataError, InputError, UnknownIdError
+from nearfar.search.products import unit_rows
 
 X = (np.random.default_rng(3).normal(size=(40, 5)) * [3, 1, 2, 1, 1]).astype(np.float32)
 SHORT = {"perplexity": 5, "max_iter": 30, "random_state": 0, "n_jobs": 1}
@@ -292,3 +293,8 @@ def test_an_id_that_cannot_be_shown_is_named_by_its_type():
     broken = sparse.csr_array(np.eye(3))
     broken.indptr = np.empty(0, np.int32)
     assert "got a csr_array that cannot be shown" in str(UnknownIdError("x", [broken]))
+
+
+def test_rows_longer_than_any_number_have_a_direction():
+    rows = np.array([[1.5e308, 1.5e308], [1.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_allclose(unit_rows(rows), [[0.5**0.5, 0.5**0.5], [1, 0], [0, 0]], rtol=1e-15)

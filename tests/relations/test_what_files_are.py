@@ -140,7 +140,13 @@ def test_a_frame_of_many_columns_of_text_is_read():
     names = [f"c{k}" for k in range(300)]
     frame = pd.DataFrame({name: [f"{name} {row % 3}" for row in range(6)] for name in names})
     frame["from"], frame["to"] = list("abcabc"), list("bcabca")
-    for columns in (["from", "to", *names], names):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            assert nf.Relation.from_edges(frame[columns]).nnz > 0
+    frame["from node"], frame["to node"] = list("ABCABC"), list("BCABCA")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert nf.Relation.from_edges(frame[names]).nnz > 0
+        for ends in (["from", "to"], ["from node", "to node"]):
+            others = [name for name in frame if name not in ends]
+            for columns in ([*ends, *others], [*others, *ends]):
+                found = nf.Relation.from_edges(frame[columns]).describe()["columns"]
+                looked_at = ends if columns[0] == ends[0] else ["from", "to"]
+                assert {found["source"], found["target"]} in ({*looked_at}, {*ends})

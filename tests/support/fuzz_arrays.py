@@ -35,7 +35,7 @@ N, D = 24, 4  # of a sound matrix
 SLOW = 30  # seconds for one draw
 
 
-DOCUMENTED = re.compile(r"quantile_intervals|Word2DM.pull_|log_prob")
+DOCUMENTED = re.compile(r"quantile_intervals|Word2DM.pull_|log_prob|MDS.kruskal_stress_")
 """Results that may hold NaN or infinity, as their documentation says."""
 
 

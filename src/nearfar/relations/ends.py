@@ -260,7 +260,7 @@ def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
     sorted_ones = 0.5 if len(a.known) == 1 < len(a.values) and a.name is not None else 1.0  # the first may be sorted
     score += 1.5 * min(sorted_ones if a is all_columns[0] else a.diversity, b.diversity)
     score += of_two_kinds(a.name, b.name)
-    pairs = len(set(zip(map(str, a.values), map(str, b.values), strict=True)))
+    pairs = _pairs(a, b)
     if len(a.known) == len(b.known) == pairs < len(a.values):
         score -= 3.0  # one is the label of the other
     elif a.name is not None and len(a.known) < len(b.known) == pairs < len(b.values):
@@ -272,12 +272,16 @@ def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
     return score - 0.3 * at.index(a.at) - 0.3 * (at.index(b.at) - at.index(a.at) - 1)
 
 
+def _pairs(a: Column, b: Column) -> int:
+    """Return how many different pairs two columns have; -1 where one was not looked at, so that it tells no other."""
+    if len(a.values) != len(b.values):
+        return -1
+    return len(set(zip(map(str, a.values), map(str, b.values), strict=True)))
+
+
 def _alike(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:
     """Whether two pairs say the same: a column may be the label of another."""
-    return all(
-        a is b or len(set(zip(map(str, a.values), map(str, b.values), strict=True))) == len(a.known) == len(b.known)
-        for a, b in zip(pair, other, strict=True)
-    )
+    return all(a is b or _pairs(a, b) == len(a.known) == len(b.known) for a, b in zip(pair, other, strict=True))
 
 
 def _is_another(pair: tuple[Column, Column], best: tuple[Column, Column]) -> bool:
@@ -289,10 +293,7 @@ def _is_another(pair: tuple[Column, Column], best: tuple[Column, Column]) -> boo
 
 def _determines(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:
     """Whether each end of a pair tells that of another one: a person tells the family, not the other way."""
-    return all(
-        len(set(zip(map(str, a.values), map(str, b.values), strict=True))) == len(a.known)
-        for a, b in zip(pair, other, strict=True)
-    )
+    return all(_pairs(a, b) == len(a.known) for a, b in zip(pair, other, strict=True))
 
 
 def _is_made_of(column: Column, columns: Sequence[Column]) -> bool:

@@ -28,6 +28,7 @@ from nearfar.errors import InputError
 _QUERIES, _SCORES = 256, 2**21  # queries of a block; its scores at a time, 8 MiB of float32 for each thread
 _CACHED = 2**23  # numbers that caches hold
 _FEW = 32  # queries that threads do not divide
+_LOWER = 64  # powers of two by which rows become shorter whose length no float64 holds
 _GROUPS = 256  # groups of rows, whose largest scores bound the k-th best from below
 _PAIRS = 2**18  # candidates that are ranked together
 _SAFE = (1e-15, 1e15)  # norms whose products neither overflow nor vanish in float32
@@ -116,13 +117,17 @@ def row_norms(X: Matrix) -> NDArray[np.float64]:
         block = X[start : start + ROWS].astype(np.float64)
         peak = np.abs(block).max(axis=1, initial=0.0)
         block /= np.where(peak > 0, peak, 1.0)[:, None]
-        norms[start : start + ROWS] = peak * np.sqrt(np.einsum("ij,ij->i", block, block))
+        with np.errstate(over="ignore"):  # of entries near the largest number: infinity
+            norms[start : start + ROWS] = peak * np.sqrt(np.einsum("ij,ij->i", block, block))
     return norms
 
 
 def unit_rows(X: Floats) -> NDArray[np.float64]:
     """Return the rows divided by their norms, float64; rows of zeros stay."""
     norms = row_norms(X)
+    if np.isinf(norms).any():
+        X = np.ldexp(X, -_LOWER)
+        norms = row_norms(X)
     return X / np.where(norms > 0, norms, 1.0)[:, None]
 
 
