@@ -239,7 +239,7 @@ def jse():
 def mds(stress=None):
     """L-BFGS from classical scaling, over all pairs; metric stress or another."""
     pairs, stress = pairs_of_distances("table", DISTANCES, 1), stress or divergences.MetricStress()
-    Y = mds_start("table", "classical", pairs, 2, np.random.default_rng(0))
+    Y = mds_start("classical", pairs, 2, np.random.default_rng(0))
 
     def cost(y):
         value, gradient = pairs.stress(y.reshape(N, 2), stress)

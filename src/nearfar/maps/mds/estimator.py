@@ -145,7 +145,8 @@ class MDS(FrameOutput):
     normalized_stress_ : float
         ``sum (r - d)² / sum r²``, whatever was minimised.
     kruskal_stress_ : float
-        Kruskal's stress-1, ``sqrt(sum (r - d)² / sum d²)``, whatever was minimised; infinite where all positions are one.
+        Kruskal's stress-1, ``sqrt(sum (r - d)² / sum d²)``, whatever was minimised; infinite where all
+        positions are one.
     stress_curve_ : ndarray of shape (k + 1,), k iterations
         The stress of the start and after each iteration; of sampled pairs that of the sample, which ends a little lower
         than that of all.
