@@ -37,7 +37,7 @@ MAPS = {
 
 
 # One of each way in which a map goes through its pairs.
-OFTEN = {"t-SNE", "by row, mesh", "weighted", "sampled"}
+OFTEN = {"t-SNE", "by row", "Jensen-Shannon, mesh", "weighted", "sampled"}
 
 
 @pytest.mark.parametrize(
