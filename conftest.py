@@ -52,7 +52,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Look for tests alone in tests/, not for examples of docstrings too: there are none."""
     found = yield
-    return [one for one in found if isinstance(one, pytest.Module) or TESTS not in file_path.parents]
+    return [one for one in found if type(one) is pytest.Module or TESTS not in file_path.parents]  # no subclass
 
 
 @pytest.fixture(autouse=True)
@@ -98,8 +98,16 @@ def family(nodeid: str) -> str:
     return next((name for name, pattern in FAMILIES.items() if re.search(pattern, path)), path)
 
 
+# Pages that fit a dozen models of full size.
+SLOW_PAGES = {"docs/index.md"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before items are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the families before other files, in their order."""
+    """Mark the slow pages, and put the families before other files, in their order."""
+    for item in items:
+        if item.nodeid.split("::")[0] in SLOW_PAGES:
+            item.add_marker(pytest.mark.slow)
     order = {name: position for position, name in enumerate(FAMILIES)}
     items.sort(key=lambda item: order.get(family(item.nodeid), len(order)))
 

@@ -71,7 +71,8 @@ def test_what_is_lost_is_seen_at_once_and_said_once(lost):
     assert "compiled again in each process. pip install" in done.stderr
 
 
-@pytest.mark.parametrize("more", ["", pytest.param(SEARCH_AND_WORDS, marks=pytest.mark.slow)])
+@pytest.mark.slow  # compiled for this alone, and without a cache
+@pytest.mark.parametrize("more", ["", SEARCH_AND_WORDS])
 def test_a_fit_without_them_is_the_same_to_rounding(tmp_path, more):
     code = tmp_path / "code"
     here = arrays(tmp_path / "here.npz", FIT + more)

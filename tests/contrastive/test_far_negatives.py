@@ -81,6 +81,7 @@ def candidates(Y, noise, p, drawn):
     return rows, weight.repeat_interleave(N) / N
 
 
+@pytest.mark.slow  # compiled in float64 for this alone
 @pytest.mark.parametrize("noise", MAPS.values(), ids=MAPS)
 def test_the_cost_and_the_gradient_of_maps_are_those_of_the_losses(rng, noise):
     P = relation(rng)

@@ -34,7 +34,7 @@ def slow(*parameters):
     return pytest.param(*parameters, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("case", ["two sides", slow("walk"), slow("directed")])
+@pytest.mark.parametrize("case", [slow("two sides"), "walk", slow("directed")])
 @pytest.mark.usefixtures("few_parts")
 def test_storage_on_a_cluster_holds_the_vectors_in_parts(cluster, tmp_path, case, nobody_asks_for_all, shown):  # noqa: F811
     relation, folder = RELATIONS[case](), tmp_path / "nodes"

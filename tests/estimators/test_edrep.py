@@ -482,11 +482,10 @@ KINDS = [
     ("params", "double", "kind"),
     [
         *((params, False, "directed walk") for params in KINDS),
-        ({}, True, "directed walk"),
         ({}, False, "isolates"),
         (KINDS[-1], False, "isolates"),
         *(pytest.param(params, False, "isolates", marks=pytest.mark.slow) for params in KINDS[1:-1]),
-        *(pytest.param(params, True, "directed walk", marks=pytest.mark.slow) for params in KINDS[1:]),
+        *(pytest.param(params, True, "directed walk", marks=pytest.mark.slow) for params in KINDS),
         *(pytest.param(params, True, "isolates", marks=pytest.mark.slow) for params in KINDS),
     ],
 )

@@ -971,6 +971,7 @@ def test_every_set_of_data_is_described_and_declared() -> None:
     assert {name for of in FAMILIES for one in experiments_of(of) for name in one.data} == set(SOURCES)
 
 
+@pytest.mark.slow  # two processes of the lab
 def test_a_run_measures_what_is_missing_and_tells_seeds(tmp_path) -> None:
     words = ("run", "matmul", "--sizes", "300", "--n-components", "4", "--repeats", "1")
     for _ in range(2):  # the second finds all there

@@ -36,7 +36,13 @@ def rows_with_copies(rng):
     return X, again
 
 
-@pytest.mark.parametrize("name", FIRST)
+# Each of these is compiled anew for its new points.
+COMPILED = {"UMAP", "NeRV", "HSSNE", "inhomogeneous"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in COMPILED else name for name in FIRST]
+)
 def test_the_map_is_that_of_the_different_rows(rng, name):
     X, again = rows_with_copies(rng)
     first = np.unique(again, return_index=True)[1]

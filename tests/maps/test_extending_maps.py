@@ -549,6 +549,7 @@ def test_t_sne_in_eighty_lines_is_t_sne():
     np.testing.assert_array_equal(tsne(X), nf.TSNE(random_state=0, engine="threads").fit(X).embedding_)
 
 
+@pytest.mark.slow  # compiled for two kernels
 def test_a_start_fits_the_reach_of_its_kernel(data):
     def fit(kernel, **how):
         given = {"kernel": kernel, "divergence": "kl", "normalization": "pair", "perplexity": 8, "random_state": 0}

@@ -1,5 +1,6 @@
 """Maps that must be the same map: at the ends of parameters, turned and moved; and one pass for cost and gradient."""
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,19 +111,29 @@ def test_one_degree_of_freedom_per_point_is_t_sne(affinities):
     np.testing.assert_allclose(one.embedding_, nf.TSNE(**options).fit(affinities).embedding_, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("normalization", ["pair", "row"])
+LIMITS = [
+    ((KL(), HeavyTailed(1e-8)), (KL(), Exponential()), 1e-5),
+    ((KL(), HeavyTailed(1 - 1e-8)), (KL(), StudentT()), 1e-5),
+    ((NeRV(1 - 1e-9, 0.1), StudentT()), (KL(), StudentT()), 1e-5),
+    ((NeRV(1e-9, 0.1), StudentT()), (ReverseKL(0.1), StudentT()), 1e-5),
+    ((JensenShannon(1e-6), StudentT()), (KL(), StudentT()), 1e-4),
+    ((KL(), InhomogeneousStudentT(1 + 1e-8)), (KL(), StudentT()), 1e-5),
+    ((KL(), InhomogeneousStudentT(1e8)), (KL(), Exponential(0.5)), 1e-5),
+]
+
+
 @pytest.mark.parametrize(
-    ("near", "end", "rtol"),
+    ("normalization", "near", "end", "rtol"),
     [
-        ((KL(), HeavyTailed(1e-8)), (KL(), Exponential()), 1e-5),
-        ((KL(), HeavyTailed(1 - 1e-8)), (KL(), StudentT()), 1e-5),
-        ((NeRV(1 - 1e-9, 0.1), StudentT()), (KL(), StudentT()), 1e-5),
-        ((NeRV(1e-9, 0.1), StudentT()), (ReverseKL(0.1), StudentT()), 1e-5),
-        ((JensenShannon(1e-6), StudentT()), (KL(), StudentT()), 1e-4),
-        ((KL(), InhomogeneousStudentT(1 + 1e-8)), (KL(), StudentT()), 1e-5),
-        ((KL(), InhomogeneousStudentT(1e8)), (KL(), Exponential(0.5)), 1e-5),
+        pytest.param(
+            normalization,
+            *case,
+            id=f"{number}-{case[1][1]!r}-{normalization}",
+            marks=[] if number == quick else [pytest.mark.slow],  # two functions are compiled for each
+        )
+        for number, case in enumerate(LIMITS)
+        for normalization, quick in (("pair", 1), ("row", 4))
     ],
-    ids=lambda parts: repr(parts[1]) if isinstance(parts, tuple) else None,
 )
 def test_the_ends_are_limits(affinities, normalization, near, end, rtol):
     """What is a case of its own in the code joins what is beside it."""
@@ -146,9 +157,19 @@ def objective(P, parts, normalization: str, far: Any = None, dtype: type = np.fl
 # -- turned, moved and mirrored --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("normalization", ["pair", "row"])
-@pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
-@pytest.mark.parametrize("far", FIELDS)
+# Each divergence, normalisation and field is there once or twice; for all of them as many functions are compiled.
+OFTEN = [("pair", KL(), "mesh"), ("row", KL(), "exact"), ("row", NeRV(0.3), "mesh"), ("pair", ReverseKL(), "exact")]
+OFTEN += [("pair", JensenShannon(0.4), "mesh"), ("row", KL(), "mesh"), ("pair", KL(), "exact")]
+
+
+@pytest.mark.parametrize(
+    ("normalization", "divergence", "far"),
+    [
+        pytest.param(*case, marks=[] if case in OFTEN else [pytest.mark.slow])
+        for case in itertools.product(["pair", "row"], DIVERGENCES, FIELDS)
+    ],
+    ids=repr,
+)
 def test_a_turned_and_moved_map_costs_the_same(affinities, divergence, normalization, far):
     """On the fast path; the exact sums to rounding, the mesh, whose points lie elsewhere, to its tolerance."""
     P, Y = probabilities(affinities, normalization), start(3.0)
@@ -181,7 +202,9 @@ def test_turned_and_moved_data_have_the_same_neighbours(data, affinities):
     np.testing.assert_allclose(moved.relation_.to_scipy().toarray(), expected, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("stress", ["metric", "sstress", "sammon"])
+@pytest.mark.parametrize(
+    "stress", ["metric", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sstress", "sammon"))]
+)
 def test_turned_and_moved_data_have_the_same_stress(data, stress):
     turn, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(5, 5)))
     plain, moved = (nf.MDS(stress=stress, tol=1e-9).fit(X) for X in (data, data @ turn - 20.0))

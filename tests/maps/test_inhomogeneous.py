@@ -117,7 +117,8 @@ def test_infinitely_many_are_the_exponential_kernel_with_precision_one_half(blob
 # -- learning -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("far", ["exact", pytest.param("fft", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("far", ["exact", "fft"])
 def test_learned_degrees_of_freedom_lower_the_cost(cloud, far):
     options = {**SHORT, "max_iter": 150, "far": far}
     fixed, one, each = (nf.InhomogeneousTSNE(learn=learn, **options).fit(cloud) for learn in (False, "global", "point"))

@@ -60,7 +60,7 @@ def test_points_of_importance_at_each_place(rng, place):
     assert cost == pytest.approx(value, rel=1e-10)
 
 
-@pytest.mark.parametrize("place", ["threads", "torch"])
+@pytest.mark.parametrize("place", [pytest.param("threads", marks=pytest.mark.slow), "torch"])  # compiled in float64
 @pytest.mark.parametrize(
     "noise",
     [NoisePairs(3), NoisePairs(4, normalizer="umap"), NoisePairs(3, normalizer=150.0), NoisePairs(4, "global")],

@@ -70,8 +70,20 @@ def as_values(labels):
     return {k: number[v] for k, v in labels.items()} if isinstance(labels, dict) else [number[v] for v in labels]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("door", DOORS)
+# All doors with the ids that positions are taken for, all ids at the door of each reader.
+OFTEN = {(door, "row numbers in another order") for door in DOORS} | {
+    (door, kind) for door in ("scatter labels", "page", "communities") for kind in KINDS
+}
+
+
+@pytest.mark.parametrize(
+    ("door", "kind"),
+    [
+        pytest.param(door, kind, marks=[] if (door, kind) in OFTEN else [pytest.mark.slow])
+        for door in DOORS
+        for kind in KINDS
+    ],
+)
 def test_a_series_or_a_mapping_goes_by_id_and_all_else_by_row(door, kind):
     ids, use = KINDS[kind], DOORS[door]
     emb = nf.Embedding(X, ids)

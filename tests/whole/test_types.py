@@ -48,6 +48,7 @@ def test_mypy_finds_the_mistakes(tmp_path, pytestconfig):
     assert lines == mistakes(), found
 
 
+@pytest.mark.slow  # a processor for five seconds; mypy finds the same
 def test_pyright_finds_the_mistakes(tmp_path):
     pytest.importorskip("basedpyright")  # pyright's checker, with the node that runs it
     settings = {"typeCheckingMode": "standard", "extraPaths": [str(SOURCE)], "include": [str(CODE)]}

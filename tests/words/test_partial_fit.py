@@ -39,7 +39,14 @@ def by_adam(make):
 
 MAKERS = [make for plain in (skipgram, word2dm, clusters, columns) for make in (plain, by_adam(plain))]
 NAMES = [f"{name}{adam}" for name in ("SkipGram", "Word2DM", "clusters", "columns") for adam in ("", ", Adam")]
-models = pytest.mark.parametrize("make", MAKERS, ids=NAMES)
+# With Adam a loop is compiled anew.
+models = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name, marks=[pytest.mark.slow] if name.endswith("Adam") and name not in NAMES[:2] else [])
+        for make, name in zip(MAKERS, NAMES, strict=True)
+    ],
+)
 plain_models = pytest.mark.parametrize("make", MAKERS[::2], ids=NAMES[::2])
 
 FIRST = [["the", "sea", "the", "ship"], ["a", "sea", "ship", "the"], ["the", "shore", "a"]] * 10 + [["rare", "the"]] * 4
