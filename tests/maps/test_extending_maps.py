@@ -549,16 +549,21 @@ def test_t_sne_in_eighty_lines_is_t_sne():
     np.testing.assert_array_equal(tsne(X), nf.TSNE(random_state=0, engine="threads").fit(X).embedding_)
 
 
-@pytest.mark.slow  # compiled for two kernels
-def test_a_start_fits_the_reach_of_its_kernel(data):
-    def fit(kernel, **how):
-        given = {"kernel": kernel, "divergence": "kl", "normalization": "pair", "perplexity": 8, "random_state": 0}
-        return nf.NeighborEmbedding(**given, **how).fit(data)
+def fit_with(kernel, data, **how):
+    given = {"kernel": kernel, "divergence": "kl", "normalization": "pair", "perplexity": 8, "random_state": 0}
+    return nf.NeighborEmbedding(**given, **how).fit(data)
 
-    costs = [fit(Flat(unit)).cost_ for unit in (1.0, 1e-4, 1e4)]
+
+def test_a_start_fits_the_reach_of_its_kernel(data):
+    costs = [fit_with(Flat(unit), data).cost_ for unit in (1.0, 1e-4, 1e4)]
     np.testing.assert_allclose(costs, costs[0], rtol=1e-3)  # in whatever unit distances are
-    assert costs[0] < fit("student-t").cost_ + 0.3
-    np.testing.assert_allclose(fit(FlatFormulas(), engine="threads").cost_, costs[0], rtol=0.05)
+    assert costs[0] < fit_with("student-t", data).cost_ + 0.3
+
+
+@pytest.mark.slow  # compiled for this alone
+def test_and_that_of_its_formulas(data):
+    found = fit_with(FlatFormulas(), data, engine="threads").cost_
+    np.testing.assert_allclose(found, fit_with(Flat(1.0), data).cost_, rtol=0.05)
 
 
 def test_the_usual_kernels_start_as_they_always_did():
