@@ -1,8 +1,10 @@
-"""Workers that are silent."""
+"""Workers that are silent, and what a cluster of one's own listens on."""
 
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,6 +97,53 @@ def test_what_was_asked_of_a_worker_that_is_gone_is_asked_again():
     with pytest.warns(NearfarWarning, match="no sign of life"):
         assert cluster.gathered("Here", client, [Task()]) == ["answer"]
     assert client.asked == 2
+
+
+LISTENING = """
+import sys
+from nearfar.engines.dask.client import client_of
+
+if __name__ == "__main__":
+    with client_of("Here"):
+        print("listening", flush=True)
+        sys.stdin.read()
+"""
+
+
+def processes_of(process: int) -> list[int]:
+    """Return a process and all that it started."""
+    found = [process]
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in path.read_text().split():
+            found += processes_of(int(child))
+    return found
+
+
+def listened_on(processes: list[int]) -> set[str]:
+    """Return the addresses on which processes listen, as the kernel writes them."""
+    links = [file for process in processes for file in Path(f"/proc/{process}/fd").iterdir() if file.is_symlink()]
+    sockets = {match[1] for link in links if (match := re.fullmatch(r"socket:\[(\d+)\]", str(link.readlink())))}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in sockets:
+                found.add(fields[1].partition(":")[0])
+    return found
+
+
+@pytest.mark.slow  # starts processes
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads what Linux tells of connections")
+def test_a_cluster_of_ones_own_listens_on_the_loopback_alone(tmp_path):
+    (tmp_path / "listening.py").write_text(LISTENING)
+    program = [sys.executable, "-W", "ignore", str(tmp_path / "listening.py")]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout.readline() == "listening\n"
+        processes = processes_of(running.pid)
+        assert len(processes) > 2
+        assert listened_on(processes) == {"0100007F"}  # 127.0.0.1
+        running.stdin.close()
+        assert running.wait(60) == 0
 
 
 STOPPED = """

@@ -64,6 +64,8 @@ class Client(Protocol):
 def client_of(owner: str) -> Iterator[Client]:
     """Give the client in use, or that of a cluster of this machine's processors, which ends with the context.
 
+    Such a cluster listens on the loopback alone, its dashboard too: neither asks for a password.
+
     Raises
     ------
     MissingDependencyError
@@ -74,7 +76,11 @@ def client_of(owner: str) -> Iterator[Client]:
     if client is not None:
         yield client
         return
-    with distributed.LocalCluster(dashboard_address=":0") as cluster, distributed.Client(cluster) as client:
+    here = "127.0.0.1"
+    with (
+        distributed.LocalCluster(host=here, dashboard_address=f"{here}:0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
         warnings.warn(
             f"{owner}: engine='dask' found no client, so {len(cluster.workers)} workers were started on this machine;"
             " they end with it. Run it within dask.distributed.Client(...) to use a cluster of your own.",
