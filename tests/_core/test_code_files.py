@@ -115,7 +115,7 @@ def test_a_folder_that_others_may_write_is_refused(folder, tmp_path, monkeypatch
     with pytest.warns(
         NearfarWarning, match=rf"kept nowhere \(.*code {said}.*Set NEARFAR_CACHE_DIR .*only you"
     ) as warned:
-        assert (function()(1), function()(1.5)) == (2, 2.5)
+        assert (function()(1), function()(2)) == (2, 3)
     assert len(warned) == 1
     assert not (tmp_path / "marker").exists()
     assert [*folder.iterdir()] == [path]

@@ -73,6 +73,16 @@ def test_a_worker_that_is_silent_is_told_of_and_replaced_once_and_nobody_left_is
     assert client.looks == 30 + cluster.SILENT
 
 
+def test_a_worker_that_cannot_be_replaced_is_an_error():
+    client = Cluster(({"a": 1}, 1))
+    with (
+        pytest.warns(NearfarWarning, match="no sign of life"),
+        pytest.raises(NumericalError, match=r"Here: a is silent and could not be replaced; end its process\. "),
+    ):
+        cluster.gathered("Here", client, [Task()])
+    assert client.looks == 1 + 3 * cluster.SILENT
+
+
 def test_a_scheduler_that_does_not_answer_is_told_of():
     class Silent(Cluster):
         def scheduler_info(self, n_workers):

@@ -199,6 +199,9 @@ class Watch:
         for worker, beat in beats.items():
             before, looks = known.get(worker, (None, 0))
             self._heard[worker] = (beat, looks + 1 if beat == before else 0)
+        stuck = [worker for worker, (_, looks) in self._heard.items() if looks == 3 * SILENT]
+        if stuck:
+            raise self._error(f"{', '.join(stuck)} is silent and could not be replaced; end its process")
         silent = [worker for worker, (_, looks) in self._heard.items() if looks == SILENT]
         if silent:
             since = time.strftime("%H:%M:%S", time.localtime(time.time() - PATIENCE * SILENT))
