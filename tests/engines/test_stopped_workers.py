@@ -70,7 +70,7 @@ def test_a_worker_that_is_silent_is_told_of_and_replaced_once_and_nobody_left_is
     assert len(warned) == 1
     assert client.replaced.wait(5)
     assert client.ended == ["a"]
-    assert client.looks == 30 + cluster.SILENT
+    assert client.looks == 30 + 3 * cluster.SILENT
 
 
 def test_a_worker_that_cannot_be_replaced_is_an_error():

@@ -192,7 +192,7 @@ class Watch:
                 "all workers of the cluster ended at once, and Dask does not give their tasks to the new ones"
             )
         self._nobody = self._nobody + 1 if self.left_out and not beats else 0
-        if self._nobody == SILENT:
+        if self._nobody == 3 * SILENT:  # new ones take some time to come
             gone = ", ".join(self.left_out)
             raise self._error(f"no worker is left beside those that were silent, {gone}; end their processes")
         known, self._heard = self._heard, {}
