@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numba.core import event
 
+from nearfar._core import code_files, numba_private
 from nearfar._core import jit as machine_code
-from nearfar._core import numba_private
 from nearfar._core.jit import bind, source_digest
 from nearfar.errors import NearfarWarning
 
@@ -82,10 +82,10 @@ def fast(x):
 def folder(tmp_path, monkeypatch):
     """An empty folder of compiled code."""
     monkeypatch.setenv("NEARFAR_CACHE_DIR", str(tmp_path / "code"))
-    monkeypatch.setattr(machine_code, "_SAID", set())
-    machine_code.cache_folder.cache_clear()
+    monkeypatch.setattr(code_files, "_SAID", set())
+    code_files.cache_folder.cache_clear()
     yield tmp_path / "code"
-    machine_code.cache_folder.cache_clear()
+    code_files.cache_folder.cache_clear()
 
 
 @pytest.fixture
@@ -215,18 +215,18 @@ def test_file_names_are_the_same_in_every_process(write, tmp_path):
 def unwritable(tmp_path, monkeypatch):
     """The package cannot be written: its folder would have to be made below a file."""
     monkeypatch.delenv("NEARFAR_CACHE_DIR")
-    monkeypatch.setattr(machine_code.config, "CACHE_DIR", "")
+    monkeypatch.setattr(code_files.config, "CACHE_DIR", "")
     (tmp_path / "file").touch()
-    monkeypatch.setattr(machine_code, "_PACKAGE", tmp_path / "file")
+    monkeypatch.setattr(code_files, "_PACKAGE", tmp_path / "file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     return tmp_path / "home" / "nearfar"
 
 
 def test_beside_the_package_by_default(tmp_path, monkeypatch):
     monkeypatch.delenv("NEARFAR_CACHE_DIR")
-    monkeypatch.setattr(machine_code.config, "CACHE_DIR", "")
-    monkeypatch.setattr(machine_code, "_PACKAGE", tmp_path / "package")
-    assert machine_code.cache_folder() == tmp_path / "package" / "__pycache__" / "kernels"
+    monkeypatch.setattr(code_files.config, "CACHE_DIR", "")
+    monkeypatch.setattr(code_files, "_PACKAGE", tmp_path / "package")
+    assert code_files.cache_folder() == tmp_path / "package" / "__pycache__" / "kernels"
 
 
 def test_else_in_the_folder_of_the_user_which_is_said_once(write, unwritable):
@@ -235,7 +235,7 @@ def test_else_in_the_folder_of_the_user_which_is_said_once(write, unwritable):
         assert (outer.total(3.0), outer.total(3), outer.fast(4.0)) == (7, 7, 0.25)
     assert len(w) == 1
     assert len(list(unwritable.iterdir())) >= 3
-    machine_code.cache_folder.cache_clear()  # in the next process it is there already, and nothing is said
+    code_files.cache_folder.cache_clear()  # in the next process it is there already, and nothing is said
     assert compiled(lambda: write().total(3.0)) == (7, [])
 
 
@@ -255,13 +255,15 @@ def test_nowhere_to_write(write, unwritable, monkeypatch, home):
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "/dev/null/kernels"])
 def test_a_folder_that_cannot_be(write, monkeypatch, name):
     if "\0" in name:
-        monkeypatch.setattr(machine_code.config, "CACHE_DIR", name)
+        monkeypatch.setattr(code_files.config, "CACHE_DIR", name)
         monkeypatch.delenv("NEARFAR_CACHE_DIR")
     else:
         monkeypatch.setenv("NEARFAR_CACHE_DIR", name)
     outer = write()
-    machine_code.cache_folder.cache_clear()
-    with pytest.warns(NearfarWarning, match=r"kept nowhere \(not in .*\), so .*\. Set NEARFAR_CACHE_DIR") as warned:
+    code_files.cache_folder.cache_clear()
+    with pytest.warns(
+        NearfarWarning, match=r"nowhere \(.* cannot be written\), so .*\. Set NEARFAR_CACHE_DIR"
+    ) as warned:
         assert (outer.total(3.0), outer.fast(4.0)) == (7, 0.25)
     assert len(warned) == 1
 
@@ -271,7 +273,7 @@ def test_a_full_disk(write, folder, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     outer = write()
-    machine_code.cache_folder()
+    code_files.cache_folder()
     monkeypatch.setattr(Path, "replace", full)  # the last step: what was written until then is removed
     with pytest.warns(NearfarWarning, match=r"could not be kept in .*code \(No space left on device\)") as warned:
         assert (outer.total(3.0), outer.fast(4.0)) == (7, 0.25)
@@ -293,7 +295,7 @@ def test_a_damaged_file_is_made_anew(write, folder):
     ]
     for bad in (b"", whole[:10], whole[:-1], whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], b"x" * 99, *sealed):
         path.write_bytes(bad)
-        machine_code._SAID.clear()
+        code_files._SAID.clear()
         outer = write()
         with pytest.warns(NearfarWarning, match="a file of compiled code in .*code is damaged.* Set NEARFAR_CACHE_DIR"):
             assert compiled(lambda outer=outer: outer.fast(4.0)) == (0.25, ["fast"])

@@ -1,6 +1,5 @@
 """Vectors in parts on a Dask cluster: storage, checkpoints, new rows, search."""
 
-import contextlib
 import gzip
 import json
 import pickle
@@ -15,7 +14,7 @@ from test_engines import cluster, directed, few_parts, graph, likes  # noqa: F40
 import nearfar as nf
 from nearfar._core.parts import RowsInParts
 from nearfar.base import framed
-from nearfar.engines.dask.rows import gathered
+from nearfar.engines.dask.client import gathered
 from nearfar.errors import DataError, FileFormatError, InputError, NumericalError
 
 RELATIONS = {"walk": lambda: graph().random_walk(2), "directed": directed, "two sides": likes}
@@ -347,38 +346,11 @@ def test_a_part_that_no_worker_could_hold_is_named(monkeypatch, task, where):
     distributed = pytest.importorskip("distributed")
 
     class Client:
-        def as_current(self):
-            return contextlib.nullcontext()
-
         def gather(self, _futures):
             raise distributed.KilledWorker(task, distributed.scheduler.WorkerState, 3)
 
-    monkeypatch.setattr(distributed, "wait", lambda *_given, **_options: None)
     with pytest.raises(NumericalError, match=rf"Here: workers .* ended again and again{where} \(task {task}"):
         gathered("Here", Client(), [], "partition {}".format)
-
-
-def test_tasks_that_wait_for_workers_that_are_gone_are_told_of(monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    looks = []
-
-    class Client:
-        as_current = contextlib.nullcontext
-
-        def ncores(self):
-            return {"w": 1} if len(looks) > 1 else {}  # first the new worker is not there yet
-
-        def processing(self):
-            return {"w": ["task"] if len(looks) == 3 else []}
-
-    def wait(*_given, **_options):
-        looks.append(1)
-        raise TimeoutError
-
-    monkeypatch.setattr(distributed, "wait", wait)
-    with pytest.raises(NumericalError, match="all workers of the cluster ended at once"):
-        gathered("Here", Client(), [])
-    assert len(looks) == 6
 
 
 PROGRAM = """

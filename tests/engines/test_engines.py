@@ -1015,10 +1015,10 @@ def test_commands_compute_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
     state = tmp_path / "state.safetensors"
     shown = ["map", str(out), "-o", str(drawn), "--perplexity", "8", "--max-iter", "2", "--random-state", "0"]
     there = []
-    from nearfar.engines.dask import rows
+    from nearfar.engines.dask import client
 
-    client_of = rows.client_of
-    for module in ("nearfar.engines.dask.rows.client_of", "nearfar.engines.dask.place.client_of"):
+    client_of = client.client_of
+    for module in ("nearfar.engines.dask.client.client_of", "nearfar.engines.dask.place.client_of"):
         monkeypatch.setattr(module, lambda owner: there.append(owner) or client_of(owner))
     with cluster.as_current():
         assert main([*embed, "--engine", "dask", "--checkpoint", str(state), "--checkpoint-every", "1"]) == 0

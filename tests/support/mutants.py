@@ -470,6 +470,25 @@ FAULTS = [
         'field.strip("$€£¥₹% ").replace(",", ".")',
         "test_edges",
     ),
+    # -- a machine that others use
+    Fault(
+        "code files: one that the group can write is run",
+        "facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)",
+        "facts.st_mode & stat.S_IWOTH",
+        "test_code_files",
+    ),
+    Fault(
+        "code files: the most recently used go",
+        "for _, size, path in sorted(found):",
+        "for _, size, path in sorted(found, reverse=True):",
+        "test_code_files",
+    ),
+    Fault(
+        "cluster: a worker that was silent once is silent",
+        "looks + 1 if beat == before else 0",
+        "looks + (beat == before)",
+        "test_stopped_workers",
+    ),
     Fault(
         "ids: a float of 2**53 is exact",
         "large = np.abs(column) >= limit",

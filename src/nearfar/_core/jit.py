@@ -6,22 +6,16 @@ the options, the versions of numba and LLVM, and the processor. So code that is 
 versions and several processes share a folder, and a damaged file is compiled again. (numba's own cache looks at the
 function's file alone, and lets two processes overwrite each other's index.)
 
-The folder is ``NEARFAR_CACHE_DIR`` if that is set, else numba's ``NUMBA_CACHE_DIR``, else ``__pycache__`` beside this
-package, or, where that cannot be written, ``nearfar`` in the user's cache folder. Where nothing can be written or read,
-the disk is full or a file is damaged, a warning says so once, and code lives as long as the process.
+Which files are kept and trusted: :mod:`nearfar._core.code_files`.
 """
 # mypy: disable-error-code="no-untyped-call,no-untyped-def,attr-defined,untyped-decorator"
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
-import tempfile
 import types
-import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, overload
@@ -32,27 +26,15 @@ import numpy as np
 from llvmlite import __version__ as llvmlite_version
 from numba import config, njit
 
+from nearfar._core.code_files import DIGEST, cache_folder, damaged, read, warn_once, write
 from nearfar._core.vector import FAST
-from nearfar.errors import NearfarWarning
-
-_PACKAGE = Path(__file__).resolve().parents[1]
-_DIGEST = 20  # bytes
-_FOLDER = "Set NEARFAR_CACHE_DIR to a folder of your choice to change that."
-_SAID: set[str] = set()
-
-
-def _warn_once(text: str, hint: str = _FOLDER) -> None:
-    if text not in _SAID:
-        _SAID.add(text)
-        warnings.warn(f"nearfar: {text}. {hint}", NearfarWarning, stacklevel=3)
-
 
 try:
     from nearfar._core import numba_private as _numba
 except ImportError as error:
     from nearfar._core import numba_plain as _numba  # type: ignore[no-redef]
 
-    _warn_once(
+    warn_once(
         f"numba {numba.__version__} is not one that this version knows ({error}), so functions run more slowly and are "
         "compiled again in each process",
         "pip install --upgrade nearfar brings one that fits.",
@@ -139,40 +121,7 @@ class CodeFiles:
         function = self._dispatcher.py_func
         return folder / f"{function.__module__.rpartition('.')[2]}.{function.__name__}-{digest.hex()}.nbc"
 
-    def read(self, path: Path) -> bytes | None:
-        """Return what was written, None if it is not there or not whole."""
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            why = error.strerror or error
-            _warn_once(f"compiled code could not be read from {path.parent} ({why}), so it is compiled again each time")
-            return None
-        if hashlib.blake2b(data[_DIGEST:], digest_size=_DIGEST).digest() == data[:_DIGEST]:
-            return data[_DIGEST:]
-        self.damaged(path)
-        return None
-
-    def damaged(self, path: Path) -> None:
-        """Tell the user that what was read is no machine code."""
-        _warn_once(f"a file of compiled code in {path.parent} is damaged, so it is compiled again")
-
-    def write(self, path: Path, content: bytes) -> None:
-        """Write a file, which appears whole or not at all."""
-        try:
-            handle, name = tempfile.mkstemp(prefix=".", dir=path.parent)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.blake2b(content, digest_size=_DIGEST).digest())
-                    file.write(content)
-                Path(name).replace(path)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            why = error.strerror or error
-            _warn_once(f"compiled code could not be kept in {path.parent} ({why}), so it is compiled again each time")
+    read, write, damaged = staticmethod(read), staticmethod(write), staticmethod(damaged)
 
     def called(self) -> set[int]:
         """Return the ids of all compiled functions that this one calls."""
@@ -185,29 +134,6 @@ def _settings() -> bytes:
     # The library's name: code that was compiled before there was one lets other libraries stand in.
     versions = (numba.__version__, llvmlite_version, sys.version_info[:3], "_Library")
     return repr((versions, config.OPT, config.BOUNDSCHECK, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)).encode()
-
-
-@cache
-def cache_folder() -> Path | None:
-    """Return the folder of compiled code, made if need be; None where none can be written."""
-    given = os.environ.get("NEARFAR_CACHE_DIR") or config.CACHE_DIR
-    folders = [Path(given)] if given else [_PACKAGE / "__pycache__" / "kernels"]
-    if not given:
-        with suppress(RuntimeError):  # nobody's home
-            folders.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nearfar")
-    for folder in folders:
-        try:
-            known = folder.is_dir()
-            folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()
-        except (OSError, ValueError):  # ValueError: a name that none can have
-            continue
-        if folder != folders[0] and not known:
-            _warn_once(f"compiled code is kept in {folder}, since the package's own folder cannot be written")
-        return folder
-    tried = ", ".join(map(str, folders))
-    _warn_once(f"compiled code can be kept nowhere (not in {tried}), so each process compiles again")
-    return None
 
 
 # What machine code is made from.
@@ -223,7 +149,7 @@ def source_digest(dispatcher: Callable[..., Any]) -> bytes:
 
 
 def _hash(parts: Iterable[bytes]) -> bytes:
-    digest = hashlib.blake2b(digest_size=_DIGEST)
+    digest = hashlib.blake2b(digest_size=DIGEST)
     for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.digest()

@@ -54,7 +54,7 @@ _DEVICE = {
     "log normalizers": "nearfar.engines.torch.softmax:log_normalizers_on",
 }
 _CLUSTER = {
-    "client": "nearfar.engines.dask.rows:client_of",
+    "client": "nearfar.engines.dask.client:client_of",
     "relation of edges": "nearfar.engines.dask.edges:operator_of_frame",
     "vocabulary": "nearfar.engines.dask.text:vocabulary_on_workers",
     "co-occurrence": "nearfar.engines.dask.text:cooccurrence_on_workers",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from scipy.sparse import csr_array, vstack
 from nearfar._core.checks import require
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
-from nearfar.engines.dask.rows import Client, Owners, Parts, Products, Rows, bounds_of, gathered, kept
+from nearfar.engines.dask.client import Client, gathered
+from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, kept
 from nearfar.errors import DataError, InputError
 from nearfar.relations.edges import Edges, read_edges
 from nearfar.relations.inputs import Taken
@@ -86,7 +87,7 @@ class ClusterSparse(LinearOperator):
         parts = [self._products.owners.submit(q, len(cut), kept, part) for q, part in enumerate(cut)]
         self._products.width = X.shape[1]
         found = self.through(self._products, parts, transposed=transposed)
-        return np.concatenate([part.result() for part in found])
+        return np.concatenate(gathered("Relation", self.client, found))
 
     def normalized(self) -> LinearOperator:
         """Return the matrix with rows that sum to 1; empty rows stay empty."""
@@ -101,7 +102,7 @@ class ClusterSparse(LinearOperator):
             low, high = max(a, start), min(b, stop)
             if low < high:
                 if self._last is None or self._last[0] != number:
-                    self._last = (number, cast(Rows, self._rows[number].result()))
+                    self._last = (number, gathered("Relation", self.client, [self._rows[number]])[0])
                 part = self._last[1]
                 data = np.ones(part.indices.size, np.float32) if part.data is None else part.data
                 whole = csr_array((data, part.indices, part.indptr), shape=(b - a, self.shape[1]))
@@ -154,8 +155,8 @@ def operator_of_frame(
             )
     taken.update(first["taken"])
     if bipartite is None:  # a few edges, read here for the warning that names of columns tell of two kinds
-        some = owners.submit(0, n_read, first_rows, partitions[found.index(first)]).result()
-        read_edges(cast("DataFrame", some), **asked, bipartite=None)
+        some = owners.submit(0, n_read, first_rows, partitions[found.index(first)])
+        read_edges(gathered(OWNER, client, [some])[0], **asked, bipartite=None)
     n_sides = 1 + bool(bipartite)
     ids, codes = [], []
     for side in range(n_sides):

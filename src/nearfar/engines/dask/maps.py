@@ -30,7 +30,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from nearfar.contracts import Floats, Kernel, Potential, Term
-from nearfar.engines.dask.rows import Client, Future, Owners, Parts, Rows, aligned, bounds_of, gathered, kept, taken
+from nearfar.engines.dask.client import Client, Future, gathered
+from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, kept, taken
 from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
 from nearfar.far.fields import Summed, linear_kernel

@@ -32,19 +32,8 @@ from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats
 from nearfar.embedding.files.native import FOLDER
 from nearfar.engines import Setting
-from nearfar.engines.dask.rows import (
-    Client,
-    Future,
-    Owners,
-    Parts,
-    Products,
-    aligned,
-    bounds_of,
-    client_of,
-    gathered,
-    kept,
-    sent,
-)
+from nearfar.engines.dask.client import Client, Future, answered, client_of, gathered
+from nearfar.engines.dask.rows import Owners, Parts, Products, aligned, bounds_of, kept, sent
 from nearfar.engines.threads import Compiled, Threads
 from nearfar.errors import InputError
 from nearfar.relations.operators import LinearOperator, Sparse
@@ -205,7 +194,8 @@ def opened(setting: Setting) -> Iterator[Workers | MapWorkers]:
             raise InputError(owner, "far", "a mixture of known clusters with storage on a cluster", got, hint)
     with client_of(f"{owner}.fit") as client:
         if storage is not None:
-            check_seen(owner, "storage", storage, client.run(os.path.isdir, str(storage.parent)))
+            seen = answered(f"{owner}.fit", client, [], client.run, os.path.isdir, str(storage.parent))
+            check_seen(owner, "storage", storage, seen)
         if setting.sums_stay:
             from nearfar.engines.dask.maps import MapWorkers
 

@@ -13,91 +13,28 @@ Columns keep their order within a row, so a product sums in the order of the com
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import require
 from nearfar._core.parts import RowsInParts
 from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
-from nearfar.engines.registry import current_client
-from nearfar.errors import NearfarWarning, NumericalError
+from nearfar.engines.dask.client import Client, Future, gathered
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
 from nearfar.relations.products import OnWorkers, ScaledSparse
 
 T = TypeVar("T")
-
-
-class Future(Protocol):
-    """What a worker has, or will have made."""
-
-    def result(self) -> object:
-        """Wait for it, and bring it here."""
-
-
-class Client(Protocol):
-    """A client of Dask, as far as it is used; Dask itself says little of types."""
-
-    def ncores(self) -> Mapping[str, int]:
-        """Return the threads of each worker."""
-
-    def processing(self) -> Mapping[str, Sequence[object]]:
-        """Return the tasks that each worker has."""
-
-    def submit(self, function: Callable[..., object], *arguments: object, **options: object) -> Future:
-        """Submit a task."""
-
-    def run(self, function: Callable[..., object], *arguments: object) -> Mapping[str, Any]:
-        """Run it on every worker now."""
-
-    def compute(self, collections: object) -> list[Future]:
-        """Submit what Dask's collections are made of."""
-
-    def gather(self, futures: Sequence[Future]) -> list[Any]:
-        """Return results: whoever asks knows what they are."""
-
-    def as_current(self) -> AbstractContextManager[object]:
-        """Let what waits use this client."""
-
-
 Parts = list[Future]
 """A future for each part."""
-
-
-@contextmanager
-def client_of(owner: str) -> Iterator[Client]:
-    """Give the client in use, or that of a cluster of this machine's processors, which ends with the context.
-
-    Raises
-    ------
-    MissingDependencyError
-        Dask's ``distributed`` is not installed.
-    """
-    distributed = require(owner, "distributed", "cluster")
-    client = current_client()
-    if client is not None:
-        yield client
-        return
-    with distributed.LocalCluster(dashboard_address=":0") as cluster, distributed.Client(cluster) as client:
-        warnings.warn(
-            f"{owner}: engine='dask' found no client, so {len(cluster.workers)} workers were started on this machine;"
-            " they end with it. Run it within dask.distributed.Client(...) to use a cluster of your own.",
-            NearfarWarning,
-            stacklevel=4,
-        )
-        yield client
 
 
 ROWS = 65_536
 """Rows of a part: its vectors are 32 MiB at d = 128."""
 FEWEST, MOST = 8, 256  # parts
-PATIENCE, LOOKS = 10.0, 3
-"""Seconds between two looks at workers that have not answered, and looks at which none of them did anything."""
 
 
 def bounds_of(n: int) -> list[int]:
@@ -161,43 +98,6 @@ def sent(owners: Owners, V: RowsInParts | Floats, bounds: Sequence[int]) -> Part
 def rows_between(V: RowsInParts, start: int, stop: int) -> Floats:
     """Return rows out of files."""
     return np.array(V[start:stop])
-
-
-def gathered(
-    owner: str, client: Client, futures: Sequence[Future], where: Callable[[int], str] = "part {}".format
-) -> list[Any]:
-    """Return results; where no worker could hold a part, it is named by ``where``.
-
-    Tasks that prefer a worker wait for it for ever if all workers end at once: Dask looks for another only where one is
-    there when the task comes up. That is said, after a while in which nobody worked.
-
-    Raises
-    ------
-    NumericalError
-        Workers ended again and again, or all at once.
-    """
-    distributed, idle = require(owner, "distributed", "cluster"), 0
-    while idle < LOOKS:
-        try:
-            with client.as_current():
-                distributed.wait(futures, timeout=PATIENCE)
-            break
-        except TimeoutError:
-            idle = idle + 1 if client.ncores() and not any(client.processing().values()) else 0
-    else:
-        raise NumericalError(
-            f"{owner}: all workers of the cluster ended at once, and Dask does not give their tasks to the new ones."
-            " Start again, from a checkpoint where there is one."
-        )
-    try:
-        return client.gather(futures)
-    except distributed.KilledWorker as error:
-        part = str(error.task).partition("-of-part-")[2].partition("-")[0]
-        place = f" at {where(int(part))}" if part.isdigit() else ""
-        raise NumericalError(
-            f"{owner}: workers of the cluster ended again and again{place} (task {error.task}). They may have too"
-            " little memory: give them more, or use more of them."
-        ) from error
 
 
 class Rows(NamedTuple):
@@ -346,7 +246,8 @@ class Products:
         submit, n = self.owners.submit, len(rows)
         bounds = bounds_of(A.shape[not transposed])
         blocks = [submit(p, n, block_of, part, bounds, what="block") for p, part in enumerate(rows)]
-        counts = self.owners.client.gather([submit(p, n, n_needed, block) for p, block in enumerate(blocks)])
+        sizes = [submit(p, n, n_needed, block) for p, block in enumerate(blocks)]
+        counts = gathered("Relation", self.owners.client, sizes)
         needed = {
             (p, q): submit(q, len(row), needed_of, blocks[p], q)
             for p, row in enumerate(counts)

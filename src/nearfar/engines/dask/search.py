@@ -23,16 +23,8 @@ from numpy.typing import NDArray
 from nearfar._core.lazy import Matrix
 from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers
-from nearfar.engines.dask.rows import (
-    Client,
-    Owners,
-    Parts,
-    bounds_of,
-    client_of,
-    gathered,
-    kept,
-    sent,
-)
+from nearfar.engines.dask.client import Client, client_of, gathered
+from nearfar.engines.dask.rows import Owners, Parts, bounds_of, kept, sent
 from nearfar.engines.dask.rows import Rows as SparseRows
 from nearfar.search.lists import VectorIndex
 from nearfar.search.nearest import NeighborIndex, Neighbors, best_first

@@ -22,18 +22,9 @@ from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
 from nearfar._core.types import Longs
 from nearfar._core.vector import read_only
+from nearfar.engines.dask.client import Client, Future, client_of, gathered
 from nearfar.engines.dask.edges import ClusterSparse, n_entries
-from nearfar.engines.dask.rows import (
-    Client,
-    Future,
-    Owners,
-    Parts,
-    Rows,
-    bounds_of,
-    client_of,
-    gathered,
-    kept,
-)
+from nearfar.engines.dask.rows import Owners, Parts, Rows, bounds_of, kept
 from nearfar.engines.registry import current_client
 from nearfar.errors import InputError
 from nearfar.relations.cooccurrence import pairs_of_text, positive_information, units_of
