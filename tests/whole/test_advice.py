@@ -98,6 +98,8 @@ test_what_is_refused = refusals(
         (np.ones(3), None, "data must be two-dimensional"),
         (np.ones((2, 3)), None, "data must be of at least 3 rows; got 2"),
         (nf.Corpus([["a"], ["b"]]), None, "data must be a text with a sentence of two words; got 2 words"),
+        (np.full((9, 3), np.nan), None, r"choose: X must be finite; got NaN or infinity in 9 row\(s\)"),
+        (np.eye(9), "distances", "choose: X must be .* diagonal"),
         (pd.DataFrame({"id": range(9)}), None, r"choose: data must be one with a column .*; got 'id' \(row numbers\)"),
         ("book.txt", "text", "data must be a Corpus with kind='text'; got str"),
         (nf.Corpus([["a"]]), "graph", "kind must be 'text' for a Corpus; got graph"),
