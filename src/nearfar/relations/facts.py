@@ -42,6 +42,7 @@ _DISTANCES = the_words(
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 _KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
 _GROWING = 5  # values that must grow to look like times
+_MOSTLY = 0.5  # of the values are different
 _LARGE = 10**6  # of counts and ids
 _NO_ENDS = {
     "mark": "punctuation", "nothing": "nothing", "truth": "true or false", "amount": "amounts", "measure": "amounts",
@@ -78,6 +79,12 @@ class Column:
     def shapes(self) -> frozenset[str]:
         """The different forms of values: letters and digits alike."""
         return frozenset(map(shape_of, self.known))
+
+    @property
+    def width(self) -> int:
+        """How many letters each value has, if all have as many; else 0."""
+        widths = set(map(len, self.known))
+        return widths.pop() if len(widths) == 1 else 0
 
     @property
     def is_time(self) -> bool:
@@ -130,6 +137,11 @@ class Column:
     def grows(self) -> bool:
         """Whether whole numbers grow or stay, and take several values."""
         return len(self.values) >= _GROWING and len(self.known) > 2 and grows(whole_numbers_of(self.values), "or stays")
+
+    @property
+    def is_since_start(self) -> bool:
+        """Whether it grows from 0 on, as times since a start do; a weight of 0 is none."""
+        return self.grows and self.diversity > _MOSTLY and min(whole_numbers_of(self.values) or [1]) == 0
 
     @property
     def looks_like_ids(self) -> bool:
