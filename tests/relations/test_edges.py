@@ -1010,6 +1010,11 @@ def test_what_the_values_decide_is_said_on_the_line(text, read):
         ("901 5 7\n901 7 8\n905 8 5\n", "looks like times"),  # few rows: an edge and its weight as well
         ("1 2 20\n1 3 40\n2 3 41\n3 4 60\n4 5 77\n", "grows from line to line"),  # not from 0 on
         ("5 11 12 3A 4B\n7 11 13 3A 3A\n9 12 14 4B 3A\n3 13 12 3A 4B\n5 14 11 3A 3A\n", "looks like no end of an edge"),
+        (
+            "1 7 0.1\n1 4 0.3\n1 9 0.5\n1 2 0.5\n2 3 0.1\n2 9 0.2\n2 4 0.4\n2 8 0.9\n",
+            "grows for each source",
+        ),
+        ("7 1 4\n7 2 9\n7 3 2\n4 1 9\n4 2 3\n4 3 7\n9 1 7\n9 2 4\n", "column 1 .* looks like ranks; 0 -> 2 is read"),
         ("a1 d5 red Bob 4\nb2 d6 tan Eve 7\nc3 d7 hue Cem 2\nd4 d8 sky Mo 9\n", "by its place alone"),
     ],
 )

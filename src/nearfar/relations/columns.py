@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from nearfar._core.progress import logger
 from nearfar.errors import InputError
 from nearfar.relations.ends import Ends, of_two_kinds, refuse_matrix, shown_column
-from nearfar.relations.facts import Column, columns_of, is_time
+from nearfar.relations.facts import Column, columns_of, grows_within, is_time
 from nearfar.relations.tables import Roles, Table, position_of
 from nearfar.relations.values import kind_of
 
@@ -103,10 +103,14 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     reads = f"weight={table.label(column.at)!r} reads it as it is"
     if column.numeric and (column.seconds or (column.grows and (column.years or column.days))):
         return None  # times without doubt
-    if column.is_since_start and table.names is None:
+    if column.is_named_code or (column.is_since_start and table.names is None):
         return None
     if column.grows and table.names is None:
         why = f"grows from line to line, as times do; it was read as the weight. {reads}"
+        roles.warn(f"{owner}: {shown_column(table, column)} {why}, weight=False says that it is none.")
+        return column.at
+    if table.names is None and column.numeric and grows_within(table.head[ends[0]], column.values):
+        why = f"grows for each source, as distances and ranks do; it was read as the weight. {reads}"
         roles.warn(f"{owner}: {shown_column(table, column)} {why}, weight=False says that it is none.")
         return column.at
     if column.numeric and column.is_distance:

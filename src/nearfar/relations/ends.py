@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from nearfar.errors import InputError
-from nearfar.relations.facts import Column, grows
+from nearfar.relations.facts import Column, counts_within, grows
 from nearfar.relations.names import COUNTED, ENDS, SIDES, the_words
 from nearfar.relations.tables import Roles, Table
 from nearfar.relations.values import numbers_of_sample, whole_numbers_of
@@ -188,11 +188,14 @@ class Ends:
                 self.told += [] if between.numeric else [between.at]
                 return best[0].at, best[1].at
             what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
+            what = "ranks" if counts_within(first.values, between.values) else what
             what = "another name of the one before" if _alike((between, first), (best[0], first)) else what
             what = "a weight" if between.numeric and best[0].kind == best[1].kind == "text" else what
             return self._warn(between, what, best[0].at, best[1].at)
         if others and _may_be_relations(second, first, others[0]):
             return self._warn(second, "names of relations", first.at, second.at)
+        if others and others[0].kind == second.kind == "whole" and counts_within(first.values, second.values):
+            return self._warn(second, "ranks", first.at, second.at)
         passed = [column for column in self.columns[: first.at] if column.kind == "number" and not column.seconds]
         if passed and not (len(self.columns) == 3 and first.kind == second.kind == "text"):
             return self._warn(passed[0], str(passed[0].why_no_end), first.at, second.at)
