@@ -347,6 +347,7 @@ def as_markdown() -> str:
 def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
     """Return what kind of data these are, what was counted, and the same in words."""
     from nearfar.embedding.vectors import Embedding
+    from nearfar.relations.neighbors import check_rows
     from nearfar.text.corpus import Corpus
     from nearfar.text.encoded import EncodedCorpus
 
@@ -380,6 +381,7 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
         expected = "'distances', 'graph' or 'table' for a symmetric matrix with a zero diagonal"
         raise InputError(_OWNER, "kind", expected, "None")
     if kind == "distances":
+        check_rows(_OWNER, data, "precomputed")  # what a fit refuses is refused here
         return kind, {"n": n}, f"distances between {n:,} objects"
     facts, words = _counted_table(data, n, columns)
     return kind or "table", facts, words
@@ -389,9 +391,10 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
     """Return what was counted of a table, and the same in words; "mixed" where its columns are no numbers as yet."""
     from nearfar._core.checks import check_matrix
     from nearfar._core.frames import is_frame
-    from nearfar._core.ids import which_matrix
+    from nearfar._core.ids import rows_and_ids, which_matrix
     from nearfar.preparation import prepared_frame
     from nearfar.relations.coordinates import coordinates_of, has_other_scale
+    from nearfar.relations.neighbors import check_rows
 
     of = ""
     if hasattr(data, "obsm") and hasattr(data, "obs_names"):
@@ -410,6 +413,8 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
             return mixed(prepared_frame(_OWNER, "data", data))
         columns = matrix.shape[1]
         of = f"; left out {', '.join(map(str, left_out))}" if left_out else ""
+    if not is_frame(data):
+        check_rows(_OWNER, rows_and_ids(_OWNER, data)[0], "euclidean")
     facts = {"n": n, "n_columns": columns}
     return facts, f"a table of {n:,} rows with {columns:,} column{'s' * (columns != 1)}{of}"
 

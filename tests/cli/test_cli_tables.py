@@ -291,3 +291,15 @@ def test_what_a_table_looks_like_may_be_said(tmp_path, monkeypatch):
     assert main(["map", "points.csv", "-o", "map.npz", "--perplexity", "2", "-q", *said]) == 0
     assert len(nf.Embedding.load("map.npz")) == 4
     assert main(["advise", "points.csv", "--kind", "table", *said]) == 0
+
+
+def test_edges_are_no_table_of_points(fails, facts):
+    pairs = pd.DataFrame(RNG.integers(9, size=(60, 2)), columns=["source", "target"])
+    for name, frame in (("e.csv", pairs), ("w.tsv", pairs.assign(weight=0.5)), ("t.csv", "v" + pairs.astype(str))):
+        frame.to_csv(name, index=False, sep="\t" if name.endswith("tsv") else ",")
+        told = fails("map", name, "-o", "map.npz")
+        assert "FILE must be a table with a row for each point; got edges by its columns 'source', 'target'" in told
+        assert "nearfar embed FILE -o OUT" in told
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearfarWarning)  # few different rows
+        assert facts("e.csv", "--labels", "target")[0]["numbers"] == 1

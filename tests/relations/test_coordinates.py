@@ -253,3 +253,37 @@ def test_odd_columns_are_read_or_refused(kind, rows, name):
             warnings.simplefilter("ignore", NearfarWarning)
             made = call(given)
             assert np.isfinite(np.asarray(getattr(made, "embedding_", getattr(made, "vectors", 0.0)))).all()
+
+
+PAIRS = RNG.integers(9, size=(30, 2))
+
+
+@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("names", ["source target", "from to weight", "user item rating", "Person Friend"])
+def test_a_frame_of_edges_is_no_table_of_points(kind, names):
+    names = names.split()
+    values = [*PAIRS.T, np.arange(30) / 7][: len(names)]
+    frame = pd.DataFrame(dict(zip(names, values, strict=True)))
+    if "Person" in names:
+        frame = frame.astype(str)
+    for call in (nf.TSNE(max_iter=1).fit, nf.MDS(max_iter=1).fit, nf.Affinities(2).fit):
+        if names == ["Person", "Friend"]:  # no names of ends
+            with pytest.raises(nf.errors.InputError, match="X must be a matrix of numbers; got text such as"):
+                call(as_frame(kind, frame))
+        else:
+            with pytest.raises(nf.errors.InputError, match=r"got a frame of edges by .*nf\.Relation\.from_edges\(X\)"):
+                call(as_frame(kind, frame))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame(np.arange(24).reshape(12, 2) / 7, columns=["start", "end"]),
+        pd.DataFrame(PAIRS, columns=["x1", "x2"]),
+        pd.DataFrame({"source": PAIRS[:, 0], "target": PAIRS[:, 1], "x": 0.5, "y": PAIRS[:, 1] / 3}),
+    ],
+)
+def test_other_numbers_are_points(frame):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearfarWarning)
+        assert len(nf.MDS(max_iter=1).fit(frame).embedding_) == len(frame)

@@ -933,7 +933,7 @@ def test_times_and_row_numbers_are_told_by_values(text, what):
     for edges in inputs:
         doubtful = (
             contextlib.nullcontext()
-            if text.startswith("1385")
+            if text.startswith("1385") or text is TIMES  # seconds, or steps of twenty beside ids of another size
             else pytest.warns(NearfarWarning, match=rf"column .* looks like {what}; .* -> .* is read\. Name the")
         )
         with doubtful:
@@ -975,11 +975,67 @@ def test_ordinary_lists_are_read_without_a_word(table):
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (DATA.parent / "sociopatterns").glob("*.gz")))
-def test_real_contacts_are_told(name):
-    with pytest.warns(NearfarWarning, match="column 0 .* looks like .*times") as told:
-        nf.Relation.from_edges(DATA.parent / "sociopatterns" / name)
-    assert len(told) == 1
-    assert told[0].filename == __file__
+def test_times_of_real_contacts_are_no_ends(name):
+    columns = nf.Relation.from_edges(DATA.parent / "sociopatterns" / name).describe()["columns"]
+    assert (columns["source"], columns["target"], columns["weight"]) == (1, 2, None)
+    assert columns["left_out"][0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (
+            "/r/IsA /c/x/bee /c/x/pet\n/r/Has /c/x/bird /c/x/tail\n/r/IsA /c/x/bird /c/x/pet\n",
+            (1, 2),
+        ),
+        ("2B 410 AER 2965 KZN\nAF 137 CDG 1382 JFK\nAF 137 JFK 3797 CDG\n2B 410 ASF 2966 KZN\n", (2, 4)),
+        ("r1 8120 14 8100 + c1 9000 11 80 79\nr2 901 10 880 - c2 8000 0 7999 8\nr2 901 9 90 - c1 9000 1 9 4\n", (0, 5)),
+        ("582 364 0\n168 472 2797\n168 912 3304\n2 790 4523\n2 322 7926\n", (0, 1)),
+        ("u1 d5 red Bob 4\nu2 d5 red Bob 4\nu1 d6 tan Eve 7\nu3 d7 red Cem 2\nu2 d6 tan Eve 7\n", (0, 1)),
+        ("u1 2020-01-01 - x\nu2 2020-01-02  y\nu1 2020-01-03 m x\n".replace(" ", "\t"), (0, 3)),
+        ("% bip weighted\n1\t1\t5\t1045526400\n1\t2\t3\t1045526411\n2\t1\t4\t1047168000\n", (0, 1)),
+    ],
+)
+def test_what_the_values_decide_is_said_on_the_line(text, read):
+    relation = nf.Relation.from_edges(io.StringIO(text), bipartite=False)
+    columns = relation.describe()["columns"]
+    assert (columns["source"], columns["target"]) == read
+    assert f"of columns {read[0]} -> {read[1]} with" in repr(relation)
+    assert columns["weight"] in (None, 4) if not text.startswith("%") else columns["weight"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("901 5 7\n901 7 8\n905 8 5\n", "looks like times"),  # few rows: an edge and its weight as well
+        ("1 2 20\n1 3 40\n2 3 41\n3 4 60\n4 5 77\n", "grows from line to line"),  # not from 0 on
+        ("5 11 12 3A 4B\n7 11 13 3A 3A\n9 12 14 4B 3A\n3 13 12 3A 4B\n5 14 11 3A 3A\n", "looks like no end of an edge"),
+        (
+            "1 7 0.1\n1 4 0.3\n1 9 0.5\n1 2 0.5\n2 3 0.1\n2 9 0.2\n2 4 0.4\n2 8 0.9\n",
+            "grows for each source",
+        ),
+        ("7 1 4\n7 2 9\n7 3 2\n4 1 9\n4 2 3\n4 3 7\n9 1 7\n9 2 4\n", "column 1 .* looks like ranks; 0 -> 2 is read"),
+        ("a1 d5 red Bob 4\nb2 d6 tan Eve 7\nc3 d7 hue Cem 2\nd4 d8 sky Mo 9\n", "by its place alone"),
+    ],
+)
+def test_what_they_leave_open_is_a_warning(text, told):
+    with pytest.warns(NearfarWarning, match=told):
+        nf.Relation.from_edges(io.StringIO(text), bipartite=False)
+
+
+def test_two_kinds_of_konect_are_read_as_one_with_a_warning():
+    text = "% bip unweighted\n1 1\n1 2\n2 1\n3 2\n"
+    with pytest.warns(NearfarWarning, match="the file says '% bip'.* Pass bipartite=True to keep them apart"):
+        assert nf.Relation.from_edges(io.StringIO(text)).shape == (3, 3)
+    assert nf.Relation.from_edges(io.StringIO(text), bipartite=True).shape == (3, 2)
+    assert nf.Relation.from_edges(io.StringIO(text.replace("bip", "sym"))).shape == (3, 3)
+
+
+def test_two_columns_that_hardly_look_like_ends_are_told():
+    """Where there are no others that could be."""
+    text = "size,shade,x,y\nS,S1,0.5,0.1\nM,M1,0.25,0.2\nS,S1,0.7,0.3\nL,L1,0.1,0.4\nM,M1,0.2,0.5\n"
+    with pytest.warns(NearfarWarning, match="column 'size' .* looks like an end of an edge by its place alone"):
+        nf.Relation.from_edges(io.StringIO(text), bipartite=False)
 
 
 def test_an_empty_parquet_file_has_no_edges(tmp_path):

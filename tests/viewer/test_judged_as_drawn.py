@@ -1,5 +1,6 @@
 """What was fitted is what is judged: the metric that drew a map judges it, wherever it is judged."""
 
+import json
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.spatial.distance import cdist
 import nearfar as nf
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.neighborhoods import metric_of
+from nearfar.evaluate.related import Related
 
 SHORT = {"perplexity": 6, "max_iter": 150, "random_state": 0, "n_jobs": 1}
 
@@ -52,11 +54,89 @@ def test_where_nothing_is_known_it_is_the_euclidean_distance(emb):
     assert "by the cosine" in own.summary
 
 
-def test_a_map_of_a_relation_says_so(emb):
+EDGES = [(0, 1, 5), (0, 2, 1), (0, 3, 3), (1, 2, 2), (3, 4, 1), (4, 5, 1), (5, 6, 1), (7, 8, 1), (8, 9, 1)]
+
+
+def test_a_map_of_a_relation_is_judged_by_the_relation(emb, tmp_path):
     near = nf.Affinities(6, metric="cosine").fit(emb).relation_
-    page = emb.map(nf.TSNE(**{**SHORT, "perplexity": 30}).fit(near), n_jobs=1)
-    assert page.judged.metric == "euclidean"
-    assert any("drawn from a relation" in remark for remark in page.remarks)
+    est = nf.TSNE(**{**SHORT, "perplexity": 30}).fit(near)
+    W = (near.to_scipy() + near.to_scipy().T).toarray()
+    page, own = emb.map(est, n_jobs=1), est.vectors_.map(est, n_jobs=1)
+    for one in (page, own):
+        assert one.judged.metric == "relation"
+        assert one.summary.endswith("neighbours by the relation")
+        assert not one.remarks
+        assert all(set(row) == set(np.argsort(-W[i], kind="stable")[:15]) for i, row in enumerate(one.neighbors))
+    found = nf.evaluate.neighborhoods(near, est, per_point=True)
+    np.testing.assert_array_equal(found.missing[15], page.missing)
+    np.testing.assert_array_equal(found.false[15], page.false)
+    assert found.metric == "relation"
+    assert "by the relation" in repr(found)
+    assert found.auc == pytest.approx(page.judged.auc) == pytest.approx(own.judged.auc)
+    report = nf.evaluate.report(est.vectors_, data=near, plots=False)
+    assert report.facts["tasks"]["neighborhood_area"] == pytest.approx(found.auc)
+
+    est.vectors_.save(tmp_path / "map.npz")  # a file does not hold the relation
+    for drawn in (est.vectors_, nf.Embedding.load(tmp_path / "map.npz")):
+        with pytest.warns(NearfarWarning, match="the map was drawn from a relation, which was not given"):
+            page = emb.map(drawn, n_jobs=1)
+        assert page.judged.metric == "euclidean"
+        assert any("drawn from a relation" in remark for remark in page.remarks)
+    with pytest.warns(NearfarWarning, match="drawn from a relation.*Give the relation, or metric="):
+        nf.evaluate.neighborhoods(emb, est)
+    assert emb.map(est, metric="cosine", n_jobs=1).judged.metric == "cosine"
+    with pytest.raises(InputError, match="metric must be left out where X is a relation; got 'cosine'"):
+        nf.evaluate.neighborhoods(near, est, metric="cosine")
+    two_kinds = nf.Relation.from_edges([("ann", "tea"), ("bob", "tea"), ("eve", "rum")], bipartite=True)
+    with pytest.raises(InputError, match="X must be a relation of objects of one kind"):
+        nf.evaluate.neighborhoods(two_kinds, np.eye(3))
+
+
+def test_what_is_near_by_a_relation():
+    """The stronger the nearer, then by steps; what is not reached is farthest. Both directions count."""
+    relation = nf.Relation.from_edges(EDGES, directed=True)
+    related = Related("a test", relation)
+    found = np.empty((2, 10), np.float32)
+    related.write(np.array([0, 9]), found)
+    np.testing.assert_allclose(found[0], [0, 1, 1.4, 1.2, 2, 3, 4, 5, 5, 5])
+    np.testing.assert_allclose(found[1], [3] * 7 + [2, 1, 0])
+    line = np.float64([0, 1, 3, 2, 30, 8, 7, 11, 12, 13])
+    in_map = np.argsort(np.abs(line[:, None] - line), axis=1, kind="stable")[:, 1:7].astype(np.int32)
+    near, distances, torn, missing, false = related.shares(in_map, 2)
+    assert near[:5].tolist() == [[1, 3], [0, 2], [1, 0], [0, 4], [3, 5]]
+    assert near[9].tolist() == [8, 9]  # itself: no more are related
+    np.testing.assert_allclose(distances[0], [1, 1.2])
+    assert not torn[0].any()
+    assert torn[3].tolist() == [False, True]
+    np.testing.assert_allclose(missing[[0, 3, 9]], [0, 0.5, 0])
+    np.testing.assert_allclose(false[[0, 3, 9]], [0, 1, 0])
+
+
+def test_a_page_of_few_relations_and_of_some_points():
+    relation = nf.Relation.from_edges([(f"n{a}", f"n{b}", w) for a, b, w in EDGES])
+    est = nf.TSNE(max_iter=60, random_state=0, n_jobs=1).fit(relation)
+    page = nf.Embedding(np.eye(10), list(est.relation_.row_ids)[::-1]).map(est, n_jobs=1, n_neighbors=3)
+    rows = {key: {page.ids[int(j)] for j in near} for key, near in zip(page.ids, page.neighbors, strict=True)}
+    assert rows["n4"] == {"n3", "n5", "n4"}
+    assert rows["n0"] == {"n1", "n2", "n3"}
+    with pytest.warns(NearfarWarning, match="4 of 10 points"):
+        assert est.vectors_.map(est, n_jobs=1, max_points=4).neighbors.shape == (4, 2)
+
+
+def test_two_maps_are_compared_by_the_euclidean_distance(emb, run, tmp_path):
+    maps = [nf.TSNE(**{**SHORT, "random_state": seed}).fit(emb).vectors_ for seed in (0, 1)]
+    stable = nf.evaluate.stability(maps)
+    assert stable.metric == "euclidean"
+    assert stable.overlap == nf.evaluate.stability(maps, metric="euclidean").overlap
+    assert stable.overlap != nf.evaluate.stability(maps, metric="cosine").overlap
+    assert nf.evaluate.stability([maps[0], emb]).metric == nf.evaluate.stability([emb, emb]).metric == "cosine"
+    for name, one in zip("ab", maps, strict=True):
+        one.save(tmp_path / f"{name}.npz")
+    code, said, _ = run("compare", tmp_path / "a.npz", tmp_path / "b.npz", "--json")
+    assert code == 0
+    told = json.loads(said)
+    assert told["stability"]["metric"] == "euclidean"
+    assert told["stability"]["overlap"] == pytest.approx(stable.overlap)
 
 
 def test_neighborhoods_and_the_report_judge_so(emb):

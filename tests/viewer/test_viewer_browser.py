@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -409,5 +410,26 @@ def test_cards_and_csv_have_the_numbers_and_dates_of_the_metadata(browser, tmp_p
         ]
         driver.find_element("id", "search").send_keys(str(known["user"][11]))
         wait(driver, "return nearfarMap.state().hits === 1")
+    finally:
+        driver.quit()
+
+
+def test_a_map_of_a_relation_shows_what_is_related(tmp_path):
+    graph = nx.les_miserables_graph()
+    graph.add_node("Nobody")
+    est = nf.TSNE(random_state=0, max_iter=300, n_jobs=1).fit(graph)
+    est.vectors_.map(est, n_jobs=1).save(tmp_path / "page.html")
+    driver = started(tmp_path)
+    try:
+        driver.get((tmp_path / "page.html").as_uri())
+        wait(driver, "return 'ready' in document.documentElement.dataset")
+        shares = driver.execute_script("return document.getElementById('shares').textContent")
+        assert shares.startswith("Of up to 15 strongest relations of a point, ")
+        assert "of those that the map shows are not related. Area" in shares
+        for name, told in (("Perpetue", "Most related, all near in the map:SimpliceFantine"), ("Nobody", "to any:")):
+            driver.execute_script("nearfarMap.pin(arguments[0])", row_of(driver, name))
+            card = driver.execute_script("return document.getElementById('card').textContent")
+            assert card.endswith(told)
+            assert "missing neighbours0 %" in card
     finally:
         driver.quit()

@@ -98,6 +98,8 @@ test_what_is_refused = refusals(
         (np.ones(3), None, "data must be two-dimensional"),
         (np.ones((2, 3)), None, "data must be of at least 3 rows; got 2"),
         (nf.Corpus([["a"], ["b"]]), None, "data must be a text with a sentence of two words; got 2 words"),
+        (np.full((9, 3), np.nan), None, r"choose: X must be finite; got NaN or infinity in 9 row\(s\)"),
+        (np.eye(9), "distances", "choose: X must be .* diagonal"),
         (pd.DataFrame({"id": range(9)}), None, r"choose: data must be one with a column .*; got 'id' \(row numbers\)"),
         ("book.txt", "text", "data must be a Corpus with kind='text'; got str"),
         (nf.Corpus([["a"]]), "graph", "kind must be 'text' for a Corpus; got graph"),
@@ -125,10 +127,37 @@ FRAMES = {
 }
 
 
+def arrow(frame):
+    return pytest.importorskip("pyarrow").Table.from_pandas(frame)
+
+
+def annotated(n, sparse=False, **obsm):
+    """Return AnnData of four columns: counts, or the numbers of FRAME, which stand in obsm, too."""
+    X = np.random.default_rng(0).poisson(2.0, size=(n, 4)).astype(np.float32)
+    obs = pd.DataFrame({"leiden": pd.Categorical(["0", "1"] * (n // 2))}, index=[f"cell {k}" for k in range(n)])
+    held = {name: FRAME.head(n).to_numpy()[:, :d] for name, d in obsm.items()}
+    return pytest.importorskip("anndata").AnnData(csr_array(X) if sparse else X, obs=obs, obsm=held)
+
+
+CELLS = {
+    "counts": lambda: annotated(100),
+    "sparse counts": lambda: annotated(100, sparse=True),
+    "few cells": lambda: annotated(20, sparse=True),
+    "PCA": lambda: annotated(100, X_pca=3, X_umap=2),
+    "few cells with PCA": lambda: annotated(20, sparse=True, X_pca=3),
+}
+ELSEWHERE = {f"Arrow, {name}": lambda name=name: arrow(FRAMES[name]) for name in ("numbers", "text", "NA", "few rows")}
+ELSEWHERE |= {
+    f"polars, {name}": lambda name=name: pytest.importorskip("polars").from_pandas(FRAMES[name])
+    for name in ("numbers", "text", "dates", "few rows")
+}
+ELSEWHERE |= {f"AnnData, {name}": made for name, made in CELLS.items()}
+
+
 @pytest.mark.slow  # compiles what the usual tests of a family do
-@pytest.mark.parametrize("name", FRAMES)
+@pytest.mark.parametrize("name", [*FRAMES, *ELSEWHERE])
 def test_the_code_runs_on_the_data_that_it_was_asked_about(name):
-    data = FRAMES[name]
+    data = FRAMES[name] if name in FRAMES else ELSEWHERE[name]()
     found = nf.choose(data)
     names = dict.fromkeys(("X", "D", "relation", "vectors", "text"), data)
     with warnings.catch_warnings():
@@ -275,6 +304,8 @@ class TestAdvise:
             *((name, ()) for name in ("edges.csv", "likes.tsv", "table.csv", "book.txt", "v.npz", "w.vec")),
             *((name, ()) for name in ("ring.relation", "mixed.csv", "mixed.tsv", "few.csv", "comma.csv", "bare.data")),
             *((name, ()) for name in ("one.csv", "scale.csv", "pair.tsv", "few.vec", "numbers.txt")),
+            *((f"{name}.parquet", ()) for name in ("numbers", "mixed", "few", "scale", "index", "edges", "times")),
+            *((f"{name}.h5ad", ()) for name in CELLS),
             ("likes.tsv", ("--kind", "two kinds")),
             ("edges.csv", ("--no-header", "--no-weight", "--delimiter", ",")),
             ("named.csv", ("--columns", "p,q")),
@@ -292,6 +323,16 @@ class TestAdvise:
         self.NUMBERS.assign(a=1e5 * self.NUMBERS["a"]).to_csv("scale.csv", index=False)
         nf.Embedding(self.NUMBERS.to_numpy()).save("pair.tsv")
         nf.Embedding(self.NUMBERS.head(20).to_numpy(), [f"w{k}" for k in range(20)]).save("few.vec")
+        if name.endswith(".parquet"):
+            pytest.importorskip("pyarrow")
+            frames = {"numbers": self.NUMBERS, "mixed": self.MIXED, "few": self.MIXED.head(20)}
+            frames["scale"] = self.NUMBERS.assign(a=1e5 * self.NUMBERS["a"], day=pd.date_range("2020", periods=100))
+            frames["index"] = self.NUMBERS.set_index(pd.Index([f"row {k}" for k in range(100)], name="id"))
+            frames["edges"] = pd.DataFrame({"source": [k % 7 for k in range(40)], "target": [k % 5 for k in range(40)]})
+            frames["times"] = frames["edges"].assign(time=pd.date_range("2020", periods=40))
+            frames[Path(name).stem].to_parquet(name)
+        if name.endswith(".h5ad"):
+            CELLS[Path(name).stem]().write_h5ad(name)
         Path("named.csv").write_text("when,p,q,w\n" + "".join(f"2020,{k % 7},{k % 5},{k}\n" for k in range(40)))
         assert main(["advise", name, *more, "--json"]) == 0
         told = capsys.readouterr()

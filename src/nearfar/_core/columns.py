@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.by_id import in_order_of
+from nearfar._core.frames import is_null
 from nearfar._core.ids import Ids
 from nearfar._core.types import Doubles, Flags, Longs, RowNumbers
 from nearfar.errors import InputError
@@ -218,16 +219,6 @@ def objects_of(values: Iterable[object]) -> list[object]:
     if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] == "ns":  # which would become whole numbers
         values = values.astype(f"{values.dtype.kind}8[us]")
     return list(values.tolist())
-
-
-def is_null(value: object) -> bool:
-    """Whether a value stands for none: None, NaN, NaT, pandas' NA or what an array masks."""
-    if value is None or value is np.ma.masked:
-        return True
-    try:
-        return bool(value != value)  # NaN and NaT differ from themselves
-    except (TypeError, ValueError, ArithmeticError):
-        return type(value).__name__ == "NAType"  # pandas' NA has no truth value
 
 
 def is_missing(value: object) -> bool:

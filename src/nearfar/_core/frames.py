@@ -14,6 +14,16 @@ _TIMES = ("Date", "Datetime", "Duration", "Time")
 _PREPARE = "nf.prepare(frame) codes text and dates, and fills what is missing; or leave the column out."
 
 
+def is_null(value: object) -> bool:
+    """Whether a value stands for none: None, NaN, NaT, pandas' NA or what an array masks."""
+    if value is None or value is np.ma.masked:
+        return True
+    try:
+        return bool(value != value)  # NaN and NaT differ from themselves
+    except (TypeError, ValueError, ArithmeticError):
+        return type(value).__name__ == "NAType"  # pandas' NA has no truth value
+
+
 def is_frame(value: object) -> bool:
     """Whether it is a table with columns that may have types of their own."""
     kind = type(value)  # whose attributes cost nothing, unlike those of a lazy frame
@@ -92,8 +102,7 @@ def _fault(series: Any) -> tuple[str, int] | None:
             return f"{what} such as {_shown(series[row : row + 1].to_list()[0])}", row
         return ("a missing value", int(np.argmax(gaps))) if gaps.any() else None
     for row, value in enumerate(series.to_list()):
-        nan = isinstance(value, float) and value != value
-        if value is None or nan or type(value).__name__ in ("NAType", "NaTType"):
+        if is_null(value):
             return "a missing value", row
         if isinstance(value, (str, bytes)):
             return f"text such as {_shown(value)}", row

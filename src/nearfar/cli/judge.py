@@ -57,7 +57,7 @@ def compare(
     a: str,
     b: str,
     output: str | None,
-    metric: str,
+    metric: str | None,
     center: bool,
     scale: bool,
     topn: int,
@@ -75,7 +75,7 @@ def compare(
     Examples:
       nearfar compare monday.safetensors tuesday.safetensors
       nearfar compare words1900.vec words2000.vec --topn 20 --json
-      nearfar compare map1.tsv map2.tsv --metric euclidean --center --scale
+      nearfar compare map1.npz map2.npz --center --scale
       nearfar compare a.safetensors b.safetensors -o b-onto-a.safetensors
     """
     from nearfar._core.checks import check_integer
@@ -96,12 +96,12 @@ def compare(
     if turned is None:
         moved = [(key, None, None, overlap) for key, overlap in found.least_stable(topn)]
     else:
-        by = turned.most_moved(topn, by="distance" if metric == "euclidean" else "cosine")
+        by = turned.most_moved(topn, by="distance" if found.metric == "euclidean" else "cosine")
         rows = [(key, turned.ids.get(key)) for key, _ in by]
         cosines, distances = turned.cosines.tolist(), turned.distances.tolist()
         moved = [(key, cosines[row], distances[row], overlaps.get(key)) for key, row in rows]
     if as_json:
-        facts_of = ("overlap", "interval", "chance", "k", "n_zero")
+        facts_of = ("overlap", "interval", "chance", "k", "n_zero", "metric")
         columns = ("id", "cosine", "distance", "shared_neighbors")
         print_json(
             {

@@ -27,6 +27,12 @@ _NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _PREPARE = "--prepare codes text and dates, and fills what is missing with the median."
 
 
+_EDGES = (
+    "nearfar embed FILE -o OUT makes vectors of what they join, nearfar map OUT a map of these;"
+    " in Python nf.TSNE().fit(nf.Relation.from_edges(FILE)). Name a column by --names or --labels if it is a table."
+)
+
+
 class Colours(TypedDict, total=False):
     """What colours the points of a picture: groups, or values."""
 
@@ -93,9 +99,12 @@ def read_table(
     """
     import numpy as np
 
-    from nearfar.relations.coordinates import LABELS, warn_of_scale
+    from nearfar.relations.coordinates import LABELS, may_be_edges, warn_of_scale
 
     read = _parquet(owner, file) if file.lower().endswith((".parquet", ".pq")) else _delimited(owner, file, form)
+    if names is labels is None and not prepare and may_be_edges(read.names or ()) and _are_whole(read.columns):
+        got = f"edges by its columns {', '.join(map(repr, read.names or ()))}"
+        raise DataError(owner, "FILE", "a table with a row for each point", got, _EDGES)
     by_name = _column(owner, "names", names, read, NAMES)
     by_label = _column(owner, "labels", labels, read, LABELS)
     n = len(read.places)
@@ -160,6 +169,13 @@ def read_annotated(
     colours = Colours() if by_label is None else _colours([_or_none(value) for value in columns[by_label]])
     known: Metadata | None = None if not columns else columns if ids is None else adata.obs
     return rows, Ids.of_rows(len(adata.obs), ids), Table(None, said, colours), known
+
+
+def _are_whole(columns: Sequence[Typed]) -> bool:
+    """Whether at least two columns hold no fractions."""
+    import numpy as np
+
+    return sum(not (column.values[np.isfinite(column.values)] % 1).any() for column in columns) > 1
 
 
 def _or_none(value: object) -> object:

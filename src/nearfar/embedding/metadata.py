@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.by_id import index_of, near_hint
-from nearfar._core.columns import Column, column_of, is_null, objects_of
+from nearfar._core.columns import Column, column_of, objects_of
+from nearfar._core.frames import is_null
 from nearfar._core.ids import Ids
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.content import Fact, Value, name_of

@@ -209,6 +209,7 @@ class Embedding(Near):
         metric : str, optional
             Distance between vectors, one of :func:`nearfar.evaluate.neighborhoods`, which the page names. By default
             that which drew the map, where ``positions`` knows it, else the Euclidean; without ``positions`` the cosine.
+            A map that was fitted to a relation is compared with its strongest relations: ``est.vectors_.map(est)``.
         max_points : int, default=1,000,000
             Of more, so many are drawn at random, and the page says so.
         title : str, optional

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks as _checks
-from nearfar._core.ids import rows_and_ids
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import ColumnLike, Floats, Seed
@@ -28,7 +28,10 @@ from nearfar._core.units import in_units, unit_of
 from nearfar._core.vector import FAST
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.evaluate.labels import label_codes
+from nearfar.evaluate.related import FAR, Related, shares_of
 from nearfar.relations.coordinates import coordinates_of
+from nearfar.relations.graphs import is_graph
+from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.search.distances import check_comparable, check_distances
 from nearfar.search.elsewhere import SETS
@@ -53,9 +56,9 @@ _NUMBERS = (*_SPARSE, "braycurtis", "canberra", "chebyshev", "correlation", "ham
 METRICS = (*_NUMBERS, *SETS, "precomputed")
 _ALSO = {"cityblock": "manhattan", "l1": "manhattan", "l2": "euclidean"}
 
+RELATION = "relation"
+"""What stands for the metric where a relation judges."""
 _NO_SCORES = ("q_nx", "r_nx", "missing", "false", "metric")
-FAR = 3
-"""A neighbour is far on the other side where it is not among so many times k neighbours there."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,7 +107,7 @@ class Neighborhoods:
         among its 3 k neighbours in the map, ``false[k]`` the share of its k neighbours in the map that are not among
         its 3 k neighbours in the data.
     metric : str
-        The distance in the data by which the map was judged.
+        The distance in the data by which the map was judged; "relation" where that is a relation.
     """
 
     n: int
@@ -152,7 +155,8 @@ class Neighborhoods:
             if table is not None
         ]
         judged = "" if self.n_sample == self.n else f", {self.n_sample} of them judged"
-        judged += "" if self.metric == "euclidean" else f", by metric={self.metric!r}"
+        by = "the relation" if self.metric == RELATION else f"metric={self.metric!r}"
+        judged += "" if self.metric == "euclidean" else f", by {by}"
         error = "" if self.n_sample == self.n else f" ± {self.standard_errors['auc']:.4f}"
         scaled = f"(stress-1 {self.stress_1:.4f}, map times {self.scale:.4g})"
         return "\n  ".join(
@@ -167,7 +171,7 @@ class Neighborhoods:
 
 
 def neighborhoods(
-    X: Embedding | ArrayLike | csr_array[np.float64],
+    X: Embedding | ArrayLike | csr_array[np.float64] | Relation,
     Y: Embedding | ArrayLike | Fitted,
     *,
     labels: ColumnLike | None = None,
@@ -188,7 +192,8 @@ def neighborhoods(
     X : array-like or sparse matrix of shape (n, D), n >= 3
         The data. With ``metric="precomputed"`` a dense matrix of shape (n, n), >= 0: row i holds the distances from i,
         it need not be symmetric, and its diagonal does not count; where that is the largest of each row, they are
-        similarities, which are refused.
+        similarities, which are refused. Or a Relation or a graph, of which a map was drawn: what is related is near,
+        the stronger the nearer, all else as far as the steps to it; with ``per_point`` its relations alone count.
     Y : Embedding, fitted map, or array-like of shape (n, d)
         The map, with any number of columns. If both have ids (an Embedding, the index of a frame) other than row
         numbers, these must be the same in the same order.
@@ -229,7 +234,8 @@ def neighborhoods(
     Warns
     -----
     NearfarWarning
-        If the map was drawn by a metric that is none of these: it is judged by the Euclidean distance.
+        If the map was drawn by a metric that is none of these, or from a relation that is not X: it is judged by the
+        Euclidean distance.
 
     Notes
     -----
@@ -260,14 +266,22 @@ def neighborhoods(
     >>> flat.trustworthiness[10] > 0.99
     True
     """
-    if metric is None:
-        shape = tuple(X.shape if hasattr(X, "shape") else _checks.check_numbers(_OWNER, "X", X).shape)
-        metric = metric_of(_OWNER, Y, distances=len(shape) == 2 and shape[0] == shape[1])
     if hasattr(Y, "get_params") and not hasattr(Y, "embedding_"):
         raise InputError(_OWNER, "Y", "a fitted map", f"{type(Y).__name__}, which is not", "Call fit first.")
-    X, Y = coordinates_of(_OWNER, X, metric)[0], getattr(Y, "vectors_", Y)
-    data = distances_of(_OWNER, X, metric)
-    n = data.n
+    data: Distances
+    ids: Ids | None
+    if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
+        if metric is not None:
+            raise InputError(_OWNER, "metric", "left out where X is a relation", repr(metric))
+        data = Related(_OWNER, as_relation(X, _OWNER, "X"))
+        metric, ids = RELATION, data.ids
+    else:
+        if metric is None:
+            shape = tuple(X.shape if hasattr(X, "shape") else _checks.check_numbers(_OWNER, "X", X).shape)
+            metric = metric_of(_OWNER, Y, distances=len(shape) == 2 and shape[0] == shape[1])
+        X = coordinates_of(_OWNER, X, metric)[0]
+        data, ids = distances_of(_OWNER, X, metric), rows_and_ids(_OWNER, X)[1]
+    Y, n = getattr(Y, "vectors_", Y), data.n
     if n < 3:
         raise InputError(_OWNER, "X", "of at least 3 rows", f"{n}")
     coordinates = _checks.check_matrix(_OWNER, "Y", Y, rows=n)
@@ -275,7 +289,7 @@ def neighborhoods(
         raise InputError(_OWNER, "Y", "of at least one column", f"shape {coordinates.shape}")
     plane = Euclidean(coordinates)
     ks = _sizes(n_neighbors, n)
-    ids, others = (rows_and_ids(_OWNER, given)[1] for given in (X, Y))
+    others = rows_and_ids(_OWNER, Y)[1]
     if not (ids is None or others is None or ids.is_range or others.is_range or ids == others):
         hint = "Put the rows in one order: Embedding.subset, or DataFrame.loc."
         raise InputError(_OWNER, "Y", "of the ids of X, in their order", f"{others!r}, not {ids!r}", hint)
@@ -291,11 +305,14 @@ def neighborhoods(
     missing = false = None
     if _checks.check_flag(_OWNER, "per_point", per_point):
         k = min(FAR * int(ks[-1]), n - 1)
-        in_data = nearest_neighbors(X, k, metric=metric, n_jobs=workers, random_state=0).indices
         in_map = nearest_neighbors(coordinates, k, n_jobs=workers, random_state=0).indices
+        if isinstance(data, Related):
+            kept = [data.shares(in_map, k) for k in ks.tolist()]
+        else:
+            found_near = nearest_neighbors(X, k, metric=metric, n_jobs=workers, random_state=0)
+            kept = [shares_of(found_near, in_map, k) for k in ks.tolist()]
         missing, false = (
-            {k: lost_neighbors(near[:, :k], other[:, : FAR * k]).mean(axis=1, dtype=np.float32) for k in ks.tolist()}
-            for near, other in ((in_data, in_map), (in_map, in_data))
+            dict(zip(ks.tolist(), (getattr(one, name) for one in kept), strict=True)) for name in ("missing", "false")
         )
     return Neighborhoods(
         n=n,
@@ -308,6 +325,12 @@ def neighborhoods(
         **_neighbor_scores(found, offset, ks, n, codes is not None),
         **_distance_scores(found, data.unit, plane.unit),
     )
+
+
+def is_map(drawn: object) -> bool:
+    """Whether an Embedding or what was fitted is a map: its parameters say by what it was drawn."""
+    parameters = getattr(getattr(drawn, "vectors_", drawn), "parameters", None)
+    return isinstance(parameters, Mapping) and "metric" in parameters
 
 
 def metric_of(owner: str, drawn: object, *, distances: bool = False) -> str:
@@ -325,44 +348,21 @@ def metric_of(owner: str, drawn: object, *, distances: bool = False) -> str:
     Warns
     -----
     NearfarWarning
-        If the metric is not one of those by which maps are judged.
+        If the metric is not one of those by which maps are judged, or it was a relation that drew the map.
     """
-    parameters = getattr(getattr(drawn, "vectors_", drawn), "parameters", {})
-    metric = parameters.get("metric") if isinstance(parameters, Mapping) else None
-    if metric is None:
+    if not is_map(drawn):
         return "euclidean"
+    parameters: Mapping[str, object] = getattr(drawn, "vectors_", drawn).parameters  # type: ignore[attr-defined]
+    metric = parameters["metric"]
     metric = _ALSO.get(metric, metric) if isinstance(metric, str) else metric
     if metric in METRICS and (metric != "precomputed" or distances) and not parameters.get("metric_params"):
         return str(metric)
-    warnings.warn(
-        f"{owner}: the map was drawn by metric={metric!r}, by which it cannot be judged here: it is by the Euclidean "
-        "distance. Give metric= for another.",
-        NearfarWarning,
-        stacklevel=3,
-    )
+    drawn_by, instead = f"by metric={metric!r}, by which it cannot be judged here", "metric= for another"
+    if metric is None:
+        drawn_by, instead = "from a relation, which was not given", "the relation, or metric="
+    text = f"{owner}: the map was drawn {drawn_by}: it is by the Euclidean distance. Give {instead}."
+    warnings.warn(text, NearfarWarning, stacklevel=3)
     return "euclidean"
-
-
-def lost_neighbors(near: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which neighbours of each row are not among its neighbours on the other side.
-
-    Parameters
-    ----------
-    near : ndarray of int32, shape (n, k)
-        Neighbours in one space.
-    others : ndarray of int32, shape (n, m)
-        Neighbours in the other one.
-
-    Returns
-    -------
-    ndarray of bool, shape (n, k)
-    """
-    lost = np.empty(near.shape, np.bool_)
-    step = max(1, _BLOCK // (near.shape[1] * others.shape[1]))
-    for start in range(0, len(near), step):
-        rows = slice(start, start + step)
-        lost[rows] = (near[rows, :, None] != others[rows, None, :]).all(axis=2)
-    return lost
 
 
 def _sizes(n_neighbors: int | Sequence[int] | None, n: int) -> NDArray[np.int64]:

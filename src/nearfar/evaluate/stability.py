@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_random_state
 from nearfar._core.types import Doubles, Floats, Seed
 from nearfar.errors import InputError
+from nearfar.evaluate.neighborhoods import is_map
 from nearfar.evaluate.words import check_embedding
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Stability:
         The ids that were judged, in the order of the first embedding.
     per_id : ndarray, shape (len(ids),), float64
         Overlap of each of them, mean over all pairs of embeddings.
+    metric : str
+        By what neighbours are near.
     """
 
     overlap: float
@@ -65,6 +68,7 @@ class Stability:
     pairs: Doubles = field(repr=False)
     ids: Ids = field(repr=False)
     per_id: Doubles = field(repr=False)
+    metric: str = "cosine"
 
     def __repr__(self) -> str:
         low, high = self.interval
@@ -95,7 +99,7 @@ def stability(
     embeddings: Sequence[Embedding],
     k: int = 10,
     *,
-    metric: str = "cosine",
+    metric: str | None = None,
     n_sample: int | None = None,
     random_state: Seed = None,
     n_jobs: int | None = None,
@@ -109,8 +113,9 @@ def stability(
         the first side counts.
     k : int, default=10
         Number of neighbours to compare, at most the number of shared ids less 1.
-    metric : {"cosine", "euclidean"}
-        What is near; Euclidean suits maps. With "cosine", ids whose vector is 0 in one of the embeddings are left out.
+    metric : {"cosine", "euclidean"}, optional
+        What is near: by default Euclidean where all are maps, else the cosine. With "cosine", ids whose vector is 0 in
+        one of the embeddings are left out.
     n_sample : int, >= 2, optional
         Judge so many of the shared ids, drawn at random; their neighbours are still sought among all. By default all
         where there are at most 5,000, else 1,000.
@@ -155,6 +160,8 @@ def stability(
         raise InputError(_OWNER, "embeddings", "a list of at least two embeddings", got)
     for number, embedding in enumerate(embeddings):
         check_embedding(_OWNER, embedding, f"embeddings[{number}]")
+    if metric is None:
+        metric = "euclidean" if all(map(is_map, embeddings)) else "cosine"
     check_choice(_OWNER, "metric", metric, ("cosine", "euclidean"))
     workers = check_n_jobs(_OWNER, n_jobs)
     rng = check_random_state(_OWNER, random_state)
@@ -189,6 +196,7 @@ def stability(
         pairs=pairs,
         ids=ids.take(judged),
         per_id=per_id,
+        metric=metric,
     )
 
 

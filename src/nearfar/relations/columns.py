@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from nearfar._core.progress import logger
 from nearfar.errors import InputError
 from nearfar.relations.ends import Ends, of_two_kinds, refuse_matrix, shown_column
-from nearfar.relations.facts import Column, columns_of, is_time
+from nearfar.relations.facts import Column, columns_of, grows_within, is_time
 from nearfar.relations.tables import Roles, Table, position_of
 from nearfar.relations.values import kind_of
 
@@ -66,6 +66,8 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     if roles.bipartite is None and names is not None:
         _check_kinds(owner, roles, [names[source], names[target]])
     picks = [source, target] if weight is None else [source, target, weight]
+    if roles.bipartite is None and table.says == "bip":
+        _warn_of_kinds(owner, roles, "the file says '% bip': its two columns are of two kinds, and were read as one")
     words = [table.label(column) for column in picks]
     rest = [table.label(column) for column in range(n_columns) if column not in picks]
     roles.taken.update(
@@ -101,8 +103,14 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     reads = f"weight={table.label(column.at)!r} reads it as it is"
     if column.numeric and (column.seconds or (column.grows and (column.years or column.days))):
         return None  # times without doubt
+    if column.is_named_code or (column.is_since_start and table.names is None):
+        return None
     if column.grows and table.names is None:
         why = f"grows from line to line, as times do; it was read as the weight. {reads}"
+        roles.warn(f"{owner}: {shown_column(table, column)} {why}, weight=False says that it is none.")
+        return column.at
+    if table.names is None and column.numeric and grows_within(table.head[ends[0]], column.values):
+        why = f"grows for each source, as distances and ranks do; it was read as the weight. {reads}"
         roles.warn(f"{owner}: {shown_column(table, column)} {why}, weight=False says that it is none.")
         return column.at
     if column.numeric and column.is_distance:
@@ -125,6 +133,10 @@ def _is_passed_over(column: Column) -> bool:
 
 def _check_kinds(owner: str, roles: Roles, names: Sequence[str]) -> None:
     if of_two_kinds(*names):
-        text = f"{owner}: columns {names[0]!r} and {names[1]!r} are of two kinds by their names, and were read as one: "
-        text += "the same id in both is one object. Pass bipartite=True to keep them apart, or bipartite=False."
-        roles.warn(text)
+        told = f"columns {names[0]!r} and {names[1]!r} are of two kinds by their names, and were read as one"
+        _warn_of_kinds(owner, roles, told)
+
+
+def _warn_of_kinds(owner: str, roles: Roles, told: str) -> None:
+    text = f"{owner}: {told}: the same id in both is one object."
+    roles.warn(f"{text} Pass bipartite=True to keep them apart, or bipartite=False.")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from nearfar._core.frames import array_of, columns_of, is_frame, labels_of
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.relations.ends import is_of_objects
+from nearfar.relations.ends import are_named_ends, is_of_objects
 from nearfar.relations.facts import Column
 from nearfar.relations.names import the_words
 
@@ -34,6 +34,7 @@ _OBJECTS = re.compile(
     r"row|line|image|file|household|obs|observation|entry|object|house|passenger|staff|unit|patient)"
     r"([ _-]?(ids?|no|nr|num|number|key|code))?"
 )
+_EDGE = 3  # columns: the ends and a weight
 _FEW = 10  # rows: of fewer, different whole numbers without a gap may be anything
 _LOOKED_AT = 100  # rows that most columns are told by
 _NEARLY_ALL = 0.999  # of the variance
@@ -107,7 +108,8 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tupl
     Raises
     ------
     InputError
-        If a column holds no numbers (which column and row), two columns have one name, or none is left.
+        If a column holds no numbers (which column and row), two columns have one name, none is left, or it is a frame
+        of edges.
 
     Warns
     -----
@@ -119,6 +121,10 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tupl
     names = labels_of(X)
     if len(set(names)) < len(names):
         columns_of(owner, "X", X)  # says which
+    if may_be_edges(names) and sum(not _has_fractions(series) for _, series in columns_of(owner, "X", X)) > 1:
+        hint = "nf.Relation.from_edges(X) is their relation, of which TSNE draws a map; X.to_numpy() takes the numbers."
+        got = f"a frame of edges by its columns {', '.join(map(repr, names))}"
+        raise InputError(owner, "X", "rows of numbers, one for each point", got, hint)
     matrix = array_of(owner, "X", X)
     if matrix.dtype.kind == "O":  # nullable columns, truths beside numbers
         matrix = matrix.astype(np.float64)
@@ -135,6 +141,15 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tupl
         warn_user(f"{text} X.to_numpy() takes all.")
     warn_of_scale(owner, [names[k] for k in kept], matrix[:, kept] if left_out else matrix)
     return (_taken(X, kept), tuple(names[k] for k in left_out)) if left_out else (X, ())
+
+
+def may_be_edges(names: Sequence[object]) -> bool:
+    """Whether a table of so few columns has two that are named as the ends of edges."""
+    return len(names) <= _EDGE and are_named_ends(names)
+
+
+def _has_fractions(series: Any) -> bool:
+    return bool(series.dtype.is_float() and ((series.drop_nulls() % 1) > 0).any())
 
 
 def without(X: Any, left_out: Sequence[Hashable]) -> Any:

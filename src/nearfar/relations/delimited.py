@@ -58,6 +58,7 @@ _LINE = re.compile(rb"\S[^\n]*\n")  # one with something in it, from there on
 _MARKS = ("#", "%", "//")  # what comments begin with
 _TITLES = 0.1  # of the lines; if more than that begin with a mark and are as the others, the mark is part of ids
 _FEW = 4  # records behind a line of the size of a graph; fewer may be so many by chance
+_KONECT = re.compile(rb"^%\s*(sym|asym|bip)\b", re.MULTILINE)
 _SAID = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "blanks", ":": "colons"}
 
 
@@ -447,6 +448,7 @@ def find_layout(
         # One number in a column makes it one of numbers: other values there are then refused, not silently ignored.
         [any(map(is_number, columns[k])) for k in kept],
         form_said,
+        "" if (says := _KONECT.search(before)) is None else says[1].decode(),
     )
     picks = [kept[k] for k in choose(table)]
     header = bytes(sample[records[0].at : records[0].after]).strip().lower() if with_header else b""  # ASCII alone
@@ -527,7 +529,9 @@ def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) 
 
     The names may stand behind a word that says so: ``#fields``.
     """
-    for line in reversed(before.decode(errors="replace").splitlines() if mark else []):
+    if not mark or _KONECT.search(before):
+        return None
+    for line in reversed(before.decode(errors="replace").splitlines()):
         plain = line.strip().lstrip(mark).strip()
         for separator in (delimiter, ","):
             found = _first_records(_as_array(plain + "\n"), separator, _as_array("")) if plain else []
@@ -535,7 +539,7 @@ def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) 
             if len(names) == n_fields + 1 and names[0].lower().rstrip(":") in ("fields", "columns", "types"):
                 names = names[1:]
             names[:1] = [re.sub(r"(?i)^(fields|columns): *", "", name) for name in names[:1]]
-            if names and names[0] in ("sym", "asym", "bip", "posweighted", "directed", "undirected"):  # as KONECT says
+            if names and names[0] in ("posweighted", "directed", "undirected"):
                 return None
             if len(names) == n_fields == len(set(names)) and not any(map(is_number, names)):
                 return names

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from nearfar.errors import InputError
-from nearfar.relations.facts import Column, grows
+from nearfar.relations.facts import Column, counts_within, grows
 from nearfar.relations.names import COUNTED, ENDS, SIDES, the_words
 from nearfar.relations.tables import Roles, Table
 from nearfar.relations.values import numbers_of_sample, whole_numbers_of
@@ -24,8 +24,11 @@ _TRIED = 8  # columns that can be ends
 _HARDLY = 0.1  # by how much two columns must look more like ends than others
 _SHORT = 3  # words of a name
 _STEP = 10  # the times of contacts are multiples of that or more
+_PLACE_ALONE = "an end of an edge by its place alone"
+_LETTERS = ({"i", "j"}, {"u", "v"}, {"s", "t"})  # names of two ends in formulas
 _ROWS_IN_A_ROW = 10  # a first column that grows with each of so many rows numbers them
 _MATRIX = 5  # columns of numbers without names
+_TIMES = 5  # values that must be in steps
 _CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
 _PEOPLE = re.compile(
     r"user|customer|reader|listener|viewer|reviewer|rater|buyer|client|member|student|patient|visitor|subscriber|"
@@ -52,6 +55,8 @@ class Ends:
 
     def found(self) -> tuple[int, int]:
         """Return the two; warns where that is open, and refuses where it cannot be."""
+        if self.table.says and self.source is self.target is None:
+            return 0, 1
         asked = {self.source, self.target, self.weight} - {None}
         free = [column for column in self.columns if column.at not in asked]
         called = [column for column in free if column.is_called_weight]
@@ -64,6 +69,8 @@ class Ends:
             return self._of_two(free)
         could = [column for column in free if column.why_no_end is None and not self._is_measure(column)]
         could = [column for column in could if not _is_made_of(column, free)] if len(could) > 2 else could
+        filled = [column for column in could if "" not in column.known]  # an end is never empty
+        could = filled if len(filled) > 1 else could
         if self.source is not None or self.target is not None:
             return self._with_one_given(could, free)
         if len(could) < 2:
@@ -135,17 +142,25 @@ class Ends:
 
     def _by_values(self, could: Sequence[Column]) -> tuple[int, int]:
         """Return the two of the columns that look most like ends, of those that can be."""
+        aligned = _in_front_of_intervals(self.columns) if self.table.names is None else []
+        if len(aligned) == 2:
+            return aligned[0].at, aligned[1].at
         if (numbered := self._behind_rows(could)) is not None:
             return numbered
         scores = {(a, b): _likeness(a, b, could) for a, b in combinations(could[:_TRIED], 2)}
         best = max(scores, key=lambda pair: scores[pair])
         if self.table.names is None:
+            codes = _of_one_code(could)
+            if codes and scores[codes] - scores[could[0], could[1]] > _CLEARLY:
+                return codes[0].at, codes[1].at
             return self._of_nameless(could, best, scores[best] - scores[could[0], could[1]])
         others = [score for pair, score in scores.items() if not _alike(pair, best)]
-        if scores[best] < 0 or (others and scores[best] - max(others) < _HARDLY):
-            out = next(column for column in could if column not in best)
+        out = next((column for column in could if column not in best), None)
+        if out is not None and (scores[best] < 0 or (others and scores[best] - max(others) < _HARDLY)):
             return self._warn(out, "an end of an edge, too", best[0].at, best[1].at)
-        return self._open_or(best)
+        if scores[best] < 0:
+            return self._warn(best[0], _PLACE_ALONE, best[0].at, best[1].at)
+        return self._open_or(best, [column for column in could if column not in best])
 
     def _behind_rows(self, could: Sequence[Column]) -> tuple[int, int] | None:
         """Return the columns behind a first one that numbers the rows, or holds times; None if that holds ids."""
@@ -155,7 +170,8 @@ class Ends:
         texts = second.kind == third.kind == "text"
         likely = times_or_rows(first.values, second.values, third.values)
         named = first.name is not None and len(first.name) > 1 and texts
-        if (first.counts_rows and texts) or (likely and (first.seconds or named)):
+        sure = first.seconds or named or (likely == "times" and _are_apart(first, second, third))
+        if (first.counts_rows and texts) or (likely and sure):
             self.told.append(first.at)
             return second.at, third.at
         return self._warn(first, likely, second.at, third.at) if likely else None
@@ -172,27 +188,31 @@ class Ends:
                 self.told += [] if between.numeric else [between.at]
                 return best[0].at, best[1].at
             what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
+            what = "ranks" if counts_within(first.values, between.values) else what
             what = "another name of the one before" if _alike((between, first), (best[0], first)) else what
             what = "a weight" if between.numeric and best[0].kind == best[1].kind == "text" else what
             return self._warn(between, what, best[0].at, best[1].at)
         if others and _may_be_relations(second, first, others[0]):
             return self._warn(second, "names of relations", first.at, second.at)
+        if others and others[0].kind == second.kind == "whole" and counts_within(first.values, second.values):
+            return self._warn(second, "ranks", first.at, second.at)
         passed = [column for column in self.columns[: first.at] if column.kind == "number" and not column.seconds]
         if passed and not (len(self.columns) == 3 and first.kind == second.kind == "text"):
             return self._warn(passed[0], str(passed[0].why_no_end), first.at, second.at)
         if not any(len(column.known) > 2 for column in others):
             return first.at, second.at  # no other tells apart what ends would
-        return self._open_or((first, second))
+        return self._open_or((first, second), others)
 
-    def _open_or(self, ends: tuple[Column, Column]) -> tuple[int, int]:
+    def _open_or(self, ends: tuple[Column, Column], others: Sequence[Column]) -> tuple[int, int]:
         """Return two columns; warns if there are many and nothing but their places says that they are the ends."""
         a, b = ends
         told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or of_two_kinds(a.name, b.name)
         told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
+        told = told or {a.lower, b.lower} in _LETTERS or _are_keys(ends, others)
         if len(self.columns) >= _MATRIX and not told and not (a.known & b.known):
-            others = sum(column.numeric for column in self.columns if column not in ends)
-            if others >= _MATRIX - 1 or self.table.names is None:
-                return self._warn(a, "an end of an edge by its place alone", a.at, b.at)
+            numbers = sum(column.numeric for column in self.columns if column not in ends)
+            if numbers >= _MATRIX - 1 or self.table.names is None:
+                return self._warn(a, _PLACE_ALONE, a.at, b.at)
         return a.at, b.at
 
 
@@ -327,6 +347,48 @@ def _is_between(between: Column, ends: tuple[Column, Column], columns: Sequence[
     return few and (relations or (a.kind == "text" and amounts))
 
 
+def _of_one_code(columns: Sequence[Column]) -> tuple[Column, Column] | None:
+    """Return the two columns of text that hold codes of one form, such as three letters, if no others look alike."""
+    texts = [column for column in columns if column.kind == "text"]
+    alike = [(a, b) for a, b in combinations(texts, 2) if not a.shapes.isdisjoint(b.shapes) and a.width == b.width]
+    if len(alike) != 1:
+        return None
+    a, b = alike[0]
+    if sum(column.kind == "whole" and column.at < a.at for column in columns) > 1:
+        return None  # two ids of numbers, and the class of each
+    return (a, b) if a.width or a.known & b.known or "a" not in a.shapes & b.shapes else None
+
+
+def _in_front_of_intervals(columns: Sequence[Column]) -> list[Column]:
+    """Return the texts that a length and an interval within it follow, as in tables of alignments."""
+    found = []
+    for column in columns[:-3]:
+        behind = [whole_numbers_of(other.values) for other in columns[column.at + 1 : column.at + 4]]
+        if column.kind == "text" and all(behind):
+            rows = zip(*filter(None, behind), strict=True)
+            found += [column] if all(0 <= start < end <= length for length, start, end in rows) else []
+    return found
+
+
+def _are_apart(times: Column, first: Column, second: Column) -> bool:
+    """Whether whole numbers, in steps of ten or more, are unlike those of two other columns, which are alike."""
+    numbers = [whole_numbers_of(column.values) for column in (times, first, second)]
+    few = len(times.values) < _TIMES
+    if few or not all(numbers) or first.years or second.years or not _in_steps(numbers[0] or []):
+        return False
+    (low, high), one, other = ((min(found), max(found)) for found in filter(None, numbers))
+    among = one[0] <= other[1] and other[0] <= one[1]
+    common = len(first.known & second.known) >= max(2.0, _FEW * min(len(first.known), len(second.known)))
+    return among and (common or high < min(one[0], other[0]) or low > max(one[1], other[1]))
+
+
+def _are_keys(ends: tuple[Column, Column], others: Sequence[Column]) -> bool:
+    """Whether one of two columns, which come again, tells each of the others, and neither tells the other."""
+    a, b = ends
+    apart = _pairs(a, b) > max(len(a.known), len(b.known)) and not (a.seconds or b.seconds)
+    return apart and bool(others) and all(any(_pairs(end, c) == len(end.known) for end in ends) for c in others)
+
+
 def _may_be_relations(column: Column, before: Column, behind: Column) -> bool:
     """Whether a column of few texts between two of many looks like kinds of relations."""
     few = len(column.known) <= max(1, min(len(before.known), len(behind.known)) // 3)
@@ -348,8 +410,11 @@ def times_or_rows(source: Sequence[object], target: Sequence[object], other: Seq
         return None  # a weight, or ids of another kind
     if in_rows:
         return "row numbers or times"
-    steps = len({*numbers}) > 2 and math.gcd(*numbers) >= _STEP
-    return "times" if steps or numbers[0] > max(*seconds, *thirds) else None
+    return "times" if _in_steps(numbers) or numbers[0] > max(*seconds, *thirds) else None
+
+
+def _in_steps(numbers: Sequence[int]) -> bool:
+    return len({*numbers}) > 2 and math.gcd(*numbers) >= _STEP
 
 
 def refuse_matrix(owner: str, table: Table, columns: Sequence[Column], asked: Sequence[int]) -> None:

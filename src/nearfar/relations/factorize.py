@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.columns import is_null
+from nearfar._core.frames import is_null
 from nearfar._core.jit import jit
 from nearfar._core.types import Bytes, Indices
 from nearfar.errors import InputError

@@ -36,12 +36,14 @@ _DISTANCES = the_words(
     """
     distance distances dist length len cost costs km miles meters metres meter pvalue pval p qvalue qval q fdr
     evalue rank ranking hops steps days minutes seconds min sec duration delay latency travel traveltime error
-    rmsd gap price age lat lon lng latitude longitude
+    rmsd gap price age lat lon lng latitude longitude diff difference
     """
 )
+_CODES = the_words("status type kind class category flag code version")
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 _KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
 _GROWING = 5  # values that must grow to look like times
+_MOSTLY = 0.5  # of the values are different
 _LARGE = 10**6  # of counts and ids
 _NO_ENDS = {
     "mark": "punctuation", "nothing": "nothing", "truth": "true or false", "amount": "amounts", "measure": "amounts",
@@ -78,6 +80,12 @@ class Column:
     def shapes(self) -> frozenset[str]:
         """The different forms of values: letters and digits alike."""
         return frozenset(map(shape_of, self.known))
+
+    @property
+    def width(self) -> int:
+        """How many letters each value has, if all have as many; else 0."""
+        widths = set(map(len, self.known))
+        return widths.pop() if len(widths) == 1 else 0
 
     @property
     def is_time(self) -> bool:
@@ -132,6 +140,11 @@ class Column:
         return len(self.values) >= _GROWING and len(self.known) > 2 and grows(whole_numbers_of(self.values), "or stays")
 
     @property
+    def is_since_start(self) -> bool:
+        """Whether it grows from 0 on, as times since a start do; a weight of 0 is none."""
+        return self.grows and self.diversity > _MOSTLY and min(whole_numbers_of(self.values) or [1]) == 0
+
+    @property
     def looks_like_ids(self) -> bool:
         """Whether it holds large whole numbers that hardly come again, flags, or not numbers alone."""
         numbers = whole_numbers_of(self.values)
@@ -153,6 +166,11 @@ class Column:
         """Whether by its name it grows where things are less related: a distance, a time, a cost, a rank."""
         joined = "".join(self.words)
         return joined in _DISTANCES or any(len(word) > 1 and word in _DISTANCES for word in self.words)
+
+    @property
+    def is_named_code(self) -> bool:
+        """Whether numbers stand for something by the last word of the name: a status, a kind."""
+        return self.numeric and bool(self.words) and self.words[-1] in _CODES
 
     @property
     def seconds(self) -> bool:
@@ -196,6 +214,30 @@ def columns_of(table: Table) -> list[Column]:
         kind = kind_of(values) if values or not numeric else "whole"
         made.append(Column(k, None if table.names is None else table.names[k], values, kind, bool(numeric)))
     return made
+
+
+def grows_within(groups: Sequence[object], values: Sequence[object]) -> bool:
+    """Whether numbers grow or stay within each run of equal groups, often, and begin anew with the next one."""
+    within, between = _steps(groups, values)
+    rising = sum(step > 0 for step in within)
+    return rising >= _GROWING and min(within) >= 0 and any(step < 0 for step in between)
+
+
+def counts_within(groups: Sequence[object], values: Sequence[object]) -> bool:
+    """Whether numbers are 1, 2, 3, ... within each of several runs of equal groups, as ranks are."""
+    within, between = _steps(groups, values)
+    numbers = numbers_of_sample(values)
+    begins = [number for number, (a, b) in zip(numbers[1:], pairwise(groups), strict=False) if a != b]
+    return len(within) >= _GROWING and {*within} == {1.0} and {*numbers[:1], *begins} == {1.0} and bool(between)
+
+
+def _steps(groups: Sequence[object], values: Sequence[object]) -> tuple[list[float], list[float]]:
+    """Return by how much numbers grow from line to line within a run of equal groups, and from one run to the next."""
+    numbers = numbers_of_sample(values)
+    if len(numbers) < len(groups):
+        return [], []
+    steps = [(a == b, y - x) for (a, b), (x, y) in zip(pairwise(groups), pairwise(numbers), strict=True)]
+    return [step for same, step in steps if same], [step for same, step in steps if not same]
 
 
 def is_time(name: str, column: int) -> bool:

@@ -68,6 +68,8 @@ class Table(NamedTuple):
         Which columns hold numbers.
     form : str
         What a text was taken for: "tabs, a header".
+    says : str
+        How a file of KONECT begins: "sym", "asym" or "bip". Source and target are then its first two columns.
     """
 
     title: str
@@ -75,6 +77,7 @@ class Table(NamedTuple):
     head: Sequence[Sequence[object]]
     numeric: Sequence[bool]
     form: str = ""
+    says: str = ""
 
     def label(self, column: int) -> str | int:
         """Return the name of a column, or its position."""

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from nearfar._core import columns
+from nearfar._core.frames import is_null
 
 Kind = Literal["whole", "number", "date", "truth", "amount", "measure", "mark", "text", "nothing"]
 
@@ -97,7 +98,7 @@ def is_missing(value: object) -> bool:
     """Whether a value marks that there is none."""
     if isinstance(value, str):
         return value.strip().lower() in MISSING
-    return columns.is_null(value)
+    return is_null(value)
 
 
 def whole_numbers_of(values: Sequence[object]) -> list[int] | None:

@@ -153,10 +153,9 @@ def _source(page: MapPage) -> object:
             arrays.append(pa.array(shares))
     options: dict[str, object] = {"text": text}
     if k:
-        cuts = pa.array(np.arange(n + 1, dtype=np.int32) * k)
-        parts = [
-            pa.ListArray.from_arrays(cuts, pa.array(values.ravel())) for values in (page.neighbors, page.distances)
-        ]
+        there = page.neighbors != np.arange(n)[:, None]  # a point beside itself: no more are related
+        cuts = pa.array(np.cumsum([0, *there.sum(axis=1)], dtype=np.int32))
+        parts = [pa.ListArray.from_arrays(cuts, pa.array(values[there])) for values in (page.neighbors, page.distances)]
         options["neighbors"] = free("__neighbors")
         arrays.append(pa.StructArray.from_arrays(parts, ["ids", "distances"]))
     for name, values in (("x", page.positions[:, 0]), ("y", page.positions[:, 1]), ("row_id", np.arange(n))):

@@ -32,10 +32,12 @@ from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, Sense, SenseEmbedding
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.evaluate.neighborhoods import FAR, METRICS, Neighborhoods, lost_neighbors, metric_of, neighborhoods
+from nearfar.evaluate.neighborhoods import METRICS, RELATION, Neighborhoods, metric_of, neighborhoods
+from nearfar.evaluate.related import FAR, Related, Shares, relation_of, shares_of
 from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
 from nearfar.plots.scatter import densest
+from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.metadata import Column, columns_of
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata
 
 _OWNER = "Embedding.map"
-_NAMES = {"euclidean": "the Euclidean distance", "cosine": "the cosine"}
+_NAMES = {"euclidean": "the Euclidean distance", "cosine": "the cosine", RELATION: "the relation"}
 PAGES = (".html", ".htm")
 MAX_POINTS = 1_000_000
 TRUST = ("missing neighbours", "false neighbours")
@@ -75,7 +77,8 @@ class MapPage:
     remarks : list of str
         What a reader must know: points left out, ids without metadata.
     neighbors : ndarray of shape (n, k), int32
-        Rows of the nearest neighbours in the data, nearest first; k = 0 where there are no data but the map.
+        Rows of the nearest neighbours in the data, nearest first; k = 0 where there are no data but the map. By a
+        relation these are the strongest ones, and the point itself where it has fewer.
     distances : ndarray of shape (n, k), float32
         To them, in the data.
     torn : ndarray of shape (n, k), bool
@@ -172,8 +175,9 @@ class MapPage:
             zigzag = np.where(moved < 0, -2 * moved - 1, 2 * moved).astype(np.uint32)
             blocks["neighbours"] = _planes(np.ascontiguousarray(zigzag.T).ravel())
             blocks["torn"] = np.packbits(self.torn[order].ravel()).tobytes()
+            counts = (self.neighbors != np.arange(n)[:, None]).sum(axis=1)
             for name, shares in (("missing", self.missing), ("false", self.false)):
-                blocks[name] = _planes(np.rint(shares[order] * k).astype(np.uint8))
+                blocks[name] = _planes(np.rint(shares * counts)[order].astype(np.uint8))
         header = {
             "n": n,
             "k": k,
@@ -184,6 +188,7 @@ class MapPage:
             "columns": facts,
             "labels": [(int(place[row]), text) for row, text in self.labels],
             "colour": self.color,
+            "related": self.judged is not None and self.judged.metric == RELATION,
             "trust": None if self.judged is None else self._trust(self.judged),
         }
         blocks["header"] = json.dumps(header, ensure_ascii=True).encode()
@@ -264,10 +269,7 @@ def map_page(
         raise InputError(_OWNER, "id_column", "given with metadata only", repr(id_column))
     columns, unknown = _known(embedding, metadata, id_column)
     placed = None if positions is None else _positions(positions, embedding)
-    if metric is None:
-        metric = "cosine" if positions is None else metric_of(_OWNER, positions)
-    if getattr(getattr(positions, "vectors_", positions), "parameters", {}).get("metric", metric) is None:
-        remarks.append("The map was drawn from a relation; neighbours are those among the vectors.")
+    metric, drawn_of = _judges(metric, positions, remarks)
     ids, vectors = embedding.ids, embedding.vectors
     if n_all > most:
         kept = np.sort(rng.choice(n_all, most, replace=False))
@@ -292,28 +294,14 @@ def map_page(
         bad = np.flatnonzero(~np.isfinite(placed).all(axis=1))
         raise InputError(_OWNER, "positions", "finite", f"NaN or infinity at {ids[int(bad[0])]!r}")
 
-    empty = np.empty((n, 0), np.int32)
-    near, distances, torn, missing, false, judged = (
-        empty,
-        empty.astype(np.float32),
-        empty.astype(bool),
-        np.zeros(n, np.float32),
-        np.zeros(n, np.float32),
-        None,
-    )
+    shares: Shares = _nothing_kept(n)
+    judged: Neighborhoods | None = None
     if has_data:
-        k = min(k, n - 2)
-        wide = min(FAR * k, n - 1)
-        found = nearest_neighbors(vectors, wide, metric=metric, n_jobs=workers, random_state=0)
-        in_data, distances = found.indices, found.distances[:, :k]
-        in_map = nearest_neighbors(placed, wide, n_jobs=workers, random_state=0).indices
-        near, torn = in_data[:, :k], lost_neighbors(in_data[:, :k], in_map)
-        missing = torn.mean(axis=1, dtype=np.float32)
-        false = lost_neighbors(in_map[:, :k], in_data).mean(axis=1, dtype=np.float32)
-        sample = next(m for size, m in _JUDGED if n <= size)
-        judged = neighborhoods(
-            vectors, placed, metric=metric, n_neighbors=k, n_sample=min(n, sample), random_state=0, n_jobs=workers
-        )
+        relation = None
+        if drawn_of is not None:
+            rows = drawn_of.row_ids.rows(ids)
+            relation = Relation.from_matrix(drawn_of.to_scipy()[rows][:, rows], ids)
+        shares, judged = _compared(vectors, relation, placed, metric, min(k, n - 2), workers)
     return MapPage(
         ids=ids,
         positions=np.asarray(placed, np.float32),
@@ -322,15 +310,56 @@ def map_page(
         summary=f"{n:,} points"
         + (f" of {embedding.n_components} components, neighbours by {_NAMES.get(metric, metric)}" if has_data else ""),
         remarks=remarks + unknown,
-        neighbors=near,
-        distances=distances,
-        torn=torn,
-        missing=missing,
-        false=false,
+        neighbors=shares.near,
+        distances=shares.distances,
+        torn=shares.torn,
+        missing=shares.missing,
+        false=shares.false,
         judged=judged,
         labels=_labels(ids, vectors, np.asarray(placed, np.float64), columns, chosen),
         color=chosen,
     )
+
+
+def _judges(metric: str | None, positions: object, remarks: list[str]) -> tuple[str, Relation | None]:
+    """Return by what the map is judged: a metric, or the relation that drew it; where that is lost, add a remark."""
+    if metric is not None or positions is None:
+        return metric or "cosine", None
+    relation = relation_of(positions)
+    if relation is not None:
+        return RELATION, relation
+    if getattr(positions, "parameters", {}).get("metric", "") is None:
+        remarks.append("The map was drawn from a relation; neighbours are those among the vectors.")
+    return metric_of(_OWNER, positions), None
+
+
+def _nothing_kept(n: int) -> Shares:
+    """Return the shares where there is nothing to compare with."""
+    near, none = np.empty((n, 0), np.int32), np.zeros(n, np.float32)
+    return Shares(near, near.astype(np.float32), near.astype(bool), none, none)
+
+
+def _compared(
+    vectors: Floats, relation: Relation | None, placed: Floats, metric: str, k: int, workers: int
+) -> tuple[Shares, Neighborhoods]:
+    """Return what a map keeps of the neighbours of each point, by vectors or a relation, and the map as a whole."""
+    n = len(placed)
+    wide = min(FAR * k, n - 1)
+    in_map = nearest_neighbors(placed, wide, n_jobs=workers, random_state=0).indices
+    if relation is None:
+        kept = shares_of(nearest_neighbors(vectors, wide, metric=metric, n_jobs=workers, random_state=0), in_map, k)
+    else:
+        kept = Related(_OWNER, relation).shares(in_map, k)
+    judged = neighborhoods(
+        vectors if relation is None else relation,
+        placed,
+        metric=metric if relation is None else None,
+        n_neighbors=k,
+        n_sample=min(n, next(m for size, m in _JUDGED if n <= size)),
+        random_state=0,
+        n_jobs=workers,
+    )
+    return kept, judged
 
 
 def check_known(embedding: Embedding, metadata: Metadata | None, color: str | None) -> None:

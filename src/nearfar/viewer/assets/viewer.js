@@ -249,9 +249,10 @@
     for (let c = 0, at = 0; c < k; c++) for (let i = 0; i < n; i++, at++) { // zigzag: 0, -1, 1, -2, ... rows away
       neighbours[i * k + c] = i + ((moved[at] >>> 1) ^ -(moved[at] & 1));
     }
+    const of = (i) => neighboursOf(i).length || 1; // by a relation a point may have fewer than k
     for (const [name, title] of [["missing", "missing neighbours"], ["false", "false neighbours"]]) { // TRUST in page.py
       const counts = await arrayOf(name, "u1");
-      columns.push({ name: title, kind: "number", trust: true, values: Float32Array.from(counts, (c) => c / k), low: 0, high: 1 });
+      columns.push({ name: title, kind: "number", trust: true, values: Float32Array.from(counts, (c, i) => c / of(i)), low: 0, high: 1 });
     }
   }
   function neighboursOf(i) {
@@ -259,7 +260,7 @@
     return Array.from({ length: k }, (_, c) => {
       const bit = i * k + c;
       return { row: neighbours[bit], torn: Boolean((torn[bit >> 3] >> (7 - (bit & 7))) & 1) };
-    });
+    }).filter((near) => near.row !== i); // itself: no more are related
   }
   const shownValue = (column, i) => {
     const value = column.values[i];
@@ -283,7 +284,8 @@
     card.append(facts);
     if (whole && k) {
       const near = neighboursOf(i), lost = near.filter((each) => each.torn).length;
-      card.append(make("div", `Nearest in the data${lost ? `; ${lost} of ${k} far away in the map` : ", all near in the map"}:`));
+      const what = !near.length ? "Not related to any" : header.related ? "Most related" : "Nearest in the data";
+      card.append(make("div", `${what}${lost ? `; ${lost} of ${near.length} far away in the map` : near.length ? ", all near in the map" : ""}:`));
       const list = make("ol");
       for (const { row, torn: far } of near) {
         const item = make("li", idOf(row) + (far ? "  (far)" : ""), { dir: "auto", ...(far ? { class: "lost" } : {}) });
@@ -556,9 +558,10 @@
   if (header.trust) {
     const { missing, spurious, auc, sizes, r_nx: curve } = header.trust;
     $("trust").hidden = false;
+    const [of, instead] = header.related ? [`up to ${k} strongest relations`, "not related"] : [`${k} nearest neighbours`, "far away in the data"];
     $("shares").textContent =
-      `Of ${k} nearest neighbours of a point, ${percent(missing)} are far away in the map, and ${percent(spurious)} of those that ` +
-      `the map shows are far away in the data. Area under R_NX: ${auc.toFixed(3)} (1 is a perfect map, 0 a random one).`;
+      `Of ${of} of a point, ${percent(missing)} are far away in the map, and ${percent(spurious)} of those that ` +
+      `the map shows are ${instead}. Area under R_NX: ${auc.toFixed(3)} (1 is a perfect map, 0 a random one).`;
     const svg = $("curve"), NS = "http://www.w3.org/2000/svg";
     const place = (size_, value) => [24 + 206 * (Math.log(size_) / Math.log(sizes.at(-1))), 108 - 98 * Math.max(0, value)];
     const add = (tag, attributes, text) => {
