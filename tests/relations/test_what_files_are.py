@@ -65,7 +65,7 @@ def same(file, columns, wanted, taken):
     at = [int(k) if str(k).isdecimal() else names.index(k) if k in names else None for k in (wanted, taken)]
     if None in at or not isinstance(taken, (int, str)):
         return "comment" in columns["form"]  # its names stand elsewhere
-    if at[0] == at[1]:
+    if at[0] == at[1] or names[at[0]] == taken:  # of two columns of one name
         return True
     a, b = ([row[k] for row in rows if len(row) > k] for k in at)
     return len(set(zip(a, b, strict=False))) == len(set(a)) == len(set(b))
@@ -100,9 +100,9 @@ def test_no_wrong_guess_without_a_warning(name):
     assert {slug for slug, wrong in found.items() if "open" in wrong} <= OPEN
 
 
-@pytest.mark.parametrize(("name", "most"), [("headed", 4), ("headed_more", 5), ("headless", 4), ("headless_more", 11)])
+@pytest.mark.parametrize(("name", "most"), [("headed", 3), ("headed_more", 4), ("headless", 4), ("headless_more", 11)])
 def test_few_warnings(name, most):
-    """Also where they are right: of what is open, of times in front, of a column of amounts with units."""
+    """Of what is open, and where it must be said: distances and truths left out, NA as an id of many edges."""
     told = [file.slug for file in edge_files.blocks(name) if read(file)[1]]
     assert len(told) <= most, told
 

@@ -78,9 +78,13 @@ class Ends:
         return self._by_values(could)
 
     def _named(self, pairs: Sequence[tuple[Column, Column]]) -> tuple[int, int]:
-        """Return the first of the pairs whose names say so, or one that tells more apart; a later one may be others."""
-        best = pairs[0]
-        for pair in pairs[1:]:
+        """Return the first of the pairs whose names say so, or one that tells more apart; a later one may be others.
+
+        Two columns of one name may tell more apart, too: the accounts at the banks from which and to which.
+        """
+        best, could = pairs[0], [column for column in self.columns if column.name and column.why_no_end is None]
+        twins = [pair for pair in combinations(could, 2) if pair[0].name == pair[1].name]
+        for pair in (*pairs[1:], *twins):
             finer = _determines(pair, best) and not _determines(best, pair)
             if finer and not {*best[0].words} < {*pair[0].words}:
                 best = pair
