@@ -365,11 +365,7 @@ def without_checksums() -> None:
     from nearfar._core import arrays, atomic
     from nearfar.embedding.files import indexes
 
-    def verify(path):
-        with path.open("rb") as file:
-            arrays._read_header(path, file)
-
-    arrays._verify = verify
+    arrays._check_digest = lambda *_: None
     atomic._checksum_of = lambda content: content.get("checksum")
     zipfile.ZipExtFile._update_crc = lambda self, data: None
     indexes.zlib = FittingChecksums()

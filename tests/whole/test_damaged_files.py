@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nearfar as nf
+from nearfar._core import atomic
 from nearfar._core.arrays import read_arrays, write_arrays
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import DataError, FileFormatError, InputError
@@ -242,6 +243,11 @@ def test_vocabularies(tmp_path, count):
         nf.Vocabulary.load(path)
     nf.Corpus([["a", "b", "a"]]).encode(min_count=1, folder=folder)
     (folder / "vocabulary.tsv").write_bytes(path.read_bytes())
+    with pytest.raises(FileFormatError, match=r"encoded: folder must be what was written; got vocabulary\.tsv of"):
+        nf.EncodedCorpus.open(folder)
+    text = json.loads((folder / "text.json").read_text())  # as earlier versions wrote it
+    del text["files"]["vocabulary.tsv"], text["checksums"]["vocabulary.tsv"], text["checksum"]
+    (folder / "text.json").write_text(json.dumps({**text, "checksum": atomic._checksum_of(text)}))
     with pytest.raises(FileFormatError, match=r"encoded: folder must be one with a readable vocabulary\.tsv"):
         nf.EncodedCorpus.open(folder)
 

@@ -1,11 +1,12 @@
 """Parquet: a table with the columns ``id`` (int64 or text) and ``vector`` (a list of d numbers).
 
-Metadata are further columns. The parameters travel in the schema's own metadata under the key ``nearfar``. A table by
-others is read when it has these two columns. One table is one side: the context side of a two-sided model is not kept.
+Metadata are further columns. The parameters travel in the schema's own metadata under the key ``nearfar``, with their
+CRC-32; pages have checksums of their own. A table by others is read when it has these two columns. One table is one side: the context side of a two-sided model is not kept.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
+from nearfar._core.opened import OpenedFile
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
@@ -22,7 +24,7 @@ from nearfar.errors import FileFormatError
 if TYPE_CHECKING:
     import pyarrow
 
-_KEY = b"nearfar"
+_KEY, _CHECKSUM = b"nearfar", b"nearfar.crc32"
 _GROUP = 1 << 16  # rows of a group
 
 Bad = Callable[[str, str], FileFormatError]
@@ -35,11 +37,21 @@ def write(content: Content, path: Path) -> None:
     batches = batches_of(content, _GROUP)
     schema = next(batches)
     with (
-        atomic_write(path) as file,
+        atomic_write(path, check=partial(_check, len(content.vectors))) as file,
         parquet.ParquetWriter(file, schema, write_page_checksum=True) as writer,
     ):
         for batch in batches:
             writer.write_batch(batch)
+
+
+def _check(n: int, path: Path) -> None:
+    """Refuse a table that does not have so many rows."""
+    from pyarrow import parquet
+
+    with OpenedFile(path) as opened:
+        found = parquet.read_metadata(opened.file).num_rows
+    if found != n:
+        raise bad_file(path, f"one of {n} rows", str(found))
 
 
 def batches_of(content: Content, n: int) -> Iterator[pyarrow.Schema | pyarrow.RecordBatch]:
@@ -57,7 +69,8 @@ def batches_of(content: Content, n: int) -> Iterator[pyarrow.Schema | pyarrow.Re
     fields = {"id": pyarrow.int64() if content.ids.is_integer else pyarrow.string(), "vector": vector}
     kinds = {"integer": "int64", "number": "float64", "flag": "bool", "text": "string"}
     fields |= {fact.name: pyarrow.type_for_alias(kinds[fact.kind]) for fact in content.facts}
-    yield pyarrow.schema(fields, metadata={_KEY: dump_parameters(content.parameters).encode()})
+    told = dump_parameters(content.parameters).encode()
+    yield pyarrow.schema(fields, metadata={_KEY: told, _CHECKSUM: str(zlib.crc32(told)).encode()})
     for start, rows in rows_of(content, n):
         vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.reshape(-1)), type=vector)
         columns = {"id": pyarrow.array(ids[start : start + n], fields["id"]), "vector": vectors}
@@ -70,13 +83,15 @@ def read(path: Path) -> Content:
     """Read a table with the columns ``id`` and ``vector``."""
     from pyarrow import parquet
 
-    with path.open("rb") as file:
+    with OpenedFile(path) as opened:
         try:
-            stored = parquet.ParquetFile(file, page_checksum_verification=True)
-            names = stored.schema_arrow.names
+            stored = parquet.ParquetFile(opened.file, page_checksum_verification=True)
+            names, n = stored.schema_arrow.names, stored.metadata.num_rows
             table = stored.read([name for name in ("id", "vector") if name in names])
         except OSError as error:  # that is how pyarrow reports damage
             raise bad_file(path, "a complete Parquet file", str(error)) from error
+    if table.num_rows != n:
+        raise bad_file(path, f"one of {n} rows, as its end says", str(table.num_rows))
     return content_of(partial(bad_file, path), table, names)
 
 
@@ -104,8 +119,11 @@ def content_of(bad: Bad, table: pyarrow.Table, names: list[str]) -> Content:
     is_text = pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
     if ids.null_count or not (is_text or pyarrow.types.is_integer(kind)):
         raise bad("one whose ids are all integers or all text", f"a column of type {kind}")
-    parameters = load_parameters((table.schema.metadata or {}).get(_KEY, b"{}"))
-    return Content(_vectors(bad, table.column("vector")), ids.to_pylist(), parameters=parameters)
+    metadata = table.schema.metadata or {}
+    told = metadata.get(_KEY, b"{}")
+    if metadata.get(_CHECKSUM, checksum := str(zlib.crc32(told)).encode()) != checksum:
+        raise bad("what was written", "altered parameters")
+    return Content(_vectors(bad, table.column("vector")), ids.to_pylist(), parameters=load_parameters(told))
 
 
 def _vectors(bad: Bad, column: pyarrow.ChunkedArray) -> Floats:
