@@ -103,8 +103,7 @@ def atomic_write(
     owner : str
         For the message of the error.
     check : callable, optional
-        ``check(path)`` looks at the new file before the old one goes, and raises an error of nearfar for one that
-        could not be read.
+        ``check(path)`` looks at the new file before the old one goes, and raises for one that could not be read.
 
     Yields
     ------
@@ -157,7 +156,7 @@ def _check_written(check: Callable[[Path], object] | None, temporary: Path, targ
     try:
         if check is not None:
             check(temporary)
-    except NearfarError as error:
+    except Exception as error:  # of damage readers say all sorts of things
         told = str(error).replace(str(temporary), "the new file")
         raise OSError(
             errno.EIO, f"what was written could not be read ({told}); what was there before stays", str(target)

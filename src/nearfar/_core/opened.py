@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import stat
 import weakref
+from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy
@@ -40,7 +41,7 @@ class OpenedFile:
 
     Attributes
     ----------
-    file : binary file
+    file : BufferedReader
     path : Path
         For messages.
     """
@@ -50,7 +51,7 @@ class OpenedFile:
             return os.open(name, flags if within is None else flags | _PLAIN, dir_fd=within)
 
         self.path = path
-        self.file: BinaryIO = open(path if within is None else path.name, "rb", opener=opener)  # noqa: SIM115
+        self.file: BufferedReader = open(path if within is None else path.name, "rb", opener=opener)  # noqa: SIM115
 
     @property
     def size(self) -> int:

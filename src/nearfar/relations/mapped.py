@@ -473,8 +473,8 @@ class MappedSparse(Sparse):
     def _transposed(self) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.float32] | None]:
         header = self.header
         if not header.checksums:  # stored by an earlier version
-            arrays = {"indptr": self.indptr, "indices": self.indices} | ({"data": self.data} if header.weighted else {})
-            header = replace(header, checksums={f"{name}.npy": checksum(array) for name, array in arrays.items()})
+            own = zip(("indptr", "indices", "data"), (self.indptr, self.indices, self.data), strict=True)
+            header = replace(header, checksums={name: checksum(array) for name, array in own if array is not None})
         shape, made_of, parent = (self.shape[1], self.shape[0]), header.digest(), self._opened
         found = _transpose_in(parent)
         unbound = found is not None and found[0].made_of is None and found[0].ids is None  # by an earlier version

@@ -1,12 +1,12 @@
 """Parquet: a table with the columns ``id`` (int64 or text) and ``vector`` (a list of d numbers).
 
-Metadata are further columns. The parameters travel in the schema's own metadata under the key ``nearfar``, with their
-CRC-32; pages have checksums of their own. A table by others is read when it has these two columns. One table is one side: the context side of a two-sided model is not kept.
+Metadata are further columns. The parameters travel in the schema's own metadata under the key ``nearfar``. A table by
+others is read when it has these two columns. One table is one side: the context side of a two-sided model is not kept.
+Before the footer is a checksum of the file, see :mod:`nearfar.embedding.files.seals`.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,14 @@ from nearfar._core.opened import OpenedFile
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
+from nearfar.embedding.files.seals import check_seal, seal
 from nearfar.embedding.files.tables import column_of_ids, rows_of
 from nearfar.errors import FileFormatError
 
 if TYPE_CHECKING:
     import pyarrow
 
-_KEY, _CHECKSUM = b"nearfar", b"nearfar.crc32"
+_KEY = b"nearfar"
 _GROUP = 1 << 16  # rows of a group
 
 Bad = Callable[[str, str], FileFormatError]
@@ -36,12 +37,22 @@ def write(content: Content, path: Path) -> None:
 
     batches = batches_of(content, _GROUP)
     schema = next(batches)
-    with (
-        atomic_write(path, check=partial(_check, len(content.vectors))) as file,
-        parquet.ParquetWriter(file, schema, write_page_checksum=True) as writer,
-    ):
-        for batch in batches:
-            writer.write_batch(batch)
+    with atomic_write(path, check=partial(_check, len(content.vectors))) as file:
+        with parquet.ParquetWriter(file, schema, write_page_checksum=True) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        file.flush()
+        with OpenedFile(Path(file.name)) as written:
+            footer = _footer(written)
+        seal(file, footer)
+
+
+def _footer(file: OpenedFile) -> int:
+    """Return how many bytes the footer has, and the length and the mark behind it; 0 if there is none."""
+    file.file.seek(max(0, file.size - 8))
+    end = file.file.read(8)
+    file.file.seek(0)
+    return 8 + int.from_bytes(end[:4], "little") if end[4:] == b"PAR1" else 0
 
 
 def _check(n: int, path: Path) -> None:
@@ -49,6 +60,7 @@ def _check(n: int, path: Path) -> None:
     from pyarrow import parquet
 
     with OpenedFile(path) as opened:
+        check_seal(opened, _footer(opened))
         found = parquet.read_metadata(opened.file).num_rows
     if found != n:
         raise bad_file(path, f"one of {n} rows", str(found))
@@ -69,8 +81,7 @@ def batches_of(content: Content, n: int) -> Iterator[pyarrow.Schema | pyarrow.Re
     fields = {"id": pyarrow.int64() if content.ids.is_integer else pyarrow.string(), "vector": vector}
     kinds = {"integer": "int64", "number": "float64", "flag": "bool", "text": "string"}
     fields |= {fact.name: pyarrow.type_for_alias(kinds[fact.kind]) for fact in content.facts}
-    told = dump_parameters(content.parameters).encode()
-    yield pyarrow.schema(fields, metadata={_KEY: told, _CHECKSUM: str(zlib.crc32(told)).encode()})
+    yield pyarrow.schema(fields, metadata={_KEY: dump_parameters(content.parameters).encode()})
     for start, rows in rows_of(content, n):
         vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.reshape(-1)), type=vector)
         columns = {"id": pyarrow.array(ids[start : start + n], fields["id"]), "vector": vectors}
@@ -84,6 +95,7 @@ def read(path: Path) -> Content:
     from pyarrow import parquet
 
     with OpenedFile(path) as opened:
+        check_seal(opened, _footer(opened))
         try:
             stored = parquet.ParquetFile(opened.file, page_checksum_verification=True)
             names, n = stored.schema_arrow.names, stored.metadata.num_rows
@@ -119,11 +131,8 @@ def content_of(bad: Bad, table: pyarrow.Table, names: list[str]) -> Content:
     is_text = pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
     if ids.null_count or not (is_text or pyarrow.types.is_integer(kind)):
         raise bad("one whose ids are all integers or all text", f"a column of type {kind}")
-    metadata = table.schema.metadata or {}
-    told = metadata.get(_KEY, b"{}")
-    if metadata.get(_CHECKSUM, checksum := str(zlib.crc32(told)).encode()) != checksum:
-        raise bad("what was written", "altered parameters")
-    return Content(_vectors(bad, table.column("vector")), ids.to_pylist(), parameters=load_parameters(told))
+    parameters = load_parameters((table.schema.metadata or {}).get(_KEY, b"{}"))
+    return Content(_vectors(bad, table.column("vector")), ids.to_pylist(), parameters=parameters)
 
 
 def _vectors(bad: Bad, column: pyarrow.ChunkedArray) -> Floats:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import gzip
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -105,8 +105,12 @@ def held_ids(ids: Ids) -> tuple[bool, list[bytes]]:
 
 def write_text(content: Content, path: Path) -> None:
     """Write the text format."""
-    held = held_ids(content.ids)
-    with _open_write(path, content.vectors.shape, _LONGEST + _DIGITS * content.vectors.shape[1]) as file:
+    held, (n, d) = held_ids(content.ids), content.vectors.shape
+
+    def whole(rows: BufferedReader) -> bool:
+        return sum(len(line) < _LONGEST + _DIGITS * d and line.endswith(b"\n") for line in rows) == n
+
+    with _open_write(path, (n, d), whole) as file:
         names = _write_first_line(file, content.vectors.shape[1], held)
         for lines in text_lines(content.vectors, " "):
             file.write(b"".join(next(names) + b" " + line.encode() for line in lines))
@@ -114,8 +118,12 @@ def write_text(content: Content, path: Path) -> None:
 
 def write_binary(content: Content, path: Path) -> None:
     """Write the binary format; float64 is rounded to float32."""
-    held = held_ids(content.ids)
-    with _open_write(path, content.vectors.shape) as file:
+    held, (n, d) = held_ids(content.ids), content.vectors.shape
+
+    def whole(rows: BufferedReader) -> bool:
+        return sum(map(len, iter(lambda: rows.read(1 << 20), b""))) == sum(map(len, held[1])) + n * (4 * d + 2)
+
+    with _open_write(path, (n, d), whole) as file:
         names = _write_first_line(file, content.vectors.shape[1], held)
         for start in range(0, len(content.vectors), ROWS):
             rows = content.vectors[start : start + ROWS].astype("<f4")
@@ -298,15 +306,13 @@ def _open_read(path: Path, opened: ByteStream) -> Iterator[tuple[BufferedReader,
 
 
 @contextmanager
-def _open_write(path: Path, shape: tuple[int, int], longest: int = 0) -> Iterator[BinaryIO]:
-    """Yield a file for writing rows; ``longest`` of a text is what a line is below."""
+def _open_write(path: Path, shape: tuple[int, int], whole: Callable[[BufferedReader], bool]) -> Iterator[BinaryIO]:
+    """Yield a file for writing; ``whole`` looks at the rows behind the first line, unpacked."""
 
     def check(written: Path) -> None:
         with _open_read(written, ByteStream("Embedding.save", written, "path")) as (file, _):
-            if _sizes(written, file.readline(_LONGEST))[1:] != shape:
-                raise bad_file(written, f"one of {shape[0]} rows and {shape[1]} columns", "another first line")
-            if longest and sum(len(line) < longest for line in file) != shape[0]:
-                raise bad_file(written, f"one of {shape[0]} lines of less than {longest} bytes", "others")
+            if _sizes(written, file.readline(_LONGEST))[1:] != shape or not whole(file):
+                raise bad_file(written, f"one of {shape[0]} rows and {shape[1]} columns", "another")
 
     with atomic_write(path, check=check if min(shape) else None) as file:
         if path.suffix.lower() != ".gz":
