@@ -427,8 +427,9 @@ def _facts(file: OpenedFile) -> Facts:
         raise refused
     file.file.seek(size - tail - length)
     try:
-        facts: Facts = json.loads(file.file.read(length))
-        expected: int | None = facts.pop("checksum") if end[8:] == _MAGIC else facts.pop("checksum", None)
+        told = json.loads(file.file.read(length))
+        expected: int | None = told.pop("checksum") if end[8:] == _MAGIC else told.pop("checksum", None)
+        facts: Facts = told
         known = facts["kind"] in BACKENDS and facts["metric"] in METRICS and facts["storage"] in STORAGES
         known &= len(facts["recall"]) == 3 and isinstance(facts["embedding"], str)
         known &= isinstance(facts["effort"], int)

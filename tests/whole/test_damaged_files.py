@@ -195,7 +195,8 @@ def test_a_text_of_hdf5_that_claims_a_gigabyte(tmp_path, rng):
     path = tmp_path / "x.h5ad"
     made = embedding(rng)
     made.save(path)
-    content = path.read_bytes()
+    content = path.read_bytes()[:-20]  # without the checksum
+    path.write_bytes(content)
     import h5py
 
     for name in ("obs/_index", "uns/nearfar"):

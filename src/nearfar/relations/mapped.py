@@ -483,11 +483,15 @@ class MappedSparse(Sparse):
             if not os.access(self.folder, os.W_OK):
                 parent = self._elsewhere()
             target = parent.path / _TRANSPOSED
-            with RELATION.new("Relation", "the transpose's folder", target, replace=unbound) as new:
-                pieces = pieces_of_transpose(self.indptr, self.indices, self.data)
-                counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation", n_jobs=available_processors())
-                write_header(new, Header(shape, *counts, symmetric=False, made_of=made_of))
+            try:
+                with RELATION.new("Relation", "the transpose's folder", target, replace=unbound) as new:
+                    pieces, n_jobs = pieces_of_transpose(self.indptr, self.indices, self.data), available_processors()
+                    counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation", n_jobs=n_jobs)
+                    write_header(new, Header(shape, *counts, symmetric=False, made_of=made_of))
+                    self._check_current()
+            except FileNotFoundError:  # the folder went, and the new one with it
                 self._check_current()
+                raise
             found = _transpose_in(parent)
         if found is None or (found[0].shape, found[0].n_entries, found[0].made_of) != (shape, self.nnz, made_of):
             expected = f"a transpose of shape {shape} and {self.nnz} entries, made of the relation that it is in"

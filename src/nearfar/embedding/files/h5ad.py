@@ -106,7 +106,7 @@ def _check_written(shape: tuple[int, int], path: Path) -> None:
 
     with OpenedFile(path) as opened:
         check_seal(opened)
-        with h5py.File(opened.name, "r", locking=False) as file:
+        with h5py.File(opened.file, "r") as file:
             found = file["obsm"][KEY].shape
     if found != shape:
         raise bad_file(path, f"one with vectors of shape {shape}", f"shape {found}")
@@ -251,7 +251,7 @@ def read(path: Path) -> Content:
     with OpenedFile(path) as opened:
         check_seal(opened)
         try:
-            with h5py.File(opened.name, "r", locking=False) as file:
+            with h5py.File(opened.file, "r") as file:
                 return _content(opened, file)
         except OSError as error:  # that is how h5py reports damage
             raise bad_file(path, "a complete HDF5 file", " ".join(str(error).split())) from error
@@ -265,7 +265,8 @@ def _content(opened: OpenedFile, file: h5py.File) -> Content:
     if KEY not in keys and len(keys) != 1:
         got = ", ".join(map(repr, keys)) or "none"
         raise bad_file(path, f"one with {KEY!r}, or a single entry, in obsm", got, hint)
-    vectors, labels = file["obsm"][KEY if KEY in keys else keys[0]], file["obs"][file["obs"].attrs["_index"]]
+    vectors = _item(path, file["obsm"], KEY if KEY in keys else keys[0])
+    labels = _item(path, file["obs"], file["obs"].attrs["_index"])
     labels = labels.get("values") if hasattr(labels, "keys") else labels  # of a nullable array
     if not hasattr(vectors, "dtype") or vectors.dtype.kind != "f" or getattr(labels, "dtype", None) is None:
         raise bad_file(path, "one whose entry of obsm is a matrix of floats, and whose names are text", "others", hint)
@@ -281,6 +282,15 @@ def _content(opened: OpenedFile, file: h5py.File) -> Content:
     if about.get("ids") == "integers":
         ids = [int(key) for key in ids]
     return Content(vectors[:], ids, parameters=about.get("parameters"))
+
+
+def _item(path: Path, group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
+    """Return an item of a group, if it is no link to another file."""
+    import h5py
+
+    if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+        raise bad_file(path, "one that holds its own data", f"{group.name}/{name} in another file")
+    return group[name]
 
 
 def _check_own(path: Path, file: h5py.File, item: h5py.Dataset) -> None:

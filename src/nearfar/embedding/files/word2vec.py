@@ -106,12 +106,13 @@ def held_ids(ids: Ids) -> tuple[bool, list[bytes]]:
 def write_text(content: Content, path: Path) -> None:
     """Write the text format."""
     held, (n, d) = held_ids(content.ids), content.vectors.shape
+    longest: int = _LONGEST + _DIGITS * d
 
     def whole(rows: BufferedReader) -> bool:
-        return sum(len(line) < _LONGEST + _DIGITS * d and line.endswith(b"\n") for line in rows) == n
+        return sum(len(line) < longest and line.endswith(b"\n") for line in rows) == len(held[1])
 
     with _open_write(path, (n, d), whole) as file:
-        names = _write_first_line(file, content.vectors.shape[1], held)
+        names = _write_first_line(file, d, held)
         for lines in text_lines(content.vectors, " "):
             file.write(b"".join(next(names) + b" " + line.encode() for line in lines))
 
@@ -119,12 +120,13 @@ def write_text(content: Content, path: Path) -> None:
 def write_binary(content: Content, path: Path) -> None:
     """Write the binary format; float64 is rounded to float32."""
     held, (n, d) = held_ids(content.ids), content.vectors.shape
+    size: int = sum(map(len, held[1])) + n * (4 * d + 2)
 
     def whole(rows: BufferedReader) -> bool:
-        return sum(map(len, iter(lambda: rows.read(1 << 20), b""))) == sum(map(len, held[1])) + n * (4 * d + 2)
+        return sum(map(len, iter(lambda: rows.read(1 << 20), b""))) == size
 
     with _open_write(path, (n, d), whole) as file:
-        names = _write_first_line(file, content.vectors.shape[1], held)
+        names = _write_first_line(file, d, held)
         for start in range(0, len(content.vectors), ROWS):
             rows = content.vectors[start : start + ROWS].astype("<f4")
             file.write(b"".join(next(names) + b" " + row.tobytes() + b"\n" for row in rows))
