@@ -302,14 +302,14 @@ class Race:
         self.step(1 << 30)
 
     def kill(self) -> None:
-        """Kill a writer; what it left counts as old."""
+        """Kill a writer; what it left counts as old if there is no other one."""
         if self.writers:
             writer = self.rng.choice(self.writers)
             writer.killed = True
             writer.walk(1)
             self._end(writer)
             old = time.time() - AN_HOUR_AGO
-            for left in self.root.rglob(".nearfar-*"):
+            for left in () if self.writers else self.root.rglob(".nearfar-*"):
                 with contextlib.suppress(OSError):
                     os.utime(left, (old, old))
 
