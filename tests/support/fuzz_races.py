@@ -215,7 +215,7 @@ class Writer(threading.Thread):
                 raise KilledError
 
 
-READING: list["Race"] = []  # the one that is being read
+READING: list["Race"] = []  # the one that is being read; writers stop at their operations while there is one
 
 
 def hook(event: str, arguments: tuple[object, ...]) -> None:
@@ -262,26 +262,28 @@ class Race:
         self.root = Path(self._folder.name)
         self.path = self.root / kind.path
         self.writers: list[Writer] = []
-        self.happened = Counter[str]()
+        self.happened, self.acting = Counter[str](), False
         self.put()
 
     # What happens at a moment.
 
     def moment(self) -> None:
-        if self.rng.random() < 0.5:
+        """What may happen before a file operation of the reader."""
+        if self.acting or self.rng.random() < 0.5:
             return
         names = ["step", "step", "step", "write", "finish", "kill", "put", "mix"]
         names += ["flip", "cut"] if self.kind.checksums and self.rng.random() < 0.3 else []
-        self.act(self.rng.choice(names))
+        self.act(getattr(self, self.rng.choice(names)))
 
-    def act(self, name: str) -> None:
-        self.happened[name] += 1
-        threads, READING[:] = READING[:], [race for race in READING if name in ("step", "write", "finish", "kill")]
+    def act(self, what: Callable[[], None]) -> None:
+        """Let something happen, and nothing else meanwhile."""
+        self.happened[what.__name__] += 1
+        self.acting = True
         try:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # a writer has it in its hands
-                getattr(self, name)()
+                what()
         finally:
-            READING[:] = threads
+            self.acting = False
 
     def write(self) -> None:
         """Begin to write a version."""
@@ -342,7 +344,10 @@ class Race:
     def mix(self) -> None:
         """Put one file, or one folder within a folder, of another version in the place of that which is there."""
         there = [path for path in sorted(self.root.rglob("*")) if ".nearfar-" not in str(path)]
-        place = self.rng.choice([path for path in there if path.parent != self.root or path.is_file()])
+        places = [path for path in there if path.parent != self.root or path.is_file()]
+        if not places:
+            return
+        place = self.rng.choice(places)
         source = self.rng.choice(self.made) / place.relative_to(self.root)
         new = self.root / "new"
         if source.is_dir():
@@ -356,6 +361,8 @@ class Race:
 
     def flip(self) -> None:
         """Flip one bit, in place."""
+        if not self.files():
+            return
         path = self.rng.choice(self.files())
         bit = self.rng.randrange(8 * path.stat().st_size)
         with path.open("r+b") as file:
@@ -366,6 +373,8 @@ class Race:
 
     def cut(self) -> None:
         """Cut a file; not in place, which ends who has mapped it."""
+        if not self.files():
+            return
         path = self.rng.choice(self.files())
         (self.root / "new").write_bytes(path.read_bytes()[: self.rng.randrange(path.stat().st_size)])
         (self.root / "new").replace(path)
@@ -375,7 +384,7 @@ class Race:
     def load(self) -> object:
         """Load once, while things happen; return what was found."""
         if self.rng.random() < 0.4:
-            self.put()
+            self.act(self.put)
         READING.append(self)
         try:
             return self.kind.load(self.path)
@@ -386,7 +395,7 @@ class Race:
         """Let all writers end."""
         READING.append(self)
         while self.writers:
-            self.kill()
+            self.act(self.kill)
         READING.remove(self)
         self._folder.cleanup()
 

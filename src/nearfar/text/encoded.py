@@ -129,7 +129,8 @@ class EncodedCorpus:
         Returns
         -------
         EncodedCorpus
-            Its arrays are mapped from the files, which must stay where they are.
+            Its arrays are mapped from the files, which must not be changed in place: numbers that are altered are used,
+            and a file that is cut ends the process (SIGBUS). A folder may be replaced: what was opened stays.
 
         Raises
         ------
