@@ -134,10 +134,10 @@ def atomic_write(
         with temporary.open("xb") as file, _locked(temporary):
             yield file
             file.flush()
-            with ThreadPoolExecutor(1) as beside:  # it is in memory still while the disk takes its time
-                checked = beside.submit(_check_written, check, temporary, target)
+            if check is None:
                 _force_to_disk(file)
-                checked.result()
+            else:
+                _force_and_check(file, check, temporary, target)
             if target.exists():
                 temporary.chmod(target.stat().st_mode & 0o7777)
             if os.name == "posix":  # elsewhere an open file cannot be renamed
@@ -151,11 +151,23 @@ def atomic_write(
     _sync_folder(target.parent)
 
 
-def _check_written(check: Callable[[Path], object] | None, temporary: Path, target: Path) -> None:
+def _force_and_check(file: BinaryIO, check: Callable[[Path], object], temporary: Path, target: Path) -> None:
+    """Read what was written, which is in memory still, while the disk takes its time."""
+    with ThreadPoolExecutor(1) as beside:
+        try:
+            forced = beside.submit(_force_to_disk, file)
+        except RuntimeError:  # Python starts no threads when it ends
+            _force_to_disk(file)
+            forced = None
+        _check_written(check, temporary, target)
+        if forced is not None:
+            forced.result()
+
+
+def _check_written(check: Callable[[Path], object], temporary: Path, target: Path) -> None:
     """Read what was written, before what it replaces is gone."""
     try:
-        if check is not None:
-            check(temporary)
+        check(temporary)
     except Exception as error:  # of damage readers say all sorts of things
         told = str(error).replace(str(temporary), "the new file")
         raise OSError(

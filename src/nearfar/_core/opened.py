@@ -23,9 +23,8 @@ from nearfar.errors import FileFormatError
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-_WITHIN = (
-    os.open in os.supports_dir_fd and os.stat in os.supports_dir_fd
-)  # not on Windows: open folders cannot be replaced
+# Not on Windows, where what is open cannot be replaced.
+_WITHIN = os.open in os.supports_dir_fd and os.stat in os.supports_dir_fd
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no link, and no pipe that keeps one waiting
 _BY_DESCRIPTOR = "/proc/self/fd"  # of Linux; what others have opens no file anew, and so not at its start
 
