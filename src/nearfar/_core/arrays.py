@@ -28,6 +28,7 @@ import json
 import math
 import os
 import sys
+import zlib
 from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -56,13 +57,26 @@ def write_arrays(owner: str, path: Path, arrays: Arrays, metadata: dict[str, str
     # The format wants the arrays aligned: eight-byte numbers first, single bytes last.
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
     header = _header(ordered, {**metadata, "checksum": _NO_CHECKSUM})
-    digest = hashlib.blake2b(header, digest_size=32)
-    with atomic_write(path, owner=owner, check=verify) as file:
+    digest, body = hashlib.blake2b(header, digest_size=32), 0
+
+    def check(written: Path) -> None:
+        """Compare by CRC-32, a quarter of the time of the checksum."""
+        with OpenedFile(written) as file:
+            same = _read_header(written, file.file) == (header, digest.hexdigest().encode())
+            found = 0
+            while chunk := file.file.read(_CHUNK):
+                found = zlib.crc32(chunk, found)
+        if not same or found != body:
+            raise bad_file(written, "what was written", "other bytes")
+
+    with atomic_write(path, owner=owner, check=check) as file:
         file.write(header)
         for _, array in ordered:
             for chunk in _chunks(array):
-                digest.update(chunk)
-                file.write(chunk)
+                piece = bytes(chunk)  # another thread may change the array
+                digest.update(piece)
+                body = zlib.crc32(piece, body)
+                file.write(piece)
         file.seek(header.find(_CHECKSUM_KEY) + len(_CHECKSUM_KEY))
         file.write(digest.hexdigest().encode())
 
@@ -94,13 +108,6 @@ def read_arrays(path: Path, mapped: Container[str] = ()) -> tuple[Arrays, dict[s
     if problem:
         raise bad_file(path, "a safetensors file", problem)
     return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()}, metadata
-
-
-def verify(path: Path) -> None:
-    """Refuse a file that :func:`read_arrays` would refuse for its checksum."""
-    with OpenedFile(path) as file:
-        header, stored = _read_header(path, file.file)
-        _check_digest(path, file.file, header, hashlib.blake2b(header, digest_size=32), stored)
 
 
 def _check_digest(path: Path, file: BinaryIO, header: bytes, digest: hashlib.blake2b, stored: bytes) -> None:
