@@ -241,7 +241,7 @@ def test_a_lasso_selects_and_csv_holds_the_selection(browser):
 
 
 def test_csv_has_no_formulas_and_keeps_numbers(browser):
-    browser.execute_script("nearfarMap.select(arguments[0])", [row_of(browser, FORMULA), *range(30)])
+    browser.execute_script("nearfarMap.select(arguments[0])", [row_of(browser, FORMULA), *range(0, N, 7)])
     rows = list(csv.reader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
     assert "'" + FORMULA in {row[0] for row in rows}
     heights = [row[-1] for row in rows[1:]]
