@@ -957,3 +957,12 @@ def test_what_cannot_be_read_does_not_take_the_place_of_what_can(emb, kind, tmp_
             emb.save(path)
     assert nf.Embedding.load(path).equals(old)
     assert_clean(tmp_path, path.name)
+
+
+def test_files_are_written_when_python_ends_and_starts_no_threads(emb, tmp_path, monkeypatch):
+    def refuses(*_):
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(atomic.ThreadPoolExecutor, "submit", refuses)
+    emb.save(tmp_path / "x.safetensors")
+    assert nf.Embedding.load(tmp_path / "x.safetensors").equals(emb)

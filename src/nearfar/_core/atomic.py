@@ -30,7 +30,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar._core.checks import check_path
+from nearfar._core.checks import bad_folder, check_path
 from nearfar._core.opened import OpenedFile, OpenedFolder
 from nearfar._version import __version__
 from nearfar.errors import FileFormatError, InputError, NearfarError
@@ -447,11 +447,6 @@ def check_unaltered(folder: Path, name: str, array: NDArray[np.generic], checksu
 def _checksum_of(content: Mapping[str, object]) -> int:
     rest = {name: value for name, value in content.items() if name != "checksum"}
     return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
-
-
-def bad_folder(folder: Path, expected: str, got: str, hint: str = "") -> FileFormatError:
-    """Return the error for a folder that is not what it should be, in the form of :mod:`nearfar.errors`."""
-    return FileFormatError(f"{folder}: folder must be {expected}; got {got}.{hint and ' ' + hint}")
 
 
 def mapped(folder: OpenedFolder, name: str, dtype: type[Scalar], size: int) -> NDArray[Scalar]:

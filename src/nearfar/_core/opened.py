@@ -19,6 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from nearfar._core.checks import bad_folder
 from nearfar.errors import FileFormatError
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -173,8 +174,8 @@ class OpenedFolder:
         return OpenedFolder(self.path / name, self)
 
     def refused(self, expected: str, got: str, hint: str = "") -> FileFormatError:
-        """Return the error for a folder that is not what it should be, in the form of :mod:`nearfar.errors`."""
-        return FileFormatError(f"{self.path}: folder must be {expected}; got {got}.{hint and ' ' + hint}")
+        """Return the error for a folder that is not what it should be."""
+        return bad_folder(self.path, expected, got, hint)
 
     def _place(self, name: str) -> str | Path:
         if Path(name).name != name or name in ("", ".", "..") or "\\" in name:

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from nearfar._core.atomic import (
     FolderKind,
     atomic_write,
-    bad_folder,
     check_unaltered,
     checksum,
     map_npy,
     map_within,
     whole,
 )
+from nearfar._core.checks import bad_folder
 from nearfar._core.lazy import Asked, LazyRows
 from nearfar._core.opened import OpenedFolder
 from nearfar._core.types import Floats, RowNumbers

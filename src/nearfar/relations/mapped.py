@@ -30,7 +30,6 @@ from nearfar._core.arrays import pack_ids, unpack_ids
 from nearfar._core.atomic import (
     ArrayFile,
     FolderKind,
-    bad_folder,
     check_unaltered,
     checksum,
     map_raw,
@@ -38,7 +37,7 @@ from nearfar._core.atomic import (
     mapped,
     whole,
 )
-from nearfar._core.checks import available_processors
+from nearfar._core.checks import available_processors, bad_folder
 from nearfar._core.ids import Ids
 from nearfar._core.opened import OpenedFolder
 from nearfar._core.progress import ProgressLine
