@@ -1126,7 +1126,7 @@ def test_a_parquet_file_that_was_altered_is_refused_as_bad_input(tmp_path):
     table = pa.table({"source": ["a", "b"], "target": ["b", "a"], "weight": [1.0, 2.0]})
     pq.write_table(table, path, compression="none", use_dictionary=False)
     data = path.read_bytes()
-    for at in (data.index(b"\1\0\0\0a") + 4, data.rindex(b"target"), 20, len(data) - 20):
+    for at in (data.index(b"\1\0\0\0a") + 4, data.index(b"target"), 4, len(data) - 8):
         altered = bytearray(data)
         altered[at] ^= 0x80
         path.unlink()
