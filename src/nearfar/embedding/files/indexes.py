@@ -39,6 +39,7 @@ _PIECE = 1 << 20
 _HEADER = np.dtype([("d", "<i4"), ("n", "<i8"), ("unused", "<i8", 2), ("trained", "?"), ("metric", "<i4")])
 _FLAT, _MAPPED = (b"IxFI", b"IxF2", b"IxFl"), (b"IxMp", b"IxM2")
 _INNER_PRODUCT = 0
+_FOLLOWED = (1 << 20, 1 << 20 | 1)  # what faiss does not look at, and writes as 2**20 twice: there are ids behind
 _LINKS = 300  # bytes of a row of a graph beside its vector
 
 
@@ -54,7 +55,7 @@ class About(TypedDict, total=False):
 def write_faiss(content: Content, path: Path) -> None:
     """Write a flat index, some rows at a time."""
     n, d = content.vectors.shape
-    header = np.array((d, n, (1 << 20, 1 << 20), True, _INNER_PRODUCT), _HEADER).tobytes()
+    header = np.array((d, n, _FOLLOWED, True, _INNER_PRODUCT), _HEADER).tobytes()
     column_of_ids(content.ids)  # raises for ids that it cannot hold
     mapped = content.ids.is_integer and not content.ids.is_range
     with atomic_write(path, check=_check) as file:
@@ -105,10 +106,12 @@ def read_faiss(path: Path) -> Content:
         data = file.file.read()  # once: what is compared with the checksum is what is parsed
     about, end = _about(path, data)
     index = BytesIO(data)
-    kind, d, n = _header(path, index)
+    kind, d, n, followed = _header(path, index)
+    if followed and not about:
+        raise bad_file(path, "what was written", "one that was cut short")
     mapped = kind in _MAPPED
     if mapped:
-        kind, d, n = _header(path, index)
+        kind, d, n, _ = _header(path, index)
     if kind not in _FLAT:
         hint = "faiss.read_index(path).reconstruct_n() gives what it keeps; Embedding.from_arrays takes that."
         raise bad_file(path, "a flat index, which keeps the vectors", f"one of kind {kind!r}", hint)
@@ -197,15 +200,15 @@ def _check(path: Path) -> None:
         raise bad_file(path, "what was written", "one that was cut short")
 
 
-def _header(path: Path, file: BinaryIO) -> tuple[bytes, int, int]:
-    """Return the kind of an index, the length of its vectors and their number."""
+def _header(path: Path, file: BinaryIO) -> tuple[bytes, int, int, bool]:
+    """Return the kind of an index, the length of its vectors and their number, and whether ids are to stand behind."""
     kind, raw = file.read(4), file.read(_HEADER.itemsize)
     if len(raw) < _HEADER.itemsize:
         raise bad_file(path, "an index of faiss", "a shorter file")
     header = np.frombuffer(raw, _HEADER)[0]
     if header["metric"] > 1:  # other metrics have an argument
         file.read(4)
-    return kind, int(header["d"]), int(header["n"])
+    return kind, int(header["d"]), int(header["n"]), tuple(header["unused"].tolist()) == _FOLLOWED
 
 
 def _array(path: Path, file: BinaryIO, data: bytes, end: int, size: int, dtype: str) -> NDArray[np.generic]:
