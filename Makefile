@@ -5,7 +5,8 @@
 #   make check      formatting, lint, types
 #   make test-all   the slow tests too, with new examples of each property
 #   make bounds     the tests with every index of compiled code checked: slow, for each night rather than each change
-#   make fuzz       damaged files for every reader, SECONDS=5 for each reader and engine; DRAWS=10000 of hostile arrays
+#   make fuzz       damaged files for every reader, SECONDS=5 for each reader and engine; DRAWS=10000 of hostile arrays;
+#                   LOADS=10000 of files while they are written, replaced, mixed, flipped, cut, and writers are killed
 #   make kills      N=1000 kills at random moments of everything that writes
 #   make test-oldest, make test-newest   the tests with the oldest versions that pyproject.toml allows, and the latest
 #   make dist       sdist and wheel in dist/, the wheel tested in an environment of its own; make dist SMOKE=tests: by all
@@ -74,9 +75,11 @@ bounds: $(STAMP)-dev
 
 SECONDS ?= 5
 DRAWS ?= 10000
+LOADS ?= 10000
 fuzz: $(STAMP)-fuzz
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/fuzz.py --seconds $(SECONDS)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/fuzz_arrays.py -n $(DRAWS)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/fuzz_races.py -n $(LOADS)
 
 N ?= 1000
 kills: $(STAMP)-dev

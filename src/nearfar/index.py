@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import atomic_write, checksum, map_raw
+from nearfar._core.atomic import atomic_write, checksum
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_path, check_real
 from nearfar._core.names import unknown_names
+from nearfar._core.opened import OpenedFile
 from nearfar._core.progress import ProgressLine
 from nearfar._core.types import Floats, RowNumbers
 from nearfar.base import digest_of_ids, digest_of_pieces
@@ -283,14 +284,15 @@ class EmbeddingIndex:
             "recall": [self.recall, *self.recall_interval],
             "embedding": _digest(self.embedding),
         }
-        with atomic_write(target, owner=owner) as file:
+        with atomic_write(target, owner=owner, check=_check) as file:
             try:
                 self._backend.save(file.name)
             except RuntimeError:  # what usearch and faiss make of the system's error
                 said = "the index could not be written whole; is the disk full?"
                 raise OSError(errno.EIO, said, str(target)) from None
             end = file.seek(0, os.SEEK_END)
-            footer = json.dumps({**facts, "checksum": _checksum(Path(file.name), end, facts)}).encode()
+            with OpenedFile(Path(file.name)) as written:
+                footer = json.dumps({**facts, "checksum": _checksum(written, end, facts)}).encode()
             file.write(footer + len(footer).to_bytes(8, "little") + _MAGIC)
 
     def _build(self, embedding: Embedding, n_jobs: int, recall: float | None = None, verbose: int = 0) -> None:
@@ -383,56 +385,61 @@ def build_index(
 def open_index(embedding: Embedding, path: str | os.PathLike[str]) -> EmbeddingIndex:
     """Open an index beside its embedding; what :meth:`nearfar.Embedding.open_index` does."""
     owner = "Embedding.open_index"
-    file = check_path(owner, "path", path, exists=True)
-    facts, end, expected = _facts(file)
-    if expected is not None and expected != _checksum(file, end, facts):
-        raise FileFormatError(f"{file}: must be what was written; got one that was altered. Build it again.")
-    if facts["embedding"] != _digest(embedding):
-        hint = "Build the index of this embedding, or open it with the one that it was built from."
-        raise InputError(owner, "path", "an index of this embedding", f"one of another, {str(file)!r}", hint)
-    backend = BACKENDS[facts["kind"]](facts["metric"], facts["storage"], 64)
-    try:
-        backend.view(str(file))
-    except (RuntimeError, ValueError, OSError, MemoryError) as error:
-        raise FileFormatError(f"{file}: the index must be whole; got {error}. Build it again.") from None
+    path = check_path(owner, "path", path, exists=True)
+    with OpenedFile(path) as file:
+        facts = _facts(file)
+        if facts["embedding"] != _digest(embedding):
+            hint = "Build the index of this embedding, or open it with the one that it was built from."
+            raise InputError(owner, "path", "an index of this embedding", f"one of another, {str(path)!r}", hint)
+        backend = BACKENDS[facts["kind"]](facts["metric"], facts["storage"], 64)
+        try:
+            backend.view(file.name)
+        except (RuntimeError, ValueError, OSError, MemoryError) as error:
+            raise FileFormatError(f"{path}: the index must be whole; got {error}. Build it again.") from None
     index = EmbeddingIndex(embedding, facts["kind"], facts["metric"], facts["storage"], backend, facts["effort"])
     index.recall, *interval = facts["recall"]
     index.recall_interval = interval[0], interval[1]
     return index
 
 
-def _checksum(file: Path, end: int, facts: Facts) -> int:
+def _checksum(file: OpenedFile, end: int, facts: Facts) -> int:
     """Return the CRC-32 of an index, which ends there, and of what stands behind it."""
-    return zlib.crc32(json.dumps(facts, sort_keys=True).encode(), checksum(map_raw(file, np.uint8)[:end]))
+    return zlib.crc32(json.dumps(facts, sort_keys=True).encode(), checksum(file.mapped(np.uint8, 0, (end,))))
 
 
-def _facts(file: Path) -> tuple[Facts, int, int | None]:
-    """Return what the end of a file says of the index in it, where the index ends, and the checksum, if it has one."""
+def _check(path: Path) -> None:
+    with OpenedFile(path) as file:
+        _facts(file)
+
+
+def _facts(file: OpenedFile) -> Facts:
+    """Return what the end of a file says of the index in it, after its checksum was compared, if it has one."""
     refused = FileFormatError(
-        f"{file}: must be an index that EmbeddingIndex.save wrote; got another file. Build it again."
+        f"{file.path}: must be an index that EmbeddingIndex.save wrote; got another file. Build it again."
     )
-    with file.open("rb") as opened:
-        size = file.stat().st_size
-        tail = len(_MAGIC) + 8
-        if size < tail:
-            raise refused
-        opened.seek(size - tail)
-        end = opened.read()
-        length = int.from_bytes(end[:8], "little")
-        if end[8:] not in (_MAGIC, _WITHOUT_CHECKSUM) or length > min(size - tail, 10_000):
-            raise refused
-        opened.seek(size - tail - length)
-        try:
-            facts = json.loads(opened.read(length))
-            expected: int | None = facts.pop("checksum") if end[8:] == _MAGIC else facts.pop("checksum", None)
-            known = facts["kind"] in BACKENDS and facts["metric"] in METRICS and facts["storage"] in STORAGES
-            known &= len(facts["recall"]) == 3 and isinstance(facts["embedding"], str)
-            known &= isinstance(facts["effort"], int)
-        except (ValueError, LookupError, TypeError, RecursionError):
-            raise refused from None
+    size, tail = file.size, len(_MAGIC) + 8
+    if size < tail:
+        raise refused
+    file.file.seek(size - tail)
+    end = file.file.read()
+    length = int.from_bytes(end[:8], "little")
+    if end[8:] not in (_MAGIC, _WITHOUT_CHECKSUM) or length > min(size - tail, 10_000):
+        raise refused
+    file.file.seek(size - tail - length)
+    try:
+        told = json.loads(file.file.read(length))
+        expected: int | None = told.pop("checksum") if end[8:] == _MAGIC else told.pop("checksum", None)
+        facts: Facts = told
+        known = facts["kind"] in BACKENDS and facts["metric"] in METRICS and facts["storage"] in STORAGES
+        known &= len(facts["recall"]) == 3 and isinstance(facts["embedding"], str)
+        known &= isinstance(facts["effort"], int)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise refused from None
     if not known:
         raise refused
-    return facts, size - tail - length, expected
+    if expected is not None and expected != _checksum(file, size - tail - length, facts):
+        raise FileFormatError(f"{file.path}: must be what was written; got one that was altered. Build it again.")
+    return facts
 
 
 if not TYPE_CHECKING:

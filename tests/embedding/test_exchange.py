@@ -151,6 +151,9 @@ class TestH5ad:
         content = bytearray(path.read_bytes())
         content[content.index(emb.vectors[2].tobytes())] ^= 1
         path.write_bytes(content)
+        with pytest.raises(FileFormatError, match="must be what was written; got one that was altered"):
+            nf.Embedding.load(path)
+        path.write_bytes(content[:-20])  # as earlier versions wrote it
         with pytest.raises(FileFormatError, match="must be a complete HDF5 file"):
             nf.Embedding.load(path)
 
@@ -162,6 +165,17 @@ class TestH5ad:
 
 
 class TestIndexes:
+    @pytest.mark.parametrize("ids", [NAMES, [7, -1, 2**62, 0, 5], None])
+    def test_a_file_that_ends_with_its_index_was_cut(self, emb, ids, tmp_path):
+        """What is left is an index that faiss reads: one without ids."""
+        path = tmp_path / "x.faiss"
+        nf.Embedding(emb.vectors, ids).save(path)
+        data = path.read_bytes()
+        for end in range(len(data)):
+            path.write_bytes(data[:end])
+            with pytest.raises(FileFormatError):
+                nf.Embedding.load(path)
+
     @pytest.mark.parametrize("ids", [NAMES, [7, -1, 2**62, 0, 5], None])
     def test_faiss_opens_ours_and_we_open_theirs(self, emb, ids, tmp_path):
         faiss = pytest.importorskip("faiss")

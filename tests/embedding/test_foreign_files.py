@@ -115,6 +115,9 @@ def test_safetensors_of_others_are_named(tmp_path):
 
     rows = eval(call, {"safetensors": safetensors})
     assert np.array_equal(nf.Embedding.from_arrays(list("abc"), rows).vectors, np.eye(3))
+    save_file({"embeddings": np.eye(3, dtype="f4")}, path, metadata={"format": "pt", "checksum": "a" * 64})
+    with pytest.raises(FileFormatError, match="of another program: 'embeddings'"):
+        nf.Embedding.load(path)
     path.write_bytes(path.read_bytes()[:-4])  # one that is not whole
     with pytest.raises(FileFormatError, match="cut short"):
         nf.Embedding.load(path)

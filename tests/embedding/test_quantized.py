@@ -52,7 +52,7 @@ def test_what_is_stored_is_what_is_loaded(kind, d, tmp_path):
     assert loaded.equals(small)
     assert loaded.parameters == small.parameters
     assert loaded.nbytes == small.nbytes
-    assert isinstance(loaded._vectors.codes, np.memmap)
+    assert isinstance(loaded._vectors.codes.base, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         loaded._vectors.codes[0] = 1
     assert loaded.context.equals(small.context)

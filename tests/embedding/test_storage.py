@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar._core import arrays as _arrays
+from nearfar._core import atomic
 from nearfar.embedding import files as storage
 from nearfar.embedding.files import projector, registry
 from nearfar.embedding.files.content import text_id
@@ -920,3 +921,48 @@ class TestProjector:
         (tmp_path / "x.metadata.tsv").write_bytes(ids)
         with pytest.raises(FileFormatError, match=message):
             nf.Embedding.load(tmp_path / "x.tsv")
+
+
+@pytest.mark.parametrize("suffix", [".vec", ".bin", ".vec.gz"])
+def test_no_id_is_written_that_is_too_long_to_be_read(tmp_path, suffix):
+    for key, fits in (("a" * 65536, True), ("a" * 65537, False), (" " * 21845, True), (" " * 21846, False)):
+        emb = nf.Embedding(np.eye(2, dtype=np.float32), [key, "b"])
+        if fits:
+            emb.save(tmp_path / f"x{suffix}")
+            assert nf.Embedding.load(tmp_path / f"x{suffix}").equals(emb)
+            continue
+        for attempt in (emb.save, lambda path, ids=emb.ids: registry.check_output("save", path, ids=[ids])):
+            with pytest.raises(
+                InputError, match=r"ids must be of at most 65,536 bytes for this format; got .* Save as"
+            ):
+                attempt(tmp_path / f"x{suffix}")
+
+
+def test_what_cannot_be_read_does_not_take_the_place_of_what_can(emb, kind, tmp_path, monkeypatch):
+    """Bytes that the disk did not keep are seen before the old file goes."""
+    if kind.name in ("json", "projector"):
+        pytest.skip("read as it is" if kind.name == "json" else "its two files have hashes")
+    path = tmp_path / f"x{kind.suffixes[0]}"
+    old = emb.subset(emb.ids.to_list()[:1])
+    old.save(path)
+    check = atomic._check_written
+
+    def of_half(looks, temporary, target):
+        os.truncate(temporary, temporary.stat().st_size // 2)
+        check(looks, temporary, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, "_check_written", of_half)
+        with pytest.raises(OSError, match=r"could not be read .*; what was there before stays"):
+            emb.save(path)
+    assert nf.Embedding.load(path).equals(old)
+    assert_clean(tmp_path, path.name)
+
+
+def test_files_are_written_when_python_ends_and_starts_no_threads(emb, tmp_path, monkeypatch):
+    def refuses(*_):
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(atomic.ThreadPoolExecutor, "submit", refuses)
+    emb.save(tmp_path / "x.safetensors")
+    assert nf.Embedding.load(tmp_path / "x.safetensors").equals(emb)

@@ -641,3 +641,23 @@ class TestPostgres:
         monkeypatch.setitem(sys.modules, "psycopg", None)
         with pytest.raises(MissingDependencyError, match=r"needs psycopg.*'nearfar\[postgres\]'"):
             nf.Embedding(numbers(rng, 2, 3)).save("postgresql://server/shop")
+
+
+def test_no_table_of_others_is_dropped(tmp_path):
+    """Whoever keeps a table of the same name keeps it."""
+    file = sqlite_file(tmp_path)
+    emb = nf.Embedding(np.eye(2, dtype=np.float32), ["a", "b"])
+    emb.save(f"{file}#mine")
+    module = sys.modules.get("pysqlite3", sqlite3)
+    with module.connect(file) as database:
+        database.execute("CREATE TABLE embedding (id TEXT, vector BLOB)")
+        database.execute("INSERT INTO embedding VALUES ('theirs', x'00')")
+        database.execute("INSERT INTO nearfar VALUES ('embedding', '{}')")  # of one that was dropped
+    for name in ("embedding", "nearfar", "mine_chunks"):
+        for attempt in (emb.save, lambda place, **how: files.registry.check_output("nearfar embed", place, **how)):
+            with pytest.raises(InputError, match=r"a table that nearfar wrote, to be replaced; got another.*#NAME"):
+                attempt(f"{file}#{name}", if_exists="replace")
+    with module.connect(file) as database:
+        assert database.execute("SELECT id FROM embedding").fetchall() == [("theirs",)]
+    emb.subset(["b"]).save(f"{file}#mine", if_exists="replace")
+    assert nf.Embedding.load(f"{file}#mine").ids.to_list() == ["b"]

@@ -1174,3 +1174,18 @@ def test_every_fit_of_a_relation_takes_graphs_and_anndata():
     named = fit(cells).vectors_
     assert named.ids.to_list() == [str(k) for k in range(34)]
     assert np.array_equal(named.vectors, expected.vectors)
+
+
+def test_a_parquet_file_that_was_altered_is_refused_as_bad_input(tmp_path):
+    """Names and ids that are no UTF-8 any more, too."""
+    path = tmp_path / "x.parquet"
+    table = pa.table({"source": ["a", "b"], "target": ["b", "a"], "weight": [1.0, 2.0]})
+    pq.write_table(table, path, compression="none", use_dictionary=False)
+    data = path.read_bytes()
+    for at in (data.index(b"\1\0\0\0a") + 4, data.index(b"target"), 4, len(data) - 8):
+        altered = bytearray(data)
+        altered[at] ^= 0x80
+        path.unlink()
+        path.write_bytes(altered)
+        with pytest.raises(nf.errors.DataError, match="edges must be a complete Parquet file"):
+            nf.Relation.from_edges(path)

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar._core import atomic as _folders
+from nearfar._core.opened import OpenedFile
 from nearfar.errors import DataError, FileFormatError, InputError
 from nearfar.relations import mapped as _out_of_core
 from nearfar.relations.kernels import transpose
@@ -418,6 +419,97 @@ def test_a_damaged_or_foreign_transpose_is_noticed(folder, tmp_path):
         nf.Relation.open(folder).rmatmat(X)
 
 
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_transpose_of_another_relation_is_refused(folder, tmp_path, verify):
+    """It has the same shape and as many entries."""
+    for path, weight in ((folder, 2.0), (tmp_path / "other", 3.0)):
+        nf.Relation.from_edges([("a", "b", weight), ("b", "c", 1.0)], directed=True, storage=path).rmatmat(np.ones(3))
+    shutil.rmtree(folder / "transposed")
+    shutil.copytree(tmp_path / "other" / "transposed", folder / "transposed")
+    with pytest.raises(FileFormatError, match=r"made of the relation that it is in; got another\. Remove it"):
+        nf.Relation.open(folder, verify=verify).rmatmat(np.ones(3))
+    shutil.rmtree(folder / "transposed")
+    assert nf.Relation.open(folder, verify=verify).rmatmat(np.ones(3)).tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("checksums", [True, False])
+def test_a_transpose_that_does_not_say_of_what_is_made_again(folder, checksums):
+    """Earlier versions wrote such; those before them no checksums either."""
+    nf.Relation.from_edges([("a", "b", 2.0), ("b", "c", 1.0)], directed=True, storage=folder).rmatmat(np.ones(3))
+    for path in (folder, folder / "transposed"):
+        content = json.loads((path / "relation.json").read_text())
+        for name in ("made_of", "checksum", *(() if checksums else ("checksums",))):
+            del content[name]
+        if checksums:
+            content["checksum"] = _folders._checksum_of(content)
+        (path / "relation.json").write_text(json.dumps(content))
+    (folder / "transposed" / "data.npy").write_bytes((folder / "data.npy").read_bytes())
+    rel = nf.Relation.open(folder)
+    assert rel.rmatmat(np.ones(3)).tolist() == [0, 2, 1]
+    content = json.loads((folder / "transposed" / "relation.json").read_text())
+    assert len(content["made_of"]) == 32
+    assert nf.Relation.open(folder).rmatmat(np.ones(3)).tolist() == [0, 2, 1]
+    assert json.loads((folder / "transposed" / "relation.json").read_text()) == content
+
+
+def test_a_relation_that_was_sent_is_not_read_as_another(folder):
+    nf.Relation.from_edges([("a", "b", 2.0)], storage=folder)
+    sent = pickle.dumps(nf.Relation.open(folder).normalized())
+    pickle.loads(sent)
+    nf.Relation.from_edges([("a", "b", 3.0)], storage=folder)
+    with pytest.raises(FileFormatError, match="the relation that was sent; got another one"):
+        pickle.loads(sent)
+
+
+def test_ids_are_those_of_the_relation_that_was_opened(folder):
+    nf.Relation.from_edges([("ann", "bob")], storage=folder)
+    rel = nf.Relation.open(folder)
+    nf.Relation.from_edges([("cem", "dan")], storage=folder)
+    assert rel.row_ids.to_list() == ["ann", "bob"]
+
+
+@pytest.mark.parametrize("name", ["../outside.npy", "/etc/passwd", "sub/x.npy", "..", ""])
+def test_a_manifest_that_names_a_file_outside_is_refused(folder, name):
+    nf.Relation.from_edges([("a", "b")], storage=folder)
+    (folder.parent / "outside.npy").write_bytes((folder / "indices.npy").read_bytes())
+    content = json.loads((folder / "relation.json").read_text())
+    content["files"][name] = (folder / "indices.npy").stat().st_size
+    content["checksum"] = _folders._checksum_of({k: v for k, v in content.items() if k != "checksum"})
+    (folder / "relation.json").write_text(json.dumps(content))
+    with pytest.raises(FileFormatError, match="one with files of its own; got a file named"):
+        nf.Relation.open(folder)
+
+
+def test_a_link_in_a_folder_is_refused(folder, tmp_path):
+    nf.Relation.from_edges([("a", "b")], storage=folder)
+    for name in ("indices.npy", "relation.json"):
+        (folder / name).rename(tmp_path / name)
+        (folder / name).symlink_to(tmp_path / name)
+        with pytest.raises(FileFormatError, match=r"a link, indices\.npy|without a relation\.json"):
+            nf.Relation.open(folder)
+        (folder / name).unlink()
+        (tmp_path / name).rename(folder / name)
+    assert nf.Relation.open(folder).nnz == 2
+
+
+def test_a_folder_that_another_process_is_writing_is_refused(folder, tmp_path):
+    """A copy, file by file in any order, is refused until it is whole."""
+    nf.Relation.from_edges([("a", "b", 2.0), ("b", "c", 1.0)], storage=folder)
+    files = sorted(path for path in folder.iterdir())
+    for order in (files, files[::-1]):
+        copy = tmp_path / f"copy {order is files}"
+        copy.mkdir()
+        for path in order:
+            with pytest.raises(FileFormatError):
+                nf.Relation.open(copy)
+            content = path.read_bytes()
+            (copy / path.name).write_bytes(content[: len(content) // 2])
+            with pytest.raises(FileFormatError):
+                nf.Relation.open(copy)
+            (copy / path.name).write_bytes(content)
+        assert nf.Relation.open(copy, verify=True).nnz == 4
+
+
 def test_what_is_not_there(tmp_path):
     for path in (tmp_path / "nowhere", tmp_path / "file"):
         (tmp_path / "file").write_text("")
@@ -694,13 +786,13 @@ def test_open_takes_no_time(folder):
     """Nothing is read but the header: a folder of any size opens alike."""
     nf.Relation.from_edges(irregular_edges(), storage=folder)
     reads = []
-    original = _folders.map_npy
+    original = OpenedFile.npy
 
-    def counted(path):
-        reads.append(path.name)
-        return original(path)
+    def counted(file):
+        reads.append(file.path.name)
+        return original(file)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_folders, "map_npy", counted)
+        patch.setattr(OpenedFile, "npy", counted)
         nf.Relation.open(folder)
-    assert sorted(reads) == ["data.npy", "indices.npy", "indptr.npy"]
+    assert sorted(reads) == ["data.npy", "ids.npy", "indices.npy", "indptr.npy"]

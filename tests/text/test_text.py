@@ -385,3 +385,31 @@ def test_a_regular_expression_or_its_group(tmp_path):
     assert list(Corpus(path, tokenizer=re.compile(r"[#@]?\w+"))) == [["#sea", "@ann", "12", "ships"]]
     assert list(Corpus(path, tokenizer=re.compile(r"[#@](\w+)"))) == [["sea", "ann"]]
     assert list(Corpus(path, tokenizer=re.compile(r"[a-z]*"))) == [["sea", "ann", "ships"]]  # empty ones are no words
+
+
+def test_a_vocabulary_that_was_altered_is_refused(tmp_path):
+    """One bit makes another word or another count of it."""
+    folder = tmp_path / "encoded"
+    Corpus([["the", "sea", "the"]]).encode(min_count=1, folder=folder)
+    path = folder / "vocabulary.tsv"
+    data = path.read_bytes()
+    for bit in range(0, 8 * len(data), 7):
+        altered = bytearray(data)
+        altered[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(altered)
+        with pytest.raises(FileFormatError, match=r"got an altered vocabulary\.tsv"):
+            EncodedCorpus.open(folder)
+    path.write_bytes(data)
+    assert list(EncodedCorpus.open(folder).vocabulary) == ["the", "sea"]
+
+
+def test_what_was_altered_is_not_saved_as_sound(tmp_path):
+    Corpus([["the", "sea", "the"]]).encode(min_count=1, folder=tmp_path / "encoded")
+    path = tmp_path / "encoded" / "tokens.npy"
+    data = bytearray(path.read_bytes())
+    data[-4] ^= 1
+    path.write_bytes(data)
+    text = EncodedCorpus.open(tmp_path / "encoded")
+    with pytest.raises(FileFormatError, match=r"an altered tokens\.npy"):
+        text.save(tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()

@@ -30,6 +30,7 @@ FLAGS = (
     *("--window-size=1300,900", "--screen-info={1600x1200}"),
 )
 N = 400
+FORMULA = '=HYPERLINK("http://x","y")'
 NASTY = "<script>window.hacked = 1</script>"
 
 
@@ -37,7 +38,7 @@ NASTY = "<script>window.hacked = 1</script>"
 def page(tmp_path_factory) -> nf.viewer.MapPage:
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(4, 6)) * 6, N // 4, axis=0) + rng.normal(size=(N, 6))
-    emb = nf.Embedding(X, [NASTY, "\u202eright to left", *(f"point {i}" for i in range(2, N))])
+    emb = nf.Embedding(X, [NASTY, "\u202eright to left", FORMULA, *(f"point {i}" for i in range(3, N))])
     Y = X[:, :2].copy()
     Y[10] += 12  # torn from its neighbours
     kinds = ["north", "east", "south", "<b>west</b>"]
@@ -238,6 +239,15 @@ def test_a_lasso_selects_and_csv_holds_the_selection(browser):
     browser.execute_script("nearfarMap.select([3, 5, 8])")
     assert text(browser, "selection") == "3 points selected"
     assert len(browser.execute_script("return nearfarMap.table()").splitlines()) == 4
+
+
+def test_csv_has_no_formulas_and_keeps_numbers(browser):
+    browser.execute_script("nearfarMap.select(arguments[0])", [row_of(browser, FORMULA), *range(0, N, 7)])
+    rows = list(csv.reader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
+    assert "'" + FORMULA in {row[0] for row in rows}
+    heights = [row[2] for row in rows[1:]]
+    assert any(height.startswith("-") for height in heights)
+    assert np.isfinite([float(height) for height in heights]).all()
 
 
 def test_files_are_saved(browser):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nearfar as nf
+from nearfar._core import atomic
 from nearfar._core.arrays import read_arrays, write_arrays
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import DataError, FileFormatError, InputError
@@ -194,7 +195,8 @@ def test_a_text_of_hdf5_that_claims_a_gigabyte(tmp_path, rng):
     path = tmp_path / "x.h5ad"
     made = embedding(rng)
     made.save(path)
-    content = path.read_bytes()
+    content = path.read_bytes()[:-20]  # without the checksum
+    path.write_bytes(content)
     import h5py
 
     for name in ("obs/_index", "uns/nearfar"):
@@ -242,6 +244,11 @@ def test_vocabularies(tmp_path, count):
         nf.Vocabulary.load(path)
     nf.Corpus([["a", "b", "a"]]).encode(min_count=1, folder=folder)
     (folder / "vocabulary.tsv").write_bytes(path.read_bytes())
+    with pytest.raises(FileFormatError, match=r"encoded: folder must be what was written; got vocabulary\.tsv of"):
+        nf.EncodedCorpus.open(folder)
+    text = json.loads((folder / "text.json").read_text())  # as earlier versions wrote it
+    del text["files"]["vocabulary.tsv"], text["checksums"]["vocabulary.tsv"], text["checksum"]
+    (folder / "text.json").write_text(json.dumps({**text, "checksum": atomic._checksum_of(text)}))
     with pytest.raises(FileFormatError, match=r"encoded: folder must be one with a readable vocabulary\.tsv"):
         nf.EncodedCorpus.open(folder)
 

@@ -1,8 +1,9 @@
 """Files of named arrays: one safetensors file with metadata, and a checksum over all of it; ids as arrays.
 
 The checksum is BLAKE2b, 256 bits, hexadecimal, of the whole file with these 64 digits taken as zeros, so a change of
-any byte shows. The same content gives the same bytes. The file is written by hand rather than with the safetensors
-package because that changes the order of the metadata and needs memory for a copy of large arrays.
+any byte shows. The same content gives the same bytes. The file is written and read by hand rather than with the
+safetensors package because that changes the order of the metadata, needs memory for a copy of large arrays, and opens
+the file once more than its checksum does.
 
 Ids are stored as arrays:
 
@@ -25,8 +26,10 @@ import datetime
 import hashlib
 import json
 import math
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,11 +39,13 @@ from numpy.typing import NDArray
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
+from nearfar._core.opened import OpenedFile
 from nearfar._core.types import Arrays
 from nearfar.errors import InputError
 
 _TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int8": "I8"}
 _TYPES |= {"uint8": "U8", "uint16": "U16", "uint32": "U32"}
+_DTYPES = {short: np.dtype(name).newbyteorder("<").str for name, short in _TYPES.items()}
 _NO_CHECKSUM = "0" * 64
 _CHECKSUM_KEY = b'"checksum":"'
 _CHUNK = 1 << 22
@@ -52,40 +57,94 @@ def write_arrays(owner: str, path: Path, arrays: Arrays, metadata: dict[str, str
     # The format wants the arrays aligned: eight-byte numbers first, single bytes last.
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
     header = _header(ordered, {**metadata, "checksum": _NO_CHECKSUM})
-    digest = hashlib.blake2b(header, digest_size=32)
-    for _, array in ordered:
-        for chunk in _chunks(array):
-            digest.update(chunk)
-    with atomic_write(path, owner=owner) as file:
-        file.write(_header(ordered, {**metadata, "checksum": digest.hexdigest()}))
+    digest, body = hashlib.blake2b(header, digest_size=32), 0
+
+    def check(written: Path) -> None:
+        """Compare by CRC-32, a quarter of the time of the checksum."""
+        with OpenedFile(written) as file:
+            same = _read_header(written, file.file) == (header, digest.hexdigest().encode())
+            found = 0
+            while chunk := file.file.read(_CHUNK):
+                found = zlib.crc32(chunk, found)
+        if not same or found != body:
+            raise bad_file(written, "what was written", "other bytes")
+
+    with atomic_write(path, owner=owner, check=check) as file:
+        file.write(header)
         for _, array in ordered:
             for chunk in _chunks(array):
-                file.write(chunk)
+                piece = bytes(chunk)  # another thread may change the array
+                digest.update(piece)
+                body = zlib.crc32(piece, body)
+                file.write(piece)
+        file.seek(header.find(_CHECKSUM_KEY) + len(_CHECKSUM_KEY))
+        file.write(digest.hexdigest().encode())
 
 
-def read_arrays(path: Path) -> tuple[Arrays, dict[str, str]]:
-    """Return the arrays and the metadata of a file by :func:`write_arrays`, after its checksum was checked."""
-    from safetensors import SafetensorError, safe_open
+def read_arrays(path: Path, mapped: Container[str] = ()) -> tuple[Arrays, dict[str, str]]:
+    """Return the arrays and the metadata of a file by :func:`write_arrays`, if its checksum is right.
 
-    _verify(path)
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, TypeError, ValueError, OverflowError) as error:  # NumPy lacks some types, takes some sizes
-        raise bad_file(path, "a safetensors file", str(error)) from error
-    return arrays, metadata
+    What is compared with the checksum is what is returned. Arrays whose names are in ``mapped`` are mapped from the
+    file, read-only.
+    """
+    with OpenedFile(path) as file:
+        header, stored = _read_header(path, file.file)
+        digest, problem = hashlib.blake2b(header, digest_size=32), ""
+        arrays, metadata = Arrays(), dict[str, str]()
+        try:
+            metadata, layout = _layout(header, file.size - len(header))
+            places = [(name, len(header) + start, np.empty(shape, dtype)) for name, start, shape, dtype in layout]
+        except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError) as error:
+            problem, places = f"{type(error).__name__}: {error}", []
+        for name, start, array in places:
+            arrays[name] = file.mapped(array.dtype, start, array.shape) if name in mapped else array
+            file.file.seek(start)
+            for chunk in _chunks(arrays[name]):
+                if name not in mapped:
+                    file.file.readinto(chunk)
+                digest.update(chunk)
+            file.file.seek(start + array.nbytes)
+        _check_digest(path, file.file, header, digest, stored)
+    if problem:
+        raise bad_file(path, "a safetensors file", problem)
+    return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()}, metadata
 
 
-def map_array(path: Path, name: str) -> NDArray[Any]:
-    """Return an array of single bytes of such a file, whose checksum was checked, mapped from the file, read-only."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        entry = json.loads(file.read(length))[name]
-    shape, (start, stop) = tuple(entry["shape"]), entry["data_offsets"]
-    if start == stop:  # nothing can be mapped
-        return np.empty(shape, np.uint8)
-    return np.memmap(path, np.uint8, "r", 8 + length + start, shape)
+def _check_digest(path: Path, file: BinaryIO, header: bytes, digest: hashlib.blake2b, stored: bytes) -> None:
+    """Take in what is left of a file, and compare the checksum."""
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+    if digest.hexdigest().encode() != stored:
+        if b'"format":"nearfar.' not in header:
+            _refuse_others(path, file, header[8:])
+        got = "another checksum: it was cut short or altered"
+        raise bad_file(path, "what was written", got, "Fetch it again, or make it again.")
+
+
+def _layout(header: bytes, size: int) -> tuple[dict[str, str], list[tuple[str, int, tuple[int, ...], str]]]:
+    """Return the metadata, and of each array its name, where it starts behind the header, its shape and its type.
+
+    Raises
+    ------
+    ValueError, TypeError, LookupError, AttributeError, RecursionError
+        If the header is none, or its arrays do not fill ``size`` bytes one after another.
+    """
+    entries = json.loads(header[8:])
+    metadata, layout, end = entries.pop("__metadata__"), [], 0
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise TypeError("metadata that are no text")
+    for name, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
+        (start, stop), shape = entry["data_offsets"], tuple(entry["shape"])
+        dtype = _DTYPES[entry["dtype"]]
+        if start != end or any(type(n) is not int or n < 0 for n in shape):
+            raise ValueError(f"{name} of shape {shape} from {start} on")
+        if stop - start != math.prod(shape) * np.dtype(dtype).itemsize:
+            raise ValueError(f"{name} of shape {shape} in {stop - start} bytes")
+        layout.append((name, start, shape, dtype))
+        end = stop
+    if end != size:
+        raise ValueError(f"arrays of {end} bytes in {size}")
+    return metadata, layout
 
 
 def check_version(path: Path, metadata: Mapping[str, str], what: str, versions: Mapping[str, str]) -> str:
@@ -120,21 +179,10 @@ def _header(arrays: list[tuple[str, NDArray[np.generic]]], metadata: dict[str, s
 
 def _chunks(array: NDArray[np.generic]) -> Iterator[memoryview]:
     if sys.byteorder == "big" or array.dtype.byteorder == ">":
-        array = array.astype(array.dtype.newbyteorder("<"))
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     for start in range(0, len(flat), _CHUNK):
         yield flat[start : start + _CHUNK]
-
-
-def _verify(path: Path) -> None:
-    with path.open("rb") as file:
-        header, stored = _read_header(path, file)
-        digest = hashlib.blake2b(header, digest_size=32)
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    if digest.hexdigest().encode() != stored:
-        got = "another checksum: it was cut short or altered"
-        raise bad_file(path, "what was written", got, "Fetch it again, or make it again.")
 
 
 def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, bytes]:
@@ -147,12 +195,12 @@ def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, bytes]:
     # The metadata come first, so the first occurrence is the key itself; a quote inside a value would be escaped.
     at = text.find(_CHECKSUM_KEY) + len(_CHECKSUM_KEY)
     if len(text) < length or at < len(_CHECKSUM_KEY) or text[at + 64 : at + 65] != b'"':
-        _refuse_others(path, text)
+        _refuse_others(path, file, text)
         raise bad_file(path, "an embedding written by nearfar", "a file without its checksum, or cut short")
     return prefix + text[:at] + _NO_CHECKSUM.encode() + text[at + 64 :], text[at : at + 64]
 
 
-def _refuse_others(path: Path, text: bytes) -> None:
+def _refuse_others(path: Path, file: BinaryIO, text: bytes) -> None:
     """Refuse a file of another program that is whole, and say what is in it."""
     try:
         tensors = {name: entry for name, entry in json.loads(text).items() if name != "__metadata__"}
@@ -161,7 +209,7 @@ def _refuse_others(path: Path, text: bytes) -> None:
         matrices = [name for name, entry in tensors.items() if len(entry["shape"]) == 2]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return
-    if path.stat().st_size != 8 + len(text) + end:
+    if os.fstat(file.fileno()).st_size != 8 + len(text) + end:
         return
     hint = ""
     if matrices:

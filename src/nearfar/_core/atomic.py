@@ -9,6 +9,7 @@ lock on it.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import math
 import os
@@ -17,7 +18,8 @@ import shutil
 import time
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +30,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar._core.checks import check_path
+from nearfar._core.checks import bad_folder, check_path
+from nearfar._core.opened import OpenedFile, OpenedFolder
 from nearfar._version import __version__
 from nearfar.errors import FileFormatError, InputError, NearfarError
 
@@ -45,6 +48,7 @@ _LEFT_OVER = 3600  # seconds: a younger one may not be locked yet, or be that of
 _PIECE = 1 << 20  # numbers that are read together
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+Made = TypeVar("Made")
 
 
 def check_suffix(owner: str, path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
@@ -87,7 +91,9 @@ def _in_writable_folder(owner: str, name: str, path: Path) -> Path:
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -> Iterator[BinaryIO]:
+def atomic_write(
+    path: str | os.PathLike[str], *, owner: str = "atomic_write", check: Callable[[Path], object] | None = None
+) -> Iterator[BinaryIO]:
     """Open a file for writing bytes; it takes the place of ``path`` when the block ends without an error.
 
     Parameters
@@ -96,6 +102,8 @@ def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -
         The file to write. A symbolic link is followed; the permissions of an existing file are kept.
     owner : str
         For the message of the error.
+    check : callable, optional
+        ``check(path)`` looks at the new file before the old one goes, and raises for one that could not be read.
 
     Yields
     ------
@@ -106,7 +114,7 @@ def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -
     InputError
         If the path cannot be written to, see :func:`check_target`.
     OSError
-        If the disk is full or fails; the old file is intact.
+        If the disk is full or fails, or ``check`` refuses the new file; the old file is intact.
 
     Examples
     --------
@@ -125,7 +133,11 @@ def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -
     try:
         with temporary.open("xb") as file, _locked(temporary):
             yield file
-            _force_to_disk(file)
+            file.flush()
+            if check is None:
+                _force_to_disk(file)
+            else:
+                _force_and_check(file, check, temporary, target)
             if target.exists():
                 temporary.chmod(target.stat().st_mode & 0o7777)
             if os.name == "posix":  # elsewhere an open file cannot be renamed
@@ -137,6 +149,30 @@ def atomic_write(path: str | os.PathLike[str], *, owner: str = "atomic_write") -
             temporary.unlink()
         raise
     _sync_folder(target.parent)
+
+
+def _force_and_check(file: BinaryIO, check: Callable[[Path], object], temporary: Path, target: Path) -> None:
+    """Read what was written, which is in memory still, while the disk takes its time."""
+    with ThreadPoolExecutor(1) as beside:
+        try:
+            forced = beside.submit(_force_to_disk, file)
+        except RuntimeError:  # Python starts no threads when it ends
+            _force_to_disk(file)
+            forced = None
+        _check_written(check, temporary, target)
+        if forced is not None:
+            forced.result()
+
+
+def _check_written(check: Callable[[Path], object], temporary: Path, target: Path) -> None:
+    """Read what was written, before what it replaces is gone."""
+    try:
+        check(temporary)
+    except Exception as error:  # of damage readers say all sorts of things
+        told = str(error).replace(str(temporary), "the new file")
+        raise OSError(
+            errno.EIO, f"what was written could not be read ({told}); what was there before stays", str(target)
+        ) from error
 
 
 def _temporary(target: Path) -> Path:
@@ -196,8 +232,9 @@ def _sync_folder(folder: Path) -> None:
 class FolderKind:
     """A kind of folder with ``.npy`` files and a header, a JSON file that is written last.
 
-    The header holds format, version, what the kind of folder adds, the size of every other file, the checksum of its
-    array, and its own: CRC-32, which memory reads through faster than a disk is read. Folders of before have none.
+    The header is the manifest: it holds format, version, what the kind of folder adds, the size of every other file,
+    the checksum of its array (of a file without one: of its bytes), and its own. They are CRC-32, which memory reads
+    through faster than a disk is read. Folders of before have none.
 
     Parameters
     ----------
@@ -221,43 +258,69 @@ class FolderKind:
         self, folder: Path, fields: Mapping[str, object], checksums: Mapping[str, int] | None = None
     ) -> None:
         """Write the header, with the sizes and checksums of the other files: the last one to be written."""
-        paths = sorted(folder.glob("*.npy"))
+        others = [folder / name for name in self.inner if (folder / name).is_file()]
+        arrays = sorted(folder.glob("*.npy"))
         content = {"format": self.format, "version": self.version, "nearfar": __version__, **fields}
-        content["files"] = {path.name: path.stat().st_size for path in paths}
+        content["files"] = {path.name: path.stat().st_size for path in [*arrays, *others]}
         if checksums is None:
-            checksums = {path.name: checksum(map_npy(path)) for path in paths}
+            checksums = {path.name: checksum(map_npy(path)) for path in arrays}
+            checksums |= {path.name: checksum(map_raw(path, np.uint8)) for path in others}
         content["checksums"] = dict(checksums)
         with (folder / self.header).open("x", encoding="utf-8") as file:
             json.dump({**content, "checksum": _checksum_of(content)}, file, indent=1)
             _force_to_disk(file)
 
-    def read_header(self, folder: Path) -> Mapping[str, Any]:
+    def opened(
+        self,
+        path: Path,
+        read: Callable[[OpenedFolder, Mapping[str, Any]], Made],
+        within: OpenedFolder | None = None,
+    ) -> Made:
+        """Return what ``read`` makes of a folder and its header, both opened once; anew if another took its place.
+
+        Raises
+        ------
+        FileFormatError
+            As :meth:`read_header` and ``read`` do, or if there is no folder.
+        """
+        while True:
+            try:
+                folder = OpenedFolder(path, within)
+            except OSError as error:
+                raise bad_folder(path, f"a {self.what} stored by nearfar", f"none ({error.strerror})") from error
+            try:
+                return read(folder, self.read_header(folder))
+            except FileFormatError:
+                if folder.is_current():
+                    raise
+
+    def read_header(self, folder: OpenedFolder) -> Mapping[str, Any]:
         """Read the header, and check that every file that it names is there in its size.
 
         Raises
         ------
         FileFormatError
-            If the folder is none of this format and version, or a file is missing or was cut short.
+            If the folder is none of this format and version, if a file is missing or was cut short, or if a name leads
+            out of the folder.
         """
         content = self._content(folder)
         if content is None:
-            raise bad_folder(folder, f"a {self.what} stored by nearfar", f"one without a {self.header} that says so")
+            raise folder.refused(f"a {self.what} stored by nearfar", f"one without a {self.header} that says so")
         if {"checksum", "checksums"} & content.keys() and content.get("checksum") != _checksum_of(content):
-            raise bad_folder(folder, "what was written", f"an altered {self.header}", "Make it again.")
+            raise folder.refused("what was written", f"an altered {self.header}", "Make it again.")
         if content.get("version") != self.version:
             got = f"version {content.get('version')!r}, written by nearfar {content.get('nearfar')}"
             hint = "Install the nearfar that wrote it."
-            raise bad_folder(folder, f"of version {self.version} of the format", got, hint)
-        with self.reading(folder):
+            raise folder.refused(f"of version {self.version} of the format", got, hint)
+        with self.reading(folder.path):
             sizes = {str(name): whole(size) for name, size in dict(content["files"]).items()}
             if not isinstance(content.get("checksums", {}), dict):
                 raise TypeError("checksums that are no JSON object")
-        for name, size in sizes.items():
-            path = folder / Path(name).name
-            found = path.stat().st_size if path.is_file() else -1
-            if found != size:
-                got = f"{name} of {found} bytes instead of {size}" if found >= 0 else f"no {name}"
-                raise bad_folder(folder, "what was written", got, "Make it again.")
+            for name, size in sizes.items():
+                found = folder.size(name)
+                if found != size:
+                    got = f"{name} of {found} bytes instead of {size}" if found >= 0 else f"no {name}"
+                    raise folder.refused("what was written", got, "Make it again.")
         return content
 
     @contextmanager
@@ -304,16 +367,18 @@ class FolderKind:
         try:
             with _locked(temporary):
                 yield temporary
+                self.opened(temporary, lambda *_: None)  # what could not be read takes no place
                 if replace or not (target / self.header).exists():
                     self.check(owner, name, path)  # again: somebody may have put files there
                     _put_in_place(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
-    def _content(self, folder: Path) -> Mapping[str, Any] | None:
+    def _content(self, folder: OpenedFolder) -> Mapping[str, Any] | None:
         """Return what the header says, None if it is no header of this kind."""
         try:
-            content = json.loads((folder / self.header).read_text(encoding="utf-8"))
+            with folder.file(self.header) as file:
+                content = json.loads(file.file.read().decode())
         except (OSError, ValueError, RecursionError):
             return None
         return content if isinstance(content, dict) and content.get("format") == self.format else None
@@ -336,7 +401,7 @@ class FolderKind:
     def _is_replaceable(self, folder: Path) -> bool:
         """Whether nothing but a stored one would be lost: no file that it does not name."""
         entries = list(folder.iterdir())
-        content = self._content(folder)
+        content = self._content(OpenedFolder(folder))
         if content is None:
             return not entries
         named = content.get("files")
@@ -384,12 +449,7 @@ def _checksum_of(content: Mapping[str, object]) -> int:
     return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
 
 
-def bad_folder(folder: Path, expected: str, got: str, hint: str = "") -> FileFormatError:
-    """Return the error for a folder that is not what it should be, in the form of :mod:`nearfar.errors`."""
-    return FileFormatError(f"{folder}: folder must be {expected}; got {got}.{hint and ' ' + hint}")
-
-
-def mapped(folder: Path, name: str, dtype: type[Scalar], size: int) -> NDArray[Scalar]:
+def mapped(folder: OpenedFolder, name: str, dtype: type[Scalar], size: int) -> NDArray[Scalar]:
     """Map an array of a folder.
 
     Raises
@@ -397,14 +457,26 @@ def mapped(folder: Path, name: str, dtype: type[Scalar], size: int) -> NDArray[S
     FileFormatError
         If it is not of this type and size.
     """
-    try:
-        array = map_npy(folder / f"{name}.npy")
-    except (ValueError, OSError, EOFError) as error:
-        raise bad_folder(folder, f"one with a readable {name}.npy", str(error)) from error
+    array = map_within(folder, name)
     if array.dtype != dtype or array.shape != (size,):
         expected = f"one whose {name}.npy holds {size} {np.dtype(dtype).name}"
-        raise bad_folder(folder, expected, f"{array.dtype}, shape {array.shape}")
+        raise folder.refused(expected, f"{array.dtype}, shape {array.shape}")
     return array
+
+
+def map_within(folder: OpenedFolder, name: str) -> NDArray[Any]:
+    """Map an array of a folder, whatever its type and shape.
+
+    Raises
+    ------
+    FileFormatError
+        If it cannot be read.
+    """
+    try:
+        with folder.file(f"{name}.npy") as file:
+            return file.npy()
+    except (ValueError, OSError, EOFError) as error:
+        raise folder.refused(f"one with a readable {name}.npy", str(error)) from error
 
 
 def _put_in_place(temporary: Path, target: Path) -> None:
@@ -558,20 +630,13 @@ def map_npy(path: Path) -> NDArray[Any]:
     ValueError, OSError
         If the file is cut short, is none, or holds something else than numbers.
     """
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except OSError:
-        raise
-    except (
-        Exception
-    ) as error:  # the header is a Python literal: of a damaged one NumPy's parsers say all sorts of things
-        raise ValueError(f"no .npy file: {error}") from error
-    # A plain array: kernels would be compiled once more for the subclass.
-    return np.asarray(array)
+    with OpenedFile(path) as file:
+        return file.npy()
 
 
 def map_raw(path: Path, dtype: type[Scalar] | np.dtype[Scalar]) -> NDArray[Scalar]:
-    """Map a file of numbers without any header into memory, read-only; a file that is empty or not there has none."""
-    if not path.exists() or path.stat().st_size == 0:
+    """Map a file of numbers without any header into memory, read-only; a file that is not there has none."""
+    if not path.exists():
         return np.empty(0, dtype)
-    return np.asarray(np.memmap(path, dtype, mode="r"))
+    with OpenedFile(path) as file:
+        return file.mapped(dtype, 0, (file.size // np.dtype(dtype).itemsize,))

@@ -468,3 +468,8 @@ def _range(low: float | None, high: float | None, open_low: bool = False, open_h
 def bad_file(path: Path, expected: str, got: str, hint: str = "") -> FileFormatError:
     """Return the error for a file that is not what it should be, in the form of :mod:`nearfar.errors`."""
     return FileFormatError(f"{path}: file must be {expected}; got {got}.{hint and ' ' + hint}")
+
+
+def bad_folder(folder: Path, expected: str, got: str, hint: str = "") -> FileFormatError:
+    """Return the same for a folder."""
+    return FileFormatError(f"{folder}: folder must be {expected}; got {got}.{hint and ' ' + hint}")

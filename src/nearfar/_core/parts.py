@@ -15,8 +15,18 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import FolderKind, atomic_write, bad_folder, check_unaltered, checksum, map_npy, whole
+from nearfar._core.atomic import (
+    FolderKind,
+    atomic_write,
+    check_unaltered,
+    checksum,
+    map_npy,
+    map_within,
+    whole,
+)
+from nearfar._core.checks import bad_folder
 from nearfar._core.lazy import Asked, LazyRows
+from nearfar._core.opened import OpenedFolder
 from nearfar._core.types import Floats, RowNumbers
 from nearfar.errors import InputError
 
@@ -139,9 +149,15 @@ def part_name(name: str, q: int) -> str:
 def write_part(path: Path, array: NDArray[np.generic]) -> int:
     """Write a ``.npy`` file that appears whole or not at all; return the checksum of its numbers."""
     array = np.ascontiguousarray(array)
-    with atomic_write(path, owner="a part of the vectors") as file:
+    found = checksum(array)
+
+    def check(written: Path) -> None:
+        if checksum(map_npy(written)) != found:
+            raise bad_folder(path.parent, "what was written", f"an altered {path.name}")
+
+    with atomic_write(path, owner="a part of the vectors", check=check) as file:
         npy.write_array(file, array, allow_pickle=False)
-    return checksum(array)
+    return found
 
 
 class _Described(TypedDict):
@@ -173,22 +189,26 @@ def read_folder(kind: FolderKind, folder: Path) -> tuple[dict[str, Any], Mapping
     FileFormatError
         If it is none, or a file is missing or was altered; of parts, when they are read.
     """
-    content, arrays = kind.read_header(folder), dict[str, Any]()
-    with kind.reading(folder):
+    return kind.opened(folder, lambda opened, content: (_arrays_in(kind, opened, content), content))
+
+
+def _arrays_in(kind: FolderKind, folder: OpenedFolder, content: Mapping[str, Any]) -> dict[str, Any]:
+    arrays = dict[str, Any]()
+    with kind.reading(folder.path):
         checksums = {str(name): whole(value) for name, value in dict(content["checksums"]).items()}
         for name, facts in dict(content["arrays"]).items():
-            if Path(name).name != name:
-                raise ValueError(f"an array named {name!r}")
             if facts is None:
-                array = map_npy(folder / f"{name}.npy")
-                check_unaltered(folder, name, array, checksums)
-                arrays[name] = np.array(array)
+                array = np.array(map_within(folder, name))
+                check_unaltered(folder.path, name, array, checksums)
+                arrays[name] = array
                 continue
             bounds = [whole(bound) for bound in facts["bounds"]]
             if bounds[0] != 0 or (np.diff(bounds) < 0).any() or facts["dtype"] not in ("float32", "float64"):
                 raise ValueError(f"parts of {name}")
-            arrays[name] = RowsInParts(folder, name, bounds, whole(facts["columns"]), facts["dtype"], checksums)
-    return arrays, content
+            if Path(name).name != name:  # its files are opened later, by their paths
+                raise ValueError(f"an array named {name!r}")
+            arrays[name] = RowsInParts(folder.path, name, bounds, whole(facts["columns"]), facts["dtype"], checksums)
+    return arrays
 
 
 def check_seen(owner: str, name: str, path: Path, seen: Mapping[str, bool]) -> None:

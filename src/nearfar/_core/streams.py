@@ -11,6 +11,7 @@ import codecs
 import gzip
 import io
 import lzma
+import os
 import re
 import sys
 import zlib
@@ -109,7 +110,7 @@ class ByteStream:
             except OSError as error:
                 raise InputError(owner, argument, "a file that can be read", str(error)) from error
             self._raw = self._opened
-            self.size = path.stat().st_size or None  # a pipe has none
+            self.size = os.fstat(self._opened.fileno()).st_size or None  # a pipe has none
         elif isinstance(source, (str, PathLike)):
             self.name, self._raw = "standard input", getattr(sys.stdin, "buffer", sys.stdin)
         else:

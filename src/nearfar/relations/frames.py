@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_path, require
+from nearfar._core.opened import OpenedFile
 from nearfar._core.progress import ProgressLine
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, NearfarError
 from nearfar.relations.columns import choose_columns
 from nearfar.relations.delimited import SAMPLE_LINES
 from nearfar.relations.pieces import Column, Pieces, Weights, Where, check_exact, numbers_of, place, whole_numbers
@@ -81,7 +82,7 @@ def parquet_pieces(owner: str, source: object, roles: Roles, n_rows: int, verbos
     arrow = require(owner, "pyarrow", "parquet")
     shown = repr(str(path))
     try:
-        with parquet.ParquetFile(path) as file:
+        with OpenedFile(path) as opened, parquet.ParquetFile(opened.file, page_checksum_verification=True) as file:
             names = _names_in_order(file.schema_arrow)
             types = nw.from_native(file.schema_arrow.empty_table().select(names), eager_only=True).schema.dtypes()
             few = list(islice(file.iter_batches(SAMPLE_LINES, columns=names[:_LOOKED_AT]), 1))
@@ -97,8 +98,11 @@ def parquet_pieces(owner: str, source: object, roles: Roles, n_rows: int, verbos
                     yield _table_piece(owner, piece, wanted, first, shown)
                     first += len(piece)
                     progress.update(len(piece))
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(owner, "edges", "a complete Parquet file", f"{shown} ({error})") from error
+    except (NearfarError, Warning):
+        raise
+    except Exception as error:  # damage reaches every corner of a reader
+        got = f"{shown} ({type(error).__name__}: {error})"
+        raise DataError(owner, "edges", "a complete Parquet file", got) from error
 
 
 def table_of(title: str, names: list[str] | None, types: Sequence[DType], head: nw.DataFrame[IntoDataFrame]) -> Table:

@@ -7,30 +7,43 @@ bit for bit the same.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import pack_ids, unpack_ids
-from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, check_unaltered, map_npy, map_raw, mapped, whole
-from nearfar._core.checks import available_processors
+from nearfar._core.atomic import (
+    ArrayFile,
+    FolderKind,
+    check_unaltered,
+    checksum,
+    map_raw,
+    map_within,
+    mapped,
+    whole,
+)
+from nearfar._core.checks import available_processors, bad_folder
 from nearfar._core.ids import Ids
+from nearfar._core.opened import OpenedFolder
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds
-from nearfar.errors import FileFormatError, InputError, NearfarWarning
+from nearfar._core.types import Arrays
+from nearfar.errors import InputError, NearfarWarning
 from nearfar.relations.edges import Edges
 from nearfar.relations.kernels import CsrArrays, build_csr, count_entries
 from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_some_edge, check_sums, rows_of
@@ -46,7 +59,8 @@ from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_som
 # ``data.npy``        float32, (entries,): their weights; not there if all are 1
 # ``ids*.npy``        names of the rows, see :mod:`nearfar.embedding.files.native`; none if they are 0 .. n - 1
 # ``column_ids*.npy`` names of the columns, if they are others
-# ``transposed``      the same for the transpose, without ids; made when it is first needed
+# ``transposed``      the same for the transpose, without ids; made when it is first needed, and bound to what it was
+#                     made of
 # ==================  ===============================================================================================
 
 RELATION = FolderKind("relation", "relation.json", "nearfar.relation", 1, inner=("transposed",))
@@ -54,7 +68,11 @@ RELATION = FolderKind("relation", "relation.json", "nearfar.relation", 1, inner=
 
 @dataclass(frozen=True)
 class Header:
-    """What ``relation.json`` says; ``ids`` and ``column_ids`` are kinds, None for a transpose."""
+    """What ``relation.json`` says.
+
+    ``ids`` and ``column_ids`` are kinds, None for a transpose. ``made_of`` is the digest of what a transpose was made
+    of; None for a relation, and for transposes of earlier versions, which are made again.
+    """
 
     shape: tuple[int, int]
     n_entries: int
@@ -62,7 +80,12 @@ class Header:
     symmetric: bool
     ids: str | None = None
     column_ids: str | None = None
+    made_of: str | None = None
     checksums: Mapping[str, int] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        """Return what tells this relation from others, as its checksums do."""
+        return blake2b(json.dumps(asdict(self), sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def write_header(folder: Path, header: Header) -> None:
@@ -70,22 +93,22 @@ def write_header(folder: Path, header: Header) -> None:
     RELATION.write_header(folder, asdict(header))  # which adds the checksums
 
 
-def read_header(folder: Path) -> Header:
-    """Read ``relation.json``, and check that every file that it names is there in its size.
+def header_of(folder: OpenedFolder, content: Mapping[str, Any]) -> Header:
+    """Return what ``relation.json`` says, in its types.
 
     Raises
     ------
     FileFormatError
-        If the folder is none of this format and version, or a file is missing or was cut short.
+        If it says something else.
     """
-    content = RELATION.read_header(folder)
-    with RELATION.reading(folder):
+    with RELATION.reading(folder.path):
         n_rows, n_columns = (whole(size) for size in content["shape"])
         shape, fields = (n_rows, n_columns), {name: content[name] for name in ("ids", "column_ids")}
         n_entries, weighted, symmetric = whole(content["n_entries"]), content["weighted"], content["symmetric"]
         if type(weighted) is not bool or type(symmetric) is not bool:
             raise TypeError(f"weighted {weighted!r}, symmetric {symmetric!r}")
-        header = Header(shape, n_entries, weighted, symmetric, **fields, checksums=content.get("checksums", {}))
+        fields |= {"made_of": content.get("made_of"), "checksums": content.get("checksums", {})}
+        header = Header(shape, n_entries, weighted, symmetric, **fields)
         if max(shape) > np.iinfo(np.int32).max:
             raise ValueError(f"shape {shape}")
         if header.symmetric and shape[0] != shape[1]:
@@ -93,7 +116,7 @@ def read_header(folder: Path) -> Header:
     return header
 
 
-def map_arrays(folder: Path, header: Header) -> CsrArrays:
+def map_arrays(folder: OpenedFolder, header: Header) -> CsrArrays:
     """Map indptr, indices and data, whose numbers are not looked at yet: see :func:`check_entries`.
 
     Raises
@@ -106,7 +129,7 @@ def map_arrays(folder: Path, header: Header) -> CsrArrays:
     indices = mapped(folder, "indices", np.int32, n_entries)
     data = mapped(folder, "data", np.float32, n_entries) if header.weighted else None
     if indptr[0] != 0 or indptr[-1] != n_entries:
-        raise bad_folder(folder, f"one whose rows hold its {n_entries} entries", f"{indptr[0]} to {indptr[-1]}")
+        raise folder.refused(f"one whose rows hold its {n_entries} entries", f"{indptr[0]} to {indptr[-1]}")
     return indptr, indices, data
 
 
@@ -134,6 +157,7 @@ def check_entries(folder: Path, arrays: CsrArrays, header: Header) -> None:
         check_unaltered(folder, "data", data, header.checksums)
 
 
+_TRANSPOSED = RELATION.inner[0]
 _HINT = "It was altered. Make it again, or fetch it again."
 
 
@@ -397,7 +421,7 @@ class MappedSparse(Sparse):
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(os.path.realpath(folder))
-        self.header, arrays, self._identity = _of_one_relation(self.folder)
+        self._opened, self.header, arrays, self.id_arrays = RELATION.opened(self.folder, _relation_in)
         super().__init__(*arrays, self.header.shape[1], symmetric=self.header.symmetric)
         # Arrays become attributes when they are first asked for.
         self._unread: CsrArrays = (self.__dict__.pop("indptr"), self.__dict__.pop("indices"), self.__dict__.pop("data"))
@@ -446,62 +470,86 @@ class MappedSparse(Sparse):
 
     @cached_property
     def _transposed(self) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.float32] | None]:
-        if _identity(self.folder) != self._identity:
-            raise bad_folder(self.folder, "the relation that was opened", "another one in its place", "Open it again.")
-        folder = self.folder / "transposed"
-        shape = (self.shape[1], self.shape[0])
-        if not os.access(self.folder, os.W_OK) and not folder.exists():
-            elsewhere = mkdtemp(prefix="nearfar-")
-            weakref.finalize(self, shutil.rmtree, elsewhere, ignore_errors=True)
-            folder = Path(elsewhere) / "transposed"
-            warnings.warn(
-                f"Relation: the transpose of {self.folder}, which may not be written to, is made in {folder} and not "
-                "kept. Set TMPDIR to a folder with room, or copy the relation.",
-                NearfarWarning,
-                stacklevel=2,
-            )
-        if not (folder / RELATION.header).exists():
-            with RELATION.new("Relation", "the transpose's folder", folder, replace=False) as new:
-                pieces = pieces_of_transpose(self.indptr, self.indices, self.data)
-                counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation", n_jobs=available_processors())
-                write_header(new, Header(shape, *counts, symmetric=False))
-        header = read_header(folder)
-        if (header.shape, header.n_entries) != (shape, self.nnz):
-            raise bad_folder(folder, f"a transpose of shape {shape} and {self.nnz} entries", f"{header}")
-        arrays = map_arrays(folder, header)
-        check_entries(folder, arrays, header)
+        header = self.header
+        if not header.checksums:  # stored by an earlier version
+            own = zip(("indptr", "indices", "data"), (self.indptr, self.indices, self.data), strict=True)
+            header = replace(header, checksums={name: checksum(array) for name, array in own if array is not None})
+        shape, made_of, parent = (self.shape[1], self.shape[0]), header.digest(), self._opened
+        found = _transpose_in(parent)
+        unbound = found is not None and found[0].made_of is None and found[0].ids is None  # by an earlier version
+        if found is None or unbound:
+            self._check_current()
+            if not os.access(self.folder, os.W_OK):
+                parent = self._elsewhere()
+            target = parent.path / _TRANSPOSED
+            try:
+                with RELATION.new("Relation", "the transpose's folder", target, replace=unbound) as new:
+                    pieces, n_jobs = pieces_of_transpose(self.indptr, self.indices, self.data), available_processors()
+                    counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation", n_jobs=n_jobs)
+                    write_header(new, Header(shape, *counts, symmetric=False, made_of=made_of))
+                    self._check_current()
+            except FileNotFoundError:  # the folder went, and the new one with it
+                self._check_current()
+                raise
+            found = _transpose_in(parent)
+        if found is None or (found[0].shape, found[0].n_entries, found[0].made_of) != (shape, self.nnz, made_of):
+            expected = f"a transpose of shape {shape} and {self.nnz} entries, made of the relation that it is in"
+            hint = "Remove it: it is made again."
+            raise bad_folder(parent.path / _TRANSPOSED, expected, "another" if found else "none", hint)
+        header, arrays = found
+        check_entries(parent.path / _TRANSPOSED, arrays, header)
         return arrays
 
+    def _check_current(self) -> None:
+        if not self._opened.is_current():
+            raise bad_folder(self.folder, "the relation that was opened", "another one in its place", "Open it again.")
+
+    def _elsewhere(self) -> OpenedFolder:
+        """Return a folder for the transpose of a relation in a folder that may not be written to."""
+        elsewhere = mkdtemp(prefix="nearfar-")
+        weakref.finalize(self, shutil.rmtree, elsewhere, ignore_errors=True)
+        warnings.warn(
+            f"Relation: the transpose of {self.folder}, which may not be written to, is made in "
+            f"{Path(elsewhere, _TRANSPOSED)} and not kept. Set TMPDIR to a folder with room, or copy the relation.",
+            NearfarWarning,
+            stacklevel=3,
+        )
+        return OpenedFolder(Path(elsewhere))
+
     def __reduce__(self) -> tuple[object, ...]:
-        return _opened_again, (self.folder, self.row_scale)  # another process maps the same files
+        return _opened_again, (self.folder, self.row_scale, self.header.digest())  # another process maps the same files
 
 
-def _of_one_relation(folder: Path) -> tuple[Header, CsrArrays, tuple[int, int, int]]:
-    """Return what is in a folder, and again while others take its place."""
-    while True:
-        identity = _identity(folder)
-        try:
-            header = read_header(folder)
-            found = header, map_arrays(folder, header), identity
-        except FileFormatError:
-            if identity == _identity(folder):
-                raise
-            continue
-        if identity == _identity(folder):
-            return found
+class _Stored(NamedTuple):
+    """What is in the folder of a relation, mapped; ``ids`` are the arrays of the ids by their names."""
+
+    folder: OpenedFolder
+    header: Header
+    arrays: CsrArrays
+    ids: Arrays
 
 
-def _identity(folder: Path) -> tuple[int, int, int]:
-    """Return what no other file has while the first one is mapped, even if it was replaced."""
+def _relation_in(folder: OpenedFolder, content: Mapping[str, Any]) -> _Stored:
+    header = header_of(folder, content)
+    names = [name.removesuffix(".npy") for name in content["files"] if name.startswith(("ids", "column_ids"))]
+    return _Stored(folder, header, map_arrays(folder, header), {name: map_within(folder, name) for name in names})
+
+
+def _transpose_in(folder: OpenedFolder) -> tuple[Header, CsrArrays] | None:
+    """Return the transpose that the folder of a relation has, if it has one."""
     try:
-        found = (folder / "indices.npy").stat()
-    except OSError:
-        return 0, 0, 0
-    return found.st_dev, found.st_ino, found.st_mtime_ns  # a number is given again once its file is gone
+        if folder.folder(_TRANSPOSED).size(RELATION.header) < 0:
+            return None
+    except FileNotFoundError:
+        return None
+    return RELATION.opened(folder.path / _TRANSPOSED, _relation_in, folder)[1:3]
 
 
-def _opened_again(folder: Path, row_scale: NDArray[np.float32] | None) -> Sparse:
-    return MappedSparse(folder).scaled(row_scale)
+def _opened_again(folder: Path, row_scale: NDArray[np.float32] | None, digest: str | None = None) -> Sparse:
+    found = MappedSparse(folder)
+    if digest not in (None, found.header.digest()):
+        raise bad_folder(folder, "the relation that was sent", "another one in its place", "Send it again.")
+    return found.scaled(row_scale)
 
 
 class StoredIds(Ids):
@@ -509,23 +557,23 @@ class StoredIds(Ids):
 
     Parameters
     ----------
-    folder : Path
+    operator : MappedSparse
+        That of the relation, which has them mapped.
     name : str
         ``ids`` or ``column_ids``.
     kind : str
         See :mod:`nearfar.embedding.files.native`.
     n : int
         How many there are.
-    checksums : dict
-        Of the files of the folder.
     """
 
     __slots__ = ("_kept", "_read")
 
-    def __init__(self, folder: Path, name: str, kind: str, n: int, checksums: Mapping[str, int]) -> None:
+    def __init__(self, operator: MappedSparse, name: str, kind: str, n: int) -> None:
         self._n, self._lookup = n, None
         self._kept: NDArray[np.int64] | list[Hashable] | None = None
-        self._read: Callable[[], Ids] | None = lambda: _read_ids(folder, name, kind, n, checksums)
+        files = operator.folder, operator.id_arrays, operator.header.checksums
+        self._read: Callable[[], Ids] | None = lambda: _read_ids(*files, name, kind, n)
 
     @property
     def _store(self) -> NDArray[np.int64] | list[Hashable] | None:  # type: ignore[override]
@@ -604,10 +652,10 @@ def stored_ids(operator: MappedSparse) -> tuple[Ids, Ids]:
     folder, header = operator.folder, operator.header
     if header.ids is None or header.column_ids is None:
         raise bad_folder(folder, "a relation with ids", "a transpose")
-    row_ids = StoredIds(folder, "ids", header.ids, header.shape[0], header.checksums)
+    row_ids = StoredIds(operator, "ids", header.ids, header.shape[0])
     if header.column_ids == "same":
         return row_ids, row_ids
-    return row_ids, StoredIds(folder, "column_ids", header.column_ids, header.shape[1], header.checksums)
+    return row_ids, StoredIds(operator, "column_ids", header.column_ids, header.shape[1])
 
 
 def write_ids(owner: str, folder: Path, row_ids: Ids, column_ids: Ids) -> tuple[str, str]:
@@ -623,12 +671,8 @@ def write_ids(owner: str, folder: Path, row_ids: Ids, column_ids: Ids) -> tuple[
     return kind, other_kind
 
 
-def _read_ids(folder: Path, name: str, kind: str, n: int, checksums: Mapping[str, int]) -> Ids:
-    paths = [folder / f"{name}{ending}.npy" for ending in ("", ".data", ".ends")]
-    try:
-        arrays = {path.stem: np.array(map_npy(path)) for path in paths if path.exists()}
-    except (ValueError, OSError, EOFError) as error:
-        raise bad_folder(folder, f"one with readable {name}", str(error)) from error
-    for stem, array in arrays.items():
+def _read_ids(folder: Path, arrays: Arrays, checksums: Mapping[str, int], name: str, kind: str, n: int) -> Ids:
+    own = {stem: np.array(array) for stem, array in arrays.items() if stem.partition(".")[0] == name}
+    for stem, array in own.items():
         check_unaltered(folder, stem, array, checksums)
-    return unpack_ids(folder, name, kind, arrays, n)
+    return unpack_ids(folder, name, kind, own, n)

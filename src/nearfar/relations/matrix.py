@@ -560,7 +560,9 @@ class Relation:
         Parameters
         ----------
         folder : path
-            What ``from_edges(..., storage=folder)`` or :meth:`save` made. It must stay as it is while it is in use.
+            What ``from_edges(..., storage=folder)`` or :meth:`save` made. Its files are mapped into memory: they may
+            be replaced, but not changed in place. Numbers that are altered so are used, and a file that is cut ends
+            the process (SIGBUS).
         verify : bool, default=False
             Compare every file with its checksum now, not at its first use.
 

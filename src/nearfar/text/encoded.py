@@ -13,19 +13,22 @@ from __future__ import annotations
 import tempfile
 import threading
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from shutil import copyfile, rmtree
-from typing import NamedTuple, overload
+from shutil import rmtree
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import ArrayFile, FolderKind, bad_folder, check_unaltered, map_npy, map_raw, mapped, whole
+from nearfar._core.atomic import ArrayFile, FolderKind, check_unaltered, map_npy, map_raw, mapped, whole
 from nearfar._core.checks import check_path
 from nearfar._core.jit import jit
 from nearfar._core.notebook import facts_table
+from nearfar._core.opened import OpenedFolder
 from nearfar._core.threads import run_blocks
 from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError
@@ -104,12 +107,13 @@ class EncodedCorpus:
         ------
         InputError
             If it is something else, or cannot be written to.
+        FileFormatError, DataError
+            If the text was opened from a folder and altered there.
         """
-        with TEXT.new("EncodedCorpus.save", "folder", check_path("EncodedCorpus.save", "folder", folder)) as new:
+        path = check_path("EncodedCorpus.save", "folder", folder)
+        check_encoded("EncodedCorpus.save", self)  # new checksums must not make what was altered sound
+        with TEXT.new("EncodedCorpus.save", "folder", path) as new:
             for name, dtype in (("tokens", np.int32), ("ends", np.int64)):
-                if self._folder is not None:
-                    copyfile(self._folder / f"{name}.npy", new / f"{name}.npy")
-                    continue
                 with ArrayFile(new / f"{name}.npy", dtype) as file:
                     file.append(getattr(self, name))
             _finish(new, self.n_tokens, len(self), self.vocabulary)
@@ -125,7 +129,8 @@ class EncodedCorpus:
         Returns
         -------
         EncodedCorpus
-            Its arrays are mapped from the files, which must stay where they are.
+            Its arrays are mapped from the files, which must not be changed in place: numbers that are altered are used,
+            and a file that is cut ends the process (SIGBUS). A folder may be replaced: what was opened stays.
 
         Raises
         ------
@@ -139,18 +144,32 @@ class EncodedCorpus:
         path = check_path("EncodedCorpus.open", "folder", folder)
         if not path.is_dir():
             raise InputError("EncodedCorpus.open", "folder", "a folder that exists", repr(str(path)))
-        content = TEXT.read_header(path)
-        with TEXT.reading(path):
+        return TEXT.opened(path, cls._in)
+
+    @classmethod
+    def _in(cls, folder: OpenedFolder, content: Mapping[str, Any]) -> EncodedCorpus:
+        with TEXT.reading(folder.path):
             n_tokens, n_sentences = whole(content["n_tokens"]), whole(content["n_sentences"])
-        tokens, ends = mapped(path, "tokens", np.int32, n_tokens), mapped(path, "ends", np.int64, n_sentences)
-        try:
-            vocabulary = Vocabulary.load(path / _VOCABULARY)
-        except InputError as error:
-            expected = f"one with a readable {_VOCABULARY}"
-            raise bad_folder(path, expected, str(error).rstrip("."), "Make it again.") from error
-        made = cls(tokens, ends, vocabulary)
-        made._folder, made._checksums = path, content.get("checksums", {})
+        tokens, ends = mapped(folder, "tokens", np.int32, n_tokens), mapped(folder, "ends", np.int64, n_sentences)
+        made = cls(tokens, ends, _vocabulary_in(folder, content))
+        made._folder, made._checksums = folder.path, content.get("checksums", {})
         return made
+
+
+def _vocabulary_in(folder: OpenedFolder, content: Mapping[str, Any]) -> Vocabulary:
+    """Read the vocabulary of a text, which has a checksum but in texts of earlier versions."""
+    expected, hint = f"one with a readable {_VOCABULARY}", "Make it again."
+    try:
+        with folder.file(_VOCABULARY) as file:
+            data = file.file.read()
+    except OSError as error:
+        raise folder.refused(expected, str(error), hint) from error
+    if zlib.crc32(data) != content.get("checksums", {}).get(_VOCABULARY, zlib.crc32(data)):
+        raise folder.refused("what was written", f"an altered {_VOCABULARY}", hint)
+    try:
+        return Vocabulary._of_file(BytesIO(data), str(folder.path / _VOCABULARY))
+    except InputError as error:
+        raise folder.refused(expected, str(error).rstrip("."), hint) from error
 
 
 def _finish(folder: Path, n_tokens: int, n_sentences: int, vocabulary: Vocabulary) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from os import PathLike
-from typing import cast
+from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -164,7 +165,8 @@ class Vocabulary:
             If the path cannot be written to.
         """
         table = str.maketrans(_ESCAPES)
-        with atomic_write(check_path("Vocabulary.save", "path", path), owner="Vocabulary.save") as file:
+        target = check_path("Vocabulary.save", "path", path)
+        with atomic_write(target, owner="Vocabulary.save", check=Vocabulary.load) as file:
             file.write(_HEADER.encode())
             for word, count in zip(self, self.counts.tolist(), strict=True):
                 file.write(f"{word.translate(table)}\t{count}\n".encode("utf-8", "surrogatepass"))
@@ -189,11 +191,15 @@ class Vocabulary:
             If it is no such file (which line).
         """
         path = check_path("Vocabulary.load", "path", path, exists=True)
+        return cls._of_file(path, str(path))
+
+    @classmethod
+    def _of_file(cls, file: Path | IO[bytes], shown: str) -> Vocabulary:
         words, counts = [], []
-        with TextStream("Vocabulary.load", path, "path", joined=False) as stream:
+        with TextStream("Vocabulary.load", file, "path", joined=False) as stream:
             data = b"".join(iter(lambda: stream.read(1 << 20), b"")).replace(b"\r\n", b"\n")  # words have no line end
         if not data.startswith(_HEADER.encode()) or not data.endswith(b"\n"):
-            got = f"{str(path)!r}, which is another file or was cut short"
+            got = f"{shown!r}, which is another file or was cut short"
             raise DataError("Vocabulary.load", "path", "a vocabulary that nearfar wrote", got)
         for number, line in enumerate(data.split(b"\n")[1:-1], 2):
             word, _, count = line.rpartition(b"\t")

@@ -3,6 +3,9 @@
 Metadata are columns of ``obs``, text as categories. Of a file by others the only entry of ``obsm`` is read. Such a file
 holds more than an embedding, so it is not replaced unless that is said; ``adata.obsm["X_nearfar"] =
 emb[list(adata.obs_names)]`` adds the vectors to it.
+
+Behind the end is a checksum, see :mod:`nearfar.embedding.files.seals`, so that damage is found before HDF5 sees it. Who
+opens the file to write to it cuts it off: HDF5 does.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,8 +24,10 @@ import numpy as np
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file, check_path, require
 from nearfar._core.ids import Ids
+from nearfar._core.opened import OpenedFile
 from nearfar.embedding.files.content import SAVE, Content, Fact, Json, jsonable, text_ids
 from nearfar.embedding.files.registry import register
+from nearfar.embedding.files.seals import check_seal, seal
 from nearfar.embedding.files.tables import Place, rows_of
 from nearfar.errors import InputError, NearfarError
 
@@ -79,7 +85,11 @@ def write(content: Content, path: Path) -> None:
     texts = [ids, *([str(value) for value in fact.values] for fact in content.facts)]
     size = int(np.prod(content.vectors.shape)) * content.vectors.dtype.itemsize
     size += sum(4 * len(text) + 64 for column in texts for text in column) + size // 4 + (1 << 20)
-    with atomic_write(path) as opened, Path(opened.name).open("r+b", buffering=0) as both:  # HDF5 reads, too
+    check = partial(_check_written, content.vectors.shape)
+    with (
+        atomic_write(path, check=check) as opened,
+        Path(opened.name).open("r+b", buffering=0) as both,  # HDF5 reads, too
+    ):
         target = _Reserved(both, size)
         try:
             with h5py.File(target, "w") as file:
@@ -88,6 +98,18 @@ def write(content: Content, path: Path) -> None:
             target.finish()
             raise
         target.finish()
+        seal(opened)
+
+
+def _check_written(shape: tuple[int, int], path: Path) -> None:
+    import h5py
+
+    with OpenedFile(path) as opened:
+        check_seal(opened)
+        with h5py.File(opened.file, "r") as file:
+            found = file["obsm"][KEY].shape
+    if found != shape:
+        raise bad_file(path, f"one with vectors of shape {shape}", f"shape {found}")
 
 
 class _Reserved:
@@ -226,51 +248,65 @@ def read(path: Path) -> Content:
     """Read the ids and one entry of ``obsm``, and nothing else of the file."""
     import h5py
 
-    try:
-        with h5py.File(path, "r", locking=False) as file:
-            return _content(path, file)
-    except OSError as error:  # that is how h5py reports damage
-        raise bad_file(path, "a complete HDF5 file", " ".join(str(error).split())) from error
+    with OpenedFile(path) as opened:
+        check_seal(opened)
+        try:
+            with h5py.File(opened.file, "r") as file:
+                return _content(opened, file)
+        except OSError as error:  # that is how h5py reports damage
+            raise bad_file(path, "a complete HDF5 file", " ".join(str(error).split())) from error
 
 
-def _content(path: Path, file: h5py.File) -> Content:
+def _content(opened: OpenedFile, file: h5py.File) -> Content:
+    path = opened.path
     if not {"obs", "obsm"} <= set(file):
         raise bad_file(path, "one of AnnData, with obs and obsm", f"one with {', '.join(file) or 'nothing'}")
     keys, hint = list(file["obsm"]), "Embedding.from_arrays(adata.obs_names, adata.obsm[...]) takes one of them."
     if KEY not in keys and len(keys) != 1:
         got = ", ".join(map(repr, keys)) or "none"
         raise bad_file(path, f"one with {KEY!r}, or a single entry, in obsm", got, hint)
-    vectors, labels = file["obsm"][KEY if KEY in keys else keys[0]], file["obs"][file["obs"].attrs["_index"]]
+    vectors = _item(path, file["obsm"], KEY if KEY in keys else keys[0])
+    labels = _item(path, file["obs"], file["obs"].attrs["_index"])
     labels = labels.get("values") if hasattr(labels, "keys") else labels  # of a nullable array
     if not hasattr(vectors, "dtype") or vectors.dtype.kind != "f" or getattr(labels, "dtype", None) is None:
         raise bad_file(path, "one whose entry of obsm is a matrix of floats, and whose names are text", "others", hint)
     for item in (vectors, labels):
-        _check_own(path, item)
-    _check_lengths(path, labels)
+        _check_own(path, file, item)
+    _check_lengths(opened, labels)
     ids = labels.asstr()[:].tolist()
     about = {}
     if _ABOUT in file.get("uns", {}):
-        _check_own(path, file["uns"][_ABOUT])
-        _check_lengths(path, file["uns"][_ABOUT])
+        _check_own(path, file, file["uns"][_ABOUT])
+        _check_lengths(opened, file["uns"][_ABOUT])
         about = json.loads(file["uns"][_ABOUT].asstr()[()])
     if about.get("ids") == "integers":
         ids = [int(key) for key in ids]
     return Content(vectors[:], ids, parameters=about.get("parameters"))
 
 
-def _check_own(path: Path, item: h5py.Dataset) -> None:
+def _item(path: Path, group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset:
+    """Return an item of a group, if it is no link to another file."""
+    import h5py
+
+    if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+        raise bad_file(path, "one that holds its own data", f"{group.name}/{name} in another file")
+    return group[name]
+
+
+def _check_own(path: Path, file: h5py.File, item: h5py.Dataset) -> None:
     """Refuse what HDF5 would read from another file: a file from elsewhere must not show what is in yours."""
-    if item.file.filename != str(path) or item.external or item.is_virtual:
+    if item.file.filename != file.filename or item.external or item.is_virtual:
         raise bad_file(path, "one that holds its own data", f"{item.name} in another file")
 
 
-def _check_lengths(path: Path, texts: h5py.Dataset) -> None:
+def _check_lengths(opened: OpenedFile, texts: h5py.Dataset) -> None:
     """Refuse texts of more bytes than the file: HDF5 would take memory for what a damaged length says, up to 4 GB."""
     start = texts.id.get_offset()  # None where they are in pieces, which anndata does on demand
     if start is not None and texts.dtype.kind == "O":
-        kept = np.fromfile(path, [("length", "<u4"), ("place", "V12")], texts.size, offset=start)
-        if kept["length"].sum(dtype=np.int64) > path.stat().st_size:
-            raise bad_file(path, "one whose texts are no longer than the file", "a damaged length")
+        opened.file.seek(start)
+        kept = np.fromfile(opened.file, [("length", "<u4"), ("place", "V12")], texts.size)
+        if kept["length"].sum(dtype=np.int64) > opened.size:
+            raise bad_file(opened.path, "one whose texts are no longer than the file", "a damaged length")
 
 
 def is_own(path: Path) -> bool:
@@ -295,7 +331,7 @@ def read_annotated(owner: str, path: Path) -> AnnData:
     check_path(owner, "FILE", path, exists=True)
     try:
         with h5py.File(path, "r", locking=False) as file:
-            _check_links(path, file)
+            _check_links(path, file, file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of names that are not distinct, which is said later
             adata: AnnData = anndata.read_h5ad(path, backed="r")
@@ -306,7 +342,7 @@ def read_annotated(owner: str, path: Path) -> AnnData:
         raise bad_file(path, "one of AnnData", " ".join(str(error).split())[:200]) from error
 
 
-def _check_links(path: Path, group: h5py.Group) -> None:
+def _check_links(path: Path, file: h5py.File, group: h5py.Group) -> None:
     """Refuse links, and what HDF5 would read from another file."""
     import h5py
 
@@ -315,9 +351,9 @@ def _check_links(path: Path, group: h5py.Group) -> None:
             raise bad_file(path, "one that holds its own data", f"{group.name}/{name}, a link")
         item = group[name]
         if isinstance(item, h5py.Group):
-            _check_links(path, item)
+            _check_links(path, file, item)
         elif isinstance(item, h5py.Dataset):
-            _check_own(path, item)
+            _check_own(path, file, item)
 
 
 register(

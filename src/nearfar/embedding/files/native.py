@@ -165,7 +165,7 @@ def read_parts(path: Path) -> Content:
 
 def read(path: Path) -> Content:
     """Read the native file, after its checksum was checked."""
-    return from_arrays(path, *read_arrays(path))
+    return from_arrays(path, *read_arrays(path, quantized.MAPPED))
 
 
 register("safetensors", [".safetensors"], write=write, read=read, keeps_both_sides=True, ids=held_ids)

@@ -16,6 +16,7 @@ import numpy as np
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
+from nearfar._core.opened import OpenedFile
 from nearfar.embedding.files.content import Content
 from nearfar.embedding.files.native import from_arrays, held_ids, to_arrays
 from nearfar.embedding.files.registry import register
@@ -25,13 +26,21 @@ def write(content: Content, path: Path) -> None:
     """Write an uncompressed archive."""
     of_content, metadata = to_arrays(content)
     arrays = {name: np.asarray(array) for name, array in of_content.items()}
-    with atomic_write(path) as file:
+    with atomic_write(path, check=_check) as file:
         np.savez(file, allow_pickle=False, metadata=np.array(json.dumps(metadata)), **arrays)
+
+
+def _check(path: Path) -> None:
+    """Compare all members of an archive with their CRC-32."""
+    with OpenedFile(path) as opened, zipfile.ZipFile(opened.file) as archive:
+        altered = archive.testzip()
+    if altered is not None:
+        raise bad_file(path, "what was written", f"an altered {altered}")
 
 
 def read(path: Path) -> Content:
     """Read an archive, written by this module or by others."""
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive, np.errstate(all="ignore"):
+    with OpenedFile(path) as opened, np.load(opened.file, allow_pickle=False) as archive, np.errstate(all="ignore"):
         for member in archive.zip.infolist():
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # they unpack without a bound
                 got = f"another method for {member.filename}"

@@ -2,6 +2,7 @@
 
 Metadata are further columns. The parameters travel in the schema's own metadata under the key ``nearfar``. A table by
 others is read when it has these two columns. One table is one side: the context side of a two-sided model is not kept.
+Before the footer is a checksum of the file, see :mod:`nearfar.embedding.files.seals`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
+from nearfar._core.opened import OpenedFile
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
+from nearfar.embedding.files.seals import check_seal, seal
 from nearfar.embedding.files.tables import column_of_ids, rows_of
 from nearfar.errors import FileFormatError
 
@@ -34,12 +37,33 @@ def write(content: Content, path: Path) -> None:
 
     batches = batches_of(content, _GROUP)
     schema = next(batches)
-    with (
-        atomic_write(path) as file,
-        parquet.ParquetWriter(file, schema, write_page_checksum=True) as writer,
-    ):
-        for batch in batches:
-            writer.write_batch(batch)
+    with atomic_write(path, check=partial(_check, len(content.vectors))) as file:
+        with parquet.ParquetWriter(file, schema, write_page_checksum=True) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        file.flush()
+        with OpenedFile(Path(file.name)) as written:
+            footer = _footer(written)
+        seal(file, footer)
+
+
+def _footer(file: OpenedFile) -> int:
+    """Return how many bytes the footer has, and the length and the mark behind it; 0 if there is none."""
+    file.file.seek(max(0, file.size - 8))
+    end = file.file.read(8)
+    file.file.seek(0)
+    return 8 + int.from_bytes(end[:4], "little") if end[4:] == b"PAR1" else 0
+
+
+def _check(n: int, path: Path) -> None:
+    """Refuse a table that does not have so many rows."""
+    from pyarrow import parquet
+
+    with OpenedFile(path) as opened:
+        check_seal(opened, _footer(opened))
+        found = parquet.read_metadata(opened.file).num_rows
+    if found != n:
+        raise bad_file(path, f"one of {n} rows", str(found))
 
 
 def batches_of(content: Content, n: int) -> Iterator[pyarrow.Schema | pyarrow.RecordBatch]:
@@ -70,13 +94,16 @@ def read(path: Path) -> Content:
     """Read a table with the columns ``id`` and ``vector``."""
     from pyarrow import parquet
 
-    with path.open("rb") as file:
+    with OpenedFile(path) as opened:
+        check_seal(opened, _footer(opened))
         try:
-            stored = parquet.ParquetFile(file, page_checksum_verification=True)
-            names = stored.schema_arrow.names
+            stored = parquet.ParquetFile(opened.file, page_checksum_verification=True)
+            names, n = stored.schema_arrow.names, stored.metadata.num_rows
             table = stored.read([name for name in ("id", "vector") if name in names])
         except OSError as error:  # that is how pyarrow reports damage
             raise bad_file(path, "a complete Parquet file", str(error)) from error
+    if table.num_rows != n:
+        raise bad_file(path, f"one of {n} rows, as its end says", str(table.num_rows))
     return content_of(partial(bad_file, path), table, names)
 
 

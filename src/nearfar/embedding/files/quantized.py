@@ -16,7 +16,6 @@ from typing import cast
 
 import numpy as np
 
-from nearfar._core.arrays import map_array
 from nearfar._core.checks import bad_file
 from nearfar._core.types import Arrays
 from nearfar.embedding.files.content import Content
@@ -24,6 +23,7 @@ from nearfar.embedding.quantized import KINDS, MOST_BITS, CodedRows, QuantizedRo
 
 VERSION = "1"
 CODED = "nearfar.coded"
+MAPPED = ("codes", "context.codes")
 
 
 def write(content: Content) -> tuple[Arrays, dict[str, str]]:
@@ -58,7 +58,7 @@ def _rows(path: Path, arrays: Arrays, metadata: Mapping[str, str], side: str) ->
     if codes.ndim != 2 or codes.shape[1] != width or scales.shape != (len(codes),):
         expected = f"one with codes of {width} bytes and a scale for each row"
         raise bad_file(path, expected, f"shapes {codes.shape} and {scales.shape}")
-    rows = QuantizedRows(map_array(path, f"{side}codes"), scales, int(columns), kind)
+    rows = QuantizedRows(codes, scales, int(columns), kind)
     if not rows.is_finite():
         raise bad_file(path, "one with finite vectors", "scales that are NaN, infinite, negative or too large")
     return rows
@@ -88,7 +88,7 @@ def read_coded(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tuple
     width = -(-len(basis) * int(bits) // 8)
     if codes.shape[1] != width:
         raise bad_file(path, f"one with codes of {width} bytes a row", f"{codes.shape[1]} bytes")
-    rows = CodedRows(map_array(path, "codes"), basis, int(bits))
+    rows = CodedRows(codes, basis, int(bits))
     if not rows.is_finite():
         raise bad_file(path, "one with finite vectors", "a basis that is NaN, infinite or too large")
     return rows, None

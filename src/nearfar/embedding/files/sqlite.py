@@ -2,8 +2,9 @@
 
 ``SELECT id, distance FROM embedding WHERE vector MATCH ? AND k = 10`` finds the nearest by the cosine distance. Columns
 of metadata filter them, ``AND genre = 'jazz'``; one with gaps is an auxiliary column, which can only be read. A table
-``nearfar`` of the same file holds the parameters. A table is written in one transaction: whole or not at all. Tables by
-others are read when they have the two columns and hold float32.
+``nearfar`` of the same file holds the parameters by the name of the table: what is named there and is a ``vec0`` was
+written by nearfar, and may be replaced. A table is written in one transaction: whole or not at all. Tables by others
+are read when they have the two columns and hold float32.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def check(place: Place) -> None:
     _module(place)
     if file.exists():
         with _opened(place) as (_, database):
-            place.check_new(_definition(database, place.name) is not None)
+            _check_new(place, database)
 
 
 def write(content: Content, place: Place) -> None:
@@ -59,8 +60,7 @@ def write(content: Content, place: Place) -> None:
         with _opened(place) as (module, database):
             database.execute("BEGIN IMMEDIATE")
             try:
-                there = _definition(database, place.name)
-                place.check_new(there is not None)
+                there = _check_new(place, database)
                 if there is not None and place.if_exists == "append":
                     place.check_fits(is_integer, d, _kind(place, there))
                     facts = _as_there(place, facts, there)
@@ -118,7 +118,7 @@ def read(place: Place) -> Content:
             raise place.bad("one with the columns 'id' and 'vector'", f"columns {', '.join(columns)}", hint)
         told = None
         if _definition(database, "nearfar") is not None:
-            told = database.execute("SELECT parameters FROM nearfar WHERE name = ?", (place.name,)).fetchone()
+            told = _parameters(database, place)
         (n,) = database.execute(f"SELECT count(*) FROM {name}").fetchone()
         d = _kind(place, definition)[1] if "vec0" in definition else None
         vectors = np.empty((n, d or 0), np.float32)
@@ -213,6 +213,25 @@ def _opened(place: Place) -> Iterator[tuple[ModuleType, sqlite3.Connection]]:
             if "locked" in str(error):
                 raise place.refused("a database that nobody else is writing to", place.database) from None
             raise
+
+
+def _check_new(place: Place, database: sqlite3.Connection) -> str | None:
+    """Return the definition of a table that is there, if it may be added to or replaced."""
+    there = _definition(database, place.name)
+    place.check_new(there is not None)
+    if there is not None and place.if_exists == "replace":
+        told = _definition(database, "nearfar") and _parameters(database, place)
+        if not told or not re.match(r"CREATE VIRTUAL TABLE\b.*\bUSING vec0\b", there, re.IGNORECASE | re.DOTALL):
+            hint = "#NAME behind the path names another; or drop the table yourself."
+            raise place.refused("a table that nearfar wrote, to be replaced", f"another, {str(place)!r}", hint)
+    return there
+
+
+def _parameters(database: sqlite3.Connection, place: Place) -> tuple[str] | None:
+    """Return the parameters that were kept with a table by nearfar."""
+    found: tuple[str] | None
+    found = database.execute("SELECT parameters FROM nearfar WHERE name = ?", (place.name,)).fetchone()
+    return found
 
 
 def _definition(database: sqlite3.Connection, table: str) -> str | None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import gzip
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -41,10 +41,10 @@ from nearfar._core.columns import is_number
 from nearfar._core.ids import Ids
 from nearfar._core.streams import ByteStream, TextStream, decoded
 from nearfar.contracts import Floats
-from nearfar.embedding.files.content import ROWS, Content, text_ids, text_lines
+from nearfar.embedding.files.content import ROWS, SAVE, Content, text_ids, text_lines
 from nearfar.embedding.files.records import read_rows, too_short
 from nearfar.embedding.files.registry import register
-from nearfar.errors import DataError, NearfarWarning
+from nearfar.errors import DataError, InputError, NearfarWarning
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
@@ -86,18 +86,47 @@ def unescape_id(raw: bytes) -> str:
     return _CODES.sub(lambda code: bytes.fromhex(code[1].decode()), raw).decode("utf-8", "surrogatepass")
 
 
+def held_ids(ids: Ids) -> tuple[bool, list[bytes]]:
+    """Return whether the file must be marked, and the ids as it holds them.
+
+    Raises
+    ------
+    InputError
+        If they have no form as text, or one is longer than what is read again.
+    """
+    marked, names = escape_ids(text_ids(ids))
+    long = next((name for name in names if len(name) > _LONGEST), None)
+    if long is not None:
+        got = f"{long[:40].decode('utf-8', 'replace')!r}... of {len(long):,}"
+        expected = f"of at most {_LONGEST:,} bytes for this format"
+        raise InputError(SAVE, "ids", expected, got, "Save as .safetensors, which keeps them.")
+    return marked, names
+
+
 def write_text(content: Content, path: Path) -> None:
     """Write the text format."""
-    with _open_write(path) as file:
-        names = _write_first_line(file, content)
+    held, (n, d) = held_ids(content.ids), content.vectors.shape
+    longest: int = _LONGEST + _DIGITS * d
+
+    def whole(rows: BufferedReader) -> bool:
+        return sum(len(line) < longest and line.endswith(b"\n") for line in rows) == len(held[1])
+
+    with _open_write(path, (n, d), whole) as file:
+        names = _write_first_line(file, d, held)
         for lines in text_lines(content.vectors, " "):
             file.write(b"".join(next(names) + b" " + line.encode() for line in lines))
 
 
 def write_binary(content: Content, path: Path) -> None:
     """Write the binary format; float64 is rounded to float32."""
-    with _open_write(path) as file:
-        names = _write_first_line(file, content)
+    held, (n, d) = held_ids(content.ids), content.vectors.shape
+    size: int = sum(map(len, held[1])) + n * (4 * d + 2)
+
+    def whole(rows: BufferedReader) -> bool:
+        return sum(map(len, iter(lambda: rows.read(1 << 20), b""))) == size
+
+    with _open_write(path, (n, d), whole) as file:
+        names = _write_first_line(file, d, held)
         for start in range(0, len(content.vectors), ROWS):
             rows = content.vectors[start : start + ROWS].astype("<f4")
             file.write(b"".join(next(names) + b" " + row.tobytes() + b"\n" for row in rows))
@@ -105,7 +134,7 @@ def write_binary(content: Content, path: Path) -> None:
 
 def read_text(path: Path) -> Content:
     """Read the text format."""
-    with _open_read(path, TextStream("Embedding.load", path, "path", joined=False)) as (file, packed):
+    with _open_read(path, TextStream("Embedding.load", path, "path", joined=False)) as (file, size):
         first = file.readline(_LONGEST)
         if b"\0" in first and not first.startswith(_FASTTEXT):  # raises
             decoded("Embedding.load", "path", first, repr(str(path)), lambda at: f"at offset {at}")
@@ -113,7 +142,7 @@ def read_text(path: Path) -> Content:
         if len(numbers) > 1 and all(map(is_number, numbers)):
             return _read_rows(path, first, file)
         marked, n, d = _sizes(path, first)
-        vectors = _room(path, n, d, 2 * d, packed=packed)
+        vectors = _room(path, n, d, 2 * d, size=size)
         names: list[bytes] = []
         with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is refused later
             for row in range(n):
@@ -168,27 +197,27 @@ def _check_end(path: Path, line: bytes, depth: int = 5) -> None:
 
 def read_binary(path: Path) -> Content:
     """Read the binary format."""
-    with _open_read(path, ByteStream("Embedding.load", path, "path")) as (file, packed):
+    with _open_read(path, ByteStream("Embedding.load", path, "path")) as (file, size):
         marked, n, d = _sizes(path, file.readline(_LONGEST))
-        vectors = _room(path, n, d, 4 * d + 1, packed=packed)
+        vectors = _room(path, n, d, 4 * d + 1, size=size)
         data = file.read(n * (4 * d + 2 + _LONGEST) + 1)  # of a bomb no more than the first line says
     return _content(path, marked, read_rows(path, data, vectors, marked=marked), vectors)
 
 
 register(
-    "word2vec-text", [".txt", ".vec", ".emb", ".txt.gz", ".vec.gz"], write=write_text, read=read_text, ids=text_ids
+    "word2vec-text", [".txt", ".vec", ".emb", ".txt.gz", ".vec.gz"], write=write_text, read=read_text, ids=held_ids
 )
-register("word2vec-binary", [".bin", ".bin.gz"], write=write_binary, read=read_binary, ids=text_ids)
+register("word2vec-binary", [".bin", ".bin.gz"], write=write_binary, read=read_binary, ids=held_ids)
 
 
 def _percent(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
 
 
-def _write_first_line(file: BinaryIO, content: Content) -> Iterator[bytes]:
+def _write_first_line(file: BinaryIO, d: int, held: tuple[bool, list[bytes]]) -> Iterator[bytes]:
     """Write the first line; return the ids as the lines below hold them."""
-    marked, names = escape_ids(text_ids(content.ids))
-    file.write(f"{'+' if marked else ''}{len(names)} {content.vectors.shape[1]}\n".encode())
+    marked, names = held
+    file.write(f"{'+' if marked else ''}{len(names)} {d}\n".encode())
     return iter(names)
 
 
@@ -207,9 +236,9 @@ def _sizes(path: Path, line: bytes) -> tuple[bool, int, int]:
     return bool(match[1]), int(match[2]), int(match[3])
 
 
-def _room(path: Path, n: int, d: int, least_bytes: int, *, packed: bool) -> Floats:
-    most = path.stat().st_size * (_RATIO if packed else 1)
-    if n * least_bytes > most:
+def _room(path: Path, n: int, d: int, least_bytes: int, *, size: int) -> Floats:
+    """Return an array for the rows, if a file that unpacks to at most ``size`` bytes may have so many."""
+    if n * least_bytes > size:
         raise bad_file(path, f"one of {n} rows and {d} columns, as its first line says", "a file too short for them")
     try:
         return np.empty((n, d), np.float32)
@@ -269,18 +298,25 @@ def _warn_of_repeated(path: Path, n: int) -> None:
 
 
 @contextmanager
-def _open_read(path: Path, opened: ByteStream) -> Iterator[tuple[BufferedReader, bool]]:
-    """Yield a file for reading, and whether it is packed."""
+def _open_read(path: Path, opened: ByteStream) -> Iterator[tuple[BufferedReader, int]]:
+    """Yield a file for reading, and how many bytes it has at most once it is unpacked."""
     try:
         with opened as stream:
-            yield stream.as_file(), bool(stream.packed)
+            yield stream.as_file(), (stream.size or 0) * (_RATIO if stream.packed else 1)
     except DataError as error:
         raise bad_file(path, error.expected, str(error.got), error.hint) from error
 
 
 @contextmanager
-def _open_write(path: Path) -> Iterator[BinaryIO]:
-    with atomic_write(path) as file:
+def _open_write(path: Path, shape: tuple[int, int], whole: Callable[[BufferedReader], bool]) -> Iterator[BinaryIO]:
+    """Yield a file for writing; ``whole`` looks at the rows behind the first line, unpacked."""
+
+    def check(written: Path) -> None:
+        with _open_read(written, ByteStream("Embedding.save", written, "path")) as (file, _):
+            if _sizes(written, file.readline(_LONGEST))[1:] != shape or not whole(file):
+                raise bad_file(written, f"one of {shape[0]} rows and {shape[1]} columns", "another")
+
+    with atomic_write(path, check=check if min(shape) else None) as file:
         if path.suffix.lower() != ".gz":
             yield file
             return

@@ -462,7 +462,9 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
-  const field = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  // A spreadsheet takes text for a formula that begins so; a number, which may begin with a sign, is one.
+  const plain = (value) => (/^[=+\-@\t\r]/.test(value) && Number.isNaN(Number(value)) ? `'${value}` : value);
+  const field = (value) => (/[",\n\r]/.test(plain(value)) ? `"${plain(value).replaceAll('"', '""')}"` : plain(value));
   function table() {
     const rows = selection ?? Array.from(shown.keys()).filter((i) => shown[i]);
     const lines = [["id", ...columns.map((column) => column.name)].map(field).join(",")];
