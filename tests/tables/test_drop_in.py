@@ -197,6 +197,8 @@ def test_a_full_graph_trains_as_the_model_does(sampled):
 
 @pytest.mark.parametrize("sparse", [True, False])
 def test_a_trained_table_is_exported_as_a_program(tmp_path, sparse):
+    if sparse and torch.__version__.startswith("2.6."):
+        pytest.skip("torch 2.6 exports nothing that depends on how many rows differ")
     layer = make(sparse=sparse, padding_idx=4)
     optimizer = ProxAdam(layer.parameters(), lr=0.05)
     for step in range(5):
