@@ -1,9 +1,9 @@
-"""How far the bars of tests are from what is measured, over several seeds: ``python tests/support/seeds.py [TEST ...]``.
+"""How far the bars of tests are from what is measured, over several seeds: ``seeds.py [TEST ...]`` measures.
 
-A bar is an ``assert`` that compares with a number that has a point. The tests with bars run once for each of SEEDS, with
-all generators of NumPy and torch seeded differently each time, in the library as in the tests. The margin of a bar is by
-how much it holds. ``seed_margins.json`` keeps its mean and spread over the seeds; of a test with parameters, where it is
-nearest. A bar stands if the mean is at least TWICE the spread, as tests/whole/test_seeds.py checks.
+A bar is an ``assert`` that compares with a number that has a point. The tests with bars run once for each of SEEDS,
+with all generators of NumPy and torch seeded differently each time, in the library as in the tests. The margin of a bar
+is by how much it holds. ``seed_margins.json`` keeps its mean and spread over the seeds; of a test with parameters,
+where it is nearest. A bar stands if the mean is at least TWICE the spread, as tests/whole/test_seeds.py checks.
 
 Of a chain such as ``a > b > c`` only the last part is seen.
 """
@@ -47,10 +47,10 @@ def is_bar(condition: ast.expr) -> bool:
     )
 
 
-def bars() -> set[Bar]:
-    """Return all bars of the tests."""
+def bars(files: Iterable[Path] | None = None) -> set[Bar]:
+    """Return the bars of the tests in files, in all by default."""
     found = set()
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+    for path in files or sorted((ROOT / "tests").rglob("test_*.py")):
         for function in ast.parse(path.read_text("utf-8")).body:
             if isinstance(function, ast.FunctionDef) and function.name.startswith("test_"):
                 asserts = (node for node in ast.walk(function) if isinstance(node, ast.Assert) and is_bar(node.test))

@@ -1,0 +1,39 @@
+"""Bars of tests stand on several seeds: by the record that is kept, and, where they are near, measured again."""
+
+import pytest
+import seeds
+
+RECORD = seeds.read()
+NEAR = 4.0  # spreads
+
+
+def test_no_bar_is_nearer_than_twice_the_spread_over_seeds():
+    near = [(row["nearest"], bar) for (_, bar), row in RECORD.items() if row["margin"] < seeds.TWICE * row["spread"]]
+    assert RECORD
+    assert not near
+
+
+def test_a_bar_that_was_changed_is_measured_anew():
+    files = {seeds.ROOT / test.split("::")[0] for test, _ in RECORD}
+    assert not RECORD.keys() - seeds.bars(files), "run python tests/support/seeds.py with these tests"
+
+
+@pytest.mark.parametrize(
+    ("told", "margin"),
+    [
+        ("0.5 > 0.2", 0.3),
+        ("np.float32(2.0) < (1.5 * np.float64(2.0))", 1.0),
+        ("tensor(-1.) <= -0.5", 0.5),
+        ("0.25 >= 0.5", -0.25),
+    ],
+)
+def test_margins_are_read_from_what_pytest_tells(told, margin):
+    assert seeds.margin_of(told) == pytest.approx(margin)
+
+
+@pytest.mark.slow
+def test_near_bars_hold_with_every_seed():
+    near = {(row["nearest"], bar) for (_, bar), row in RECORD.items() if row["margin"] < NEAR * row["spread"]}
+    measured = seeds.measure(sorted({test for test, _ in near}))
+    assert {key: margins for key, margins in measured.items() if min(margins) < 0} == {}
+    assert near <= {key for key, margins in measured.items() if len(margins) == len(seeds.SEEDS)}
