@@ -284,7 +284,7 @@ def test_the_prior_of_items_is_their_popularity_which_comes_back_in_the_score():
         first = items.search(users, topn=3, metric="dot", exclude=[np.flatnonzero(row) for row in seen])[0]
         by_hand = np.where(seen, -np.inf, est.embedding_ @ est.context_embedding_.T / 0.7 + log_p)
         np.testing.assert_array_equal(first[:20], np.argsort(-by_hand, axis=1)[:20, :3])
-    assert found["popularity"] > found["uniform"] + 0.03
+    assert found["popularity"] > found["uniform"] + 0.02
     assert found["popularity"] > recall(np.tile(log_p, (300, 1))) + 0.08
 
 

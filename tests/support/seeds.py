@@ -2,8 +2,9 @@
 
 A bar is an ``assert`` that compares with a number that has a point. The tests with bars run once for each of SEEDS,
 with all generators of NumPy and torch seeded differently each time, in the library as in the tests. The margin of a bar
-is by how much it holds. ``seed_margins.json`` keeps its mean and spread over the seeds; of a test with parameters,
-where it is nearest. A bar stands if the mean is at least TWICE the spread, as tests/whole/test_seeds.py checks.
+is by how much it holds: a difference, or that of logarithms where it spreads less. ``seed_margins.json`` keeps its mean
+and spread over the seeds; of a test with parameters, where it is nearest. A bar stands if the mean is at least TWICE
+the spread, as tests/whole/test_seeds.py checks.
 
 Of a chain such as ``a > b > c`` only the last part is seen.
 """
@@ -78,13 +79,13 @@ def value_of(node: ast.expr) -> float:
     raise ValueError(ast.unparse(node))
 
 
-def margin_of(told: str) -> float:
-    """Return by how much a comparison holds that pytest has told in numbers."""
+def ends_of(told: str) -> tuple[float, float]:
+    """Return what should be the smaller and what the larger number, of a comparison that pytest has told in numbers."""
     parts = [node for node in ast.walk(ast.parse(told, mode="eval")) if isinstance(node, ast.Compare)]
     if len(parts) != 1 or len(parts[0].ops) != 1:
         raise ValueError(told)
-    low, high = value_of(parts[0].left), value_of(parts[0].comparators[0])
-    return high - low if isinstance(parts[0].ops[0], ast.Lt | ast.LtE) else low - high
+    left, right = value_of(parts[0].left), value_of(parts[0].comparators[0])
+    return (left, right) if isinstance(parts[0].ops[0], ast.Lt | ast.LtE) else (right, left)
 
 
 class Margins:
@@ -92,18 +93,18 @@ class Margins:
 
     def __init__(self, path: str, wanted: set[Bar]) -> None:
         self._path, self._wanted = Path(path), wanted
-        self._found: dict[str, float] = {}
+        self._found: dict[str, tuple[float, float]] = {}
 
     def _note(self, item: pytest.Item, condition: str, told: str) -> None:
         try:
             bar = item.nodeid.split("[")[0], ast.unparse(ast.parse(condition.strip(), mode="eval").body)
             if bar not in self._wanted:
                 return
-            margin = margin_of(told.split("\n")[0])
+            low, high = ends_of(told.split("\n")[0])
         except (SyntaxError, ValueError):
             return
         key = json.dumps([item.nodeid, bar[1]])
-        self._found[key] = min(margin, self._found.get(key, np.inf))
+        self._found[key] = min((low, high), self._found.get(key, (-np.inf, np.inf)), key=lambda ends: ends[1] - ends[0])
 
     def pytest_assertion_pass(self, item: pytest.Item, orig: str, expl: str) -> None:
         self._note(item, orig, expl)
@@ -151,8 +152,12 @@ def pytest_configure(config: pytest.Config) -> None:
 # -- outside: all seeds -----------------------------------------------------------------------------------------------
 
 
-def measure(tests: Iterable[str], marks: str = "slow or not slow") -> dict[tuple[str, str], list[float]]:
-    """Return the margins of the bars of tests with each of SEEDS, by the test with its parameters and the condition."""
+Ends = list[tuple[float, float]]
+"""What should be smaller and larger, of each seed."""
+
+
+def measure(tests: Iterable[str], marks: str = "slow or not slow") -> dict[tuple[str, str], Ends]:
+    """Return what the bars of tests compare with each of SEEDS, by the test with its parameters and the condition."""
     found = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         for seed in SEEDS:
@@ -174,22 +179,31 @@ def measure(tests: Iterable[str], marks: str = "slow or not slow") -> dict[tuple
             ]
             command = [sys.executable, "-m", "pytest", *options, *tests]
             subprocess.run(command, env=environment, cwd=ROOT, check=False)
-            for key, margin in json.loads(path.read_text()).items():
+            for key, ends in json.loads(path.read_text()).items():
                 name, condition = json.loads(key)
-                found[name, condition].append(margin)
+                found[name, condition].append(ends)
     return found
 
 
-def summaries(measured: dict[tuple[str, str], list[float]]) -> Iterator[tuple[Bar, dict[str, object]]]:
+def margin_of(ends: Ends) -> tuple[float, float, float]:
+    """Return the mean margin over its spread, the mean and the spread, on the scale on which it is farther."""
+    found = []
+    for scale in (float, np.log) if min(map(min, ends)) > 0 else (float,):
+        margins = [float(scale(high) - scale(low)) for low, high in ends]
+        mean, spread = statistics.fmean(margins), statistics.stdev(margins)
+        spread = spread if spread > ROUNDING * abs(mean) else 0.0
+        found.append((mean / spread if spread else np.inf * mean, mean, spread))
+    return max(found)
+
+
+def summaries(measured: dict[tuple[str, str], Ends]) -> Iterator[tuple[Bar, dict[str, object]]]:
     """Yield each bar with its record, of the parameters where it is nearest."""
     by_bar = defaultdict(list)
-    for (name, condition), margins in measured.items():
-        if len(margins) == len(SEEDS):
-            mean, spread = statistics.fmean(margins), statistics.stdev(margins)
-            spread = spread if spread > ROUNDING * abs(mean) else 0.0
-            by_bar[name.split("[")[0], condition].append((mean / spread if spread else np.inf, name, mean, spread))
+    for (name, condition), ends in measured.items():
+        if len(ends) == len(SEEDS):
+            by_bar[name.split("[")[0], condition].append((margin_of(ends), name))
     for bar, found in by_bar.items():
-        _, name, mean, spread = min(found)
+        (_, mean, spread), name = min(found)
         yield bar, {"nearest": name, "margin": float(f"{mean:.4g}"), "spread": float(f"{spread:.4g}")}
 
 
