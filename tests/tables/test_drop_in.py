@@ -449,7 +449,7 @@ def test_a_pretrained_table_is_fitted_as_compress_fits_it(dtype):
     layer = AnchorEmbedding.from_pretrained(vectors, 6, nnz_per_row=4, padding_idx=3)
     error = (layer.weight - vectors)[torch.arange(200) != 3].norm() / vectors.norm()
     found = nf.compress(vectors.numpy(), 6, 4, nonnegative=True, random_state=0).parameters["error_curve"][-1]
-    assert float(error) < 1.3 * found
+    assert float(error) < 2.0 * found
     drawn = AnchorEmbedding.from_pretrained(vectors, 6, nnz_per_row=4, anchor_ids=torch.arange(6))
     assert float(error) < 0.7 * float((drawn.weight - vectors).norm() / vectors.norm())
     assert (layer.columns.sort(dim=1).values.diff(dim=1) > 0).all()
