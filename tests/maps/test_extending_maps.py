@@ -67,7 +67,7 @@ def sparse_p(rng, n=N):
 
 
 def test_each_takes_sixty_lines_at_most():
-    assert len((EXAMPLES / "own_map_parts.py").read_text().splitlines()) <= 2 * 60
+    assert len((EXAMPLES / "own_map_parts.py").read_text("utf-8").splitlines()) <= 2 * 60
 
 
 @pytest.mark.parametrize(
@@ -544,7 +544,7 @@ def test_t_sne_in_eighty_lines_is_t_sne():
     from sklearn.datasets import load_digits
     from tsne_in_80_lines import tsne
 
-    assert len((EXAMPLES / "tsne_in_80_lines.py").read_text().splitlines()) <= 80
+    assert len((EXAMPLES / "tsne_in_80_lines.py").read_text("utf-8").splitlines()) <= 80
     X = load_digits().data[:150]
     np.testing.assert_array_equal(tsne(X), nf.TSNE(random_state=0, engine="threads").fit(X).embedding_)
 
