@@ -4,6 +4,7 @@
 #   make test       the tests and the examples of docstrings, guides and README
 #   make check      formatting, lint, types
 #   make test-all   the slow tests too, with new examples of each property
+#   make test-machines   the tests of numbers as on other processors, locales, time zones, in random order; MACHINE=nehalem
 #   make bounds     the tests with every index of compiled code checked: slow, for each night rather than each change
 #   make fuzz       damaged files for every reader, SECONDS=5 for each reader and engine; DRAWS=10000 of hostile arrays;
 #                   LOADS=10000 of files while they are written, replaced, mixed, flipped, cut, and writers are killed
@@ -33,7 +34,7 @@ PYTEST := $(KEEP) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pyte
 # The version is in the package's metadata, so a new one is a reason to install again.
 PACKAGE_FILES := pyproject.toml $(CONSTRAINTS) src/nearfar/_version.py
 
-.PHONY: help demo test check test-all test-oldest test-newest bounds fuzz kills dist sbom coverage mutants bench docs clean
+.PHONY: help demo test check test-all test-oldest test-newest test-machines bounds fuzz kills dist sbom coverage mutants bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -90,6 +91,9 @@ test-oldest:
 
 test-newest:
 	$(MAKE) test VENV=.venv-newest CONSTRAINTS=
+
+test-machines: $(STAMP)-dev
+	$(KEEP) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/machines.py $(MACHINE)
 
 # What the tests of SMOKE need is installed beside the wheel; the tests find no other nearfar: src/ is on no path.
 SMOKE := tests/embedding/test_embedding.py tests/embedding/test_storage.py tests/relations/test_edges.py \

@@ -6,6 +6,7 @@ import atexit
 import gc
 import importlib.util
 import os
+import random
 import re
 from collections.abc import Generator
 from pathlib import Path
@@ -109,6 +110,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.split("::")[0] in SLOW_PAGES:
             item.add_marker(pytest.mark.slow)
     order = {name: position for position, name in enumerate(FAMILIES)}
+    if seed := os.environ.get("NEARFAR_TEST_ORDER"):  # files in a random order, and the tests of each file
+        draw = random.Random(seed)
+        place = {path: draw.random() for path in sorted({item.path for item in items})}
+        items.sort(key=lambda item: (place[item.path], draw.random()))
+        return
     items.sort(key=lambda item: order.get(family(item.nodeid), len(order)))
 
 

@@ -9,8 +9,8 @@ from lab.records import Record, average, duration, gib, pick
 
 TITLE = "Speed, files, clusters"
 EXPERIMENTS = (
-    "growth", "matmul", "read_edges", "writers", "cluster", "cluster_maps", "compile", "against", "transform", "mapped",
-    "extending", "devices",
+    "growth", "matmul", "processors", "read_edges", "writers", "cluster", "cluster_maps", "compile", "against",
+    "transform", "mapped", "extending", "devices",
 )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def arrays(path, code, **environment):
 
 
 def test_the_newest_version_is_the_upper_bound():
-    project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")
     major, minor = map(int, re.search(r'"numba>=[\d.]+,<(\d+)\.(\d+)"', project).groups())
     assert (major, minor - 1) == numba_private.NEWEST
 
@@ -59,7 +59,9 @@ def test_the_newest_version_is_the_upper_bound():
 def test_no_other_file_uses_private_parts():
     private = re.compile(r"numba\.(core|np|misc|typed|cpython)\b|targetoptions|no_\w+_wrapper|get_call_template")
     source = Path(numba_private.__file__).parents[1]
-    assert [path.name for path in source.rglob("*.py") if private.search(path.read_text())] == ["numba_private.py"]
+    assert [path.name for path in source.rglob("*.py") if private.search(path.read_text("utf-8"))] == [
+        "numba_private.py"
+    ]
 
 
 @pytest.mark.parametrize("lost", LOST)

@@ -50,7 +50,8 @@ def draw(total, verbose=1, loss=None):
 
 @pytest.fixture
 def seconds(monkeypatch):
-    """A clock of which each look takes so many seconds."""
+    """A clock of which each look takes so many seconds, and no notebook, which another test may have started."""
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
 
     def make(step):
         clock = itertools.count(0.0, step)

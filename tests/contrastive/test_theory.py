@@ -365,7 +365,7 @@ def test_with_more_data_ranking_finds_the_truth_and_binary_stays_off():
     for n in (300, 30_000, 3_000_000):
         seen = torch.from_numpy(rng.multinomial(n, joint.numpy().ravel() / float(joint.sum())).reshape(3, 4) / n)
         errors.append((error(global_nce, FEATURES, seen), error(local_nce, FEATURES, seen)))
-    assert errors[0][0] > errors[1][0] > errors[2][0]
+    assert errors[0][0] > 3.0 * errors[2][0]
     assert errors[2][0] < 0.01
     assert errors[2][1] == pytest.approx(floor, rel=0.05)
 

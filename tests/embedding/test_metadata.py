@@ -161,7 +161,7 @@ def test_a_file_is_read_as_all_tables_are(tmp_path):
         "\ufeff# of 2020\nteam\tname\nred\tcem\n\tann\nblue\tbob\n",
         'name,team\r\n"cem","red"\r\nann,\r\nbob,blue\r\n',
     ):
-        (tmp_path / "t.csv").write_text(text, newline="")
+        (tmp_path / "t.csv").write_text(text, "utf-8", newline="")
         emb.save(tmp_path / "x.tsv", metadata=tmp_path / "t.csv")
         assert (tmp_path / "x.metadata.tsv").read_text() == "id\tteam\nann\t\nbob\tblue\ncem\tred\n"
 

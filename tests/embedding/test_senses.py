@@ -332,11 +332,11 @@ def test_ambiguity_is_told_apart_from_frequency():
     entropies[ambiguous] += 0.05
     emb = with_entropies(entropies)
     found = nf.evaluate.ambiguity(emb, [f"w{k}" for k in ambiguous], counts, n_equal=40)
-    assert found.auc < 0.65
-    assert found.corrected_auc > 0.9
+    assert found.auc < 0.75
+    assert found.corrected_auc > 0.85
     assert found.interval[0] < found.corrected_auc < found.interval[1]
     assert found.correlation > 0.8
-    assert abs(found.corrected_correlation) < 0.2
+    assert abs(found.corrected_correlation) < 0.3
     by_word = dict(zip(emb, counts.tolist(), strict=True))
     for given in (by_word, pd.Series(by_word).sort_index()):
         again = nf.evaluate.ambiguity(emb, [f"w{k}" for k in ambiguous], given, n_equal=40)

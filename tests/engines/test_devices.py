@@ -390,12 +390,14 @@ def test_a_step_of_a_table_reads_lengths_alone_on_a_device(optimizer, sparse, sl
             with contextlib.nullcontext() if step == 0 else reads() as looks:  # the first looks for negative entries
                 loss = (table(ids) - goal).square().sum()
                 descend(optim, loss)
-            assert looks is None or looks.met in (waits, [*waits, aten.nonzero])  # and of slots that are given
+            # torch 2.6 counts the rows of a sparse gradient once more; and some slots are given.
+            met = [] if looks is None else [one for one in looks.met if one is not aten._coalesce]
+            assert looks is None or met in (waits, [*waits, aten.nonzero])
         return loss.detach(), table.weight
 
     expected = train(contextlib.nullcontext)
     monkeypatch.setattr("nearfar._core.tensors.READ_ON", ())
-    torch.testing.assert_close(train(lambda: NoReads(aten._unique2, aten.nonzero)), expected)
+    torch.testing.assert_close(train(lambda: NoReads(aten._unique2, aten.nonzero, aten._coalesce)), expected)
 
 
 # -- maps ---------------------------------------------------------------------------------------------------------

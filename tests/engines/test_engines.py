@@ -350,7 +350,7 @@ def test_what_an_iteration_made_does_not_stay_on_the_workers(cluster, monkeypatc
         X = parameters.pop("X")
         make(**{**parameters, "max_iter": 24, "early_exaggeration_iter": 0}).fit(X)
     assert len(counts) > 24
-    assert max(counts) < 150  # those of a few iterations: if all stayed, some 300 and more
+    assert max(counts) < 220  # those of a few iterations: if all stayed, some 300 and more
 
 
 @pytest.mark.usefixtures("few_parts", "busy")

@@ -207,7 +207,7 @@ def test_a_low_temperature_lets_the_softmax_be_steep(tmp_path):
         np.testing.assert_allclose(log_z, log_normalizer(X, X, np.ones(n - 1, bool), None, temperature), rtol=1e-5)
         cross_entropy[temperature] = -np.mean((P[there][:, there] * (X @ X.T / temperature - log_z[:, None])).sum(1))
         assert est.far_check_["exact"] == pytest.approx(log_z.mean(), rel=1e-5)
-        assert est.far_check_["relative_error"] == 0
+        assert est.far_check_["relative_error"] == pytest.approx(0, abs=1e-12)
     # Knowing nothing gives log 39 = 3.66, the relation itself log 2 = .69.
     assert cross_entropy[0.1] < 1.5 < 2.8 < cross_entropy[1.0]
 
@@ -284,7 +284,7 @@ def test_the_prior_of_items_is_their_popularity_which_comes_back_in_the_score():
         first = items.search(users, topn=3, metric="dot", exclude=[np.flatnonzero(row) for row in seen])[0]
         by_hand = np.where(seen, -np.inf, est.embedding_ @ est.context_embedding_.T / 0.7 + log_p)
         np.testing.assert_array_equal(first[:20], np.argsort(-by_hand, axis=1)[:20, :3])
-    assert found["popularity"] > found["uniform"] + 0.03
+    assert found["popularity"] > found["uniform"] + 0.02
     assert found["popularity"] > recall(np.tile(log_p, (300, 1))) + 0.08
 
 

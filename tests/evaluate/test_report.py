@@ -237,7 +237,7 @@ class TestCommand:
         out, err = capsys.readouterr()
         assert out == ""
         assert "r.html: 80 vectors of 6" in err
-        assert (stored / "r.html").read_text().startswith("<!doctype html>")
+        assert (stored / "r.html").read_text("utf-8").startswith("<!doctype html>")
 
     def test_labels_and_json(self, stored, shown):
         args = ["report", stored / "e.safetensors", "-o", stored / "r.md", "--labels", stored / "labels.csv"]
@@ -245,10 +245,10 @@ class TestCommand:
         assert said["output"].endswith("r.md")
         assert said["tasks"]["label_micro_f1"] > 0.8
         low, high = said["tasks"]["label_micro_f1_interval"]
-        page = (stored / "r.md").read_text()
+        page = (stored / "r.md").read_text("utf-8")
         assert f"({low:.4g} to {high:.4g})" in page  # in one row with the score
         assert "f1 interval" not in page
-        assert "micro" in (stored / "r.md").read_text()
+        assert "micro" in (stored / "r.md").read_text("utf-8")
 
     def test_one_side_of_two(self, stored, rng, shown):
         nf.Embedding(rng.normal(size=(20, 3)), context_vectors=rng.normal(size=(9, 3))).save(stored / "two.npz")

@@ -112,16 +112,16 @@ def test_vectors_that_know_the_states_tell_them(outbreak):
     found = nf.evaluate.reconstruct_spreading(emb, states, random_state=0)
     assert found.n_observed == len({who for who, _ in emb})
     assert found.n_scored == len(emb) - found.n_observed
-    assert found.accuracy > 0.98
-    assert found.macro_f1 > 0.95
-    assert found.curve_error < 0.03
+    assert found.accuracy > 0.96
+    assert found.macro_f1 > 0.9
+    assert found.curve_error < 0.06
     low, high = found.intervals["accuracy"]
     assert low <= found.accuracy <= high
     assert found.repeats["accuracy"].shape == (10,)
     assert found.states.keys() == states.keys()
     by_hand = {at: sum(state == "I" for (_, t), state in states.items() if t == at) for at in found.times}
     assert found.infected.tolist() == list(by_hand.values())
-    assert np.abs(found.told - found.infected).mean() < 0.5
+    assert np.abs(found.told - found.infected).mean() < 1.0
     # Of those observed the curve counts the states, of the others the probabilities: right in the sum.
     noise = nf.Embedding(np.random.default_rng(5).normal(size=(len(emb), 4)), emb.ids)
     told = nf.evaluate.reconstruct_spreading(noise, states, 300, n_repeats=20, random_state=0).told

@@ -266,11 +266,12 @@ def test_the_defaults_have_a_name(affinities):
 
 def test_a_larger_normaliser_draws_together(affinities):
     n = 300
-    spans = [
+    wide, middle, narrow = (
         np.ptp(nf.TSNE(far=NoisePairs(normalizer=zbar), **SHORT).fit(affinities).embedding_)
         for zbar in ("t-sne", n * (n - 1) / 50, "umap")
-    ]
-    assert spans[0] > 1.3 * spans[1] > 1.3**2 * spans[2]
+    )
+    assert wide > 1.1 * middle
+    assert middle > 1.1 * narrow
 
 
 @pytest.mark.parametrize("objective", ["local", "global"])
@@ -279,7 +280,7 @@ def test_much_noise_draws_a_map_as_good_as_that_of_all_pairs(blobs, affinities, 
         nf.evaluate.neighborhoods(blobs[0], nf.TSNE(far=far, **SHORT).fit(affinities).embedding_).auc
         for far in ("exact", NoisePairs(150, objective))
     ]
-    assert scores[1] > 0.9 * scores[0]
+    assert scores[1] > 0.8 * scores[0]
 
 
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)

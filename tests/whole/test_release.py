@@ -53,5 +53,5 @@ def test_the_workflow_runs_what_is_run_here():
     assert jobs["run"]["steps"][-1]["run"] == "bash .ci/run"
     targets = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[1].split())
     nightly = {target.split()[0] for target in jobs["nightly"]["strategy"]["matrix"]["target"]}
-    assert {"bounds", "fuzz", "kills", "mutants", "test-oldest", "test-newest"} <= nightly <= targets
+    assert {"bounds", "fuzz", "kills", "mutants", "test-oldest", "test-newest", "test-machines"} <= nightly <= targets
     assert set(jobs["dist"]["steps"][2]["run"].split()[1:]) <= targets

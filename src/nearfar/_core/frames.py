@@ -18,6 +18,8 @@ def is_null(value: object) -> bool:
     """Whether a value stands for none: None, NaN, NaT, pandas' NA or what an array masks."""
     if value is None or value is np.ma.masked:
         return True
+    if isinstance(value, np.ndarray) and not value.size:
+        return False  # no truth value; older versions of NumPy warn of it
     try:
         return bool(value != value)  # NaN and NaT differ from themselves
     except (TypeError, ValueError, ArithmeticError):

@@ -3,7 +3,8 @@
 LLVM does not vectorise a gather of rows with a run-time length by itself, and does not prefetch. These few
 intrinsics say it directly; they stay pure Python and are compiled with the kernel that uses them. A vector holds
 ``LANES`` numbers of the array's own type (float32 or float64); the machine's registers may be shorter, LLVM then splits
-it. All loads and stores are masked, ``n`` lanes of them valid, so that a row needs no special end.
+it. All loads and stores are masked, ``n`` lanes of them valid, so that a row needs no special end. Where the processor
+has no masks, they become a branch for each lane; so there whole vectors are loaded and stored without.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
-from nearfar._core.numba_private import address_of, cast, count_to, declare, nothing, unpack, variable
+from nearfar._core.numba_private import (
+    address_of,
+    cast,
+    count_to,
+    declare,
+    nothing,
+    processor_has,
+    unpack,
+    variable,
+)
 
 LANES = 16
 _CACHE_LINE = 512  # bits
@@ -49,7 +59,52 @@ def _mask(builder, n, count=LANES):
 
 
 def _suffix(vector) -> str:
-    return f"v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
+    return f"v{vector.count}f{8 * _align(vector)}"
+
+
+def _align(vector) -> int:
+    return 4 if isinstance(vector.element, ir.FloatType) else 8  # bytes
+
+
+def _load(context, builder, address, n, mask, kind):
+    """Return the first ``n`` lanes of a vector at an address, zeros in the rest; the mask is that of ``n``."""
+    pointer, zero = builder.bitcast(address, kind.as_pointer()), ir.Constant(kind, None)
+    arguments = [pointer, ir.IntType(32)(_align(kind)), mask, zero]
+    name = f"llvm.masked.load.{_suffix(kind)}.p0"
+    function = declare(builder, name, kind, [one.type for one in arguments])
+    if processor_has(context, "avx"):
+        return builder.call(function, arguments)
+    result = variable(builder, zero)
+    with builder.if_else(builder.icmp_signed(">=", n, n.type(kind.count))) as (whole, part):
+        with whole:
+            builder.store(builder.load(pointer, align=_align(kind)), result)
+        with part:
+            builder.store(builder.call(function, arguments), result)
+    return builder.load(result)
+
+
+def _store(context, builder, address, n, mask, value) -> None:
+    """Write the first ``n`` lanes of a vector to an address; the mask is that of ``n``."""
+    pointer = builder.bitcast(address, value.type.as_pointer())
+    arguments = [value, pointer, ir.IntType(32)(_align(value.type)), mask]
+    name = f"llvm.masked.store.{_suffix(value.type)}.p0"
+    function = declare(builder, name, ir.VoidType(), [one.type for one in arguments])
+    if processor_has(context, "avx"):
+        builder.call(function, arguments)
+        return
+    with builder.if_else(builder.icmp_signed(">=", n, n.type(value.type.count))) as (whole, part):
+        with whole:
+            builder.store(value, pointer, align=_align(value.type))
+        with part:
+            builder.call(function, arguments)
+
+
+def _fma(context, builder, left, right, total):
+    """Return ``left * right + total``, rounded once; twice if that would take the processor a call for each lane."""
+    kind = total.type
+    name = "fma" if processor_has(context, "fma") else "fmuladd"
+    function = declare(builder, f"llvm.{name}.{_suffix(kind)}", kind, [kind, kind, kind])
+    return builder.call(function, [left, right, total])
 
 
 @intrinsic
@@ -70,13 +125,7 @@ def load(typingctx, array, at, n):
 
     def codegen(context, builder, signature, args):
         address = address_of(context, builder, signature.args[0], args[0], args[1])
-        kind = context.get_value_type(vector)
-        pointer = builder.bitcast(address, kind.as_pointer())
-        mask = _mask(builder, args[2])
-        name = f"llvm.masked.load.{_suffix(kind)}.p0"
-        function = declare(builder, name, kind, [pointer.type, ir.IntType(32), mask.type, kind])
-        align = ir.IntType(32)(array.dtype.bitwidth // 8)
-        return builder.call(function, [pointer, align, mask, ir.Constant(kind, None)])
+        return _load(context, builder, address, args[2], _mask(builder, args[2]), context.get_value_type(vector))
 
     return vector(array, types.int64, types.int64), codegen
 
@@ -87,13 +136,7 @@ def store(typingctx, array, at, n, value):
 
     def codegen(context, builder, signature, args):
         address = address_of(context, builder, signature.args[0], args[0], args[1])
-        kind = context.get_value_type(value)
-        pointer = builder.bitcast(address, kind.as_pointer())
-        mask = _mask(builder, args[2])
-        name = f"llvm.masked.store.{_suffix(kind)}.p0"
-        function = declare(builder, name, ir.VoidType(), [kind, pointer.type, ir.IntType(32), mask.type])
-        align = ir.IntType(32)(array.dtype.bitwidth // 8)
-        builder.call(function, [args[3], pointer, align, mask])
+        _store(context, builder, address, args[2], _mask(builder, args[2]), args[3])
         return nothing(context)
 
     return types.none(array, types.int64, types.int64, value), codegen
@@ -104,10 +147,8 @@ def multiply_add(typingctx, scale, value, total):
     """Return ``scale * value + total``, the scale being a number."""
 
     def codegen(context, builder, signature, args):
-        kind = context.get_value_type(value)
         number = cast(context, builder, args[0], signature.args[0], value.scalar)
-        function = declare(builder, f"llvm.fma.{_suffix(kind)}", kind, [kind, kind, kind])
-        return builder.call(function, [_splat(builder, number), args[1], args[2]])
+        return _fma(context, builder, _splat(builder, number), args[1], args[2])
 
     return value(scale, value, value), codegen
 
@@ -117,9 +158,7 @@ def multiply_add_lanes(typingctx, left, right, total):
     """Return ``left * right + total``, lane by lane."""
 
     def codegen(context, builder, _signature, args):
-        kind = context.get_value_type(total)
-        function = declare(builder, f"llvm.fma.{_suffix(kind)}", kind, [kind, kind, kind])
-        return builder.call(function, list(args))
+        return _fma(context, builder, *args)
 
     return total(left, right, total), codegen
 
@@ -186,18 +225,7 @@ def multiply_rows(
         kind = ir.VectorType(context.get_value_type(X.dtype), count)
         left, right, out = (address_of(context, builder, signature.args[i], args[i], args[i + 1]) for i in (0, 3, 7))
         down, along = unpack(builder, args[2], 2)
-        mask, align = _mask(builder, args[10], count), ir.IntType(32)(X.dtype.bitwidth // 8)
-        pointer = kind.as_pointer()
-        fetch = declare(
-            builder, f"llvm.masked.load.{_suffix(kind)}.p0", kind, [pointer, ir.IntType(32), mask.type, kind]
-        )
-        fma = declare(builder, f"llvm.fma.{_suffix(kind)}", kind, [kind, kind, kind])
-        save = declare(
-            builder,
-            f"llvm.masked.store.{_suffix(kind)}.p0",
-            ir.VoidType(),
-            [kind, pointer, ir.IntType(32), mask.type],
-        )
+        n, mask = args[10], _mask(builder, args[10], count)
         zero = ir.Constant(kind, None)
         totals = [variable(builder, zero) for _ in range(height)]
         for total in totals:
@@ -205,14 +233,14 @@ def multiply_rows(
         starts = [builder.gep(left, [builder.mul(down, down.type(r))]) for r in range(height)]
         with count_to(builder, args[6]) as loop:
             at = builder.gep(right, [builder.mul(loop.index, args[5])])
-            row = builder.call(fetch, [builder.bitcast(at, pointer), align, mask, zero])
+            row = _load(context, builder, at, n, mask, kind)
             offset = builder.mul(loop.index, along)
             for start, total in zip(starts, totals, strict=True):
                 scale = _splat(builder, builder.load(builder.gep(start, [offset])), count)
-                builder.store(builder.call(fma, [scale, row, builder.load(total)]), total)
+                builder.store(_fma(context, builder, scale, row, builder.load(total)), total)
         for r, total in enumerate(totals):
             at = builder.gep(out, [builder.mul(args[9], args[9].type(r))])
-            builder.call(save, [builder.load(total), builder.bitcast(at, pointer), align, mask])
+            _store(context, builder, at, n, mask, builder.load(total))
         return nothing(context)
 
     i = types.int64

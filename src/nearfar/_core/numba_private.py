@@ -236,7 +236,18 @@ class MachineCode(_Cache):
         return not called.issuperset(name.split(".")[3] for name in library._dynamic_globals)
 
 
-# Instructions. What these write depends on the version of numba alone, which is in the name of all machine code.
+# Instructions. What these write depends on the version of numba and on the processor, which both are in the name of all
+# machine code.
+
+
+@cache
+def _features(codegen):
+    return frozenset(codegen.magic_tuple()[2].split(","))
+
+
+def processor_has(context, feature):
+    """Return whether the processor has a feature, as "avx"; False also where numba was given its name alone."""
+    return f"+{feature}" in _features(context.codegen())
 
 
 def address_of(context, builder, array_type, array, at):

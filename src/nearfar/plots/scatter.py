@@ -393,7 +393,8 @@ class Colours:
         column = column_of(owner, "values", values, n, ids)
         if column.kind != "date":
             return cls(None, column.numbers(owner, "values"))
-        if not ((column.known >= _FIRST_DAY) & (column.known <= _LAST_DAY)).all():
+        known = column.known.astype("M8[D]")  # NumPy 2.0 compares in nanoseconds, which end in 2262
+        if not ((known >= _FIRST_DAY) & (known <= _LAST_DAY)).all():
             raise InputError(owner, "values", "dates of the years 1 to 9999", "others")
         from matplotlib.dates import date2num
 
