@@ -415,7 +415,7 @@ def test_whole_numbers_are_stored_as_they_were_trained(bits, rank, tmp_path):
     assert loaded.equals(made)
     assert loaded.nbytes == made.nbytes
     assert loaded.parameters["bits"] == bits
-    assert isinstance(loaded._vectors.codes, np.memmap)
+    assert isinstance(loaded._vectors.codes.base, np.memmap)
     plain = Embedding(made.vectors, made.ids)
     assert loaded.most_similar("w7") == plain.most_similar("w7")
     assert_allclose(loaded[["w9", "w0"]], [made["w9"], made["w0"]], rtol=0)
