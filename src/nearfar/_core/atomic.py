@@ -392,23 +392,30 @@ class FolderKind:
             If it could not.
         """
         real = _in_writable_folder(owner, name, path)
-        if real.exists() and not (real.is_dir() and self._is_replaceable(real)):
-            what = "a folder with something else in it" if real.is_dir() else "a file"
+        while real.exists():
+            what, folder = "a file", None
+            with suppress(NotADirectoryError, FileNotFoundError):  # gone meanwhile
+                folder, what = OpenedFolder(real), "a folder with something else in it"
+                if self._is_replaceable(folder):
+                    return real
+            if folder is None or folder.is_current():  # else another writer put a new one in its place
+                break
+        if real.exists():
             hint = "Choose another name, or remove it first."
             raise InputError(owner, name, f"a new folder, or a {self.what} to replace", f"{str(path)!r} ({what})", hint)
         return real
 
-    def _is_replaceable(self, folder: Path) -> bool:
+    def _is_replaceable(self, folder: OpenedFolder) -> bool:
         """Whether nothing but a stored one would be lost: no file that it does not name."""
-        entries = list(folder.iterdir())
-        content = self._content(OpenedFolder(folder))
+        files, folders = folder.names()
+        content = self._content(folder)
         if content is None:
-            return not entries
+            return not files and not folders
         named = content.get("files")
         known = {self.header, *self.inner, *(named if isinstance(named, dict) else ())}
-        others = [entry for entry in entries if not entry.name.startswith(_TEMPORARY)]
-        inner = [entry for entry in others if entry.is_dir()]
-        return all(entry.name in known for entry in others) and all(map(self._is_replaceable, inner))
+        others = [name for name in (*files, *folders) if not name.startswith(_TEMPORARY)]
+        inner = [folder.folder(name) for name in folders if name in known]
+        return all(name in known for name in others) and all(map(self._is_replaceable, inner))
 
 
 def whole(value: object) -> int:

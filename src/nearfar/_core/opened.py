@@ -147,6 +147,12 @@ class OpenedFolder:
         except OSError:
             return False
 
+    def names(self) -> tuple[list[str], list[str]]:
+        """Return the names of files and of folders in it."""
+        with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        return [name for name, inner in found if not inner], [name for name, inner in found if inner]
+
     def size(self, name: str) -> int:
         """Return the bytes of a plain file in it; -1 if there is none.
 
