@@ -420,24 +420,26 @@ def versions_of(kind: Kind, folder: Path) -> tuple[list[Path], list[object]]:
     return made, states
 
 
+def judged(load: Callable[[], object], states: list[object]) -> tuple[str, str]:
+    """Return what came of a load, and what is to be told of it; it may be one of the states, or be refused."""
+    try:
+        found = load()
+    except (NearfarError, NearfarWarning):
+        return "refused", ""
+    except Exception as error:
+        return "other errors", f"{error!r}\n{traceback.format_exc()[-1500:]}"
+    return ("read", "") if found in states else ("silent", f"silent: {found!r:.600}")
+
+
 def races(kind: Kind, made: list[Path], states: list[object], seed: str, n: int) -> Result:
     """Load so many times, in one folder."""
     rng = random.Random(seed)
     race, counts, failures = Race(kind, made, rng), Counter[str](), []
     try:
         for _ in range(n):
-            try:
-                found = race.load()
-            except (NearfarError, NearfarWarning):
-                counts["refused"] += 1
-            except Exception as error:
-                counts["other errors"] += 1
-                failures.append(f"{kind.name}, {seed}: {error!r}\n{traceback.format_exc()[-1500:]}")
-            else:
-                sound = found in states
-                counts["read" if sound else "silent"] += 1
-                if not sound:
-                    failures.append(f"{kind.name}, {seed}: silent: {found!r:.600}")
+            outcome, said = judged(race.load, states)
+            counts[outcome] += 1
+            failures += [f"{kind.name}, {seed}: {said}"] if said else []
     finally:
         race.close()
     counts.update({f"({name})": n for name, n in race.happened.items()})
@@ -459,17 +461,9 @@ def with_processes(kind: Kind, made: list[Path], states: list[object], seed: str
                     os.waitpid(child, 0)
                     counts["(kill)"] += 1
                 child, until = writing(kind, path, rng.randrange(1 << 30)), time.monotonic() + rng.uniform(0.005, 0.2)
-            try:
-                found = kind.load(path)
-            except (NearfarError, NearfarWarning):
-                counts["refused"] += 1
-            except Exception as error:
-                counts["other errors"] += 1
-                failures.append(f"{kind.name}, {seed}: {error!r}\n{traceback.format_exc()[-1500:]}")
-            else:
-                counts["read" if found in states else "silent"] += 1
-                if found not in states:
-                    failures.append(f"{kind.name}, {seed}: silent: {found!r:.600}")
+            outcome, said = judged(lambda: kind.load(path), states)
+            counts[outcome] += 1
+            failures += [f"{kind.name}, {seed}: {said}"] if said else []
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     return Result(counts, failures)
