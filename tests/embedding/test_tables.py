@@ -437,9 +437,45 @@ class TestSqlite:
         nf.Embedding(numbers(rng, 2, 3)).save(file)
         other = self.connect(file)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(InputError, match="a database that nobody else is writing to"):
+        with pytest.raises(InputError, match="a database that nobody else is using"):
             nf.Embedding(numbers(rng, 2, 3)).save(f"{file}#new")
         other.close()
+
+    def test_a_table_that_is_replaced_while_it_is_read(self, rng, file, monkeypatch):
+        from nearfar.embedding.files import sqlite
+
+        monkeypatch.setattr(sqlite, "_WAIT", 0.01)
+        old, new = (nf.Embedding(numbers(rng, 2, 3), parameters={"version": n}) for n in range(2))
+        old.save(file)
+        read = sqlite._parameters
+
+        def and_replace(database, place):
+            told = read(database, place)
+            monkeypatch.setattr(sqlite, "_parameters", read)
+            with pytest.raises(InputError, match="a database that nobody else is using"):
+                new.save(file, if_exists="replace")
+            return told
+
+        monkeypatch.setattr(sqlite, "_parameters", and_replace)
+        loaded = nf.Embedding.load(file)
+        assert loaded.equals(old)
+        assert loaded.parameters == {"version": 0}
+
+    def test_what_another_has_written_is_not_removed(self, rng, file, monkeypatch):
+        from nearfar.embedding.files import sqlite
+
+        emb, check = nf.Embedding(numbers(rng, 2, 3)), sqlite._check_new
+
+        def after_another(place, database):
+            monkeypatch.setattr(sqlite, "_check_new", check)
+            database.execute("ROLLBACK")
+            emb.save(f"{file}#theirs")
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(sqlite, "_check_new", after_another)
+        with pytest.raises(KeyboardInterrupt):
+            emb.save(f"{file}#mine")
+        assert nf.Embedding.load(f"{file}#theirs").equals(emb)
 
     def test_what_is_missing_is_named(self, rng, tmp_path, monkeypatch):
         emb = nf.Embedding(numbers(rng, 2, 3))
@@ -503,6 +539,22 @@ class TestLance:
         monkeypatch.setitem(sys.modules, "lancedb", None)
         with pytest.raises(MissingDependencyError, match=r"needs lancedb.*'nearfar\[lancedb\]'"):
             nf.Embedding(numbers(rng, 2, 3)).save(tmp_path / "x.lance")
+
+    def test_what_another_has_written_is_not_removed(self, rng, tmp_path, monkeypatch):
+        lance = pytest.importorskip("nearfar.embedding.files.lance")
+        pytest.importorskip("lancedb")
+        emb, put = nf.Embedding(numbers(rng, 2, 3)), lance._put_in_place
+
+        def after_another(*args):
+            monkeypatch.setattr(lance, "_put_in_place", put)
+            emb.save(tmp_path / "x.lance")
+            put(*args)
+
+        monkeypatch.setattr(lance, "_put_in_place", after_another)
+        with pytest.raises(InputError, match="a table that nobody else is writing to"):
+            nf.Embedding(numbers(rng, 2, 3)).save(tmp_path / "x.lance")
+        assert nf.Embedding.load(tmp_path / "x.lance").equals(emb)
+        assert [path.name for path in tmp_path.iterdir()] == ["x.lance"]
 
 
 class TestPostgres:
@@ -591,6 +643,16 @@ class TestPostgres:
         with pytest.raises(OSError, match=r"No space left on device, says the server .could not extend file"):
             nf.Embedding(numbers(rng, 7, 3), range(3, 10)).save(postgres_place("t"), if_exists="append")
         assert nf.Embedding.load(postgres_place("t")).equals(emb)
+
+    def test_no_table_of_others_is_dropped(self, rng, postgres, postgres_place):
+        emb = nf.Embedding(numbers(rng, 2, 3))
+        with importlib.import_module("psycopg").connect(postgres, autocommit=True) as connection:
+            connection.execute("CREATE TABLE orders (id bigint)")
+            connection.execute("INSERT INTO orders VALUES (7)")
+            for attempt in (emb.save, lambda place, **how: files.registry.check_output("nearfar embed", place, **how)):
+                with pytest.raises(InputError, match=r"a table that nearfar wrote, to be replaced; got another.*#NAME"):
+                    attempt(postgres_place("orders"), if_exists="replace")
+            assert connection.execute("SELECT id FROM orders").fetchall() == [(7,)]
 
     def test_a_database_without_pgvector(self, rng, server):
         connect = importlib.import_module("psycopg").connect

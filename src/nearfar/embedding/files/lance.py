@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from nearfar._core.atomic import check_target
@@ -49,11 +49,13 @@ def write(content: Content, place: Place) -> None:
     schema = next(batches)
     reader = pyarrow.RecordBatchReader.from_batches(schema, batches)
     try:
-        try:
-            if not (there and place.if_exists == "append"):
-                database = _connected(folder)
-                database.create_table(folder.stem, reader, schema=schema, mode="overwrite" if there else "create")
-                return
+        if not there:
+            with TemporaryDirectory(prefix=".nearfar-", dir=folder.parent) as new:
+                _connected(new).create_table(folder.stem, reader, schema=schema)
+                _put_in_place(place, Path(new, folder.name), folder)
+        elif place.if_exists == "replace":
+            _connected(folder.parent).create_table(folder.stem, reader, schema=schema, mode="overwrite")
+        else:
             table = _opened(place, folder)
             fields = [table.schema.field(name).type for name in ("id", "vector")]
             found = pyarrow.types.is_integer(fields[0]), getattr(fields[1], "list_size", 0)
@@ -70,19 +72,15 @@ def write(content: Content, place: Place) -> None:
             if len(again):
                 raise place.repeated(repr(again[0].as_py()))
             table.add(reader)
-        except (RuntimeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            told = " ".join(str(error).split())
-            if "No space left" in told:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place.database) from error
-            if isinstance(error, ValueError):
-                raise place.refused("a table that LanceDB can write", told) from error
-            raise OSError(errno.EIO, f"LanceDB could not write: {told}", place.database) from error
-    except BaseException:
-        if not there:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+    except (RuntimeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        told = " ".join(str(error).split())
+        if "No space left" in told:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place.database) from error
+        if isinstance(error, ValueError):
+            raise place.refused("a table that LanceDB can write", told) from error
+        raise OSError(errno.EIO, f"LanceDB could not write: {told}", place.database) from error
 
 
 def read(place: Place) -> Content:
@@ -107,17 +105,26 @@ def _folder(place: Place) -> Path:
     return folder
 
 
-def _connected(folder: Path) -> lancedb.DBConnection:
+def _put_in_place(place: Place, new: Path, folder: Path) -> None:
+    try:
+        new.rename(folder)
+    except OSError:
+        if not folder.exists():
+            raise
+        raise place.refused("a table that nobody else is writing to", str(place)) from None
+
+
+def _connected(folder: Path | str) -> lancedb.DBConnection:
     import lancedb
 
-    return lancedb.connect(folder.parent)
+    return lancedb.connect(folder)
 
 
 def _opened(place: Place, folder: Path) -> lancedb.table.Table:
     if not folder.exists():
         raise place.refused("a table that is there", str(place))
     try:
-        return _connected(folder).open_table(folder.stem)
+        return _connected(folder.parent).open_table(folder.stem)
     except (ValueError, RuntimeError) as error:
         raise place.bad("one of LanceDB", " ".join(str(error).split())) from error
 

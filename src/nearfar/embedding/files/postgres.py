@@ -43,7 +43,7 @@ _INTEGERS, _TEXTS = ("smallint", "integer", "bigint"), ("text", "character varyi
 def check(place: Place) -> None:
     """Say before any work why the table could not be written."""
     with _opened(place) as server:
-        place.check_new(bool(_columns(server, place)))
+        _check_new(place, server)
 
 
 def check_ids(ids: Ids) -> None:
@@ -61,8 +61,7 @@ def write(content: Content, place: Place) -> None:
     is_integer, d = content.ids.is_integer, content.vectors.shape[1]
     blocks, name, facts = float32_rows(content), sql.Identifier(*_name(place)), _checked(content.facts)
     with _opened(place) as server:
-        there = _columns(server, place)
-        place.check_new(bool(there))
+        there = _check_new(place, server)
         if there and place.if_exists == "append":
             place.check_fits(is_integer, d, _kind(place, there))
             others = {column: kind for column, kind in there.items() if column not in _OURS}
@@ -106,13 +105,15 @@ def read(place: Place) -> Content:
     from psycopg import sql
 
     with _opened(place) as server:
+        # All that follows is of one moment, whoever writes meanwhile.
+        server.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         columns = _columns(server, place)
         if not columns:
             raise place.refused("a table that is there", str(place), "#NAME behind the address names one.")
         is_integer, _ = _kind(place, columns)
         name, kind = sql.Identifier(*_name(place)), "bigint" if is_integer else "text"
         (n,) = server.execute(sql.SQL("SELECT count(*) FROM {}").format(name)).fetchone()
-        (told,) = server.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [_regclass(place)]).fetchone()
+        told = _parameters(server, place)
         # In the order in which the rows lie, which is that of writing.
         server.execute("SET LOCAL synchronize_seqscans = off")
         server.execute("SET LOCAL max_parallel_workers_per_gather = 0")
@@ -131,8 +132,7 @@ def read(place: Place) -> Content:
                     raise place.bad("one whose vectors have one length", f"{len(row)} and {vectors.shape[1]}")
                 vectors[len(ids)] = row
                 ids.append(key)
-    ours = told is not None and told.startswith(_COMMENT)
-    return Content(vectors, ids, parameters=load_parameters(told[len(_COMMENT) :]) if ours else None)
+    return Content(vectors, ids, parameters=None if told is None else load_parameters(told))
 
 
 @contextmanager
@@ -170,6 +170,16 @@ def _opened(place: Place) -> Iterator[psycopg.Connection]:
         raise place.refused("a table that the server can read and write", _line(error)) from error
 
 
+def _check_new(place: Place, server: psycopg.Connection) -> Columns:
+    """Return the columns of a table that is there, if it may be added to or replaced."""
+    there = _columns(server, place)
+    place.check_new(bool(there))
+    if there and place.if_exists == "replace" and _parameters(server, place) is None:
+        hint = "#NAME behind the address names another; or drop the table yourself."
+        raise place.refused("a table that nearfar wrote, to be replaced", f"another, {str(place)!r}", hint)
+    return there
+
+
 def _columns(server: psycopg.Connection, place: Place) -> Columns:
     """Return the types of the columns of a table, and as "" the length of its vectors; nothing if there is none."""
     found = server.execute(
@@ -180,6 +190,13 @@ def _columns(server: psycopg.Connection, place: Place) -> Columns:
     columns: Columns = {name: kind.rpartition(".")[2] for name, kind, _ in found}
     lengths = [length for name, _, length in found if name == "vector"]
     return columns | {"": str(max(lengths[0], 0) if lengths else 0)} if columns else {}
+
+
+def _parameters(server: psycopg.Connection, place: Place) -> str | None:
+    """Return the parameters that were kept with a table by nearfar."""
+    query = "SELECT obj_description(to_regclass(%s), 'pg_class')"
+    (told,) = server.execute(query, [_regclass(place)]).fetchone()
+    return told[len(_COMMENT) :] if told is not None and told.startswith(_COMMENT) else None
 
 
 def _kind(place: Place, columns: Columns) -> tuple[bool, int]:

@@ -14,7 +14,7 @@ import importlib
 import os
 import re
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice, repeat
 from pathlib import Path
 from types import ModuleType
@@ -84,6 +84,8 @@ def write(content: Content, place: Place) -> None:
                     first = next(blocks, None)
                 database.execute("COMMIT")
             except module.Error as error:
+                if "locked" in str(error):
+                    raise
                 if "UNIQUE constraint" in str(error):
                     raise place.repeated(error) from None
                 if "metadata column" in str(error):
@@ -97,8 +99,8 @@ def write(content: Content, place: Place) -> None:
                 if database.in_transaction:
                     database.execute("ROLLBACK")
     except BaseException:
-        for name in (place.database, f"{place.database}-journal") if new else ():
-            Path(name).unlink(missing_ok=True)
+        if new:
+            _remove_empty(place)
         raise
 
 
@@ -106,6 +108,7 @@ def read(place: Place) -> Content:
     """Read a table with the columns ``id`` and ``vector``."""
     check_path(place.owner, "path", place.database, exists=True)
     with _opened(place) as (_, database):
+        database.execute("BEGIN")  # all that follows is of one moment, whoever writes meanwhile
         definition = _definition(database, place.name)
         if definition is None:
             known = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE sql LIKE '%vec0%'")]
@@ -211,8 +214,20 @@ def _opened(place: Place) -> Iterator[tuple[ModuleType, sqlite3.Connection]]:
             if "not a database" in str(error):
                 raise place.refused("a SQLite database", f"another file, {place.database!r}") from None
             if "locked" in str(error):
-                raise place.refused("a database that nobody else is writing to", place.database) from None
+                raise place.refused("a database that nobody else is using", place.database) from None
             raise
+
+
+def _remove_empty(place: Place) -> None:
+    """Remove a file that a failed write has made, if nobody else has written to it.
+
+    Who has it open and waits is told by SQLite that it was moved.
+    """
+    module, file = _module(place), Path(place.database)
+    with suppress(module.Error, FileNotFoundError), closing(module.connect(file, isolation_level=None)) as database:
+        database.execute("BEGIN EXCLUSIVE")
+        if file.stat().st_size == 0:
+            file.unlink()
 
 
 def _check_new(place: Place, database: sqlite3.Connection) -> str | None:
