@@ -85,12 +85,14 @@ CASES = {
     "noise": (graph, {"far": "noise"}),
     "clusters": (graph, {"n_clusters": 2}),
     "temperature": (graph, {"temperature": 0.5}),
+    "base measure": (likes, {"temperature": 0.4, "base_measure": "degrees"}),
+    "base measure, clusters": (graph, {"base_measure": "degrees", "n_clusters": 2}),
     "repulsion": (graph, {"temperature": -1.0}),
     "ball, float64": (graph, {"constraint": "ball", "init": np.random.default_rng(0).normal(size=(60, 4))}),
 }
 
 
-QUICK = {"directed walk", "rectangular, normalized", "clusters", "ball, float64"}
+QUICK = {"directed walk", "base measure", "clusters", "ball, float64"}
 
 
 @pytest.mark.parametrize(
@@ -128,8 +130,8 @@ def test_a_fit_on_workers_is_resumed_anywhere(cluster, tmp_path):
 def test_what_workers_cannot_do_is_refused(cluster):
     with pytest.raises(InputError, match=r"EDRep: engine must be None, one of .*'dask'.*; got 'spark'"):
         nf.EDRep(4, engine="spark").fit(graph())
-    with cluster.as_current(), pytest.raises(InputError, match=r"gradient must be 'paper' or 'forward' with engine"):
-        nf.EDRep(4, gradient="full").fit(graph())
+    with cluster.as_current(), pytest.raises(InputError, match=r"gradient must be 'paper' or 'forward' with this far"):
+        nf.EDRep(4, gradient="full", far="exact").fit(graph())
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch):

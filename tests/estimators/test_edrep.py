@@ -113,6 +113,94 @@ def test_full_gradient_is_that_of_the_loss(labels, temperature, place):
     np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * abs(numeric).max())
 
 
+BASE = np.array([3.0, 1.0, 0.5, 0.0, 2.0, 4.0, 1.0, 0.25, 1.5])  # of the isolate none
+CENTERS = np.random.default_rng(7).normal(size=(3, 3))
+
+
+@each_place
+@pytest.mark.parametrize(
+    "far", [Exact(), GaussianMixture(), GaussianMixture(centers=CENTERS, covariance="tied")], ids=repr
+)
+def test_full_gradient_under_a_base_measure_is_that_of_the_loss(far, place):
+    P, t = relation_matrix(9, 9, 0), 0.4
+    init = np.random.default_rng(2).normal(size=(9, 3))
+    loss, (X,), (gradient,) = one_epoch(nf.EDRep(3, far=far, init=init, temperature=t, base_measure=BASE), P, place)
+    there, w = BASE > 0, BASE * 8 / BASE.sum()
+    labels = np.zeros(9, int) if getattr(far, "centers", None) is None else (X @ CENTERS.T).argmax(1)  # held fixed
+    r, y_labels, w_there = P.sum(1), labels[there], w[there]
+
+    def log_z(Y):
+        if isinstance(far, Exact):
+            return np.log(np.exp(X @ Y.T / t) @ w_there)
+        sizes = np.array([w_there[y_labels == a].sum() for a in np.unique(y_labels)])
+        means = np.array([w_there[y_labels == a] @ Y[y_labels == a] for a in np.unique(y_labels)]) / sizes[:, None]
+        off = Y - means[np.unique(y_labels, return_inverse=True)[1]]
+        shape = (off.T * w_there) @ off / w_there.sum()
+        return np.log(np.exp(X @ means.T / t) @ sizes) + np.einsum("id,de,ie->i", X, shape, X) / 2 / t**2
+
+    def value():
+        return r @ log_z(X[there]) - np.sum(P * (X @ X.T / t + np.log(np.where(there, w, 1))))
+
+    np.testing.assert_allclose(loss, value(), rtol=1e-9)
+    numeric = central_differences(lambda _: value(), X) * t
+    numeric[3] = 0
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * abs(numeric).max())
+
+
+def test_whole_weights_are_objects_that_stand_there_as_often(rng):
+    X, Y, w = rng.normal(size=(7, 3)), rng.normal(size=(9, 3)), np.array([1, 3, 2, 0, 1, 1, 4, 1, 2])
+    centers = rng.normal(size=(3, 3))
+    for far in (Exact(), GaussianMixture(), GaussianMixture(centers=centers, covariance="tied")):
+        weighted, repeated, found = far.with_params(weights=w.astype(float)), far.with_params(), []
+        for one, others in ((weighted, Y), (repeated, np.repeat(Y, w, axis=0))):
+            one.prepare(others, len(others), rng, 1)
+            log_z, force = np.empty(7), np.empty((7, 3))
+            one.evaluate(X, log_z, force)
+            found += [log_z, force]
+        np.testing.assert_allclose(found[0], found[2])
+        np.testing.assert_allclose(found[1], found[3])
+
+
+def test_tied_clusters_of_one_member_are_exact(rng):
+    X = rng.normal(size=(30, 4)).astype(np.float32)
+    far, exact = GaussianMixture(centers=X / np.linalg.norm(X, axis=1)[:, None], covariance="tied"), Exact()
+    answers = []
+    for one in (far, exact):
+        one.prepare(X / np.linalg.norm(X, axis=1)[:, None], 30, rng, 1)
+        answers.append(np.empty(30))
+        one.evaluate(X, answers[-1], None)
+    np.testing.assert_allclose(*answers, atol=2e-6)
+
+
+def test_the_far_field_of_the_last_epochs_is_finer():
+    rel = nf.datasets.dcsbm(600, 3, 12.0, alpha=4.0, random_state=1).relation.random_walk(3)
+    errors = {}
+    for refine in (0, None):
+        est = nf.EDRep(16, temperature=0.25, base_measure="degrees", refine=refine, random_state=0, n_epochs=10).fit(
+            rel
+        )
+        errors[refine] = est.far_check_["relative_error"]
+    assert errors[None] < 0.03 < errors[0]
+    assert est.base_measure_.sum() == pytest.approx(np.count_nonzero(rel.column_sums))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"base_measure": np.ones(8)}, "base_measure must be finite, >= 0, one for each of 9 columns; got .*shape .8"),
+        ({"base_measure": "popular"}, "base_measure must be one of 'degrees'"),
+        ({"base_measure": np.ones(9)}, "base_measure must be 0 for a column without relations; got another for 1.*: 3"),
+        ({"base_measure": np.arange(9.0) % 3}, "base_measure must be > 0 for a column with relations; got .*No row"),
+        ({"base_measure": "degrees", "far": "rfa"}, "far must be one that takes a base measure"),
+        ({"refine": 0.5, "far": "exact"}, "refine must be 0 or None unless far='gaussian-mixture' with one cluster"),
+        ({"refine": 2}, r"refine must be a finite number in .*; got 2"),
+    ],
+)
+def test_bad_base_measures_are_named(params, message):
+    with pytest.raises(InputError, match=message):
+        nf.EDRep(3, **params).fit(relation_matrix(9, 9, 0))
+
+
 @each_place
 @pytest.mark.parametrize("temperature", [1.0, 0.4])
 @pytest.mark.parametrize("square", [False, True])
@@ -180,7 +268,8 @@ def test_whole_fit_agrees_with_a_numpy_twin(gradient, temperature):
         g /= np.linalg.norm(g, axis=1, keepdims=True)
         X = np.sqrt(1 - eta**2) * X - eta * g
     rel = nf.Relation.from_matrix(A).random_walk(3)
-    est = nf.EDRep(5, n_epochs=12, learning_rate=0.7, gradient=gradient, init=X0, temperature=temperature).fit(rel)
+    est = nf.EDRep(5, n_epochs=12, learning_rate=0.7, gradient=gradient, init=X0, temperature=temperature)
+    est.set_params(refine=0).fit(rel)
     assert est.embedding_.dtype == np.float64
     np.testing.assert_allclose(est.embedding_, X, atol=1e-4)  # P itself is stored in float32
     single = clone(est).set_params(init=X0.astype(np.float32)).fit(rel)
@@ -214,7 +303,7 @@ def test_a_low_temperature_lets_the_softmax_be_steep(tmp_path):
 
 def test_the_check_of_a_cold_far_field_is_that_of_its_normalisers():
     rel = nf.datasets.dcsbm(800, 3, 12.0, alpha=4.0, random_state=1).relation.random_walk(3)
-    est = nf.EDRep(8, temperature=0.2, random_state=0).fit(rel)
+    est = nf.EDRep(8, temperature=0.2, refine=0, random_state=0).fit(rel)
     emb = nf.Embedding(est.embedding_[rel.row_sums > 0], parameters=est.vectors_.parameters)
     errors = np.abs(np.expm1(nf.log_normalizers(emb) - nf.log_normalizers(emb, method="exact")))
     assert est.far_check_["low"] < errors.mean() < est.far_check_["high"]

@@ -92,7 +92,7 @@ def best_of_many_starts(value, d, *, ball=False):
         {"constraint": "ball", "far": "exact"},
         {"two_sided": True},
         {"two_sided": True, "n_clusters": 2},
-        {"temperature": 0.3},
+        {"temperature": 0.3, "refine": 0},
         {"temperature": 0.3, "far": "exact"},
         {"temperature": 0.5, "n_clusters": 2, "two_sided": True},
         {"temperature": -0.7, "constraint": "ball"},
@@ -108,6 +108,21 @@ def test_every_new_row_is_at_the_minimum_of_its_own_part_of_the_loss(params):
     for i in (0, 5, 9):
         value = objective(est, P[i].astype(np.float64), est.cluster_labels_, exact=params.get("far") == "exact")
         assert value(X[i]) <= best_of_many_starts(value, 5, ball=ball) + 2e-6
+
+
+@pytest.mark.parametrize("params", [{}, {"two_sided": True}, {"far": "exact"}], ids=str)
+def test_new_rows_under_a_base_measure(params):
+    est, P = fitted(temperature=0.3, base_measure="degrees", **params), new_rows(60)
+    X = est.transform(P).astype(np.float64)
+    far, Y = est._fitted_columns.far, np.asarray(est._others, np.float64)
+
+    def value(x):
+        points = np.atleast_2d(x.T)
+        log_z = np.empty(len(points))
+        far.evaluate(np.ascontiguousarray(points / 0.3), log_z, np.empty_like(points))
+        return (log_z - points @ (P[0] @ Y / P[0].sum()) / 0.3)[0 if x.ndim == 1 else slice(None)]
+
+    assert value(X[0]) <= best_of_many_starts(value, 5) + 2e-5
 
 
 def test_a_weak_pull_ends_inside_the_ball():

@@ -234,25 +234,32 @@ def _columns_of(relation: Relation, fitted_ids: Ids) -> NDArray[np.int64] | None
 
 @jit(fastmath=FAST)
 def _value(x, offset, mixture, gradient, scratch):
-    """Return ``offset . x + log sum_a share_a exp(x . mu_a + x . Omega_a x / 2)``; write its gradient."""
+    """Return ``offset . x + log sum_a share_a exp(x . mu_a + x . Omega_a x / 2)``; write its gradient.
+
+    One covariance may be that of all.
+    """
     log_shares, means, covariances = mixture
     d = x.shape[0]
+    pull, bent = scratch
     top, total = -np.inf, 0.0
     for a in range(log_shares.shape[0]):
         energy = log_shares[a]
+        if a < covariances.shape[0]:
+            for j in range(d):
+                curved = 0.0
+                for c in range(d):
+                    curved += covariances[a, j, c] * x[c]
+                bent[j] = curved
         for j in range(d):
-            curved = 0.0
-            for c in range(d):
-                curved += covariances[a, j, c] * x[c]
-            energy += x[j] * (means[a, j] + 0.5 * curved)
-            scratch[j] = means[a, j] + curved
+            energy += x[j] * (means[a, j] + 0.5 * bent[j])
+            pull[j] = means[a, j] + bent[j]
         # A streaming log-sum-exp: the gradient is the mean of the components' by their shares of the sum.
         old, new = 1.0, math.exp(min(0.0, energy - top))
         if energy > top:
             old, new, top = math.exp(top - energy), 1.0, energy
         total = total * old + new
         for j in range(d):
-            gradient[j] = gradient[j] * old + new * scratch[j] if a > 0 else scratch[j]
+            gradient[j] = gradient[j] * old + new * pull[j] if a > 0 else pull[j]
     value = math.log(total) + top
     for j in range(d):
         gradient[j] = gradient[j] / total + offset[j]
@@ -287,8 +294,8 @@ def place_rows(offsets, mixture, on_sphere, limits, out):
     """
     curvature, tolerance, n_steps = limits
     n, d = offsets.shape
-    work = np.zeros((5, d))  # one array: with one each, the last bits differed from call to call
-    x, y, gradient, new_gradient, scratch = work[0], work[1], work[2], work[3], work[4]
+    work = np.zeros((6, d))  # one array: with one each, the last bits differed from call to call
+    x, y, gradient, new_gradient, scratch = work[0], work[1], work[2], work[3], (work[4], work[5])
     unfinished = 0
     for i in range(n):
         offset, bound = offsets[i], curvature

@@ -6,6 +6,7 @@ The method is in :mod:`nearfar.methods.edrep`; here are its parameters and their
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -45,9 +46,9 @@ from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.estimators.state import FitState
 from nearfar.far.exact import Exact
-from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
+from nearfar.far.gaussian_mixture import centers_of, spherical_kmeans
 from nearfar.far.registry import far_field
-from nearfar.methods.edrep import Problem, descend
+from nearfar.methods.edrep import Problem, State, descend
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.near import SLICE, near_field
 from nearfar.steps import CONSTRAINTS, SCHEDULES, Drawn, Rates, Sphere, Start
@@ -65,6 +66,9 @@ GRADIENTS = ("auto", "paper", "forward", "full")
 N_CHECKED_ROWS = 128
 COLDEST = 0.001  # scores then reach 1,000; their squares, which a mixture of Gaussians forms, are far from any limit
 _WEIGHTS = (1e-30, 1e38)  # their sums, of both directions, in float32
+REFINE = 0.1  # the share of the epochs with a finer far field, by default
+# Its clusters, and up to how many objects of one embedding there are twice as many: an epoch stays cheap.
+MOST_CLUSTERS, MANY = 512, 50_000
 COLLAPSED = 0.9  # mean cosine of the rows, by their weights, from which a fit warns
 _HINT = "Resume with the same relation and parameters, or start a new fit with init=."
 
@@ -79,12 +83,16 @@ def check_temperature(owner: str, name: str, value: object) -> float:
 
 
 class Fitted(NamedTuple):
-    """What is fitted of a relation: all of its rows (``kept`` None) or some, and which of each side have a vector."""
+    """What is fitted of a relation: all of its rows (``kept`` None) or some, and which of each side have a vector.
+
+    ``base`` is the base measure of all columns.
+    """
 
     relation: Relation
     operator: LinearOperator
     kept: RowNumbers | None
     present: list[Flags]
+    base: NDArray[np.float64] | None = None
 
     def spread(self, values: NDArray[Kind], missing: float = 0) -> NDArray[Kind]:
         """Return the values of all rows from those of the rows that were kept."""
@@ -203,6 +211,8 @@ class EDRep(RelationEmbedder):
         and the far part of the loss, ``"far"`` as estimated and ``"exact"``, nats per row.
     n_iter_ : int
         Epochs run.
+    base_measure_ : ndarray of shape (m,), float64, or None
+        w of each column, with mean 1 over those that have one.
     cluster_labels_ : ndarray of shape (m,), int64, or None
         Component of each object in the mixture, -1 for isolates; None with one component.
     n_features_in_ : int
@@ -261,6 +271,7 @@ class EDRep(RelationEmbedder):
         "gradient": partial(check_choice, choices=GRADIENTS),
         "two_sided": if_given(check_flag),
         "constraint": partial(check_choice, choices=CONSTRAINTS),
+        "refine": if_given(partial(check_real, low=0, high=1)),
         "temperature": check_temperature,
         "tol": partial(check_real, low=0),
         "verbose": partial(check_integer, low=0),
@@ -276,6 +287,8 @@ class EDRep(RelationEmbedder):
         schedule: Literal["linear", "cosine", "constant", "plateau"] = "linear",
         gradient: Literal["auto", "paper", "forward", "full"] = "auto",
         far: str | FarField = "gaussian-mixture",
+        base_measure: Numbers | Literal["degrees"] | None = None,
+        refine: float | None = None,
         p0: Numbers | float | None = None,
         two_sided: bool | None = None,
         constraint: Literal["sphere", "ball"] = "sphere",
@@ -297,6 +310,8 @@ class EDRep(RelationEmbedder):
         self.schedule = schedule
         self.gradient = gradient
         self.far = far
+        self.base_measure = base_measure
+        self.refine = refine
         self.p0 = p0
         self.two_sided = two_sided
         self.constraint = constraint
@@ -395,18 +410,23 @@ class EDRep(RelationEmbedder):
     def _descend(self, place: Place, problem: Problem, far: FarField, state: FitState, trainer: Trainer) -> None:
         """Run algorithm 1 from where a state stands; tell callbacks after each epoch."""
         moving: list[Rows] | None = None
+        coarse, n_clusters = self._refinement(problem)
 
         def done(state: Any, sides: list[Rows], rate: float) -> bool:
             nonlocal moving
             moving = sides
             state.check_finite("EDRep.fit", rate, self.learning_rate)
-            if trainer.callbacks:
+            refines = state.epoch == coarse < self.n_epochs
+            if trainer.callbacks or refines:
                 state.fetch(place, sides)
+            if refines:
+                n_jobs, weights = check_n_jobs("EDRep", self.n_jobs), far.weights  # type: ignore[attr-defined]
+                state.centers = centers_of(state.sides[-1], n_clusters, weights, state.rng, n_jobs)
             return trainer.tell(state.epoch, state.losses[-1], rate, state)
 
         rates = Rates(self.schedule, self.learning_rate, self.n_epochs, self.tol)
         try:
-            sides = descend(place, problem, _far_of(far, state), state, rates, done)
+            sides = descend(place, problem, _FarOf(far), state, rates, done)
         except KeyboardInterrupt:
             if moving is not None:  # as they are in the middle of an epoch, of which the sums are not
                 state.fetch(place, moving)
@@ -427,18 +447,29 @@ class EDRep(RelationEmbedder):
         if self.n_clusters > n_active:
             expected = f"at most {n_active}, the objects with a relation"
             raise InputError("EDRep", "n_clusters", expected, self.n_clusters)
+        base = self._base(rel, two_sided)
+        rows = rows._replace(base=base)
+        if base is not None:
+            far = far.with_params(weights=base)  # type: ignore[attr-defined]
         if rows.kept is not None:
             far = far.of_columns(rows.kept)  # type: ignore[attr-defined]
         P, p0, step = rows.operator, self._prior(rows), CONSTRAINTS[self.constraint].step
         if not _WEIGHTS[0] < (total := float(P.row_sums.sum())) < _WEIGHTS[1]:
             expected = f"of weights whose sum is between {_WEIGHTS[0]:g} and {_WEIGHTS[1]:g}"
             raise InputError("EDRep", "P", expected, f"{total:.3g}", "Multiply them by a constant.")
-        return Problem(P, two_sided, P.row_sums, p0, n_active, gradient, float(self.temperature), step), far, rows
+        of_base = 0.0 if base is None else float(rel.column_sums @ np.log(np.where(base > 0, base, 1.0)))
+        what = (P, two_sided, P.row_sums, p0, n_active, gradient, float(self.temperature), step, of_base)
+        return Problem(*what), far, rows
 
     def _check_together(self, rel: Relation, far: FarField, gradient: str) -> None:
         """Refuse parameters that do not go together, or not with the relation."""
         if self.n_clusters > 1 and self.far != "gaussian-mixture":
             raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", self.n_clusters)
+        if self.base_measure is not None and not hasattr(far, "weights"):
+            expected = "one that takes a base measure (gaussian-mixture, exact, noise)"
+            raise InputError("EDRep", "far", expected, self.far, "Or leave base_measure out.")
+        if self.refine and not self._refines():
+            raise InputError("EDRep", "refine", "0 or None unless far='gaussian-mixture' with one cluster", self.refine)
         if gradient == "full" and not hasattr(far, "other_side"):
             expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
             raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
@@ -447,9 +478,54 @@ class EDRep(RelationEmbedder):
             expected = f"at most {smaller}, the number of objects of the smaller side"
             raise InputError("EDRep", "n_components", expected, self.n_components)
 
+    def _refines(self) -> bool:
+        """Whether the far field has a finer form for the last epochs."""
+        return isinstance(self.far, str) and self.far == "gaussian-mixture" and self.n_clusters == 1
+
+    def _share_refined(self) -> float:
+        """Return the share of the epochs with a finer far field."""
+        if self.refine is not None or not self._refines():
+            return self.refine or 0.0
+        return REFINE if self.n_epochs > 1 and (self.base_measure is not None or 0 < self.temperature < 1) else 0.0
+
+    def _refinement(self, problem: Problem) -> tuple[int, int]:
+        """Return after which epoch the far field gets finer, 0 for never, and of how many clusters it then is."""
+        share = self._share_refined()
+        few = not problem.two_sided and problem.n_active <= MANY
+        n_clusters = min(MOST_CLUSTERS * (1 + few), problem.n_active // 2)
+        if not share or n_clusters < 2:
+            return 0, 1
+        return max(1, self.n_epochs - math.ceil(share * self.n_epochs)), n_clusters
+
+    def _base(self, rel: Relation, two_sided: bool) -> NDArray[np.float64] | None:
+        """Return the base measure: mean 1 over the columns that have one, 0 for those without a relation."""
+        sums, given = rel.column_sums, self.base_measure
+        if given is None:
+            return None
+        if isinstance(given, str):
+            check_choice("EDRep", "base_measure", given, ("degrees",))
+            w = np.asarray(sums, np.float64)
+        else:
+            ordered = in_order_of("EDRep", "base_measure", given, rel.column_ids)
+            w = check_numbers("EDRep", "base_measure", ordered, "'degrees', or one number per column").astype(
+                np.float64
+            )
+        if w.shape != sums.shape or not (np.isfinite(w).all() and (w >= 0).all()):
+            got = f"numbers of shape {w.shape}, the least {w.min(initial=0.0):.3g}"
+            raise InputError("EDRep", "base_measure", f"finite, >= 0, one for each of {len(sums)} columns", got)
+        absent = sums == 0 if two_sided else (sums == 0) & (rel.row_sums == 0)
+        for wrong, what, hint in (
+            ((sums > 0) & (w == 0), "> 0 for a column with relations", "No row could be related to it."),
+            (absent & (w > 0), "0 for a column without relations", "It has no vector."),
+        ):
+            if wrong.any():
+                ids = ", ".join(map(repr, rel.column_ids.take(np.flatnonzero(wrong)[:3]).to_list()))
+                raise InputError("EDRep", "base_measure", what, f"another for {wrong.sum()}, the first: {ids}", hint)
+        return w * (np.count_nonzero(w) / w.sum())  # type: ignore[no-any-return]
+
     def _prior(self, rows: Fitted) -> NDArray[np.float64]:
         """Return p0: sum 1, zero for columns without a relation; or all zero."""
-        prior = self.p0
+        prior = 0 if self.p0 is None and self.base_measure is not None else self.p0
         present, m = rows.present[-1], rows.relation.operator.shape[1]
         if isinstance(prior, (int, float)) and prior == 0:
             return np.zeros(len(present))
@@ -525,10 +601,13 @@ class EDRep(RelationEmbedder):
         self.embedding_ = rows.spread(state.X)
         self.cluster_labels_ = None if state.labels is None else rows.spread(state.labels, -1)
         self.context_embedding_ = state.Y
+        self.base_measure_ = rows.base
         self.loss_curve_, self.loss_, self.n_iter_ = np.array(state.losses), state.losses[-1], state.epoch
         # No second copy of the vectors: a far field that reads the others is given those of the estimator.
         if kept is not None and getattr(far, "keeps_others", True):
             far = far_field(self.far)
+            if self.base_measure_ is not None:
+                far = far.with_params(weights=self.base_measure_)  # type: ignore[attr-defined]
             far.prepare(self.embedding_, problem.n_active, state.rng, 1)
         prior = state.sums[0] if state.sums is not None else problem.p0.astype(others.dtype) @ others
         present = rows.spread(rows.present[-1])
@@ -571,6 +650,8 @@ class EDRep(RelationEmbedder):
         """Return the gradient that ``"auto"`` stands for, see docs/decisions, "The default gradient"."""
         if self.gradient != "auto":
             return self.gradient
+        if self.base_measure is not None:
+            return "full"
         return "forward" if rel.operator.is_undirected else "paper"
 
     def _rows(self, rel: Relation, far: FarField, two_sided: bool) -> Fitted:
@@ -795,7 +876,8 @@ class EDRep(RelationEmbedder):
 
         self._check_fitted("far_check_")
         rows, weights, log_z, n_active = self._checked_rows
-        X, oracle, exact = self.embedding_[rows] / self._fitted_columns.temperature, Exact(), np.empty(rows.size)
+        X, exact = self.embedding_[rows] / self._fitted_columns.temperature, np.empty(rows.size)
+        oracle = Exact(self.base_measure_)
         n_jobs = check_n_jobs("EDRep", self.n_jobs)
         with single_threaded_blas():
             oracle.prepare(self._others, n_active, np.random.default_rng(0), n_jobs)
@@ -882,6 +964,8 @@ class EDRep(RelationEmbedder):
         else:
             blocks = n * (1 + near_field(P, both=gradient != "forward", n_jobs=1).n_arrays)
         blocks += keeps + full * (m + n * (self.temperature != 1))  # the rows over the temperature
+        if self._share_refined():
+            blocks += 3 * min(m, 20 * 2 * MOST_CLUSTERS)  # the sample in which centers_of looks
         if self.n_clusters > 1:
             blocks += 2 * min(m, max(5_000, 100 * self.n_clusters))  # the sample in which spherical_kmeans starts
         nbytes = rows.relation.nbytes + (P.transpose_nbytes() if two_sided or gradient != "forward" else 0)
@@ -916,9 +1000,28 @@ def _check_start(start: Start) -> None:
     check_rows_differ("EDRep", "init", X)
 
 
-def _far_of(far: FarField, state: FitState) -> FarField:
+def _far_of(far: FarField, state: State) -> FarField:
     """Return the far field of a state: the given one, or the mixture over its clusters."""
-    return far if state.labels is None else GaussianMixture(int(state.labels.max()) + 1, state.labels)
+    if state.centers is not None:
+        return far.with_params(centers=state.centers, covariance="tied")  # type: ignore[attr-defined, no-any-return]
+    if state.labels is not None:
+        n_clusters = int(state.labels.max()) + 1
+        return far.with_params(n_clusters=n_clusters, labels=state.labels)  # type: ignore[attr-defined, no-any-return]
+    return far
+
+
+class _FarOf:
+    """The far field of a state, made once for the same clusters: places keep what they know of it."""
+
+    def __init__(self, far: FarField) -> None:
+        self._far, self._made = far, far
+        self._clusters: tuple[object, object] = (None, None)
+
+    def __call__(self, state: State) -> FarField:
+        clusters = state.labels, state.centers
+        if any(new is not old for new, old in zip(clusters, self._clusters, strict=True)):
+            self._made, self._clusters = _far_of(self._far, state), clusters
+        return self._made
 
 
 def _checked_rows(

@@ -46,7 +46,7 @@ class FitState(State):
 
     def snapshot(self) -> tuple[dict[str, NDArray[np.generic]], dict[str, object]]:
         """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
-        kept = {"X": self.X, "Y": self.Y, "sums": self.sums, "labels": self.labels}
+        kept = {"X": self.X, "Y": self.Y, "sums": self.sums, "labels": self.labels, "centers": self.centers}
         arrays: dict[str, NDArray[np.generic]] = {name: array for name, array in kept.items() if array is not None}
         arrays["losses"] = np.array(self.losses, np.float64)
         return arrays, {"epoch": self.epoch, "rng": self.rng.bit_generator.state}
@@ -81,6 +81,8 @@ class FitState(State):
         check_array("losses", losses, np.float64, (epoch,))
         if "sums" in arrays:
             check_array("sums", arrays["sums"], dtype, (2, d))
+        if "centers" in arrays:
+            check_array("centers", arrays["centers"], dtype, (len(arrays["centers"]), d))
         if "labels" in arrays:
             check_array("labels", arrays["labels"], np.int64, (sizes[-1],), low=-1, high=n_clusters - 1)
         return cls(
@@ -90,4 +92,5 @@ class FitState(State):
             losses=losses.tolist(),
             sums=arrays.get("sums"),
             labels=arrays.get("labels"),
+            centers=arrays.get("centers"),
         )

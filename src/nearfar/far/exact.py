@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_integer
+from nearfar._core.checks import check_integer, check_numbers
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
@@ -36,8 +36,8 @@ class FarPart(Part):
 
     _state: Any = None
 
-    def of_columns(self, columns: NDArray[np.int64]) -> Self:  # noqa: ARG002 - what knows no column is the same
-        """Return the far field for some columns of a relation alone.
+    def of_columns(self, columns: NDArray[np.int64]) -> Self:
+        """Return the far field for some columns of a relation alone: with what it knows of each.
 
         Parameters
         ----------
@@ -48,7 +48,8 @@ class FarPart(Part):
         -------
         FarPart
         """
-        return self
+        own = {name: value[columns] for name in _OF_EACH if (value := getattr(self, name, None)) is not None}
+        return self.with_params(**own) if own else self
 
     def _remember(self, state: object) -> None:
         object.__setattr__(self, "_state", state)
@@ -59,6 +60,8 @@ class FarPart(Part):
         return self._state
 
 
+_OF_EACH = ("labels", "weights")
+"""Parameters that hold a number for each of the others."""
 _TILE_ROWS, _TILE_OTHERS = 256, 2048
 _ROWS = 2**16  # that are looked at together
 
@@ -68,6 +71,16 @@ class Exact(FarPart):
     """All scores, one tile at a time: O(n m d) time, constant extra memory.
 
     The oracle of the linear-time far fields. Scores are formed in the dtype of the vectors, sums in float64.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (m,), >= 0, optional
+        The base measure w, 1 by default: ``Z_i = sum_a w_a exp(x_i . y_a)``. One of weight 0 is absent.
+
+    Raises
+    ------
+    InputError
+        ``weights`` are no such vector.
 
     Examples
     --------
@@ -84,6 +97,11 @@ class Exact(FarPart):
     """
 
     keeps_others: ClassVar[bool] = True
+
+    weights: Floats | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_weights("Exact", self.weights)
 
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:  # noqa: ARG002
         """Take in the others.
@@ -104,7 +122,7 @@ class Exact(FarPart):
         InputError
             ``n_active`` is not a possible count, or not the number of rows that are not zero.
         """
-        self._remember(Others.of("Exact.prepare", Y, n_active))
+        self._remember(Others.of("Exact.prepare", Y, n_active, self.weights))
 
     def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         """Write log Z and its gradient for a block of rows; safe from several threads at once.
@@ -137,8 +155,7 @@ class Exact(FarPart):
             Number of threads.
         """
         others: Others = self._prepared()
-        rows = others.indices()
-        add_other_side(X, r, others.vectors if others.active is None else Y[rows], out, rows, n_jobs)
+        add_other_side(X, r, others.taken(Y), others.indices(), out, n_jobs)
 
 
 def stream_softmax(X: Floats, others: Others, log_z: NDArray[np.float64], force: Floats | None) -> None:
@@ -150,10 +167,9 @@ def stream_softmax(X: Floats, others: Others, log_z: NDArray[np.float64], force:
             force[rows] = mean
 
 
-def add_other_side(X: Floats, r: Floats, Y: Floats, out: Floats, rows: NDArray[np.int64], n_jobs: int) -> None:
-    """Add ``sum_i r_i softmax(x_i . Y)_a x_i`` to ``out[rows[a]]``; two passes over all pairs."""
-    log_z = np.empty(len(X))
-    others = Others(Y, None)
+def add_other_side(X: Floats, r: Floats, others: Others, rows: NDArray[np.int64], out: Floats, n_jobs: int) -> None:
+    """Add ``sum_i r_i softmax(x_i . Y)_a x_i`` to ``out[rows[a]]``, none of them absent; two passes over all pairs."""
+    log_z, Y, log_w = np.empty(len(X)), others.vectors, others.log_weights
     weights = np.asarray(r, dtype=np.float64)
 
     def normalise(_: int, start: int, stop: int) -> None:
@@ -165,6 +181,8 @@ def add_other_side(X: Floats, r: Floats, Y: Floats, out: Floats, rows: NDArray[n
             block = slice(low, low + _TILE_OTHERS)
             shares = Y[start:stop] @ X[block].T
             shares -= log_z[block].astype(X.dtype)
+            if log_w is not None:
+                shares += log_w[start:stop, None]
             np.exp(shares, out=shares)
             shares *= weights[block].astype(X.dtype)
             pull += shares @ X[block]
@@ -186,11 +204,13 @@ class Noise(FarPart):
     ----------
     n_samples : int, >= 1
         K, the size of the sample; at most all others are taken.
+    weights : ndarray of float64, shape (m,), >= 0, optional
+        The base measure w, 1 by default: ``Z_i = sum_a w_a exp(x_i . y_a)``. One of weight 0 is absent.
 
     Raises
     ------
     InputError
-        ``n_samples`` is not a positive integer.
+        ``n_samples`` is not a positive integer; ``weights`` are no such vector.
 
     Examples
     --------
@@ -206,9 +226,11 @@ class Noise(FarPart):
     """
 
     n_samples: int = 1000
+    weights: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_integer("Noise", "n_samples", self.n_samples, low=1)
+        check_weights("Noise", self.weights)
 
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:  # noqa: ARG002
         """Draw the sample.
@@ -229,11 +251,12 @@ class Noise(FarPart):
         InputError
             ``n_active`` is not a possible count, or not the number of rows that are not zero.
         """
-        others = Others.of("Noise.prepare", Y, n_active)
-        size = min(self.n_samples, n_active)
-        drawn = np.sort(rng.choice(n_active, size=size, replace=False))
+        others = Others.of("Noise.prepare", Y, n_active, self.weights)
+        size = min(self.n_samples, others.size)
+        drawn = np.sort(rng.choice(others.size, size=size, replace=False))
         rows = drawn if others.active is None else others.indices()[drawn]
-        self._remember((Others(Y[rows], None), rows, math.log(n_active / size)))
+        sample = Others(Y[rows], None, None if others.log_weights is None else others.log_weights[rows])
+        self._remember((sample, rows, math.log(others.size / size)))
 
     def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         """Write the estimate of log Z and its gradient for a block of rows; safe from several threads at once.
@@ -267,15 +290,29 @@ class Noise(FarPart):
         n_jobs : int
             Number of threads.
         """
-        _, rows, _ = self._prepared()
-        add_other_side(X, r, Y[rows], out, rows, n_jobs)
+        sample, rows, _ = self._prepared()
+        add_other_side(X, r, sample._replace(vectors=Y[rows]), rows, out, n_jobs)
 
 
 # What several far fields use.
 
 
-@dataclass(frozen=True)
-class Others:
+def check_weights(owner: str, weights: object) -> None:
+    """Refuse a base measure that is no vector of finite numbers >= 0.
+
+    Raises
+    ------
+    InputError
+    """
+    if weights is None:
+        return
+    w = check_numbers(owner, "weights", weights, "one number per object")
+    if w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
+        expected = "one number per object, finite, >= 0 and not all 0"
+        raise InputError(owner, "weights", expected, f"{w.dtype} of shape {w.shape}")
+
+
+class Others(NamedTuple):
     """The others without the absent ones.
 
     Parameters
@@ -284,16 +321,25 @@ class Others:
         As they came.
     active : ndarray of bool, shape (m,), or None
         Which rows take part; None means all of them, rows of zeros too.
+    log_weights : ndarray, shape (m,), or None
+        Logarithms of their weights, in the dtype of the vectors; None where all are 1.
     """
 
     vectors: Floats
     active: NDArray[np.bool_] | None
+    log_weights: Floats | None = None
 
     @classmethod
-    def of(cls, owner: str, vectors: Floats, n_active: int) -> Others:
-        """Take all rows when ``n_active`` is their number, otherwise those that are not zero."""
+    def of(cls, owner: str, vectors: Floats, n_active: int, weights: Floats | None = None) -> Others:
+        """Take all rows when ``n_active`` is their number, otherwise those that are not zero; none of weight 0."""
         if not 1 <= n_active <= len(vectors):
             raise InputError(owner, "n_active", f"in [1, {len(vectors)}], the number of others", n_active)
+        if weights is not None:
+            if len(weights) != len(vectors):
+                raise InputError(owner, "weights", f"of length {len(vectors)}, one per object", len(weights))
+            with np.errstate(divide="ignore"):
+                log_weights = np.log(weights).astype(vectors.dtype)
+            return cls(vectors, None if np.all(weights) else np.asarray(weights) > 0, log_weights)
         if n_active == len(vectors):
             return cls(vectors, None)
         starts = range(0, len(vectors), _ROWS)
@@ -302,7 +348,9 @@ class Others:
             raise InputError(owner, "n_active", "the number of rows that are not zero", n_active)
         return cls(vectors, active)
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many take part."""
         return len(self.vectors) if self.active is None else int(self.active.sum())
 
     def rows(self, start: int, stop: int) -> Floats:
@@ -310,12 +358,21 @@ class Others:
         block = self.vectors[start:stop]
         return block if self.active is None else block[self.active[start:stop]]
 
-    def blocks(self, size: int) -> Iterator[Floats]:
-        """Yield the active rows, at most ``size`` at a time."""
+    def blocks(self, size: int) -> Iterator[tuple[Floats, Floats | None]]:
+        """Yield the active rows, at most ``size`` at a time, and the logarithms of their weights."""
         for start in range(0, len(self.vectors), size):
-            block = self.rows(start, start + size)
+            block, log_weights = self.rows(start, start + size), self.log_weights
+            if log_weights is not None:
+                log_weights = log_weights[start : start + size]
+                log_weights = log_weights if self.active is None else log_weights[self.active[start : start + size]]
             if len(block):
-                yield block
+                yield block, log_weights
+
+    def taken(self, Y: Floats) -> Others:
+        """Return the active rows of ``Y``, by themselves."""
+        if self.active is None:
+            return self._replace(vectors=Y)
+        return Others(Y[self.active], None, None if self.log_weights is None else self.log_weights[self.active])
 
     def indices(self) -> NDArray[np.int64]:
         """Return the positions of the active rows."""

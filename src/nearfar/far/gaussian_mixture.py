@@ -6,7 +6,9 @@ them would be its moment generating function, so
     ``Z_i = sum_a pi_a exp(x_i . mu_a + x_i . Omega_a x_i / 2)``,  pi_a = number of members,
 
 and only the moments of the others are needed, however many they are. It holds well for scores ``x . y`` that are near
-normal within a cluster; it fails where few others dominate the sum, and for heavy tails and long vectors.
+normal within a cluster; it fails where few others dominate the sum, and for heavy tails and long vectors. Many small
+clusters of one shape are nearly as exact as many of their own shapes, at a fraction of the time: the quadratic term is
+then one for all.
 """
 
 from __future__ import annotations
@@ -16,24 +18,25 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import csr_array
 
-from nearfar._core.checks import check_integer, check_matrix, check_numbers, check_random_state
+from nearfar._core.checks import check_choice, check_integer, check_matrix, check_numbers, check_random_state
 from nearfar._core.jit import jit
 from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_blocks, single_threaded_blas
 from nearfar._core.types import Floats, Integers
 from nearfar._core.vector import FAST
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.far.exact import FarPart
-from nearfar.methods.edrep import gaussian, mixture, moments
+from nearfar.far.exact import FarPart, check_weights
+from nearfar.methods.edrep import gaussian, mixture, moments, pooled, tied_mixture
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianMixture(FarPart):
-    """Mixture of Gaussians: O((n + m) d² k) time, O(k d²) memory.
+    """Mixture of Gaussians: O((n + m) d² k) time, O(k d²) memory; O((n + m) d (d + k)) time with one for all.
 
     A cluster of one member has covariance 0, so that with as many clusters as others the result is exact. Covariances
     are those of the population (divided by the number of members).
@@ -45,11 +48,18 @@ class GaussianMixture(FarPart):
     labels : ndarray of int, shape (m,), optional
         Cluster of each of the others, -1 for an absent one. ``n_clusters`` is then their largest plus one, and may be
         left at 1.
+    covariance : {"own", "tied"}, default="own"
+        Whether each cluster has its own covariance, or all have that within clusters.
+    weights : ndarray of float64, shape (m,), >= 0, optional
+        The base measure w, 1 by default: each of the others enters size, mean and covariance of its cluster with it.
+    centers : ndarray, shape (k, d), optional
+        Each of the others belongs to the cluster of the one with the largest scalar product, in place of labels.
 
     Raises
     ------
     InputError
-        ``n_clusters`` is not a positive integer; ``labels`` are no such vector or exceed ``n_clusters``.
+        ``n_clusters`` is not a positive integer; ``labels`` are no such vector or exceed ``n_clusters``; ``covariance``
+        is another; ``weights`` or ``centers`` are no such arrays.
 
     Examples
     --------
@@ -70,9 +80,16 @@ class GaussianMixture(FarPart):
 
     n_clusters: int = 1
     labels: Integers | None = field(default=None, repr=False)
+    covariance: Literal["own", "tied"] = "own"
+    weights: Floats | None = field(default=None, repr=False)
+    centers: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_integer("GaussianMixture", "n_clusters", self.n_clusters, low=1)
+        check_choice("GaussianMixture", "covariance", self.covariance, ("own", "tied"))
+        check_weights("GaussianMixture", self.weights)
+        if self.centers is not None:
+            check_matrix("GaussianMixture", "centers", self.centers)
         if self.labels is None:
             return
         labels = check_numbers("GaussianMixture", "labels", self.labels, "one integer per object")
@@ -87,21 +104,7 @@ class GaussianMixture(FarPart):
     @property
     def takes_moments(self) -> bool:
         """Whether the others may be taken in by parts: not where they have yet to be clustered."""
-        return self.n_clusters == 1 or self.labels is not None
-
-    def of_columns(self, columns: NDArray[np.int64]) -> Self:
-        """Return the mixture for some columns of a relation alone: with their labels.
-
-        Parameters
-        ----------
-        columns : ndarray of int64, shape (m,)
-            Their numbers, ascending.
-
-        Returns
-        -------
-        GaussianMixture
-        """
-        return self if self.labels is None else self.with_params(labels=np.asarray(self.labels)[columns])
+        return self.n_clusters == 1 or self.labels is not None or self.centers is not None
 
     def formula(self, dtype: DTypeLike) -> tuple[Callable[..., tuple[Floats, Floats]], tuple[Floats, ...]]:
         """Return the formula of log Z and its gradient, and the numbers that it takes after a block of rows.
@@ -114,30 +117,85 @@ class GaussianMixture(FarPart):
         Returns
         -------
         (callable, tuple)
-            :func:`nearfar.methods.edrep.mixture`, and logarithms of counts, means and covariances.
+            :func:`nearfar.methods.edrep.mixture` or :func:`nearfar.methods.edrep.tied_mixture`, and logarithms of
+            sizes, means and covariances.
         """
         components = self.components
-        return mixture, (components.log_counts, *components.numbers(dtype))
+        means, covariances = components.numbers(dtype)
+        if components.tied:
+            return tied_mixture, (components.log_counts.astype(dtype), means, covariances[0])
+        return mixture, (components.log_counts, means, covariances)
+
+    def clusters_of(self, Y: Floats, start: int) -> Integers | None:
+        """Return the clusters of a part of the others, -1 for an absent one; None where there is one cluster.
+
+        Parameters
+        ----------
+        Y : ndarray of shape (b, d)
+            Some of the others.
+        start : int
+            The number of the first among all others.
+
+        Returns
+        -------
+        ndarray of int, shape (b,), or None
+        """
+        if self.labels is not None:
+            return np.asarray(self.labels)[start : start + len(Y)]
+        if self.centers is None:
+            return None
+        found: Integers = (Y @ self.centers.T.astype(Y.dtype)).argmax(axis=1)
+        absent = ~np.any(Y, axis=1) if self.weights is None else self.weights[start : start + len(Y)] == 0
+        found[absent] = -1
+        return found
 
     def moments(self, Y: Floats, start: int, n_jobs: int = 1) -> NDArray[np.float64]:
-        """Return the sums of y and y yᵀ over each cluster, for a part of the others; those of all parts add up.
+        """Return the sums of w, w y and w y yᵀ over each cluster, for a part of the others; those of all parts add up.
 
         Parameters
         ----------
         Y : ndarray of float32 or float64, C-contiguous, shape (b, d)
             Some of the others.
         start : int
-            The number of the first among all others, where there are labels.
+            The number of the first among all others, where there are labels or weights.
         n_jobs : int, default=1
             Number of threads; the result has the same bits for any number.
 
         Returns
         -------
-        ndarray of float64, shape (k d (d + 1),)
+        ndarray of float64, shape (k + k d + k d²,), or (k + k d + d²,) with one covariance
         """
-        labels = None if self.labels is None else self.labels[start : start + len(Y)]
-        k, d = 1 if self.labels is None else int(self.labels.max()) + 1, Y.shape[1]
-        return ordered_sum(len(Y), k * (d + d * d), partial(_add_moments, Y, labels, k), n_jobs)
+        (k, n_shapes), d = self._sizes(), Y.shape[1]
+
+        def add(low: int, high: int, total: NDArray[np.float64]) -> None:
+            block = Y[low:high]
+            clusters = self.clusters_of(block, start + low)
+            w = None if self.weights is None else self.weights[start + low : start + high].astype(Y.dtype)
+            counts, sums, products = _split(total, k, n_shapes, d)
+            if n_shapes < k:
+                assert clusters is not None
+                members = clusters >= 0
+                w = np.ones(len(block), Y.dtype) if w is None else w
+                counts += np.bincount(clusters[members], w[members], minlength=k)
+                sums += _sums_by(clusters, block, w, k)
+                products[0] += moments(block[members], w[members])[1]
+                return
+            for cluster, rows in [(0, slice(None))] if clusters is None else _clusters(clusters):
+                of_rows, outer = moments(block[rows], None if w is None else w[rows])
+                counts[cluster] += len(block[rows]) if w is None else w[rows].sum(dtype=np.float64)
+                sums[cluster] += of_rows
+                products[cluster] += outer
+
+        return ordered_sum(len(Y), k + (k + n_shapes * d) * d, add, n_jobs)
+
+    def _sizes(self) -> tuple[int, int]:
+        """Return the number of clusters, and of covariances."""
+        k = 1
+        if self.labels is not None:
+            k = int(self.labels.max()) + 1
+        elif self.centers is not None:
+            k = len(self.centers)
+        return k, 1 if self.covariance == "tied" else k
 
     def prepare(
         self,
@@ -154,7 +212,8 @@ class GaussianMixture(FarPart):
         Y : ndarray of float32 or float64, C-contiguous, shape (m, d)
             The others.
         n_active : int
-            Number of present objects. When it is below m, rows of zeros (label -1) are absent.
+            Number of present objects. When it is below m, rows of zeros (label -1) are absent. Weights say it by
+            themselves.
         rng : numpy.random.Generator
             Used by the clustering only.
         n_jobs : int
@@ -166,30 +225,36 @@ class GaussianMixture(FarPart):
         Raises
         ------
         InputError
-            ``labels`` of another length, or more clusters than present objects.
+            ``labels`` or ``weights`` of another length, or more clusters than present objects.
         """
-        owner = "GaussianMixture.prepare"
-        m, d = Y.shape
+        owner, (m, d) = "GaussianMixture.prepare", Y.shape
         if not 1 <= n_active <= m:
             raise InputError(owner, "n_active", f"in [1, {m}], the number of others", n_active)
-        labels, counts = None, np.array([n_active])
+        if self.weights is not None and len(self.weights) != m:
+            raise InputError(owner, "weights", f"of length {m}, one per object", len(self.weights))
+        known, labels = self, None
         if self.n_clusters > 1 or self.labels is not None:
             labels = self._labels_of(owner, Y, n_active, rng, n_jobs)
-            counts = np.bincount(labels[labels >= 0])
-        k = len(counts)
-
-        if total is None:
-            total = ordered_sum(m, k * (d + d * d), partial(_add_moments, Y, labels, k), n_jobs)
-        present = np.flatnonzero(counts > 0)
-        if labels is not None and len(present) < len(counts):  # labels that nobody bears are no components
-            position = np.full(len(counts) + 1, -1)  # the last entry serves label -1
+            known = self.with_params(labels=labels, n_clusters=1)
+        total = known.moments(Y, 0, n_jobs) if total is None else total
+        k, n_shapes = known._sizes()
+        counts, sums, products = _split(total, k, n_shapes, d)
+        if labels is None and known.centers is None and self.weights is None:
+            counts = np.array([float(n_active)])
+        present, position = np.flatnonzero(counts > 0), None
+        if len(present) < k:  # clusters without members are no components
+            position = np.full(k + 1, -1)  # the last entry serves label -1
             position[present] = np.arange(len(present))
-            labels = position[labels]
-        n = counts[present].astype(np.float64)
-        sums, products = total[: k * d].reshape(k, d)[present], total[k * d :].reshape(k, d, d)[present]
-        found = [gaussian(*cluster) for cluster in zip(n, sums, products, strict=True)]
-        means, covariances = (np.stack(part) for part in zip(*found, strict=True))
-        object.__setattr__(self, "_state", Components(n, np.log(n), means, covariances, labels, {}))
+            labels = None if labels is None else position[labels]
+        n, sums = counts[present], sums[present]
+        if n_shapes < k:
+            means = sums / n[:, None]
+            covariances = pooled(n, means, products[0])[None].astype(np.float64)
+        else:
+            several: NDArray[np.bool_] = np.logical_or(self.weights is not None, n > 1)
+            found = [gaussian(*c[:3], several=c[3]) for c in zip(n, sums, products[present], several, strict=True)]
+            means, covariances = (np.stack(part) for part in zip(*found, strict=True))
+        object.__setattr__(self, "_state", Components(n, np.log(n), means, covariances, labels, position, m, {}))
 
     @property
     def components(self) -> Components:
@@ -217,6 +282,12 @@ class GaussianMixture(FarPart):
             Written: d log Z_i / d x_i = ``sum_a w_ia (mu_a + Omega_a x_i)``, w the components' shares of Z_i.
         """
         components: Components = self._state or self._prepared()  # which says that nothing is prepared
+        if components.tied:
+            found, numbers = self.formula(X.dtype)
+            log_z[:], of_rows = found(X, *numbers)
+            if force is not None:
+                force[:] = of_rows
+            return
         if not X.flags.writeable:  # the kernel would be compiled once more for it
             X = X.copy()
         force = np.empty_like(X) if force is None else force
@@ -241,36 +312,97 @@ class GaussianMixture(FarPart):
         n_jobs : int
             Number of threads; the result has the same bits for any number.
         """
-        components = self.components
-        counts, k, d = components.counts, *components.means.shape
-        weights = np.asarray(r)
+        total = ordered_sum(len(X), self.n_shares(X.shape[1]), partial(self.add_shares, X, r), n_jobs)
 
-        def add_moments(start: int, stop: int, total: NDArray[np.float64]) -> None:
-            block = X[start:stop]
-            roots = np.sqrt(components.shares(block) * weights[start:stop, None]).astype(X.dtype)
-            for a in range(k):
-                scaled = block * roots[:, a : a + 1]
-                total[: k * d].reshape(k, d)[a] += roots[:, a] @ scaled
-                total[k * d :].reshape(k, d, d)[a] += scaled.T @ scaled
-
-        total = ordered_sum(len(X), k * (d + d * d), add_moments, n_jobs)
-        sums, outer = total[: k * d].reshape(k, d), total[k * d :].reshape(k, d, d)
-        # Per cluster: an offset and a matrix, so that the gradient of y is offset + matrix y.
-        sums -= np.einsum("kde,ke->kd", outer, components.means)
-        offsets = (sums / counts[:, None]).astype(Y.dtype)
-        matrices = (outer / counts[:, None, None]).astype(Y.dtype)
-
-        def add_gradient(_: int, start: int, stop: int) -> None:
-            block, target = Y[start:stop], out[start:stop]
-            if components.labels is None and counts[0] == len(Y):
-                target += block @ matrices[0] + offsets[0]
-                return
-            labels = np.where(block.any(axis=1), 0, -1) if components.labels is None else components.labels[start:stop]
-            for cluster, rows in _clusters(labels):
-                target[rows] += block[rows] @ matrices[cluster] + offsets[cluster]
+        def add(_: int, start: int, stop: int) -> None:
+            self.add_gradient(total, Y[start:stop], start, out[start:stop])
 
         with single_threaded_blas():
-            run_blocks(add_gradient, even_bounds(len(Y), SUM_BLOCK), n_jobs)
+            run_blocks(add, even_bounds(len(Y), SUM_BLOCK), n_jobs)
+
+    # The same by parts: of the rows first, then of the others.
+
+    def n_shares(self, d: int) -> int:
+        """Return how many numbers ``add_shares`` adds.
+
+        Parameters
+        ----------
+        d : int
+        """
+        components = self.components
+        return d * (len(components.means) + d * len(components.covariances))
+
+    def add_shares(self, X: Floats, r: Floats, start: int, stop: int, total: NDArray[np.float64]) -> None:
+        """Add ``sum_i r_i w_ic x_i`` and ``sum_i r_i w_ic x_i x_iᵀ`` of rows; summed over c if tied.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, d)
+            Rows.
+        r : ndarray, shape (n,)
+            Weight of each.
+        start, stop : int
+            Which of them.
+        total : ndarray of float64, shape (n_shares(d),)
+            Added to.
+        """
+        components, block = self.components, X[start:stop]
+        k, d = components.means.shape
+        sums, outer = total[: k * d].reshape(k, d), total[k * d :].reshape(-1, d, d)
+        shares = components.shares(block)
+        shares *= np.asarray(r)[start:stop, None].astype(shares.dtype)
+        if components.tied:
+            sums += shares.astype(X.dtype).T @ block
+            scaled = block * np.sqrt(np.asarray(r)[start:stop, None]).astype(X.dtype)
+            outer[0] += scaled.T @ scaled
+            return
+        roots = np.sqrt(shares).astype(X.dtype)
+        for a in range(k):
+            scaled = block * roots[:, a : a + 1]
+            sums[a] += roots[:, a] @ scaled
+            outer[a] += scaled.T @ scaled
+
+    def add_gradient(self, total: NDArray[np.float64], Y: Floats, start: int, out: Floats) -> None:
+        """Add the gradient in some of the others, from the total of ``add_shares`` of all rows.
+
+        Parameters
+        ----------
+        total : ndarray of float64, shape (n_shares(d),)
+        Y : ndarray, shape (b, d)
+            Some of the others.
+        start : int
+            The number of the first among all others.
+        out : ndarray, shape (b, d)
+            Added to.
+        """
+        components = self.components
+        k, d = components.means.shape
+        sums, outer = total[: k * d].reshape(k, d), total[k * d :].reshape(-1, d, d)
+        n = components.counts.sum() if components.tied else components.counts[:, None, None]
+        matrices = (outer / n).astype(Y.dtype)  # the gradient of y is w (offset + matrix y)
+        bent = (
+            (components.means @ outer[0]) / n if components.tied else np.einsum("kde,ke->kd", outer, components.means)
+        )
+        bent = bent if components.tied else bent / components.counts[:, None]
+        offsets = (sums / components.counts[:, None] - bent).astype(Y.dtype)
+        weights = None if self.weights is None else self.weights[start : start + len(Y), None].astype(Y.dtype)
+        clusters = (
+            self.clusters_of(Y, start) if components.labels is None else components.labels[start : start + len(Y)]
+        )
+        if components.labels is None and components.position is not None:
+            clusters = components.position[clusters]
+        if clusters is None:
+            found = Y @ matrices[0] + offsets[0]
+            if weights is None and components.counts[0] != components.n_others:
+                found *= np.any(Y, axis=1, keepdims=True)
+        elif components.tied:
+            found = Y @ matrices[0] + offsets[clusters]
+            found[clusters < 0] = 0
+        else:
+            found = np.zeros_like(Y)
+            for cluster, rows in _clusters(clusters):
+                found[rows] = Y[rows] @ matrices[cluster] + offsets[cluster]
+        out += found if weights is None else weights * found
 
     def _labels_of(self, owner: str, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> Integers:
         if self.labels is not None:
@@ -301,10 +433,14 @@ class Components(NamedTuple):
         Number of members, and its logarithm.
     means : ndarray of float64, shape (k, d)
         mu.
-    covariances : ndarray of float64, shape (k, d, d)
+    covariances : ndarray of float64, shape (k, d, d), or (1, d, d) where all have the same
         Omega.
     labels : ndarray of int, shape (m,), or None
-        Component of each of the others, -1 for an absent one; None where there is one component.
+        Component of each of the others, -1 for an absent one; None where there is one component, or centers say it.
+    position : ndarray of int, shape (number of clusters + 1,), or None
+        The component of each cluster, -1 for one without members and, at the end, for absent ones.
+    n_others : int
+        m.
     cast : dict
         Means and covariances in other dtypes, when first asked for.
     """
@@ -314,7 +450,14 @@ class Components(NamedTuple):
     means: NDArray[np.float64]
     covariances: NDArray[np.float64]
     labels: Integers | None
+    position: Integers | None
+    n_others: int
     cast: dict[object, tuple[Floats, Floats]]
+
+    @property
+    def tied(self) -> bool:
+        """Whether all components have one covariance."""
+        return len(self.covariances) < len(self.means)
 
     def numbers(self, dtype: DTypeLike) -> tuple[Floats, Floats]:
         """Return means and covariances in another dtype."""
@@ -327,21 +470,28 @@ class Components(NamedTuple):
         if len(self.counts) == 1:
             return np.ones((len(X), 1))
         energies = np.empty((len(X), len(self.counts)))
-        for a, (mean, covariance) in enumerate(zip(self.means, self.covariances, strict=True)):
-            energies[:, a] = self.log_counts[a] + np.einsum("ij,ij->i", X, mean + X @ covariance / 2)
+        if self.tied:  # what they have in common is left out
+            energies = X @ self.numbers(X.dtype)[0].T
+            energies += self.log_counts.astype(X.dtype)
+        else:
+            for a, (mean, covariance) in enumerate(zip(self.means, self.covariances, strict=True)):
+                energies[:, a] = self.log_counts[a] + np.einsum("ij,ij->i", X, mean + X @ covariance / 2)
         energies -= energies.max(axis=1, keepdims=True)
         np.exp(energies, out=energies)
         energies /= energies.sum(axis=1, keepdims=True)
         return energies
 
 
-def _add_moments(Y: Floats, labels: Integers | None, k: int, start: int, stop: int, total: NDArray[np.float64]) -> None:
-    """Add the sums of y and of y yᵀ over each cluster: products in the dtype of Y, added up in float64."""
-    block, d = Y[start:stop], Y.shape[1]
-    for cluster, rows in [(0, slice(None))] if labels is None else _clusters(labels[start:stop]):
-        sums, products = moments(block[rows])
-        total[: k * d].reshape(k, d)[cluster] += sums
-        total[k * d :].reshape(k, d, d)[cluster] += products
+def _split(total: NDArray[np.float64], k: int, n_shapes: int, d: int) -> list[NDArray[np.float64]]:
+    """Return the parts of the moments: sizes (k,), sums (k, d) and products (n_shapes, d, d)."""
+    counts, sums, products = np.split(total, [k, k + k * d])
+    return [counts, sums.reshape(k, d), products.reshape(n_shapes, d, d)]
+
+
+def _sums_by(clusters: Integers, Y: Floats, w: Floats, k: int) -> Floats:
+    """Return the sum of w y over each cluster, shape (k, d)."""
+    members = np.flatnonzero(clusters >= 0)
+    return csr_array((w[members], (clusters[members], members)), shape=(k, len(Y))) @ Y
 
 
 @jit(fastmath=FAST)
@@ -413,6 +563,7 @@ def _clusters(labels: Integers) -> list[tuple[int, slice | NDArray[np.int64]]]:
 
 # A row whose cosine with its centre is above this has, to rounding, the centre's direction.
 _SAME = 1.0 - 1e-6
+_PASSES = 3
 
 
 class SphericalClusters(NamedTuple):
@@ -513,6 +664,49 @@ def spherical_kmeans(
         if size < len(X):
             best = _lloyd(X, scale, best.centers, max_iter, n_jobs)
     return _compact(best, n_clusters)
+
+
+def centers_of(Y: Floats, n_clusters: int, weights: Floats | None, rng: np.random.Generator, n_jobs: int) -> Floats:
+    """Return centres for a far field of tied covariances: spherical k-means on a sample, by weight.
+
+    Parameters
+    ----------
+    Y : ndarray of float32 or float64, shape (m, d), or what is read by rows
+        The others; rows of zeros have no direction.
+    n_clusters : int
+        k.
+    weights : ndarray of shape (m,), optional
+        The base measure.
+    rng : numpy.random.Generator
+    n_jobs : int
+
+    Returns
+    -------
+    ndarray, shape (k, d)
+        Unit vectors. Z hardly depends on how good they are: a few passes over at most ``max(5000, 20 k)`` rows.
+    """
+    m = len(Y)
+    w = np.ones(m) if weights is None else np.asarray(weights, np.float64)
+    present = int(np.count_nonzero(w))
+    size = min(max(5_000, 20 * n_clusters), present)
+    rows = np.sort(rng.choice(m, size=size, replace=False, p=w / w.sum()))
+    w = w[rows] if size == present else np.ones(size)  # what is drawn by weight bears it already
+    sample = np.ascontiguousarray(Y[rows])
+    scale = _inverse_norms(sample, n_jobs)
+    sample, w = (sample * scale[:, None])[scale > 0], w[scale > 0]
+    centers = sample[rng.choice(len(sample), size=min(n_clusters, len(sample)), replace=False, p=w / w.sum())]
+    for _ in range(_PASSES):
+        nearest = np.empty(len(sample), np.int64)
+
+        def assign(_: int, start: int, stop: int, centers: Floats = centers, nearest: Integers = nearest) -> None:
+            nearest[start:stop] = (sample[start:stop] @ centers.T).argmax(axis=1)
+
+        with single_threaded_blas():
+            run_blocks(assign, even_bounds(len(sample), SUM_BLOCK), n_jobs)
+        sums = _sums_by(nearest, sample, w.astype(sample.dtype), len(centers))
+        norms = np.sqrt(np.einsum("ij,ij->i", sums, sums))[:, None]
+        centers = np.where(norms > 0, sums / np.where(norms > 0, norms, 1), centers)
+    return centers
 
 
 def _inverse_norms(X: Floats, n_jobs: int) -> Floats:

@@ -222,7 +222,7 @@ class RFA(_RandomFeatures):
     n_features: int = 1000
 
     def _sums(self, others: Others, directions: Floats, n_jobs: int) -> tuple[Any, ...]:
-        longest = max(float(np.einsum("ij,ij->i", Y_block, Y_block).max()) for Y_block in others.blocks(4096))
+        longest = max(float(np.einsum("ij,ij->i", Y_block, Y_block).max()) for Y_block, _ in others.blocks(4096))
 
         def add(start: int, stop: int, total: NDArray[np.float64]) -> None:
             for low in range(start, stop, self._tile):
@@ -234,7 +234,7 @@ class RFA(_RandomFeatures):
                 total[self.n_features :] += weights @ np.sin(projected)
 
         sums = ordered_sum(len(others.vectors), 2 * self.n_features, add, n_jobs).reshape(2, -1)
-        return sums / self.n_features, longest, np.log(len(others))
+        return sums / self.n_features, longest, np.log(others.size)
 
     def _evaluate_tile(self, state: Any, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         directions, sums, longest, log_active = state

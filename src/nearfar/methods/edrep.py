@@ -3,12 +3,15 @@
 Unit vectors x_i of rows and y_a of the others (Y = X with one embedding) are learned from a relation P >= 0. With
 r = P 1, a prior p0 over the others with sum 1, and scores over a temperature T::
 
-    L = sum_i r_i log Z_i  -  sum_ia P_ia x_i . y_a / T  +  (rᵀ X)(Yᵀ p0) / |T|,      Z_i = sum_a exp(x_i . y_a / T)
-        far field             near field                    prior
+    L = sum_i r_i log Z_i  -  sum_ia P_ia (x_i . y_a / T + log w_a)  +  (rᵀ X)(Yᵀ p0) / |T|
+        far field             near field                                prior
+
+    Z_i = sum_a w_a exp(x_i . y_a / T)
 
 Steps do not notice a factor of the gradient: they are taken against |T| times it. ``force``, the gradient of log Z, is
-then that of the far field at x_i / T, and all else is as with T = 1, but for signs where T < 0. The paper has P 1 = 1
-and T = 1; it is cited by arXiv 2303.17475 v3, its misprints are in the documentation ("Sources").
+then that of the far field at x_i / T, and all else is as with T = 1, but for signs where T < 0. The base measure w is
+how much an other counts before any vector is known; the far field has it. The paper has P 1 = 1, T = 1 and w = 1; it is
+cited by arXiv 2303.17475 v3, its misprints are in the documentation ("Sources").
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ class Problem:
     """What is minimised: the relation, and what the loss has beside it.
 
     ``n_active`` counts the others that have a relation. ``gradient`` is ``"paper"``, ``"forward"`` (without the
-    transposed terms) or ``"full"`` (with the term that the paper drops). ``step`` moves rows: a formula.
+    transposed terms) or ``"full"`` (with the term that the paper drops). ``step`` moves rows: a formula. ``of_base`` is
+    what the base measure adds to the near part of the loss, ``sum_ia P_ia log w_a``.
     """
 
     P: object
@@ -42,6 +46,7 @@ class Problem:
     gradient: str
     temperature: float
     step: Step
+    of_base: float = 0.0
 
 
 @dataclass
@@ -49,7 +54,8 @@ class State:
     """Where a fit stands. ``sums`` are ``Yᵀ p0`` and ``Xᵀ r`` of the vectors as they stand, None before the first step.
 
     ``sides`` are the vectors, X or X and Y, to be brought to the place; ``losses[e]`` is the loss at the start of epoch
-    e, per unit of relation weight; ``labels`` are the clusters of the others, if there are several.
+    e, per unit of relation weight; ``labels`` are the clusters of the others, if there are several, ``centers`` those
+    of a refined far field.
     """
 
     sides: list[Rows]
@@ -58,10 +64,11 @@ class State:
     losses: list[float] = field(default_factory=list)
     sums: Floats | None = None
     labels: NDArray[np.int64] | None = None
+    centers: Floats | None = None
 
 
 def descend(
-    place: Place, problem: Problem, far: FarField, state: State,
+    place: Place, problem: Problem, far_of: Callable[[State], FarField], state: State,
     rate_of: Callable[[State], float | None], done: Callable[[State, list[Rows], float], bool],
 ) -> list[Rows]:  # fmt: skip
     """Algorithm 1, from where ``state`` stands, until there is no further rate or ``done`` says so."""
@@ -72,7 +79,7 @@ def descend(
         found = [place.each(weighted, *side)[1] for side in of_sides]
         state.sums = np.concatenate(found).astype(state.sides[0].dtype)
     while (rate := rate_of(state)) is not None:
-        state.losses.append(sweep(place, problem, far, state, sides, rate) / weight)
+        state.losses.append(sweep(place, problem, far_of(state), state, sides, rate) / weight)
         state.epoch += 1
         if done(state, sides, rate):
             break
@@ -102,7 +109,7 @@ def sweep(place: Place, problem: Problem, far: FarField, state: State, sides: li
         new = np.concatenate((of_others, new))
     state.sums = new.astype(state.sums.dtype)
     cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (4): cross-entropy of P
-    return float(cross_entropy + prior / temperature)  # eq. (5): and the prior
+    return float(cross_entropy - problem.of_base + prior / temperature)  # eq. (5): and the prior
 
 
 # The formulas, on a block of rows.
@@ -150,19 +157,24 @@ def weighted(x: Array, *weights: Array) -> tuple[Array]:
     return (xp.stack([xp.asarray(each, dtype=x.dtype) for each in weights]) @ x,)
 
 
-def softmax(x: Array, others: Iterable[Array], *, mean: bool = True) -> tuple[Array, Array | None]:
-    """Return log Z of some rows among others, given in blocks, and with ``mean`` its gradient, their softmax mean."""
+def softmax(x: Array, others: Iterable[tuple[Array, Array | None]], *, mean: bool = True) -> tuple[Array, Array | None]:
+    """Return log Z of some rows among others, and with ``mean`` its gradient, their softmax mean.
+
+    The others come in blocks, with the logarithms of their weights, None where all are 1.
+    """
     xp = namespace_of(x)
     top = xp.full_like(x[:, 0], -np.inf)
     total = xp.zeros_like(top, dtype=xp.float64)
     pull = xp.zeros_like(x, dtype=xp.float64) if mean else None
-    for y in others:
+    for y, log_weights in others:
         scores = x @ y.T
+        if log_weights is not None:
+            scores += log_weights
         new_top = xp.maximum(top, xp.amax(scores, 1))
         scores -= new_top[:, None]
         xp.exp(scores, out=scores)
         shrink = xp.exp(xp.asarray(top, dtype=xp.float64) - xp.asarray(new_top, dtype=xp.float64))
-        total = total * shrink + scores.sum(1, dtype=xp.float64)  # eq. (1): Z = sum_a exp(x . y_a)
+        total = total * shrink + scores.sum(1, dtype=xp.float64)  # eq. (1): Z = sum_a w_a exp(x . y_a)
         if pull is not None:
             pull *= shrink[:, None]
             pull += scores @ y
@@ -197,15 +209,39 @@ def mixture(
     return found
 
 
-def moments(y: Array) -> tuple[Array, Array]:
-    """Return the sums of y and of y yᵀ over some members of a cluster; those of all blocks add up, in float64."""
-    return namespace_of(y).ones_like(y[:, 0]) @ y, y.T @ y  # one array on both sides: BLAS forms one triangle
+def tied_mixture(x: Array, log_counts: Array, means: Array, covariance: Array) -> tuple[Array, Array]:
+    """Return log Z of some rows and its gradient, were the others of each cluster Gaussian with one covariance Ω.
+
+    ``Z = exp(x.Ωx / 2) sum_c π_c exp(x.μ_c)``: a softmax over the means.
+    """
+    xp = namespace_of(x)
+    log_z, force = softmax(x, [(means, log_counts)])
+    assert force is not None  # it is asked for
+    pull = x @ covariance
+    log_z += xp.asarray((x * pull).sum(1), dtype=xp.float64) / 2
+    force += pull
+    return log_z, force
 
 
-def gaussian(count: float, total: Array, outer: Array) -> tuple[Array, Array]:
+def moments(y: Array, w: Array | None = None) -> tuple[Array, Array]:
+    """Return the sums of y and of y yᵀ over some members of a cluster, by their weights; those of all blocks add up."""
+    xp = namespace_of(y)
+    if w is None:
+        return xp.ones_like(y[:, 0]) @ y, y.T @ y  # one array on both sides: BLAS forms one triangle
+    rooted = y * xp.sqrt(w)[:, None]
+    return w @ y, rooted.T @ rooted
+
+
+def gaussian(count: float, total: Array, outer: Array, *, several: bool) -> tuple[Array, Array]:
     """Return mean and covariance of a cluster from its moments; the covariance of one member is 0."""
     mean = total / count
-    return mean, (outer / count - mean[:, None] * mean) * (count > 1)  # eq. (3): μ and Ω of a cluster
+    return mean, (outer / count - mean[:, None] * mean) * several  # eq. (3): μ and Ω of a cluster
+
+
+def pooled(counts: Array, means: Array, outer: Array) -> Array:
+    """Return the covariance within clusters, one for all, from their sizes, means and the sum of y yᵀ over all."""
+    covariance: Array = (outer - (means.T * counts) @ means) / counts.sum()
+    return covariance
 
 
 def sphere_step(x: Array, g: Array, rate: float) -> None:

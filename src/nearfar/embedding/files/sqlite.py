@@ -86,15 +86,7 @@ def write(content: Content, place: Place) -> None:
             except module.Error as error:
                 if "locked" in str(error):
                     raise
-                if "UNIQUE constraint" in str(error):
-                    raise place.repeated(error) from None
-                if "metadata column" in str(error):
-                    raise InputError(SAVE, "metadata", "without gaps where the table has none", error) from None
-                if "vec0 constructor" in str(error):
-                    raise place.refused("a table that sqlite-vec can make", error) from None
-                if any(sign in str(error) for sign in _FULL):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place.database) from error
-                raise place.refused("a database that SQLite can write to", error) from error
+                raise _told(place, error) from error
             finally:
                 if database.in_transaction:
                     database.execute("ROLLBACK")
@@ -140,6 +132,20 @@ def read(place: Place) -> Content:
     if not all(type(key) is int for key in ids) and not all(type(key) is str for key in ids):
         raise place.bad("one whose ids are all integers or all text", "others")
     return Content(vectors, ids, parameters=load_parameters(told[0]) if told else None)
+
+
+def _told(place: Place, error: Exception) -> Exception:
+    """Return what is to be said of an error of SQLite while it writes."""
+    told = str(error)
+    if "UNIQUE constraint" in told:
+        return place.repeated(error)
+    if "metadata column" in told:
+        return InputError(SAVE, "metadata", "without gaps where the table has none", error)
+    if "vec0 constructor" in told:
+        return place.refused("a table that sqlite-vec can make", error)
+    if any(sign in told for sign in _FULL):
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place.database)
+    return place.refused("a database that SQLite can write to", error)
 
 
 def _checked(facts: Sequence[Fact]) -> list[Fact]:

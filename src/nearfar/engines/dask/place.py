@@ -16,6 +16,7 @@ import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from operator import getitem, itemgetter
 from pathlib import Path
@@ -26,7 +27,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_finite, check_path
 from nearfar._core.parts import RowsInParts, check_seen, part_name, write_part
-from nearfar._core.threads import single_threaded_blas
+from nearfar._core.threads import ordered_sum, single_threaded_blas
 from nearfar._core.types import RowNumbers
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats
@@ -125,24 +126,26 @@ class Workers:
             pull = P.through(products, X.parts, pull, transposed=True)
         return Pieces(pull, (P.shape[way == "columns"], d), X.dtype)
 
-    def far(self, far: FarField, others: Pieces, n_active: int, rng: np.random.Generator) -> Future:
-        """Return the far field over all others, as a future: from sums of the parts, or on one worker from all rows."""
+    def far(self, far: FarField, others: Pieces, n_active: int, rng: np.random.Generator) -> AskedOnWorkers:
+        """Return the far field over all others: from sums of the parts, or on one worker from all rows."""
         submit, n, (m, _) = self.owners.submit, len(others.parts), others.shape
         if getattr(far, "takes_moments", False):
             unprepared, bounds = submit(0, n, kept, far), bounds_of(m)
             totals = [submit(q, n, moments, unprepared, y, bounds[q]) for q, y in enumerate(others.parts)]
             total = self.owners.joined(totals, n, added)
-            return submit(0, n, far_of_moments, unprepared, total, others.shape, others.dtype, n_active)
+            made = submit(0, n, far_of_moments, unprepared, total, others.shape, others.dtype, n_active)
+            return AskedOnWorkers(self, made, others)
         prepared = submit(0, n, far_of_all, far, others.parts, n_active, rng)
         rng.bit_generator.state = self.gather([submit(0, n, itemgetter(1), prepared)], m)[0]
-        return submit(0, n, itemgetter(0), prepared)
+        return AskedOnWorkers(self, submit(0, n, itemgetter(0), prepared), others)
 
     def each(
         self, formula: Callable[..., object], X: Pieces, *rows: Pieces | Floats | None, **shared: object
     ) -> tuple[Any, ...]:
         """Let the formula change a copy of each part; return the new parts, and the sums of what it returned."""
         submit, n = self.owners.submit, len(X.parts)
-        far = shared.pop("far", None)  # a future is found among the arguments of a task alone
+        asked = shared.pop("far", None)  # a future is found among the arguments of a task alone
+        far = asked.far if isinstance(asked, AskedOnWorkers) else None
         given = zip(X.parts, *(self._parts(part, n) for part in rows), strict=True)
         done = [submit(q, n, moved, formula, shared, far, *part, what="step") for q, part in enumerate(given)]
         found = self.gather([submit(q, n, itemgetter(1), part) for q, part in enumerate(done)], X.shape[0])
@@ -170,6 +173,24 @@ class Workers:
         return gathered(f"{self.owner}.fit", self.client, futures, where)
 
 
+class AskedOnWorkers(NamedTuple):
+    """A far field that was prepared, as a future."""
+
+    place: Workers
+    far: Future
+    others: Pieces
+
+    def other_side(self, X: Pieces, r: NDArray[np.float64], temperature: float) -> Pieces:
+        """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature: sums of all rows first."""
+        submit, (far, others) = self.place.owners.submit, self[1:]
+        of_rows, bounds = self.place._parts(r, len(X.parts)), bounds_of(others.shape[0])
+        given = enumerate(zip(X.parts, of_rows, strict=True))
+        totals = [submit(q, len(X.parts), shares, far, x, weights, temperature) for q, (x, weights) in given]
+        total, n = self.place.owners.joined(totals, len(X.parts), added), len(others.parts)
+        parts = [submit(q, n, gradient, far, total, y, bounds[q], temperature) for q, y in enumerate(others.parts)]
+        return others._replace(parts=parts)
+
+
 @contextmanager
 def opened(setting: Setting) -> Iterator[Workers | MapWorkers]:
     """Give the workers of the client in use, or of one that ends with the fit.
@@ -177,15 +198,15 @@ def opened(setting: Setting) -> Iterator[Workers | MapWorkers]:
     Raises
     ------
     InputError
-        ``gradient="full"``, which asks for all vectors in one place; a storage that workers do not see, or with a far
-        field that asks for all others.
+        ``gradient="full"`` by a far field that asks for all vectors in one place; a storage that workers do not see, or
+        with a far field that asks for all others.
     MissingDependencyError
         Dask's ``distributed`` is not installed.
     """
     owner, storage = setting.owner, setting.storage
-    if setting.gradient == "full":
+    if setting.gradient == "full" and not getattr(setting.far, "takes_moments", False):
         hint = "Or take engine='threads'."
-        raise InputError(owner, "gradient", "'paper' or 'forward' with engine='dask'", "full", hint)
+        raise InputError(owner, "gradient", "'paper' or 'forward' with this far field and engine='dask'", "full", hint)
     if storage is not None:
         storage = FOLDER.check(owner, "storage", check_path(owner, "storage", storage))
         if setting.several or not getattr(setting.far, "takes_moments", False):
@@ -262,6 +283,22 @@ def far_of_moments(
     made, nothing = copy.copy(far), np.broadcast_to(np.zeros((), dtype), shape)
     made.prepare(nothing, n_active, np.random.default_rng(0), 1, total)
     return Compiled(made, nothing)
+
+
+def shares(far: Compiled, X: Floats, r: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Return the sums over a part of the rows of which the gradient in the others is made."""
+    mixture: GaussianMixture = far.far
+    X = aligned(X) if temperature == 1 else X / temperature
+    with single_threaded_blas():
+        return ordered_sum(len(X), mixture.n_shares(X.shape[1]), partial(mixture.add_shares, X, r), 1)
+
+
+def gradient(far: Compiled, total: NDArray[np.float64], Y: Floats, start: int, temperature: float) -> Floats:
+    """Return the gradient in a part of the others, times the temperature."""
+    out = np.zeros_like(Y)
+    with single_threaded_blas():
+        far.far.add_gradient(total, aligned(Y), start, out)
+    return out if temperature == 1 else out * Y.dtype.type(temperature)
 
 
 def far_of_all(
