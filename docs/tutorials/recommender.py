@@ -58,7 +58,7 @@ relation = nf.Relation.from_edges(
 model = nf.EDRep(n_components=16, temperature=0.5, p0=relation.column_sums, random_state=0, n_jobs=1)
 model = model.fit(relation.normalized())
 found, scores = model.vectors_.recommend(
-    list(range(n_users)), topn=10, exclude=train.tolist(), popularity=relation.column_sums
+    list(range(n_users)), topn=10, exclude=train.tolist(), base_measure=relation.column_sums
 )
 print(f"EDRep: {recall(found.tolist()):.3f}")
 
@@ -68,7 +68,7 @@ print(f"EDRep: {recall(found.tolist()):.3f}")
 # %%
 new = nf.Relation.from_edges([("new", item) for item in train[0].tolist()], bipartite=True)
 nearest = model.vectors_.recommend(
-    model.transform(new)[0], topn=5, exclude=train[0].tolist(), popularity=relation.column_sums
+    model.transform(new)[0], topn=5, exclude=train[0].tolist(), base_measure=relation.column_sums
 )
 print([item for item, score in nearest])
 
@@ -78,7 +78,7 @@ print([item for item, score in nearest])
 # %%
 sizes = (1, 2, 5, 10, 20, 50)
 longer, _ = model.vectors_.recommend(
-    list(range(n_users)), topn=50, exclude=train.tolist(), popularity=relation.column_sums
+    list(range(n_users)), topn=50, exclude=train.tolist(), base_measure=relation.column_sums
 )
 most = [[i for i in order if i not in set(seen)][:50] for seen in train.tolist()]
 figure = Figure(figsize=(5, 3), layout="constrained")

@@ -50,14 +50,14 @@ class TestRecommend:
     def test_several_users_are_answered_as_one_by_one(self, emb):
         counts = dict(zip(ITEMS, [4.0, 1, 9, 2, 3], strict=True))
         seen = [["tea"], ["rum"], ["ale"]]
-        ids, scores = emb.recommend(USERS, 2, exclude=seen, popularity=counts)
+        ids, scores = emb.recommend(USERS, 2, exclude=seen, base_measure=counts)
         for row, user in enumerate(USERS):
-            one = emb.recommend(user, 2, exclude=seen[row], popularity=counts)
+            one = emb.recommend(user, 2, exclude=seen[row], base_measure=counts)
             close(one, by_hand(emb, user, seen[row], counts)[:2])
             close(list(zip(ids[row], scores[row], strict=True)), one)
-        again, _ = emb.recommend(iter(USERS), 2, exclude=seen, popularity=counts)
+        again, _ = emb.recommend(iter(USERS), 2, exclude=seen, base_measure=counts)
         np.testing.assert_array_equal(again, ids)
-        again, _ = emb.recommend(emb.vectors, 2, exclude=seen, popularity=counts, n_jobs=1)
+        again, _ = emb.recommend(emb.vectors, 2, exclude=seen, base_measure=counts, n_jobs=1)
         np.testing.assert_array_equal(again, ids)
 
     def test_a_relation_says_what_was_seen(self, emb, likes):
@@ -77,25 +77,25 @@ class TestRecommend:
             "series": pd.Series(counts)[::-1],
             "partial": {"tea": 4, "gin": 9, "ale": 2, "rum": 0, "other": 7},  # 0 and not named: half of the smallest
         }[form]
-        close(emb.recommend("ann", popularity=given), by_hand(emb, "ann", (), counts))
+        close(emb.recommend("ann", base_measure=given), by_hand(emb, "ann", (), counts))
 
     def test_popularity_alone_for_a_user_of_whom_nothing_is_known(self, emb):
         new = nf.Embedding(np.zeros((1, 4)), ["new"], context_vectors=emb.context_vectors, context_ids=ITEMS)
-        assert [item for item, _ in new.recommend("new", popularity=[1, 2, 3, 4, 5])] == ["ale", "gin", "rum", "tea"]
+        assert [item for item, _ in new.recommend("new", base_measure=[1, 2, 3, 4, 5])] == ["ale", "gin", "rum", "tea"]
         with pytest.warns(NearfarWarning, match="'new'"):
             new.recommend("new")
 
     def test_of_a_fit_saved_and_loaded(self, likes, tmp_path):
         model = nf.EDRep(3, n_epochs=5, temperature=0.5, p0=likes.column_sums, random_state=0, n_jobs=1)
         vectors = model.fit(likes.normalized()).vectors_
-        found = vectors.recommend("ann", exclude=likes, popularity=likes.column_sums)
+        found = vectors.recommend("ann", exclude=likes, base_measure=likes.column_sums)
         assert sorted(item for item, _ in found) == ["ale", "gin"]
         scores = model.embedding_[0] @ model.context_embedding_.T / 0.5 + np.log(likes.column_sums)
         best = max((2, 3), key=lambda k: scores[k])
         assert found[0] == (likes.column_ids[best], pytest.approx(scores[best], abs=1e-5))
         vectors.save(tmp_path / "likes.safetensors")
         again = nf.Embedding.load(tmp_path / "likes.safetensors")
-        close(again.recommend("ann", exclude=likes, popularity=likes.column_sums), found)
+        close(again.recommend("ann", exclude=likes, base_measure=likes.column_sums), found)
         small = vectors.quantize("int8")
         assert {item for item, _ in small.recommend("ann", exclude=likes)} == {"ale", "gin"}
 
@@ -134,16 +134,48 @@ class TestRecommend:
             ({"topn": 0}, InputError, "topn"),
             ({"exclude": "tea"}, InputError, "exclude"),
             ({"users": ["ann"], "exclude": ["tea", "rum"]}, InputError, "exclude"),
-            ({"popularity": [1, 2]}, InputError, "popularity"),
-            ({"popularity": [1, 2, -1, 3, 4]}, InputError, "popularity"),
-            ({"popularity": [0, 0, 0, 0, 0]}, InputError, "popularity"),
-            ({"popularity": {"other": 3}}, InputError, "popularity"),
+            ({"base_measure": [1, 2]}, InputError, "base_measure"),
+            ({"base_measure": [1, 2, -1, 3, 4]}, InputError, "base_measure"),
+            ({"base_measure": [0, 0, 0, 0, 0]}, InputError, "base_measure"),
+            ({"base_measure": {"other": 3}}, InputError, "base_measure"),
         ],
     )
     def test_wrong_input(self, emb, change, error, words):
         with pytest.raises(error, match=words):
             emb.recommend(**({"users": "ann"} | change))
 
-    def test_one_side_is_refused(self, emb):
-        with pytest.raises(InputError, match="two-sided"):
-            emb.side("vectors").recommend("ann")
+    def test_of_one_side_the_others(self, rng):
+        emb = nf.Embedding(
+            rng.normal(size=(6, 3)), list("abcdef"), parameters={"temperature": 0.5}, base_measure=range(1, 7)
+        )
+        scores = emb.vectors @ emb["a"] / 0.5 + np.log(np.arange(1, 7))
+        best = [key for key in np.array(list("abcdef"))[np.argsort(-scores)] if key not in ("a", "c")]
+        assert [key for key, _ in emb.recommend("a", 4, exclude=["c"])] == best
+        friends = nf.Relation.from_edges([("a", "c"), ("b", "d")])
+        both = emb.recommend(["a", "b"], 4, exclude=friends)[0]
+        assert both[0].tolist() == best
+        assert not {"b", "d"} & set(both[1].tolist())
+
+    def test_the_base_measure_of_a_fit_is_used_without_being_told(self, rng, tmp_path):
+        likes = nf.Relation.from_matrix(rng.random((30, 12)) < 0.3, column_ids=[f"i{k}" for k in range(12)])
+        est = nf.EDRep(4, base_measure="degrees", n_epochs=3, random_state=0).fit(likes.normalized())
+        emb, w = est.vectors_, likes.normalized().column_sums
+        found = emb.recommend(0, 12, exclude=likes)
+        plain = nf.Embedding(emb.vectors, context_vectors=emb.context_vectors, context_ids=emb.context_ids)
+        expected = plain.recommend(0, 12, exclude=likes, base_measure=w)
+        assert [key for key, _ in found] == [key for key, _ in expected]
+        for name in ("x.safetensors", "x.npz"):
+            emb.save(tmp_path / name)
+            assert nf.Embedding.load(tmp_path / name).recommend(0, 12, exclude=likes) == found
+        assert emb.quantize().base_measure is not None
+        assert emb.side("vectors").base_measure is None
+        np.testing.assert_array_equal(emb.context.subset(["i3", "i1"]).base_measure, emb.base_measure[[3, 1]])
+        with pytest.warns(
+            FutureWarning, match=r"recommend\(popularity=\) is going away in version 0.4; write base_measure="
+        ):
+            assert [key for key, _ in emb.recommend(0, 12, exclude=likes, popularity=w)] == [key for key, _ in found]
+
+    @pytest.mark.parametrize("wrong", [[1.0], [0, 0], [-1, 1], [np.nan, 1]])
+    def test_a_base_measure_that_is_none(self, wrong):
+        with pytest.raises(InputError, match=r"base_measure must be finite, >= 0, not all 0, of shape \(2,\)"):
+            nf.Embedding(np.eye(2), base_measure=wrong)

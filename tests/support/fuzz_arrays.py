@@ -684,7 +684,7 @@ TARGETS: dict[str, Callable[[Draw], object]] = {
     "InhomogeneousTSNE(degrees_of_freedom=)": lambda draw: nf.InhomogeneousTSNE(
         **MAP, degrees_of_freedom=draw.vector(N)
     ).fit(SOUND),
-    "recommend": lambda draw: TWO_SIDED.recommend(draw.rows(2, D), 3, popularity=draw.vector(N), n_jobs=1)[1],
+    "recommend": lambda draw: TWO_SIDED.recommend(draw.rows(2, D), 3, base_measure=draw.vector(N), n_jobs=1)[1],
     "index": lambda draw: INDEX.search(draw.rows(2, D), 3, n_jobs=1)[1],
     "DensityEmbedding": lambda draw: nf.DensityEmbedding(draw.cubes(3)).vectors,
     "AnchoredEmbedding": lambda draw: nf.AnchoredEmbedding(draw.rows(N, 3), draw.rows(3, D)).vectors,

@@ -376,11 +376,11 @@ def test_an_index_without_the_ids_is_refused(ids, index, hint):
 def test_popularity_goes_by_row_or_by_id():
     emb = nf.Embedding([[1.0, 0]], ["u"], context_vectors=[[1, 0], [1, 0.0]], context_ids=["tea", "rum"])
     for given in ([1, 9], pd.Series({"rum": 9, "tea": 1}), {"rum": 9, "tea": 1}):
-        assert emb.recommend("u", 1, popularity=given)[0][0] == "rum"
-    with pytest.warns(nf.errors.NearfarWarning, match="popularity has the index 0 to 1"):
-        assert emb.recommend("u", 1, popularity=pd.Series([1, 9]))[0][0] == "rum"
+        assert emb.recommend("u", 1, base_measure=given)[0][0] == "rum"
+    with pytest.warns(nf.errors.NearfarWarning, match="base_measure has the index 0 to 1"):
+        assert emb.recommend("u", 1, base_measure=pd.Series([1, 9]))[0][0] == "rum"
     with pytest.raises(InputError, match="'Tea' is not 'tea'"):
-        emb.recommend("u", 1, popularity=pd.Series({"Tea": 1, "Rum": 9}))
+        emb.recommend("u", 1, base_measure=pd.Series({"Tea": 1, "Rum": 9}))
 
 
 # -- frames of vectors ----------------------------------------------------------------------------------------------

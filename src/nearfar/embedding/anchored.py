@@ -262,7 +262,7 @@ class AnchoredEmbedding(Embedding):
         rounded = exact.to_int8(kind)
         parameters = self._parameters | {name: rounded.error(exact)}
         sides = (rounded, None) if self._other is None else rounded.split(len(self))
-        return self._of(sides[0], self._ids, parameters, sides[1], self._context_ids)
+        return self._of(sides[0], self._ids, parameters, sides[1], self._context_ids, self._base_measure)
 
     # -- as an embedding -------------------------------------------------------------------------------------------
 

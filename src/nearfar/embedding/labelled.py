@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nearfar._core.by_id import without_id_column
-from nearfar._core.checks import check_choice, check_matrix
+from nearfar._core.checks import check_choice, check_matrix, check_numbers
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.notebook import facts_table
@@ -40,6 +40,7 @@ class Labelled:
 
     _context_vectors: Matrix | None = None
     _context_ids: Ids | None = None
+    _base_measure: NDArray[np.float64] | None = None
     _norms: NDArray[np.float64] | None = None  # made at the first search
     _may_be_rounded = True
 
@@ -51,6 +52,7 @@ class Labelled:
         context_vectors: ArrayLike | None = None,
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, object] | None = None,
+        base_measure: ArrayLike | None = None,
     ) -> None:
         rows, labels = without_id_column("Embedding", vectors) or (vectors, ids)
         if ids is not None:
@@ -73,6 +75,13 @@ class Labelled:
             self._check_rows("context_vectors", context, other)
         elif context_ids is not None:
             raise InputError("Embedding", "context_ids", "given with context_vectors only", repr(context_ids))
+        if base_measure is not None:
+            m = len(self._ids if self._context_ids is None else self._context_ids)
+            w = check_numbers("Embedding", "base_measure", base_measure).astype(np.float64)
+            if w.shape != (m,) or not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
+                got = f"numbers of shape {w.shape}, the least {w.min(initial=0.0):.3g}"
+                raise InputError("Embedding", "base_measure", f"finite, >= 0, not all 0, of shape ({m},)", got)
+            self._base_measure = read_only(w)
 
     @classmethod
     def _of(
@@ -82,12 +91,14 @@ class Labelled:
         parameters: Mapping[str, object] | None = None,
         context: Matrix | None = None,
         context_ids: Iterable[Hashable] | None = None,
+        base_measure: NDArray[np.float64] | None = None,
     ) -> Self:
         """Return the embedding of rows that were checked, such as those of a file."""
         made = cls.__new__(cls)
         made._label(rows, ids, parameters)
         if context is not None:
             made._add_context(cls.__name__, context, context_ids)
+        made._base_measure = base_measure
         return made
 
     def _check_rows(self, name: str, rows: Matrix, ids: Ids) -> None:
@@ -113,6 +124,8 @@ class Labelled:
         """Return a copy with other rows, which are not checked again."""
         other = copy.copy(self)
         other._vectors, other._ids, other._norms = vectors, ids, None
+        if self._base_measure is not None and self._context_ids is None and ids is not self._ids:
+            other._base_measure = self._base_measure[self._ids.rows(ids)]
         return other
 
     # -- what it holds ---------------------------------------------------------------------------------------------
@@ -178,13 +191,18 @@ class Labelled:
         if name == "context":
             return self.context
         made = copy.copy(self)
-        made._context_vectors = made._context_ids = None
+        made._context_vectors = made._context_ids = made._base_measure = None
         return made
 
     def _other_side(self, vectors: Matrix, ids: Ids) -> Self:
-        made = self._like(vectors, ids)
+        made = self._like(vectors, ids)  # with the base measure, which is of this side
         made._context_vectors = made._context_ids = None
         return made
+
+    @property
+    def base_measure(self) -> Floats | None:
+        """How much each of the other side (of the only one) counts before any vector is known, shape (m,), or None."""
+        return self._base_measure
 
     @property
     def parameters(self) -> Mapping[str, object]:

@@ -347,14 +347,15 @@ class Near(Labelled):
         topn: int = 10,
         *,
         exclude: Seen | Iterable[Hashable] | Iterable[Iterable[Hashable]] | None = None,
+        base_measure: ArrayLike | Mapping[Hashable, float] | Series | None = None,
         popularity: ArrayLike | Mapping[Hashable, float] | Series | None = None,
         n_jobs: int | None = None,
     ) -> Found | Answers:
-        """Return the best of the other side for one user or for several: of a two-sided model, users and items.
+        """Return the best of the other side for one user or for several; of one kind of nodes, whom to follow.
 
-        The score is ``x . y / temperature``, the temperature being that of the parameters (else 1), and with
-        ``popularity`` the logarithm of it more: of a softmax whose scores are fitted to how much *more* often than
-        others a user chooses an item, that is how often.
+        The score is ``x . y / temperature``, the temperature being that of the parameters (else 1), and with a base
+        measure w the logarithm of it more: ``x . y / T + ln w``, the logit of the softmax. Where that was fitted with
+        one, it is here.
 
         Parameters
         ----------
@@ -363,10 +364,13 @@ class Near(Labelled):
         topn : int, default=10
             How many items for each.
         exclude : Relation, or iterable of ids (one user) or of q such iterables (several), optional
-            What a user has seen: items that are left out. Of a relation of users and items what its rows hold.
-        popularity : array-like of shape (m,), mapping or Series from items to numbers, optional
-            How often each item is chosen, in the order of ``context_ids`` or by id, such as ``likes.column_sums``. An
-            item that was never chosen counts as half of the least one.
+            What a user has seen: items that are left out. Of a relation of users and items what its rows hold. Of one
+            kind of nodes a node itself is left out, too.
+        base_measure : array-like of shape (m,), mapping or Series from items to numbers, optional
+            w in place of that of the fit: how often each item is chosen, in the order of the items' ids or by id, such
+            as ``likes.column_sums``. One of weight 0 counts as half of the least. All ones leave it out.
+        popularity : as ``base_measure``, optional
+            Going away in version 0.4: ``base_measure`` takes its place.
         n_jobs : int, optional
             Number of threads; all processors by default. The result does not depend on it.
 
@@ -382,12 +386,12 @@ class Near(Labelled):
         UnknownIdError
             If a user is not there.
         InputError
-            If there is no other side, or an argument cannot be used.
+            If an argument cannot be used.
 
         Warns
         -----
         NearfarWarning
-            Without ``popularity``, of users with a vector of zeros: all items are equal for them. If no id in
+            Without a base measure, of users with a vector of zeros: all items are equal for them. If no id in
             ``exclude`` is an item.
 
         Notes
@@ -409,14 +413,16 @@ class Near(Labelled):
         [('rum', 1.0), ('gin', 1.0)]
         >>> emb.recommend(["ann", "bob"], 1)[0].tolist()
         [['tea'], ['rum']]
-        >>> emb.recommend("ann", 1, exclude=["tea"], popularity={"rum": 2, "gin": 6})[0][0]
+        >>> emb.recommend("ann", 1, exclude=["tea"], base_measure={"rum": 2, "gin": 6})[0][0]
         'gin'
         """
         owner = f"{type(self).__name__}.recommend"
-        if self._context_vectors is None:
-            hint = "most_similar and search find what is near within one side."
-            raise InputError(owner, "embedding", "two-sided, users and items", f"one side of {len(self)} ids", hint)
-        items, topn = self.context, check_integer(owner, "topn", topn, low=1)
+        if popularity is not None:
+            text = f"{owner}(popularity=) is going away in version 0.4; write base_measure=."
+            warnings.warn(text, FutureWarning, stacklevel=2)
+            base_measure = popularity
+        one_side = self._context_vectors is None
+        items, topn = self if one_side else self.context, check_integer(owner, "topn", topn, low=1)
         workers = check_n_jobs(owner, n_jobs)
         names: list[Hashable] | None = None
         users = from_tensor(users)
@@ -431,12 +437,15 @@ class Near(Labelled):
         unmet = next((ids[0] for ids in seen or () if ids), None)
         if seen and unmet is not None and len(items) and not any((items.ids.rows(ids) >= 0).any() for ids in seen):
             warn_of_unmet(owner, unmet, "an item", items.ids)
-        log_p = None if popularity is None else items._log_popularity(owner, popularity)
+        if one_side and names is not None:
+            seen = [[name, *ids] for name, ids in zip(names, seen or [[]] * len(names), strict=True)]
+        base_measure = self.base_measure if base_measure is None else base_measure
+        log_p = None if base_measure is None else items._log_measure(owner, base_measure)
         unknown = np.flatnonzero(~queries.any(axis=1))
         if log_p is None and unknown.size:
             who = "row" if names is None else repr(names[int(unknown[0])])
             text = f"{owner}: nothing is known of {unknown.size} users, such as {who}: all items are equal for them."
-            warnings.warn(f"{text} Give popularity=, for the most popular ones.", NearfarWarning, stacklevel=2)
+            warnings.warn(f"{text} Give base_measure=, for the most popular ones.", NearfarWarning, stacklevel=2)
         rows = np.flatnonzero(items._row_norms())
         if len(rows) < len(items):
             items = items.subset([items.ids[int(row)] for row in rows])
@@ -451,20 +460,18 @@ class Near(Labelled):
         ids, scores = catalogue._answers(owner, asked, topn, "dot", workers)
         return list(zip(ids[0].tolist(), scores[0].tolist(), strict=True)) if single else (ids, scores)
 
-    def _log_popularity(
-        self, owner: str, popularity: ArrayLike | Mapping[Hashable, float] | Series
-    ) -> NDArray[np.float64]:
+    def _log_measure(self, owner: str, measure: ArrayLike | Mapping[Hashable, float] | Series) -> NDArray[np.float64]:
         """Return the logarithm of how often each id is chosen, of the ids never chosen that of half the least."""
-        index = index_of(popularity)
-        if index is not None and goes_by_index(owner, "popularity", index, self._ids):
-            popularity = cast("Series", popularity).to_dict()
-        if isinstance(popularity, Mapping):
-            popularity = [popularity.get(key, 0) for key in self._ids]
-        column = check_numbers(owner, "popularity", popularity).reshape(-1, 1)
-        counts = check_matrix(owner, "popularity", column, rows=len(self)).astype(np.float64)
+        index = index_of(measure)
+        if index is not None and goes_by_index(owner, "base_measure", index, self._ids):
+            measure = cast("Series", measure).to_dict()
+        if isinstance(measure, Mapping):
+            measure = [measure.get(key, 0) for key in self._ids]
+        column = check_numbers(owner, "base_measure", measure).reshape(-1, 1)
+        counts = check_matrix(owner, "base_measure", column, rows=len(self)).astype(np.float64)
         if (counts < 0).any() or not counts.any():
             got = f"{counts.min():g} as the least and {counts.max():g} as the largest"
-            raise InputError(owner, "popularity", ">= 0, and above 0 for some item", got)
+            raise InputError(owner, "base_measure", ">= 0, and above 0 for some item", got)
         logarithms: NDArray[np.float64] = np.log(np.maximum(counts[:, 0], counts[counts > 0].min() / 2))
         return logarithms
 

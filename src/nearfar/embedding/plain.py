@@ -63,6 +63,9 @@ class Embedding(Near):
         Names of the other side; by default the ids of a frame as above, ``ids`` where m = n, otherwise 0 .. m - 1.
     parameters : mapping, optional
         How the vectors were made. Values that JSON does not know are saved as their ``repr``.
+    base_measure : array-like, shape (m,) or of one side (n,), >= 0, optional
+        How much each of the other side counts in a softmax before any vector is known, see :meth:`recommend`. Kept by
+        ``.safetensors`` and ``.npz``.
 
     Raises
     ------
@@ -499,7 +502,8 @@ class Embedding(Near):
         return registry.load(f"{cls.__name__}.from_word2vec", path, name, cls._from_content)
 
     def _content(self) -> Content:
-        return Content(self._vectors, self._ids, self._context_vectors, self._context_ids, self._parameters)
+        sides = self._vectors, self._ids, self._context_vectors, self._context_ids, self._parameters
+        return Content(*sides, base_measure=self._base_measure)
 
     @classmethod
     def _is_of(cls, content: Content) -> bool:  # noqa: ARG003 - for subclasses
@@ -520,6 +524,7 @@ class Embedding(Near):
             context_vectors=None if content.context_vectors is None else np.asarray(content.context_vectors),
             context_ids=content.context_ids,
             parameters=content.parameters,
+            base_measure=content.base_measure,
         )
 
 

@@ -913,6 +913,7 @@ class EDRep(RelationEmbedder):
                 "temperature": self._fitted_columns.temperature,  # scores are read by it, whatever was set since
                 **self._growth,
             },
+            base_measure=self.base_measure_,
         )
 
     def _facts(self) -> dict[str, object]:

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import Matrix
@@ -58,6 +59,8 @@ class Content:
     parameters : mapping of str, optional
     weights : ndarray, shape (n,), optional
         Of senses, whose ids are (word, number), those of a word one after another: how often each is meant.
+    base_measure : ndarray of float64, shape (m,), optional
+        Of the other side, or of the only one.
     facts : sequence of Fact, optional
         Columns of metadata, for a format that was registered with ``keeps_columns``.
     """
@@ -71,16 +74,19 @@ class Content:
         parameters: Mapping[str, object] | None = None,
         weights: Floats | None = None,
         facts: Sequence[Fact] = (),
+        base_measure: NDArray[np.float64] | None = None,
     ) -> None:
         self.vectors, self.ids = vectors, Ids(ids)
         self.context_vectors = context_vectors
         self.context_ids = None if context_ids is None else Ids(context_ids, name="context_ids")
         self.parameters: Mapping[str, object] = parameters or {}
-        self.weights, self.facts = weights, facts
+        self.weights, self.facts, self.base_measure = weights, facts, base_measure
 
-    def sides(self) -> tuple[Matrix, Ids, Mapping[str, object], Matrix | None, Ids | None]:
-        """Return rows, ids, parameters, and the rows and the ids of the other side."""
-        return self.vectors, self.ids, self.parameters, self.context_vectors, self.context_ids
+    def sides(
+        self,
+    ) -> tuple[Matrix, Ids, Mapping[str, object], Matrix | None, Ids | None, NDArray[np.float64] | None]:
+        """Return rows, ids, parameters, the rows and the ids of the other side, and the base measure."""
+        return self.vectors, self.ids, self.parameters, self.context_vectors, self.context_ids, self.base_measure
 
 
 def text_id(key: object) -> str | None:

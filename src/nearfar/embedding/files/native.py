@@ -88,6 +88,8 @@ def to_arrays(content: Content, form: Form = FLOATS) -> tuple[Stored, dict[str, 
             metadata["context_ids"], others = pack_ids(SAVE, "context_ids", content.context_ids)
             names |= others
     arrays.update(names)
+    if content.base_measure is not None:
+        arrays["base_measure"] = np.asarray(content.base_measure, np.float64)
     return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
 
 
@@ -109,13 +111,24 @@ def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content
     if of_senses:
         weights, ids = arrays["weights"], _ids_of_senses(path, arrays, names, len(vectors))
     parameters = load_parameters(metadata["parameters"])
+    base = arrays.get("base_measure")
     if context is None:
-        return Content(vectors, ids, parameters=parameters, weights=weights)
+        _check_base(path, base, len(vectors))
+        return Content(vectors, ids, parameters=parameters, weights=weights, base_measure=base)
     kind = metadata["context_ids"]
     context_ids = names if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, len(context))
     if len(context_ids) != len(context):
         raise bad_file(path, "one with an id for each row of the other side", f"{len(context_ids)} for {len(context)}")
-    return Content(vectors, ids, context, context_ids, parameters, weights)
+    _check_base(path, base, len(context))
+    return Content(vectors, ids, context, context_ids, parameters, weights, base_measure=base)
+
+
+def _check_base(path: Path, base: NDArray[np.generic] | None, m: int) -> None:
+    """Refuse a base measure that is not a number >= 0 for each row of its side."""
+    if base is None:
+        return
+    if base.shape != (m,) or base.dtype != np.float64 or not (np.isfinite(base).all() and (base >= 0).all()):  # type: ignore[operator]
+        raise bad_file(path, f"one with a base measure >= 0 of {m} rows", f"{base.dtype} of shape {base.shape}")
 
 
 def _of_senses(content: Content) -> tuple[Ids, Arrays]:
