@@ -356,7 +356,7 @@ class TestEmbed:
         code, _, err = run(*args)
         assert (code, err.count("\n")) == (0, 1)
         assert "between them. Their neighbours" in err
-        assert "Try --popularity-prior where columns are items of uneven popularity, or --temperature below 1." in err
+        assert "Try --task items where columns are items of uneven popularity, or --temperature below 1." in err
         assert run(*args, "--popularity-prior", "--temperature", 0.5) == (0, "", "")
         made = nf.Embedding.load(out)
         assert (made.parameters["temperature"], made.parameters["popularity_prior"]) == (0.5, True)

@@ -347,7 +347,7 @@ def likes_of(strength):
 
 def test_vectors_that_coincide_are_told():
     likes, _ = likes_of(3.0)
-    with pytest.warns(NearfarWarning, match=r"got a mean cosine of 0.9\d\d between them.*Try p0=relation.column_sums"):
+    with pytest.warns(NearfarWarning, match=r"got a mean cosine of 0.9\d\d between them.*Try task='items'"):
         est = nf.EDRep(8, random_state=0).fit(likes.normalized())
     X = est.embedding_.astype(np.float64)
     assert np.mean(X @ X.T) > 0.9

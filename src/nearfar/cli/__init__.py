@@ -55,7 +55,7 @@ _WORDS_OF_HINTS: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"engine='threads'": "--engine threads",
     r"engine= takes its place": "--engine takes its place",
     r"sample=0": "--sample 0",
-    r"p0=relation\.column_sums": "--popularity-prior",
+    r"task='items'": "--task items",
     r"a temperature below 1": "--temperature below 1",
 }
 """What Python's arguments are called here, in hints; only options of the command that runs are named."""

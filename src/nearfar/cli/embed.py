@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.options import argument, command, option, options_of
+from nearfar.cli.options import argument, command, number_or_auto, option, options_of
 from nearfar.cli.shared import (
     COLUMNS,
     checkpoint_options,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
-_EDREP = "n_components n_clusters temperature n_epochs learning_rate far"
+_EDREP = "task n_components n_clusters temperature n_epochs learning_rate far"
 _SLICES = ("window", "step", "end")
 _OF_EDGES = ("directed", "bipartite", "storage")
 _ABOUT_EDGES = (*_OF_EDGES, *COLUMNS, "no_weight", "delimiter", "comments", "header", "contacts", *_SLICES)
@@ -42,10 +42,14 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
 @command("Make vectors from a file of related pairs.")
 @argument("edges")
 @vectors_file
-@options_of("estimators.edrep:EDRep", "n_components")
+@options_of("estimators.edrep:EDRep", "task n_components")
 @option("--walk-length", type=int, metavar="STEPS", help="Random walks of up to this many steps. [default: 3]")
 @option("--ppmi", is_flag=True, help="Weigh a pair by how much more often it is related than by chance.")
-@options_of("estimators.edrep:EDRep", "n_clusters temperature")
+@options_of(
+    "estimators.edrep:EDRep",
+    "n_clusters temperature",
+    temperature={"type": number_or_auto, "metavar": "T", "note": "Or auto."},
+)
 @option("--popularity-prior", is_flag=True, help="The prior of a target is how often it is related (likes).")
 @options_of(
     "estimators.edrep:EDRep", "n_epochs learning_rate far", learning_rate={"metavar": "RATE", "note": "In (0, 1]."}
@@ -88,7 +92,8 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
       nearfar embed trips.csv -o trips.npz --source from --target to --weight passengers
       nearfar embed calls.csv -o calls.safetensors --columns caller,called
       nearfar embed friends.csv -o friends.safetensors --ppmi --walk-length 1 --temperature 0.5 --n-components 128
-      nearfar embed likes.csv -o likes.safetensors --bipartite --popularity-prior --temperature 0.1
+      nearfar embed likes.csv -o likes.safetensors --bipartite --task items
+      nearfar embed follows.csv -o follows.safetensors --task links
       nearfar embed tij.dat.gz -o moving.safetensors --contacts --window 900
       cut -f1,2 big.tsv | nearfar embed - -o big.safetensors --random-state 1 --json
       nearfar embed big.tsv -o big.safetensors --checkpoint run.safetensors --resume
@@ -124,7 +129,8 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
         fitted.ids,
         context_vectors=fitted.context_vectors,
         context_ids=fitted.context_ids,
-        parameters=effective | arguments | made,
+        parameters=effective | {name: value for name, value in arguments.items() if value is not None} | made,
+        base_measure=fitted.base_measure,
     )
     embedding.save(output)
     counts = relation.describe()
@@ -136,6 +142,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
         "relation": counts,
         "parameters": dict(embedding.parameters),
     }
+    summary |= {"choice": estimator.choice_} if estimator.choice_ else {}
     line = (
         f"{output}: {len(embedding)} vectors of {embedding.n_components} from {counts['n_entries']} relations"
         f" ({counts['isolates']} isolates, {counts['sinks']} sinks), loss {summary['loss']:.4f}"
@@ -161,7 +168,6 @@ def _check(options: dict[str, Any]) -> None:
     for name, low in lowest.items():
         if options[name] is not None:
             check_integer(owner, name, options[name], low=low)
-    check_real(owner, "temperature", options["temperature"])
     check_real(owner, "learning_rate", options["learning_rate"], 0, 1, open_low=True)
     take_engine(owner, options)
     if is_device(options["engine"]) and options["far"] not in _FAR_ON_DEVICES:
@@ -204,6 +210,8 @@ def _relation(
     popularity = relation.column_sums
     if options["ppmi"]:
         relation, made["ppmi"] = relation.ppmi(), True
+    if options["task"] and steps is None:  # which makes of it what it needs
+        return relation, popularity, {**made, "bipartite": True} if bipartite else made
     if bipartite:
         return relation.normalized(), popularity, {**made, "bipartite": True}
     steps = 3 if steps is None else steps

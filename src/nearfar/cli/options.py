@@ -158,6 +158,11 @@ class Parameter(NamedTuple):
         return given | {"type": next((kind for start, kind in _KINDS.items() if self.types.startswith(start)), str)}
 
 
+def number_or_auto(text: str) -> str | float:
+    """Return a number, or "auto"."""
+    return text if text == "auto" else float(text)
+
+
 def column(text: str) -> str | int:
     """Return a column of a table: its name, or its position from 0."""
     return int(text) if text.isdecimal() else text

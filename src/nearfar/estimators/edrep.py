@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from os import PathLike
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -45,6 +47,7 @@ from nearfar.engines import Setting, asked_engine, default_engine, place_of
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.estimators.state import FitState
+from nearfar.estimators.tasks import KNOWN, OPEN, TASKS, TRIAL_EPOCHS, Task, made_for, temperature_of
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import centers_of, spherical_kmeans
 from nearfar.far.registry import far_field
@@ -69,12 +72,15 @@ _WEIGHTS = (1e-30, 1e38)  # their sums, of both directions, in float32
 REFINE = 0.1  # the share of the epochs with a finer far field, by default
 # Its clusters, and up to how many objects of one embedding there are twice as many: an epoch stays cheap.
 MOST_CLUSTERS, MANY = 512, 50_000
+WRONG = 0.1  # mean relative error of the normalisers from which a fit warns
 COLLAPSED = 0.9  # mean cosine of the rows, by their weights, from which a fit warns
 _HINT = "Resume with the same relation and parameters, or start a new fit with init=."
 
 
 def check_temperature(owner: str, name: str, value: object) -> float:
-    """Return ``value`` as float if scores can be divided by it."""
+    """Return ``value`` as float if scores can be divided by it; 1 for "auto", which will be such a number."""
+    if isinstance(value, str) and value == "auto":
+        return 1.0
     temperature = check_real(owner, name, value)
     if abs(temperature) < COLDEST:
         hint = "The score is the scalar product divided by it."
@@ -110,19 +116,25 @@ class EDRep(RelationEmbedder):
 
         L = - sum_ia P_ia x_i . y_a  +  sum_i r_i log sum_a exp(x_i . y_a)  +  (sum_i r_i x_i) . (sum_a p0_a y_a)
 
-    with r the row sums of P; scores x_i . y_a are divided by ``temperature`` if it is not 1. The first sum is the near
-    field, sparse and exact; the normaliser is the far field, by default a mixture of Gaussians: O(nnz d + n d²) time
-    per epoch. Memory: the relation and mostly at most 5 arrays of n x d, see :meth:`expected_memory`.
+    with r the row sums of P; scores x_i . y_a are divided by ``temperature`` if it is not 1, and a base measure w
+    stands before each exponential. The first sum is the near field, sparse and exact; the normaliser is the far field,
+    by default a mixture of Gaussians: O(nnz d + n d²) time per epoch. Memory: the relation and mostly at most 5 arrays
+    of n x d, see :meth:`expected_memory`.
 
     Parameters
     ----------
-    n_components : int, default=32
-        d, the length of a vector.
-    n_epochs : int, default=30
-        Sweeps over the relation.
-    n_clusters : int, default=1
-        Gaussians in the far field; more is more exact. More than one: fit with one, cluster the vectors, fit again from
-        the start.
+    n_components : int, optional
+        d, the length of a vector: 32, or by the task.
+    task : {"links", "items", "labels", "communities"}, optional
+        What the vectors are for: hidden relations of one kind of objects, items for users, labels of nodes, groups. It
+        sets what is left open below, by the data (``choice_`` says what), and makes of a relation whose rows do not sum
+        to 1 what the task needs: ``random_walk(3)``, of two kinds ``normalized(0.5)``. By default the relation is
+        fitted as it is, by the method of the paper.
+    n_epochs : int, optional
+        Sweeps over the relation: 30, or by the task.
+    n_clusters : int, optional
+        Gaussians in the far field, by default one; more is more exact. More than one: fit with one, cluster the
+        vectors, fit again from the start.
     learning_rate : float in (0, 1], default=0.8
         Size of the first step, the sine of the angle by which every vector moves.
     schedule : {"linear", "cosine", "constant", "plateau"}, default="linear"
@@ -132,20 +144,29 @@ class EDRep(RelationEmbedder):
         ``"paper"``: eq. (6), the normaliser differentiated for the row's own vector only. ``"forward"``: that without
         the transposed terms, half the work; a sink then stays where it starts. ``"full"``: the exact gradient of the
         loss, as the far field estimates it. ``"auto"``: ``"forward"`` where the relation comes from an undirected one
-        (its random walk, its row normalisation), where it was measured to be as good, else ``"paper"``.
+        (its random walk, its row normalisation), where it was measured to be as good, else ``"paper"``; with a base
+        measure ``"full"``.
     far : {"gaussian-mixture", "exact", "performer", "rfa", "noise"}, str or FarField, default="gaussian-mixture"
         How normalisers are computed. ``"exact"`` takes quadratic time, ``"noise"`` a sample of the others. Also a name
         given to :func:`nearfar.far.register`, or a far field with its own parameters.
+    base_measure : array-like or pandas Series of shape (m,), >= 0, or {"degrees", "uniform"}, optional
+        w, how much each column counts before any vector is known: ``softmax(x . y / T + ln w)``. "degrees" are the
+        column sums; a Series whose index holds ids goes by id. With one the gradient is "full" by default and there is
+        no prior. By default, without a task, there is none.
+    refine : float in [0, 1], optional
+        The last share of the epochs has a finer far field: up to 512 clusters, 1,024 for up to 50,000 objects of one
+        kind, with one covariance. By default 0.1 with a base measure or a temperature in (0, 1), else 0.
     p0 : array-like or pandas Series of shape (m,), >= 0, or 0, optional
         Prior over the columns, scaled to sum 1; a Series whose index holds ids goes by id. By default uniform over
-        those that have a relation. The number 0 leaves the prior out.
+        those that have a relation, and none with a base measure. The number 0 leaves the prior out.
     two_sided : bool, optional
         Whether rows and columns get vectors of their own. By default only where the relation is not square.
     constraint : {"sphere", "ball"}, default="sphere"
         Vectors of length 1, or at most 1.
-    temperature : float, default=1
-        What scores are divided by; low lets them differ. The softmax is that of ``x_i . y_a / temperature``. Below 1 it
-        can be steeper, as with vectors of length ``temperature ** -0.5``, and the far field is less exact
+    temperature : float or "auto", optional
+        What scores are divided by: 1, or by the task. "auto" hides a tenth of the relations and takes that of three
+        short fits which ranks them best. Low lets them differ. The softmax is that of ``x_i . y_a / temperature``.
+        Below 1 it can be steeper, as with vectors of length ``temperature ** -0.5``, and the far field is less exact
         (``far_check_``). Below 0 related objects are pushed apart, softmax(-X Xᵀ): for one kind of objects with
         relations between groups and not within them. At least 0.001 in size.
     init : array-like of shape (n, d), Embedding, or pair of arrays, optional
@@ -213,6 +234,8 @@ class EDRep(RelationEmbedder):
         Epochs run.
     base_measure_ : ndarray of shape (m,), float64, or None
         w of each column, with mean 1 over those that have one.
+    choice_ : str or None
+        What the task and a temperature that is "auto" chose, and why, on one line.
     cluster_labels_ : ndarray of shape (m,), int64, or None
         Component of each object in the mixture, -1 for isolates; None with one component.
     n_features_in_ : int
@@ -262,37 +285,42 @@ class EDRep(RelationEmbedder):
         }
     )
 
+    choice_: str | None = None
+    _settings: Mapping[str, object] = MappingProxyType({})  # what was open, in the fit
+
     _checks: ClassVar[dict[str, Check]] = {
-        "n_components": partial(check_integer, low=1),
-        "n_epochs": partial(check_integer, low=1),
-        "n_clusters": partial(check_integer, low=1),
+        "n_components": if_given(partial(check_integer, low=1)),
+        "task": if_given(partial(check_choice, choices=TASKS)),
+        "n_epochs": if_given(partial(check_integer, low=1)),
+        "n_clusters": if_given(partial(check_integer, low=1)),
         "learning_rate": partial(check_real, low=0, high=1, open_low=True),
         "schedule": partial(check_choice, choices=SCHEDULES),
         "gradient": partial(check_choice, choices=GRADIENTS),
         "two_sided": if_given(check_flag),
         "constraint": partial(check_choice, choices=CONSTRAINTS),
         "refine": if_given(partial(check_real, low=0, high=1)),
-        "temperature": check_temperature,
+        "temperature": if_given(check_temperature),
         "tol": partial(check_real, low=0),
         "verbose": partial(check_integer, low=0),
     }
 
     def __init__(
         self,
-        n_components: int = 32,
+        n_components: int | None = None,
         *,
-        n_epochs: int = 30,
-        n_clusters: int = 1,
+        task: Task | None = None,
+        n_epochs: int | None = None,
+        n_clusters: int | None = None,
         learning_rate: float = 0.8,
         schedule: Literal["linear", "cosine", "constant", "plateau"] = "linear",
         gradient: Literal["auto", "paper", "forward", "full"] = "auto",
         far: str | FarField = "gaussian-mixture",
-        base_measure: Numbers | Literal["degrees"] | None = None,
+        base_measure: Numbers | Literal["degrees", "uniform"] | None = None,
         refine: float | None = None,
         p0: Numbers | float | None = None,
         two_sided: bool | None = None,
         constraint: Literal["sphere", "ball"] = "sphere",
-        temperature: float = 1.0,
+        temperature: float | Literal["auto"] | None = None,
         init: Numbers | tuple[Numbers, Numbers] | None = None,
         tol: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
@@ -303,9 +331,10 @@ class EDRep(RelationEmbedder):
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.n_epochs = n_epochs
-        self.n_clusters = n_clusters
+        self.n_components: Any = n_components  # None is open: a number in the copy that fits
+        self.task = task
+        self.n_epochs: Any = n_epochs
+        self.n_clusters: Any = n_clusters
         self.learning_rate = learning_rate
         self.schedule = schedule
         self.gradient = gradient
@@ -315,7 +344,7 @@ class EDRep(RelationEmbedder):
         self.p0 = p0
         self.two_sided = two_sided
         self.constraint = constraint
-        self.temperature = temperature
+        self.temperature: Any = temperature
         self.init = init
         self.tol = tol
         self.callbacks = callbacks
@@ -370,19 +399,55 @@ class EDRep(RelationEmbedder):
         Warns
         -----
         NearfarWarning
-            The vectors of the rows nearly coincide; Ctrl-C ended the fit, which keeps the vectors as they were then.
+            The vectors of the rows nearly coincide; the far field misses normalisers at a low temperature; Ctrl-C ended the fit, which keeps the vectors as they were then.
             Before the end of the first epoch, and with ``storage``, KeyboardInterrupt comes out, the estimator as it
             was.
         """
         rel = as_relation(relation, "EDRep.fit")
         self._check_parameters()
         asked = asked_engine("EDRep", self.engine, self.device, engine)
+        whole, made = self._chosen(rel, asked)
+        whole._fit(made, asked, resume)
+        parameters = self._parameter_names()
+        self.__dict__.update({name: value for name, value in vars(whole).items() if name not in parameters})
+        self._keep_width(relation)
+        return self
+
+    def _fit(self, rel: Relation, asked: str | Place | None, resume: str | PathLike[str] | None) -> None:
+        """Fit a relation as it is, with nothing left open."""
         with single_threaded_blas():  # whose own threads wait at full speed for a while, beside those that work
             problem, far, rows = self._problem(rel)
             state = self._fitted(asked, problem, far, rows, resume)
             self._keep(problem, far, rows, state)
-        self._keep_width(relation)
-        return self
+
+    def _chosen(self, rel: Relation, asked: str | Place | None = None, *, tries: bool = True) -> tuple[EDRep, Relation]:
+        """Return the same estimator with nothing left open, and the relation that it fits."""
+        given = {name: getattr(self, name) for name in OPEN if getattr(self, name) is not None}
+        made = made_for(self.task, rel, given)
+        whole, words = copy.copy(self), made.words
+        vars(whole).update(made.settings)
+        if whole.temperature == "auto":
+            whole.temperature = KNOWN
+            if tries:
+                whole.temperature, found = temperature_of(rel, partial(self._tried, whole, rel, asked))
+                words = [*words, found]
+        whole._settings = {**made.settings, "temperature": whole.temperature}
+        whole.choice_ = f"EDRep(task={self.task!r}): {', '.join(words)}" if words else None
+        if whole.choice_ and self.verbose and tries:
+            sys.stderr.write(f"{whole.choice_}\n")
+        return whole, made.relation
+
+    def _tried(self, whole: EDRep, of: Relation, asked: str | Place | None, rel: Relation, temperature: float) -> EDRep:
+        """Return a short fit, at a temperature, of what is known of a relation."""
+        short = copy.copy(self)
+        quiet = {"callbacks": None, "verbose": 0, "storage": None, "init": None, "refine": 0}
+        vars(short).update(quiet, n_components=whole.n_components, n_epochs=TRIAL_EPOCHS, temperature=temperature)
+        if self.base_measure is not None and not isinstance(self.base_measure, str):
+            base = whole._base(of, whole._is_two_sided(of))
+            short.base_measure = np.where(rel.column_sums > 0, base, 0.0)  # type: ignore[arg-type]
+        short, made = short._chosen(rel)
+        short._fit(made, asked, None)
+        return short
 
     def _fitted(
         self,
@@ -502,9 +567,10 @@ class EDRep(RelationEmbedder):
         sums, given = rel.column_sums, self.base_measure
         if given is None:
             return None
+        absent = sums == 0 if two_sided else (sums == 0) & (rel.row_sums == 0)
         if isinstance(given, str):
-            check_choice("EDRep", "base_measure", given, ("degrees",))
-            w = np.asarray(sums, np.float64)
+            check_choice("EDRep", "base_measure", given, ("degrees", "uniform"))
+            w = np.asarray(sums if given == "degrees" else ~absent, np.float64)
         else:
             ordered = in_order_of("EDRep", "base_measure", given, rel.column_ids)
             w = check_numbers("EDRep", "base_measure", ordered, "'degrees', or one number per column").astype(
@@ -513,7 +579,6 @@ class EDRep(RelationEmbedder):
         if w.shape != sums.shape or not (np.isfinite(w).all() and (w >= 0).all()):
             got = f"numbers of shape {w.shape}, the least {w.min(initial=0.0):.3g}"
             raise InputError("EDRep", "base_measure", f"finite, >= 0, one for each of {len(sums)} columns", got)
-        absent = sums == 0 if two_sided else (sums == 0) & (rel.row_sums == 0)
         for wrong, what, hint in (
             ((sums > 0) & (w == 0), "> 0 for a column with relations", "No row could be related to it."),
             (absent & (w > 0), "0 for a column without relations", "It has no vector."),
@@ -618,16 +683,30 @@ class EDRep(RelationEmbedder):
             self.constraint == "sphere",
             problem.temperature,
         )
+        if 0 < problem.temperature < 1 and not isinstance(others, RowsInParts):
+            self._warn_if_wrong(problem.temperature)
+
+    def _warn_if_wrong(self, temperature: float) -> None:
+        """Say so where the far field misses the normalisers: gradients and losses are then those of another softmax."""
+        error = self.far_check_["relative_error"]
+        if error > WRONG:
+            warnings.warn(
+                f"EDRep.fit: normalisers should be known to {WRONG:.0%}; got a mean relative error of {error:.2f} at"
+                f" temperature {temperature:g} (far_check_). Rankings may be good all the same; probabilities are not."
+                " A temperature from 0.2 on has a smaller one, far='exact' none.",
+                NearfarWarning,
+                stacklevel=5,
+            )
 
     def _warn_if_collapsed(self, problem: Problem, state: FitState) -> None:
         closeness = 0.0 if state.sums is None else float(np.square(state.sums[1] / problem.r.sum()).sum())
         if closeness > COLLAPSED and np.count_nonzero(problem.r) > self.n_components:  # few may well be alike
             warnings.warn(
                 f"EDRep.fit: the vectors of rows should differ; got a mean cosine of {closeness:.3f} between them."
-                " Their neighbours and scores say little. Try p0=relation.column_sums where columns are items of"
-                " uneven popularity, or a temperature below 1.",
+                " Their neighbours and scores say little. Try task='items' where columns are items of uneven"
+                " popularity, or a temperature below 1.",
                 NearfarWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _is_two_sided(self, rel: Relation) -> bool:
@@ -826,12 +905,14 @@ class EDRep(RelationEmbedder):
         self._check_fitted("grow")
         rel = as_relation(relation, "EDRep.grow")
         self._check_parameters()
-        if self._is_two_sided(rel) != (self.context_embedding_ is not None):
+        whole, made = self._chosen(rel, tries=False)
+        if whole._is_two_sided(rel) != (self.context_embedding_ is not None):
             raise InputError("EDRep.grow", "relation", "of as many sides as that of the fit", f"shape {rel.shape}")
-        start = self._start_of_growth(rel, check_n_jobs("EDRep", self.n_jobs))
+        start = self._start_of_growth(made, check_n_jobs("EDRep", self.n_jobs))
         params = self.get_params(deep=False)
         changed = {"n_epochs": n_epochs, "learning_rate": learning_rate}
-        grown = type(self)().set_params(**{**params, **changed, "init": start}).fit(rel)
+        fixed = {"temperature": self._fitted_columns.temperature, "n_components": self.embedding_.shape[1]}
+        grown = type(self)().set_params(**{**params, **fixed, **changed, "init": start}).fit(rel)
         self.__dict__.update({name: value for name, value in vars(grown).items() if name not in params})
         self._growth = {f"growth_{name}": value for name, value in changed.items()}
         return self
@@ -918,7 +999,8 @@ class EDRep(RelationEmbedder):
 
     def _facts(self) -> dict[str, object]:
         """Return how the vectors are made, for who reads them."""
-        return {"estimator": type(self).__name__, **self.get_params(deep=False)}
+        chosen = {name: value for name, value in self._settings.items() if name != "base_measure"}  # vectors have it
+        return {"estimator": type(self).__name__, **self.get_params(deep=False), **chosen}
 
     def expected_memory(self, relation: RelationLike) -> int:
         """Return the bytes that a fit holds at its peak: the relation and the blocks of n x d numbers beside it.
@@ -936,9 +1018,9 @@ class EDRep(RelationEmbedder):
         """
         rel = as_relation(relation, "EDRep.expected_memory")
         self._check_parameters()
-        far = far_field(self.far, owner="EDRep")
-        rows = self._rows(rel, far, self._is_two_sided(rel))
-        return self._memory(rows, self._gradient(rel))
+        whole, rel = self._chosen(rel, tries=False)
+        rows = whole._rows(rel, far_field(self.far, owner="EDRep"), whole._is_two_sided(rel))
+        return whole._memory(rows, whole._gradient(rel))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -973,7 +1055,7 @@ class EDRep(RelationEmbedder):
         if rows.kept is not None:  # columns have other numbers, and in the end vectors are spread over all rows
             nbytes += P.nnz * 4 + n * 8
             blocks = max(blocks, n + rows.relation.shape[0])
-        return nbytes + (numbers + blocks * self.n_components) * self._width()
+        return int(nbytes + (numbers + blocks * self.n_components) * self._width())
 
     def _width(self) -> int:
         """Return the bytes of a number of the vectors."""

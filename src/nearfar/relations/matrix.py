@@ -765,9 +765,19 @@ class Relation:
         made._two_kinds = self._two_kinds
         return made
 
-    def normalized(self) -> Relation:
-        """Return the row-normalised relation; an empty row stays empty."""
-        return self._kept(self.operator.normalized())
+    def normalized(self, power: float = 1.0) -> Relation:
+        """Return the relation with its rows over a power of their sums; an empty row stays empty.
+
+        Parameters
+        ----------
+        power : float, default=1
+            1: rows sum to 1, each counts the same. 0.5: a row counts by the square root of its sum. 0: as they are.
+
+        Returns
+        -------
+        Relation
+        """
+        return self._kept(self.operator.normalized(check_real("Relation.normalized", "power", power, 0)))
 
     def ppmi(self, shift: float = 0.0) -> Relation:
         """Return the relation with positive pointwise mutual information in place of its weights.

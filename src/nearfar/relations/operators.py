@@ -109,9 +109,9 @@ class LinearOperator(ABC):
         """Return Pᵀ."""
         return Transposed(self)
 
-    def normalized(self) -> LinearOperator:
-        """Return P with rows that sum to 1; empty rows stay empty."""
-        return RowScaled(inverse_of(self.row_sums), self)
+    def normalized(self, power: float = 1.0) -> LinearOperator:
+        """Return P with its rows over a power of their sums; empty rows stay empty."""
+        return RowScaled(inverse_of(self.row_sums, power), self)
 
     def as_factors(self) -> tuple[LinearOperator, ...]:
         """Return the factors of a product, of anything else itself."""
@@ -138,8 +138,9 @@ class LinearOperator(ABC):
         return None
 
 
-def inverse_of(sums: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the factors by which rows of these sums are scaled to sum 1: 0 for an empty row."""
+def inverse_of(sums: NDArray[np.float64], power: float = 1.0) -> NDArray[np.float32]:
+    """Return 1 over a power of the sums of rows: 0 for an empty row."""
+    sums = sums if power == 1 else sums**power
     return np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0).astype(np.float32)
 
 
@@ -195,9 +196,9 @@ class Sparse(LinearOperator):
         new.row_scale = row_scale
         return new
 
-    def normalized(self) -> LinearOperator:
+    def normalized(self, power: float = 1.0) -> LinearOperator:
         plain = self if self.row_scale is None else self.scaled(None)
-        return plain.scaled(inverse_of(plain.row_sums))
+        return plain.scaled(inverse_of(plain.row_sums, power))
 
     def transpose(self) -> LinearOperator:
         return self if self.symmetric and self.row_scale is None else Transposed(self)
@@ -362,13 +363,13 @@ class WeightedSum(LinearOperator):
 
 
 class RowScaled(LinearOperator):
-    """``diag(scale) inner``, rows that sum to 1, for an inner operator that is not one sparse matrix."""
+    """``diag(scale) inner``, mostly rows that sum to 1, for an inner operator that is not one sparse matrix."""
 
     def __init__(self, scale: NDArray[np.float32], inner: LinearOperator) -> None:
         self.scale, self.inner, self.parts, self.shape = scale, inner, (inner,), inner.shape
 
-    def normalized(self) -> LinearOperator:
-        return self
+    def normalized(self, power: float = 1.0) -> LinearOperator:
+        return self.inner.normalized(power)
 
     def through(
         self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False

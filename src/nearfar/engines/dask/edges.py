@@ -89,9 +89,9 @@ class ClusterSparse(LinearOperator):
         found = self.through(self._products, parts, transposed=transposed)
         return np.concatenate(gathered("Relation", self.client, found))
 
-    def normalized(self) -> LinearOperator:
-        """Return the matrix with rows that sum to 1; empty rows stay empty."""
-        made = RowScaled(inverse_of(self.row_sums), self)
+    def normalized(self, power: float = 1.0) -> LinearOperator:
+        """Return the matrix with its rows over a power of their sums; empty rows stay empty."""
+        made = RowScaled(inverse_of(self.row_sums, power), self)
         made.is_undirected = self.is_undirected
         return made
 

@@ -1,0 +1,202 @@
+"""What a fit of EDRep is for: what is left open of its settings, by the task and the data.
+
+Measured on graphs and likes (docs/benchmarks/graphs.md, docs/benchmarks/items.md). Hidden relations are found best by
+the full gradient under a base measure, at a temperature that the data choose; labels and groups by fixed settings, for
+no measure without labels foretold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from nearfar._core.types import Floats
+from nearfar.errors import InputError
+from nearfar.relations.matrix import Relation
+from nearfar.relations.operators import Sparse
+
+Task = Literal["links", "items", "labels", "communities"]
+TASKS = ("links", "items", "labels", "communities")
+
+WALK = 3
+OPEN: dict[str, object] = {
+    "n_components": 32, "n_epochs": 30, "n_clusters": 1, "temperature": 1.0, "base_measure": None, "refine": None,
+}  # fmt: skip
+"""Without a task: the method of the paper."""
+SETTINGS: dict[str, dict[str, object]] = {
+    "links": {"n_components": 128, "temperature": "auto", "base_measure": "degrees"},
+    "items": {"n_components": 128, "temperature": "auto", "base_measure": "degrees", "n_epochs": 40},
+    "labels": {"n_components": 128},
+    "communities": {},
+}
+MEASURE_POWER = {"links": 1.0, "items": 0.75}
+"""Of how often a column is related, in the base measure."""
+HIDDEN, TRIAL_EPOCHS, N_RANKED = 0.1, 10, 512
+"""Share of the relations that a trial hides; its epochs; rows whose hidden relations are ranked."""
+FIRST, WARMER, COLDER = (0.2, 0.3), 0.45, 0.14
+"""Temperatures that are tried: two, and a third on the better side."""
+KNOWN = 0.2
+"""The temperature where nothing can be hidden."""
+
+
+class Made(NamedTuple):
+    """What is fitted for a task: the relation, all settings that were open, and what was done, in words."""
+
+    relation: Relation
+    settings: dict[str, Any]
+    words: list[str]
+
+
+def made_for(task: str | None, rel: Relation, given: dict[str, object]) -> Made:
+    """Return what is fitted; a temperature may still be "auto".
+
+    Parameters
+    ----------
+    task : str, optional
+    rel : Relation
+    given : dict
+        Parameters that are not open.
+
+    Raises
+    ------
+    InputError
+        A task that does not fit the relation.
+    """
+    settings = {**OPEN, **(SETTINGS[task] if task else {}), **given}
+    if task is None:
+        return Made(rel, settings, [])
+    _check_fits(task, rel)
+    made, how = _related(rel)
+    if settings["base_measure"] == "degrees" and "base_measure" not in given:
+        settings["base_measure"] = rel.column_sums ** MEASURE_POWER[task]
+    if "n_components" not in given:
+        settings["n_components"] = min(int(settings["n_components"]), *rel.shape)  # type: ignore[call-overload]
+    words = [how, f"n_components={settings['n_components']}"]
+    words += [f"n_clusters={settings['n_clusters']}"] if settings["n_clusters"] != 1 else []
+    words += ["a base measure"] if settings["base_measure"] is not None else []
+    return Made(made, settings, words)
+
+
+def _check_fits(task: str, rel: Relation) -> None:
+    wanted = {"items": False, "links": True, "communities": True}.get(task)
+    if wanted is None or rel.is_square is wanted:
+        return
+    what = "one kind of objects" if rel.is_square else "two kinds of objects"
+    other = "'links'" if rel.is_square else "'items'"
+    expected = f"one for a relation of {what}, such as {other} or 'labels'"
+    hint = "" if rel.is_square else "Groups of rows: task='labels', and clusters of its vectors."
+    raise InputError("EDRep", "task", expected, repr(task), hint)
+
+
+def is_normalized(rel: Relation) -> bool:
+    """Return whether rows sum to 1, and not because each has one relation of weight 1."""
+    sums = rel.row_sums[rel.row_sums > 0]
+    ones = rel.nnz <= rel.shape[0] and rel.nnz == sums.size
+    return bool(sums.size and np.allclose(sums, 1, atol=1e-4) and not ones)
+
+
+def _related(rel: Relation) -> tuple[Relation, str]:
+    """Return the relation that is fitted, and what it is called."""
+    if is_normalized(rel):
+        return rel, "the relation as it is"
+    if not rel.is_square:
+        return rel.normalized(0.5), "normalized(0.5)"
+    return rel.random_walk(WALK), f"random_walk({WALK})"
+
+
+# The temperature: that of trials in which hidden relations rank best.
+
+
+def temperature_of(rel: Relation, fit: Callable[[Relation, float], Any]) -> tuple[float, str]:
+    """Return the temperature at which the hidden relations of a short fit rank best, and what was found.
+
+    Parameters
+    ----------
+    rel : Relation
+        As it was given.
+    fit : callable
+        ``fit(relation, temperature)`` returns a short fit, an estimator, of a relation made as ``rel`` is.
+
+    Returns
+    -------
+    (float, str)
+        The best of three, or between them where their ranks are those of a parabola in the logarithm.
+    """
+    split = _split(rel)
+    if split is None:
+        return KNOWN, f"temperature={KNOWN} (nothing can be hidden of this relation)"
+    ranks = {t: _mean_log_rank(fit(split.known, t), t, split) for t in FIRST}
+    third = WARMER if ranks[FIRST[1]] < ranks[FIRST[0]] else COLDER
+    ranks[third] = _mean_log_rank(fit(split.known, third), third, split)
+    best = _lowest(ranks)
+    told = ", ".join(f"{t:g}: {np.exp(ranks[t]):.1f}" for t in sorted(ranks))
+    return best, f"temperature={best:g} (mean rank of hidden relations at {told})"
+
+
+def _lowest(ranks: dict[float, float]) -> float:
+    """Return where the parabola through three points has its minimum, in log t; the best of them at an end."""
+    t = sorted(ranks)
+    best = min(t, key=ranks.__getitem__)
+    if best != t[1]:
+        return best
+    a, b, _ = np.polyfit(np.log(t), [ranks[each] for each in t], 2)
+    return float(np.round(np.exp(-b / (2 * a)), 3)) if a > 0 else best
+
+
+class Split(NamedTuple):
+    """A relation without a share of its entries, the rows of these and for each what is known and what is hidden."""
+
+    known: Relation
+    rows: NDArray[np.int64]
+    seen: csr_array
+    hidden: csr_array
+
+
+def _split(rel: Relation) -> Split | None:
+    """Hide a tenth of the relations, of undirected ones both directions; None where they are not stored one by one."""
+    walk = rel.operator.as_walk()
+    base = rel.operator if walk is None else walk[0].scaled(None)
+    if not isinstance(base, Sparse):
+        return None
+    A = coo_array(Relation(base, rel.row_ids, rel.column_ids).to_scipy())
+    rng, (i, j) = np.random.default_rng(0), A.coords
+    if base.symmetric:  # both directions of a pair have one number
+        low, high = np.minimum(i, j), np.maximum(i, j)
+        _, pair = np.unique(low.astype(np.int64) * A.shape[1] + high, return_inverse=True)
+        hide = (rng.random(pair.max() + 1) < HIDDEN)[pair] & (i != j)
+    else:
+        hide = rng.random(A.nnz) < HIDDEN
+    kept, hidden = (csr_array((A.data[m], (i[m], j[m])), shape=A.shape) for m in (~hide, hide))
+    if not kept.nnz or not hidden.nnz:
+        return None
+    known = Relation.from_matrix(kept, ids=rel.row_ids, column_ids=rel.column_ids)
+    known._two_kinds = rel._two_kinds
+    known = known.random_walk(walk[1]) if walk is not None and rel.is_square else known
+    asked = np.flatnonzero((np.diff(hidden.indptr) > 0) & (np.diff(kept.indptr) > 0))
+    rows = np.sort(rng.choice(asked, min(N_RANKED, asked.size), replace=False))
+    return Split(known, rows, kept[rows], hidden[rows]) if rows.size else None
+
+
+def _mean_log_rank(est: Any, temperature: float, split: Split) -> float:
+    """Return the mean of the log ranks of hidden relations among all that are not known."""
+    X, Y = est.embedding_[split.rows], est._others
+    base: Floats | None = est.base_measure_
+    with np.errstate(divide="ignore"):
+        log_w = np.zeros(len(Y)) if base is None else np.log(base)
+    log_w = np.where(np.any(Y, axis=1), log_w, -np.inf).astype(X.dtype)
+    logs: list[NDArray[np.float64]] = []
+    step = max(1, 2**24 // len(Y))
+    for start in range(0, len(X), step):
+        block = slice(start, start + step)
+        scores = X[block] @ Y.T / X.dtype.type(temperature) + log_w
+        seen, hidden = split.seen[block], split.hidden[block]
+        of = np.repeat(np.arange(scores.shape[0]), np.diff(hidden.indptr))
+        wanted = scores[of, hidden.indices]
+        scores[np.repeat(np.arange(scores.shape[0]), np.diff(seen.indptr)), seen.indices] = -np.inf
+        ranks = [(scores[row] > score).sum() for row, score in zip(of, wanted, strict=True)]
+        logs.append(np.log1p(np.array(ranks, np.float64)))
+    return float(np.concatenate(logs).mean())
