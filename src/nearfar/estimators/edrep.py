@@ -399,9 +399,9 @@ class EDRep(RelationEmbedder):
         Warns
         -----
         NearfarWarning
-            The vectors of the rows nearly coincide; the far field misses normalisers at a low temperature; Ctrl-C ended the fit, which keeps the vectors as they were then.
-            Before the end of the first epoch, and with ``storage``, KeyboardInterrupt comes out, the estimator as it
-            was.
+            The vectors of the rows nearly coincide; the far field misses normalisers at a low temperature; Ctrl-C ended
+            the fit, which keeps the vectors as they were then. Before the end of the first epoch, and with
+            ``storage``, KeyboardInterrupt comes out, the estimator as it was.
         """
         rel = as_relation(relation, "EDRep.fit")
         self._check_parameters()
