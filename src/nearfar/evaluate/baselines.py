@@ -55,10 +55,10 @@ def ease(X: Pairs, penalty: float) -> Scores:
     """EASE: X B, the least squares |X - X B|² + penalty |B|² of which B has no diagonal; P = (X'X + penalty)^-1."""
     gram = (X.T @ X).toarray()
     gram[np.diag_indices_from(gram)] += penalty
-    B = np.linalg.inv(gram)
+    B: Doubles = np.linalg.inv(gram)
     B /= -np.diag(B).copy()  # Steck 2019, eq. (8)
     np.fill_diagonal(B, 0.0)
-    return lambda rows: X[rows] @ B
+    return lambda rows: _product(X[rows], B)
 
 
 def als(X: Pairs, n_components: int, alpha: float, penalty: float, n_epochs: int = 10) -> Scores:
@@ -74,7 +74,7 @@ def als(X: Pairs, n_components: int, alpha: float, penalty: float, n_epochs: int
 def _weighted_least_squares(X: Pairs, V: Doubles, alpha: float, penalty: float) -> Doubles:
     """Return all u = (V'V + alpha V_u'V_u + penalty)^-1 (1 + alpha) V'x, V_u the rows of V that u has."""
     n, d = X.shape[0], V.shape[1]
-    found, right = np.empty((n, d)), (1 + alpha) * (X @ V)
+    found, right = np.empty((n, d)), (1 + alpha) * _product(X, V)
     of_all = V.T @ V + penalty * np.eye(d)
     for start in range(0, n, _BLOCK):
         left = np.repeat(of_all[None], min(_BLOCK, n - start), axis=0)
@@ -93,7 +93,7 @@ def pure_svd(X: Pairs, n_components: int) -> Scores:
         V_t = svds(X, n_components, v0=np.random.default_rng(0).normal(size=min(X.shape)))[2]
     else:
         V_t = np.linalg.svd(X.toarray(), full_matrices=False)[2]
-    return lambda rows: (X[rows] @ V_t.T) @ V_t  # Cremonesi, Koren & Turrin 2010, eq. (6)
+    return lambda rows: _product(X[rows], V_t.T) @ V_t  # Cremonesi, Koren & Turrin 2010, eq. (6)
 
 
 # -- links -------------------------------------------------------------------------------------------------------------
@@ -105,10 +105,10 @@ def degrees(A: Pairs) -> Scores:
 
 
 def adamic_adar(A: Pairs) -> Scores:
-    """Common neighbours, those with few neighbours counting more: sum_a A_ua A_av / ln k_a."""
+    """Count common neighbours, those with few neighbours for more: sum_a A_ua A_av / ln k_a."""
     k = np.diff(A.indptr)
     weights = np.where(k > 1, 1 / np.log(np.maximum(k, 2)), 0.0)  # who has one neighbour is common to no pair
-    return lambda rows: (A[rows].multiply(weights).tocsr() @ A).toarray()
+    return lambda rows: _paths_of_two(A, weights, rows)
 
 
 def l3(A: Pairs) -> Scores:
@@ -116,10 +116,22 @@ def l3(A: Pairs) -> Scores:
     weights = 1 / np.sqrt(np.maximum(np.diff(A.indptr), 1))
 
     def scores(rows: RowNumbers) -> Doubles:
-        two = (A[rows].multiply(weights).tocsr() @ A).toarray() * weights
-        return (A @ two.T).T  # Kovács et al. 2019, eq. (2); A is symmetric
+        two = _paths_of_two(A, weights, rows) * weights
+        return _product(A, two.T).T  # Kovács et al. 2019, eq. (2); A is symmetric
 
     return scores
+
+
+def _paths_of_two(A: Pairs, weights: Doubles, rows: RowNumbers) -> Doubles:
+    """Return sum_a A_ua weights_a A_av."""
+    first = A[rows]
+    first.data *= weights[first.indices]
+    return (first @ A).toarray()
+
+
+def _product(A: Pairs, B: Doubles) -> Doubles:
+    product: Doubles = A @ B  # type: ignore[assignment]
+    return product
 
 
 def scores_of_pairs(scores: Scores, pairs: RowNumbers, n: int) -> Doubles:
@@ -163,7 +175,8 @@ def graph_of(owner: str, relation: RelationLike | Graph, n: int, ids: Ids | None
     ends = rows[np.array(entries.coords)]
     met = (ends >= 0).all(axis=0)
     A = csr_array((entries.data[met].astype(np.float64), tuple(ends[:, met])), shape=(n, n))
-    return (A + A.T).tocsr()
+    both: Pairs = (A + A.T).tocsr()
+    return both
 
 
 def spread_labels(
@@ -191,7 +204,7 @@ def spread_labels(
     """
     from scipy.sparse import diags_array
 
-    sums = A.sum(axis=1)
+    sums: Doubles = A.sum(axis=1)
     half = diags_array(1 / np.sqrt(np.where(sums > 0, sums, 1.0)))
     S = half @ A @ half
     Y = np.zeros((A.shape[0], labels.shape[1]))
@@ -205,7 +218,7 @@ def spread_labels(
 ITEMS = {
     "popularity": Baseline(popularity),
     "EASE": Baseline(ease, [{"penalty": penalty} for penalty in (30, 100, 300, 1000, 3000)], DENSE),
-    "ALS": Baseline(als, [{"n_components": 32, "alpha": a, "penalty": p} for a, p in ((1, 10), (5, 10), (20, 100))]),
+    "ALS": Baseline(als, [{"n_components": 32, "alpha": a, "penalty": p} for a, p in ((5, 10), (5, 30), (5, 100))]),
     "PureSVD": Baseline(pure_svd, [{"n_components": d} for d in (16, 32, 64)]),
 }
 PAIRS = {"Adamic-Adar": Baseline(adamic_adar), "L3": Baseline(l3)}

@@ -359,7 +359,7 @@ def node_classification(
                 chances = spread_labels(graph, rows[train], indicators[train])[rows[test]]
                 spread[:, at, repeat] = _f1(indicators[test], chances)
 
-    def told(scores: NDArray[np.float64], **more: dict[str, NodeClassification]) -> NodeClassification:
+    def told(scores: NDArray[np.float64], baselines: dict[str, NodeClassification]) -> NodeClassification:
         micro, macro = (dict(zip(shares, values, strict=True)) for values in scores)
         return NodeClassification(
             micro=_means(micro),
@@ -369,10 +369,10 @@ def node_classification(
             n_scored=len(rows),
             n_labels=indicators.shape[1],
             repeats={"micro": micro, "macro": macro},
-            **more,
+            baselines=baselines,
         )
 
-    return told(found, baselines={} if graph is None else {"label spreading": told(spread)})
+    return told(found, {} if graph is None else {"label spreading": told(spread, {})})
 
 
 def check_method(owner: str, method: object) -> None:

@@ -185,7 +185,7 @@ def ranking(
     >>> found.recall, found.coverage.__round__(2), found.values["recall"].tolist()
     (0.5, 0.33, [0.0, 1.0])
     """
-    from scipy.sparse import eye_array
+    from scipy.sparse import csr_array, eye_array
 
     k = check_integer(_OWNER, "k", k, low=1)
     baselines = check_flag(_OWNER, "baselines", baselines)
@@ -194,7 +194,7 @@ def ranking(
     given = _read("hidden", hidden, vectors, one_side)
     of_nodes = one_side or (vectors.ids == vectors.context_ids and given.is_square)
     wanted = _pairs("hidden", given, vectors, of_nodes)
-    known = wanted * 0
+    known: Pairs = csr_array(wanted.shape)
     if exclude is not None:
         known = _pairs("exclude", _read("exclude", exclude, vectors, one_side), vectors, of_nodes)
     both = wanted.multiply(known).nnz
@@ -308,26 +308,25 @@ def lists_by(scores: Scores, sources: RowNumbers, left_out: Pairs, k: int) -> Ro
 
     Best first, equal ones in their order; without what is left out, and without scores of 0.
     """
-    m = left_out.shape[1]
     lists = np.full((len(sources), k), -1)
-    for block in blocks(len(sources), m):
+    for block in blocks(len(sources), left_out.shape[1]):
         rows = sources[block]
         values = scores(rows)
         values[values == 0] = -np.inf
         values[left_out[rows].nonzero()] = -np.inf
-        lists[block, : min(k, m)] = _best(values, min(k, m))
+        _fill(lists[block], values)
     return lists
 
 
-def _best(scores: Doubles, k: int) -> RowNumbers:
-    """Return the columns of the k largest of each row, best first, equal ones in their order; -1 for -inf."""
+def _fill(lists: RowNumbers, scores: Doubles) -> None:
+    """Write the columns of the largest scores of each row, best first, equal ones in their order; none of -inf."""
+    k = min(lists.shape[1], scores.shape[1])
     kth = np.partition(scores, -k, axis=1)[:, -k, None]
-    above, equal = scores > kth, scores == kth
-    chosen = above | (equal & (equal.cumsum(axis=1) <= k - above.sum(axis=1, keepdims=True)))
-    columns = chosen.nonzero()[1].reshape(-1, k)
-    found = np.take_along_axis(scores, columns, axis=1)
-    order = np.argsort(-found, axis=1, kind="stable")
-    return np.take_along_axis(np.where(found > -np.inf, columns, -1), order, axis=1)
+    rows, columns = ((scores >= kth) & (scores > -np.inf)).nonzero()
+    order = np.lexsort((columns, -scores[rows, columns], rows))
+    place = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(scores)))[rows]
+    first = place < k
+    lists[rows[first], place[first]] = columns[order[first]]
 
 
 def scores_of_lists(lists: RowNumbers, hidden: Pairs, k: int) -> tuple[Doubles, Doubles]:

@@ -184,7 +184,7 @@ def reconstruct_spreading(
 
     draws = [rng.choice(len(rows), size, replace=False) if fixed is None else fixed for _ in range(n_repeats)]
 
-    def judged(tell: Tell, **more: dict[str, SpreadingReconstruction]) -> SpreadingReconstruction:
+    def judged(tell: Tell, baselines: dict[str, SpreadingReconstruction]) -> SpreadingReconstruction:
         scores = np.full((len(SCORES), n_repeats), np.nan)
         told = np.zeros(len(times))
         for repeat, seen in enumerate(draws):
@@ -199,10 +199,12 @@ def reconstruct_spreading(
                 scores[:, repeat] = (*_scores(known[hidden], codes[rows[hidden]]), share.mean())
         repeats = dict(zip(SCORES, scores, strict=True))
         scored = size < len(rows)
-        intervals = {name: interval_of(values) if scored else None for name, values in repeats.items()}
+        macro_f1, accuracy, curve_error = (float(values.mean()) if scored else None for values in scores)
         return SpreadingReconstruction(
-            **{name: float(values.mean()) if scored else None for name, values in repeats.items()},
-            intervals=intervals,
+            macro_f1=macro_f1,
+            accuracy=accuracy,
+            curve_error=curve_error,
+            intervals={name: interval_of(values) if scored else None for name, values in repeats.items()},
             times=times,
             n_active=counts,
             infected=truth.astype(np.int64),
@@ -211,11 +213,11 @@ def reconstruct_spreading(
             n_observed=size,
             n_scored=len(rows) - size,
             repeats=repeats,
-            **more,
+            baselines=baselines,
         )
 
-    by_spreading = {} if graph is None else {"label spreading": judged(partial(_spread, graph))}
-    return judged(partial(_told, X), baselines=by_spreading)
+    by_spreading = {} if graph is None else {"label spreading": judged(partial(_spread, graph), {})}
+    return judged(partial(_told, X), by_spreading)
 
 
 def _known(
