@@ -23,22 +23,6 @@ train, test = likes[:, :20], likes[:, 20:]
 print(train.size, "likes to learn from,", test.size, "to find")
 
 # %% [markdown]
-# ## A baseline: popularity
-#
-# Recall at 10 is the share of the held-out items among ten recommended ones, items known to be liked left out.
-
-
-# %%
-def recall(found):
-    return np.mean([len(set(row) & set(held)) / len(held) for row, held in zip(found, test)])
-
-
-counts = np.bincount(train.ravel(), minlength=n_items)
-order = np.argsort(-counts)
-popular = [[i for i in order if i not in set(seen)][:10] for seen in train.tolist()]
-print(f"popularity: {recall(popular):.3f}")
-
-# %% [markdown]
 # ## Vectors of users and items
 #
 # The relation is bipartite. `recommend` returns items and scores, best first, as two arrays for a list of users.
@@ -51,16 +35,32 @@ print(f"popularity: {recall(popular):.3f}")
 # - An item of which nothing is known is never recommended. A user of whom nothing is known gets the popular items, or
 #   without `popularity` a warning.
 
+
 # %%
-relation = nf.Relation.from_edges(
-    ((int(user), int(item)) for user, row in enumerate(train) for item in row), bipartite=True
-)
+def relation_of(likes):
+    pairs = ((int(user), int(item)) for user, row in enumerate(likes) for item in row)
+    return nf.Relation.from_edges(pairs, bipartite=True)
+
+
+relation, hidden = relation_of(train), relation_of(test)
 model = nf.EDRep(n_components=16, temperature=0.5, p0=relation.column_sums, random_state=0, n_jobs=1)
 model = model.fit(relation.normalized())
 found, scores = model.vectors_.recommend(
-    list(range(n_users)), topn=10, exclude=train.tolist(), popularity=relation.column_sums
+    list(range(n_users)), topn=5, exclude=train.tolist(), popularity=relation.column_sums
 )
-print(f"EDRep: {recall(found.tolist()):.3f}")
+print(found[0])
+
+# %% [markdown]
+# `ranking` tells how many held-out items come first, also by what needs no vectors. Where that is ahead, use it.
+
+
+# %%
+def ranked(emb, k=10, **how):
+    return nf.evaluate.ranking(emb, hidden, exclude=relation, k=k, random_state=0, **how)
+
+
+how = {"popularity": relation.column_sums, "baselines": True}
+print(ranked(model, **how))
 
 # %% [markdown]
 # A new user, who is not in the model, is placed by `transform`. Any vector can stand instead of an id:
@@ -77,14 +77,12 @@ print([item for item, score in nearest])
 
 # %%
 sizes = (1, 2, 5, 10, 20, 50)
-longer, _ = model.vectors_.recommend(
-    list(range(n_users)), topn=50, exclude=train.tolist(), popularity=relation.column_sums
-)
-most = [[i for i in order if i not in set(seen)][:50] for seen in train.tolist()]
+longer = [ranked(model, k, **how) for k in sizes]
 figure = Figure(figsize=(5, 3), layout="constrained")
 axes = figure.subplots()
-for name, lists in {"EDRep": longer.tolist(), "popularity": most}.items():
-    axes.plot(sizes, [recall([row[:k] for row in lists]) for k in sizes], marker="o", label=name)
+axes.plot(sizes, [found.recall for found in longer], marker="o", label="EDRep")
+for name in ("EASE", "popularity"):
+    axes.plot(sizes, [found.baselines[name].recall for found in longer], marker="o", label=name)
 axes.set(title="recall of held-out likes", xlabel="recommendations", ylabel="recall", xscale="log")
 axes.legend()
 figure
@@ -106,7 +104,7 @@ def fit(table, optimizer, n_epochs=12, after=lambda: None):
     user_table = torch.nn.Embedding(n_users, 16)
     torch.nn.init.normal_(user_table.weight, std=0.3)
     of_users = torch.optim.Adam(user_table.parameters(), lr=0.02)
-    noise = nf.nn.InBatchNoise(n_items, counts=torch.from_numpy(counts))
+    noise = nf.nn.InBatchNoise(n_items, counts=pairs[:, 1].bincount(minlength=n_items))
     for _ in range(n_epochs):
         for batch in pairs[torch.randperm(len(pairs))].split(1000):
             who, what = batch.T
@@ -122,7 +120,7 @@ def fit(table, optimizer, n_epochs=12, after=lambda: None):
     with torch.no_grad():
         users, items = user_table.weight.numpy(), table(torch.arange(n_items)).numpy()
     towers = nf.Embedding(users, context_vectors=items, parameters={"temperature": 0.5})
-    return recall(towers.recommend(list(range(n_users)), topn=10, exclude=train.tolist())[0].tolist())
+    return ranked(towers).recall
 
 
 torch.manual_seed(0)

@@ -3,10 +3,10 @@
 Items: likes (ratings of 4 and 5) of MovieLens, a random fifth of the ratings held out, all films but the liked ones
 ranked; EDRep with 128 components, temperature 0.1, p0 and popularity. Nodes: a fifth of the edges hidden, what is left
 connected, and for each node all others ranked but those it is linked to; EDRep as the guide says for links, with the
-logarithm of the degree added. Pairs: the same share hidden, edges told from as many other pairs (Hadamard product and
-degrees). Labels: a tenth or half of the labelled nodes known, the guide's recipe for labels beside label spreading.
-States: of an outbreak on contacts at a conference, from as many observations as there are people, 50 outbreaks. The
-seed draws the split, and the start of vectors.
+logarithm of the degree added, or not, and at temperature 0.2. Pairs: the same share hidden, edges told from as many
+other pairs (Hadamard product and degrees). Labels: a tenth or half of the labelled nodes known, the guide's recipe for
+labels beside label spreading. States: of an outbreak on contacts at a conference, from as many observations as there
+are people, 50 outbreaks. The seed draws the split, and the start of vectors.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from nearfar.evaluate.graphs import hide, number_hidden, undirected
 
 FILMS, OFFICE = ("MovieLens 1M", "MovieLens 100K"), "conference contacts"
 OURS, K, D = "EDRep", 20, 128
+ALONE, COLD = "EDRep, cosine alone", "EDRep, temperature 0.2"
 FRACTIONS, N_SPLITS, N_OUTBREAKS = (0.1, 0.5), 3, 50
 # task: what it is judged by, and what that is called
 TASKS = {
@@ -78,17 +79,22 @@ def of_nodes(name: str, seed: int) -> Found:
     edges = pairs[is_edge]
     hidden = nf.Relation.from_edges(np.concatenate([edges, edges[:, ::-1]]), directed=True)
     vectors = nf.Embedding(METHODS[recipe(name, "links")](left.to_scipy(), seed), left.row_ids)
-    return _ranked(vectors, hidden, left, left.column_sums, seed)
+    found = _ranked(vectors, hidden, left, left.column_sums, seed)
+    found[ALONE] = _scores(nf.evaluate.ranking(vectors, hidden, exclude=left, k=K, n_jobs=1))
+    cold = nf.EDRep(D, temperature=0.2, random_state=seed, n_jobs=1).fit(left.random_walk(3))
+    how = {"popularity": left.column_sums, "n_jobs": 1}
+    found[COLD] = _scores(nf.evaluate.ranking(cold, hidden, exclude=left, k=K, **how))
+    return found
 
 
 def _ranked(vectors: Any, hidden: nf.Relation, known: nf.Relation, popularity: NDArray[np.float64], seed: int) -> Found:
-    found = nf.evaluate.ranking(
-        vectors, hidden, exclude=known, k=K, popularity=popularity, baselines=True, n_jobs=1, random_state=seed
-    )
-    return {
-        name: {"recall": one.recall, "ndcg": one.ndcg, "coverage": one.coverage, "setting": dict(one.setting)}
-        for name, one in {OURS: found, **found.baselines}.items()
-    }
+    how = {"exclude": known, "k": K, "popularity": popularity, "baselines": True, "n_jobs": 1, "random_state": seed}
+    found = nf.evaluate.ranking(vectors, hidden, **how)
+    return {name: _scores(one) for name, one in {OURS: found, **found.baselines}.items()}
+
+
+def _scores(found: Any) -> dict[str, Any]:
+    return {"recall": found.recall, "ndcg": found.ndcg, "coverage": found.coverage, "setting": dict(found.setting)}
 
 
 def of_pairs(name: str, seed: int) -> Found:

@@ -153,7 +153,7 @@ class TestBaselines:
         C = 1 + 4.0 * D
         U = [np.linalg.solve((V.T * c) @ V + 0.7 * np.eye(3), (V.T * c) @ x) for c, x in zip(C, D, strict=True)]
         np.testing.assert_allclose(baselines._weighted_least_squares(X, V, 4.0, 0.7), U, atol=1e-10)
-        losses = [(C * (D - baselines.als(X, 3, 4.0, 1e-9, n)(np.arange(12))) ** 2).sum() for n in (1, 2, 8, 30)]
+        losses = [(C * (D - baselines.als(X, 1e-9, 3, 4.0, n)(np.arange(12))) ** 2).sum() for n in (1, 2, 8, 30)]
         assert losses == sorted(losses, reverse=True)
         assert losses[0] > losses[-1]
 
