@@ -7,8 +7,8 @@ looks for senses where ``plant_pseudowords`` has planted them; ``ambiguity`` say
 entropies than words that come as often; ``anchor_purity`` says whether an anchor stands for one kind of objects.
 ``stability`` says how far runs of a method agree; ``link_prediction`` and ``node_classification`` how much of a graph
 its vectors know, ``ranking`` how much of what is hidden, items or links, comes first; ``select`` chooses parameters by
-either of the former; ``reconstruct_spreading`` tells who is infected when from a
-few observations; ``report`` writes a page about an embedding.
+labels or links; ``reconstruct_spreading`` tells who is infected when from a few observations; ``report`` writes a page
+about an embedding.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nearfar._core.types import Doubles, Flags, RowNumbers
+from nearfar._core.types import Doubles, Flags, Floats, RowNumbers
 from nearfar.errors import InputError
 from nearfar.relations.matrix import as_relation
 
@@ -55,7 +55,7 @@ def ease(X: Pairs, penalty: float) -> Scores:
     """EASE: X B, the least squares |X - X B|² + penalty |B|² of which B has no diagonal; P = (X'X + penalty)^-1."""
     gram = (X.T @ X).toarray()
     gram[np.diag_indices_from(gram)] += penalty
-    B: Doubles = np.linalg.inv(gram)
+    B = np.linalg.inv(gram)
     B /= -np.diag(B).copy()  # Steck 2019, eq. (8)
     np.fill_diagonal(B, 0.0)
     return lambda rows: _product(X[rows], B)
@@ -129,7 +129,7 @@ def _paths_of_two(A: Pairs, weights: Doubles, rows: RowNumbers) -> Doubles:
     return (first @ A).toarray()
 
 
-def _product(A: Pairs, B: Doubles) -> Doubles:
+def _product(A: Pairs, B: Floats) -> Doubles:
     product: Doubles = A @ B  # type: ignore[assignment]
     return product
 
