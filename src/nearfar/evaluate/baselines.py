@@ -130,7 +130,7 @@ def _paths_of_two(A: Pairs, weights: Doubles, rows: RowNumbers) -> Doubles:
 
 
 def _product(A: Pairs, B: Floats) -> Doubles:
-    product: Doubles = A @ B  # type: ignore[assignment]
+    product: Doubles = A @ B
     return product
 
 
