@@ -26,6 +26,7 @@ SOURCES = {
     "graphs": "one folder for each graph with its edges and labels, packed or not; edges.csv.xz and target.csv.xz of"
     " musae-facebook are facebook_edges.csv and facebook_target.csv of github.com/benedekrozemberczki/MUSAE",
     "mnist": "MNIST (LeCun, Cortes & Burges) as arrays: mnist.npz with x_train, y_train, x_test, y_test",
+    "movielens-100k": "grouplens.org/datasets/movielens/100k: u.data.xz",
     "movielens-1m": "grouplens.org/datasets/movielens/1m: ratings.tsv.xz with the header user, item, rating",
     "pbmc68k_reduced": "scanpy.datasets.pbmc68k_reduced() as arrays: pbmc68k_reduced.npz",
     "ptb": "Penn Treebank as prepared by Mikolov: ptb.train.txt.xz, ptb.valid.txt.xz, ptb.test.txt.xz",

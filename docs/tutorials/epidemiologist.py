@@ -86,9 +86,9 @@ figure
 # Chance is the share of the most frequent state. `found.curve_error` is the mean difference of the two curves. In use
 # only some states are known: give these as `states` and as `observed`, and `found.states` holds the state of everybody
 # at every time; nothing is scored then. The time alone says a lot: early on nobody is infected. Functions of the time
-# beside the vectors (`nf.Embedding(np.hstack([people.vectors, splines]), people.ids)`) improve the prediction. The
-# [benchmarks](../benchmarks.md) compare vectors, time, both, and DeepWalk on real contacts of a conference: EDRep and
-# DeepWalk are equally good, and EDRep takes less than a hundredth of the time.
+# beside the vectors (`nf.Embedding(np.hstack([people.vectors, splines]), people.ids)`) improve the prediction. On
+# real contacts of a conference ([benchmarks](../benchmarks/items.md)) states that spread over the relation are ahead of
+# vectors (macro F1 .696 against .678). `relation=relation` tells them, too: use `found.baselines["label spreading"]`.
 #
 # ## How contacts become a relation
 #

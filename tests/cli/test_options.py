@@ -31,7 +31,7 @@ READ = {
     "words.multisense:MultiSenseWord2DM": "n_senses variant",
     "text.corpus:Corpus": "tokenizer lowercase encoding_errors",
     "tables.compress:compress": "n_anchors nnz_per_row nonnegative n_iter",
-    "evaluate.graphs:link_prediction": "held_out features degrees n_repeats",
+    "evaluate.graphs:link_prediction": "held_out features degrees baselines n_repeats",
     "evaluate.graphs:node_classification": "fractions n_repeats",
     "evaluate.stability:stability": "k metric",
     "evaluate.alignment:align": "center scale",

@@ -141,6 +141,32 @@ class TestLinkPrediction:
         )
         assert alone.auc["dot"] < 0.6 < 0.75 < both.auc["dot"]
 
+    def test_baselines_stand_beside_the_features(self, club):
+        from sklearn.linear_model import LogisticRegression
+
+        from nearfar.evaluate import baselines, graphs
+
+        how = {"features": ("dot",), "n_repeats": 2, "random_state": 0}
+        plain = link_prediction(club, Recorder(np.eye(34)), **how)
+        found = link_prediction(club, Recorder(np.eye(34)), baselines=True, **how)
+        assert list(found.auc) == ["dot", "degrees", "preferential attachment", "Adamic-Adar", "L3"]
+        assert found.auc["dot"] == plain.auc["dot"]
+        assert found.repeats["ap"]["L3"].shape == (2,)
+        assert [line.split()[0] for line in repr(found).splitlines()[2:]] == [name.split()[0] for name in found.auc]
+        # One draw by hand; weights do not count.
+        graph = graphs.undirected("test", club)
+        left, (train, test) = graphs.hide(graph, 39, 2, np.random.default_rng(1))
+        degrees, attachment, common, paths = graphs.score_baselines(left, *train, *test)
+        A = csr_array((left.to_scipy() > 0).astype(float))
+        k = A.sum(axis=1)
+        u, v = test[0].T
+        assert attachment[0] == pytest.approx(roc_auc_score(test[1], k[u] * k[v]))
+        assert paths[1] == pytest.approx(average_precision_score(test[1], baselines.l3(A)(np.arange(34))[u, v]))
+        assert common[0] == pytest.approx(roc_auc_score(test[1], baselines.adamic_adar(A)(np.arange(34))[u, v]))
+        F, G = (np.sort(np.log1p(k)[pairs], axis=1) for pairs in (train[0], test[0]))  # the smaller and the larger
+        chance = LogisticRegression(C=1e3, max_iter=1000).fit(F, train[1]).decision_function(G)
+        assert degrees[0] == pytest.approx(roc_auc_score(test[1], chance), abs=0.02)
+
     def test_degrees_are_those_of_the_edges_that_are_left(self, club, monkeypatch):
         from nearfar.evaluate import graphs
 
@@ -319,6 +345,34 @@ class TestNodeClassification:
         floats = [np.nan if label is None else float(label == "a") for label in labels]
         assert node_classification(X, floats, n_repeats=2, random_state=0).n_scored == 40
 
+    def test_label_spreading_is_told_beside_it(self, rng):
+        from nearfar.evaluate import baselines
+
+        block = np.arange(60) % 3
+        A = ((block[:, None] == block) & ~np.eye(60, dtype=bool)).astype(float)
+        emb = nf.Embedding(rng.normal(size=(60, 3)), [f"n{i}" for i in range(60)])
+        order = rng.permutation(60)
+        graph = nf.Relation.from_matrix(A[order][:, order], [f"n{i}" for i in order])  # by id
+        how = {"fractions": (0.2, 0.5), "n_repeats": 3, "random_state": 0}
+        found = node_classification(emb, block, relation=graph, **how)
+        told = found.baselines["label spreading"]
+        assert (told.micro[0.5], told.n_scored, told.n_labels) == (1.0, 60, 3)
+        assert found.micro == node_classification(emb, block, **how).micro
+        assert found.micro[0.5] < 0.6
+        assert repr(found).splitlines()[4].startswith("By label spreading. Node classification: 3 labels")
+        # Noise in the graph, one split by hand: the label with the largest share.
+        A = np.triu(A + (rng.random((60, 60)) < 0.3), 1)
+        train = np.random.default_rng(0).permutation(60)[:12]
+        F = baselines.spread_labels(csr_array(A + A.T), train, np.eye(3)[block[train]])
+        test = np.setdiff1d(np.arange(60), train)
+        told = node_classification(emb.vectors, block, relation=A, fractions=0.2, n_repeats=1, random_state=0)
+        expected = (F[test].argmax(axis=1) == block[test]).mean()
+        assert told.baselines["label spreading"].micro[0.2] == pytest.approx(expected)
+        with pytest.raises(InputError, match=r"relation must be square .*, of 60 rows as the vectors"):
+            node_classification(emb.vectors, block, relation=A[:50, :50])
+        with pytest.raises(InputError, match="relation must be of the ids of the vectors; got none of them, but 0"):
+            node_classification(emb, block, relation=A)
+
     def test_a_stored_fit_is_classified_by_its_ids(self, tmp_path):
         graph = nf.datasets.dcsbm(300, 3, 15.0, alpha=5.0, random_state=1)
         model = nf.EDRep(8, n_epochs=10, random_state=0, n_jobs=1).fit(graph.relation.random_walk(3))
@@ -373,9 +427,10 @@ class TestCommands:
     def test_links(self, files, shown):
         args = ["evaluate", "links", str(files / "club.csv"), "--n-components", "4", "--n-repeats", "2"]
         args += ["--random-state", "0", "--feature", "dot", "--feature", "l2", "--held-out", "0.4", "--degrees"]
+        args += ["--baselines"]
         said = json.loads(shown(*args, "--json"))
         assert (said["n_edges"], said["n_held_out"]) == (78, 31)
-        assert [row["feature"] for row in said["scores"]] == ["dot", "l2"]
+        assert [row["feature"] for row in said["scores"]][:4] == ["dot", "l2", "degrees", "preferential attachment"]
         relation = nf.Relation.from_edges(str(files / "club.csv"))
         by_hand = link_prediction(
             relation,
@@ -383,10 +438,11 @@ class TestCommands:
             held_out=0.4,
             features=("dot", "l2"),
             degrees=True,
+            baselines=True,
             n_repeats=2,
             random_state=0,
         )
-        assert said["scores"][0]["auc"] == by_hand.auc["dot"]
+        assert {row["feature"]: row["auc"] for row in said["scores"]} == by_hand.auc
         assert shown(*args, "--answer-header").startswith("feature\tAUC\tinterval\tAP\tinterval\ndot\t0.")
 
     def test_labels(self, files, shown):

@@ -153,6 +153,26 @@ def test_what_is_observed_may_be_chosen_and_the_rest_unknown(outbreak):
     assert again.n_scored == 0
 
 
+def test_label_spreading_is_told_beside_it(outbreak):
+    emb, states = outbreak
+    # Whoever is in the same state is linked, so that one observation of each state tells all.
+    kinds = np.array([*states.values()])
+    graph = nf.Relation.from_matrix((kinds[:, None] == kinds).astype(float), [*states])
+    rows = [np.flatnonzero(kinds == kind)[0] for kind in "SIR"]
+    noise = nf.Embedding(np.random.default_rng(5).normal(size=(len(emb), 2)), emb.ids)
+    seen = [noise.ids[int(row)] for row in rows]
+    found = nf.evaluate.reconstruct_spreading(noise, states, seen, relation=graph)
+    told = found.baselines["label spreading"]
+    assert (told.accuracy, told.macro_f1) == (1.0, 1.0)
+    assert told.curve_error == pytest.approx(0, abs=1e-12)
+    assert dict(told.states) == states
+    assert found.accuracy == nf.evaluate.reconstruct_spreading(noise, states, seen).accuracy < 0.9
+    # Without a link to what was observed, the most frequent of the observed states.
+    alone = nf.Relation.from_edges([(seen[0], seen[1])])
+    told = nf.evaluate.reconstruct_spreading(noise, states, [*seen, noise.ids[int(rows[0]) + 1]], relation=alone)
+    assert set(told.baselines["label spreading"].states.values()) == {"S", "I", "R"}
+
+
 def test_one_state_among_the_observed_is_said(outbreak):
     emb, states = outbreak
     ids = [key for key, state in states.items() if state == "S"][:5]

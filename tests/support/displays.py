@@ -79,6 +79,7 @@ CELLS = [
     "nf.evaluate.stability([nf.Embedding(X), nf.Embedding(X[:, :2])], k=3)",
     "nf.evaluate.communities(X, [0, 1] * 20, random_state=0)",
     "nf.evaluate.link_prediction(graph, nf.EDRep(2, n_epochs=1, **small), n_repeats=2, random_state=0)",
+    "nf.evaluate.ranking(nf.Embedding(X), [(0, 1), (1, 2), (2, 3)], exclude=[(0, 3)], k=2)",
     "nf.evaluate.node_classification(nf.Embedding(X), [0, 1] * 20, fractions=0.5, random_state=0)",
     "nf.evaluate.select(nf.EDRep(2, **small), {'n_epochs': [1, 2]}, graph.relation, graph.labels, random_state=0)",
     "nf.evaluate.word_similarity(vectors, [('king', 'queen', 9), ('king', 'cup', 1), ('man', 'cup', 2)])",

@@ -591,6 +591,12 @@ def _links(draw: Draw) -> object:
     return nf.evaluate.link_prediction(draw.square(), method, **given)
 
 
+def _ranking(draw: Draw) -> object:
+    known = draw.square() if draw.rng.random() < 0.5 else None
+    given = {"k": 3, "n_jobs": 1, "baselines": known is not None, "random_state": 0}
+    return nf.evaluate.ranking(nf.Embedding(draw.rows()), draw.square(), exclude=known, **given).to_dict()
+
+
 def _report(draw: Draw) -> object:
     labels = draw.column() if draw.rng.random() < 0.6 else None
     data = draw.rows() if draw.rng.random() < 0.6 else None
@@ -652,6 +658,7 @@ TARGETS: dict[str, Callable[[Draw], object]] = {
     "communities": _communities,
     "node_classification": _classification,
     "link_prediction": _links,
+    "ranking": _ranking,
     "report": _report,
     "stability": _stability,
     "align": _align,

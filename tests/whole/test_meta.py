@@ -47,6 +47,7 @@ SOURCELESS = {
     "nearfar.evaluate.NodeClassification": "a record",
     "nearfar.evaluate.PhraseSimilarity": "a record",
     "nearfar.evaluate.Ambiguity": "a record",
+    "nearfar.evaluate.Ranking": "a record",
     "nearfar.evaluate.Report": "a record",
     "nearfar.evaluate.Selection": "a record",
     "nearfar.evaluate.SenseInduction": "a record",

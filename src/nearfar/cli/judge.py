@@ -314,7 +314,7 @@ def _repeated(switch: str) -> dict[str, object]:
 @options_of("estimators.edrep:EDRep", "n_components")
 @option("--walk-length", default=3, metavar="STEPS", help="Random walks of up to this many.")
 @options_of(_LINKS, "held_out", held_out={"metavar": "SHARE"})
-@options_of(_LINKS, "features degrees n_repeats", features=_repeated("--feature"))
+@options_of(_LINKS, "features degrees baselines n_repeats", features=_repeated("--feature"))
 @seed_option("scores")
 @edge_options
 @jobs_option
@@ -326,7 +326,7 @@ def links(edges: str, n_components: int, walk_length: int, n_jobs: int | None, a
 
     \b
     Examples:
-      nearfar evaluate links contacts.csv --random-state 0
+      nearfar evaluate links contacts.csv --baselines --random-state 0
       nearfar evaluate links contacts.csv --feature hadamard --n-components 64 --json
     """
     import nearfar as nf

@@ -446,7 +446,9 @@ class EDRep(RelationEmbedder):
             base = whole._base(of, whole._is_two_sided(of))
             short.base_measure = np.where(rel.column_sums > 0, base, 0.0)  # type: ignore[arg-type]
         short, made = short._chosen(rel)
-        short._fit(made, asked, None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NearfarWarning)  # the whole fit says what it finds
+            short._fit(made, asked, None)
         return short
 
     def _fitted(

@@ -6,8 +6,9 @@ clusters of the vectors with known groups; ``giant_component`` says which nodes 
 looks for senses where ``plant_pseudowords`` has planted them; ``ambiguity`` says whether ambiguous words have larger
 entropies than words that come as often; ``anchor_purity`` says whether an anchor stands for one kind of objects.
 ``stability`` says how far runs of a method agree; ``link_prediction`` and ``node_classification`` how much of a graph
-its vectors know; ``select`` chooses parameters by either; ``reconstruct_spreading`` tells who is infected when from a
-few observations; ``report`` writes a page about an embedding.
+its vectors know, ``ranking`` how much of what is hidden, items or links, comes first; ``select`` chooses parameters by
+labels or links; ``reconstruct_spreading`` tells who is infected when from a few observations; ``report`` writes a page
+about an embedding.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from nearfar.evaluate.communities import CommunityScores, communities, giant_com
 from nearfar.evaluate.graphs import LinkPrediction, NodeClassification, link_prediction, node_classification
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
 from nearfar.evaluate.phrases import PhraseSimilarity, phrases
+from nearfar.evaluate.ranking import Ranking, ranking
 from nearfar.evaluate.report import Report, report
 from nearfar.evaluate.selection import Selection, select
 from nearfar.evaluate.senses import Ambiguity, SenseInduction, ambiguity, plant_pseudowords, sense_induction
@@ -37,6 +39,7 @@ __all__ = [
     "Neighborhoods",
     "NodeClassification",
     "PhraseSimilarity",
+    "Ranking",
     "Report",
     "Selection",
     "SenseInduction",
@@ -53,6 +56,7 @@ __all__ = [
     "node_classification",
     "phrases",
     "plant_pseudowords",
+    "ranking",
     "reconstruct_spreading",
     "report",
     "select",

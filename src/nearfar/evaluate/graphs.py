@@ -21,6 +21,7 @@ from nearfar._core.ids import rows_and_ids
 from nearfar._core.parameters import HasParameters
 from nearfar._core.types import Flags, Floats, Labels, RowNumbers, Seed
 from nearfar.errors import InputError, NearfarWarning
+from nearfar.evaluate.baselines import PAIRS, graph_of, scores_of_pairs, spread_labels
 from nearfar.evaluate.labels import labelled_rows
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class LinkPrediction:
     Parameters
     ----------
     auc : dict of str to float
-        Area under the ROC curve, mean over the repeats; 0.5 by chance.
+        Area under the ROC curve, mean over the repeats; 0.5 by chance. Baselines are among the features.
     ap : dict of str to float
         Average precision, mean over the repeats; 0.5 by chance, as there are as many edges as other pairs.
     auc_interval, ap_interval : dict of str to (float, float), or to None with one repeat
@@ -90,7 +91,7 @@ class LinkPrediction:
     def __repr__(self) -> str:
         title = f"Link prediction: {self.n_held_out} of {self.n_edges} edges held out"
         tables = {"AUC": (self.auc, self.auc_interval), "AP": (self.ap, self.ap_interval)}
-        return _as_table(title, "feature", tables)
+        return as_table(title, "feature", tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,8 @@ class NodeClassification:
     repeats : dict
         ``repeats["micro"][fraction]`` and ``repeats["macro"][fraction]``: the value of each repeat, shape
         (n_repeats,).
+    baselines : dict of str to NodeClassification
+        ``"label spreading"``, on the same splits, where the relation was given.
     """
 
     micro: dict[float, float]
@@ -121,19 +124,22 @@ class NodeClassification:
     n_scored: int
     n_labels: int
     repeats: dict[str, dict[float, NDArray[np.float64]]] = field(repr=False)
+    baselines: dict[str, NodeClassification] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         title = f"Node classification: {self.n_labels} labels of {self.n_scored} nodes"
         tables = {"micro F1": (self.micro, self.micro_interval), "macro F1": (self.macro, self.macro_interval)}
-        return _as_table(title, "trained on", tables)
+        others = [f"\nBy {name}. {one!r}" for name, one in self.baselines.items()]
+        return as_table(title, "trained on", tables) + "".join(others)
 
 
-def _as_table(title: str, first: str, tables: Mapping[str, tuple[dict[Key, float], dict[Key, Interval | None]]]) -> str:
+def as_table(title: str, first: str, tables: Mapping[str, tuple[dict[Key, float], dict[Key, Interval | None]]]) -> str:
     """Return scores with their intervals as lines of text."""
     scores = next(iter(tables.values()))[0]
-    lines = [title, f"{first:<12}" + "".join(f"{name:<28}" for name in tables)]
+    width = max(12, *(len(str(key)) + 2 for key in scores))
+    lines = [title, f"{first:<{width}}" + "".join(f"{name:<28}" for name in tables)]
     for key in scores:
-        line = f"{key!s:<12}"
+        line = f"{key!s:<{width}}"
         for values, intervals in tables.values():
             interval = intervals[key]
             within = "" if interval is None else f"({interval[0]:.4f} to {interval[1]:.4f})"
@@ -149,6 +155,7 @@ def link_prediction(
     held_out: float = 0.5,
     features: Sequence[str] = ("hadamard", "l1", "l2", "average", "dot"),
     degrees: bool = False,
+    baselines: bool = False,
     n_repeats: int = 5,
     random_state: Seed = None,
 ) -> LinkPrediction:
@@ -172,6 +179,8 @@ def link_prediction(
         ``log(1 + k_u) + log(1 + k_v)``, k being the number of edges that a node has left: how likely the pair is if
         only degrees count. Vectors of length 1, as those of EDRep, hold who is
         close to whom and not who has many edges.
+    baselines : bool, default=False
+        Whether to score pairs, too, by what needs no vectors: degrees, common neighbours, paths of three edges.
     n_repeats : int, default=5
         How often other edges are hidden, and the method is fitted.
     random_state : int, Generator, RandomState or None
@@ -201,6 +210,11 @@ def link_prediction(
     matters, not how much another graph would. Do not choose the best feature and report its score: choose by the
     scores of another seed.
 
+    Baselines, beside the features: *degrees*, a logistic regression on the logarithms of both, without order;
+    *preferential attachment*, their product; *Adamic-Adar* (2003), common neighbours, those with few edges counting
+    more; *L3* (Kovács et al. 2019, Network-based prediction of protein interactions), paths of three edges, those over
+    hubs counting less. All take the edges that are left, without their weights.
+
     References
     ----------
     Grover & Leskovec (2016), node2vec: scalable feature learning for networks, section 4.4 and table 1 (half of the
@@ -224,17 +238,21 @@ def link_prediction(
     n_repeats = check_integer(_LINKS, "n_repeats", n_repeats, low=1)
     held_out = check_real(_LINKS, "held_out", held_out, 0, 1, open_low=True, open_high=True)
     degrees = check_flag(_LINKS, "degrees", degrees)
+    baselines = check_flag(_LINKS, "baselines", baselines)
     rng = check_random_state(_LINKS, random_state)
     graph = undirected(_LINKS, relation)
     n_hidden = number_hidden(_LINKS, graph, held_out)
 
-    scores: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    others = ("degrees", "preferential attachment", *PAIRS) if baselines else ()
+    scores: dict[str, list[tuple[float, float]]] = {name: [] for name in (*names, *others)}
     for _ in range(n_repeats):
         left, (test, train) = hide(graph, n_hidden, 2, rng)
         vectors = fitted_rows(_LINKS, method, left)
         of_nodes = np.log1p((left.to_scipy() > 0).sum(axis=1)) if degrees else None
         for name in names:
             scores[name].append(score_pairs(vectors, *train, *test, name, of_nodes))
+        for name, value in zip(others, score_baselines(left, *train, *test) if baselines else (), strict=True):
+            scores[name].append(value)
     auc, ap = ({name: np.array(values)[:, column] for name, values in scores.items()} for column in (0, 1))
     return LinkPrediction(
         auc=_means(auc),
@@ -253,6 +271,7 @@ def node_classification(
     *,
     fractions: float | Sequence[float] = (0.1, 0.5, 0.9),
     n_repeats: int = 10,
+    relation: RelationLike | Graph | None = None,
     random_state: Seed = None,
 ) -> NodeClassification:
     """Learn the labels of some nodes from their vectors, and tell those of the others.
@@ -273,6 +292,9 @@ def node_classification(
         Shares of the labelled nodes that train.
     n_repeats : int, default=10
         Random splits for each fraction.
+    relation : Relation, Graph, matrix of shape (n, n), graph or edges, optional
+        The graph itself, not walks on it: labels that spread over it are scored on the same splits, as a baseline. By
+        id where the vectors have ids, else by row; directions are dropped.
     random_state : int, Generator, RandomState or None
         For the splits.
 
@@ -285,13 +307,15 @@ def node_classification(
     UnknownIdError
         If a label belongs to an id that is not there.
     InputError
-        If vectors are not finite, lengths differ, there are fewer than two different labels, or an argument is out of
-        range.
+        If vectors are not finite, lengths differ, there are fewer than two different labels, the relation is not square
+        or of other ids, or an argument is out of range.
 
     Notes
     -----
-    A label that no training node has, or all have, is as probable everywhere. The interval (Student's t over the
-    repeats) says how much the split matters, not how much another graph or another seed of the method would.
+    A label that no training node has, or all have, is as probable everywhere. Label spreading (Zhou et al. 2004,
+    Learning with local and global consistency) takes 50 steps, nine tenths of each from the neighbours. The interval
+    (Student's t over the repeats) says how much the split matters, not how much another graph or another seed of the
+    method would.
 
     References
     ----------
@@ -322,23 +346,33 @@ def node_classification(
         if not 0 < size < len(rows):
             expected = "such that at least one row trains and one tests"
             raise InputError(_NODES, "fractions", expected, f"{share} of {len(rows)} rows")
+    graph = None if relation is None else graph_of(_NODES, relation, len(X), ids)
     X = standardised(X[rows])
 
-    found = np.empty((2, len(shares), n_repeats))
+    found, spread = np.empty((2, 2, len(shares), n_repeats))
     for repeat in range(n_repeats):
         order = rng.permutation(len(rows))
         for at, size in enumerate(sizes):
-            found[:, at, repeat] = score_split(X, indicators, order[:size], order[size:])
-    micro, macro = (dict(zip(shares, values, strict=True)) for values in found)
-    return NodeClassification(
-        micro=_means(micro),
-        macro=_means(macro),
-        micro_interval={share: interval_of(values) for share, values in micro.items()},
-        macro_interval={share: interval_of(values) for share, values in macro.items()},
-        n_scored=len(rows),
-        n_labels=indicators.shape[1],
-        repeats={"micro": micro, "macro": macro},
-    )
+            train, test = order[:size], order[size:]
+            found[:, at, repeat] = score_split(X, indicators, train, test)
+            if graph is not None:
+                chances = spread_labels(graph, rows[train], indicators[train])[rows[test]]
+                spread[:, at, repeat] = _f1(indicators[test], chances)
+
+    def told(scores: NDArray[np.float64], baselines: dict[str, NodeClassification]) -> NodeClassification:
+        micro, macro = (dict(zip(shares, values, strict=True)) for values in scores)
+        return NodeClassification(
+            micro=_means(micro),
+            macro=_means(macro),
+            micro_interval={share: interval_of(values) for share, values in micro.items()},
+            macro_interval={share: interval_of(values) for share, values in macro.items()},
+            n_scored=len(rows),
+            n_labels=indicators.shape[1],
+            repeats={"micro": micro, "macro": macro},
+            baselines=baselines,
+        )
+
+    return told(found, {} if graph is None else {"label spreading": told(spread, {})})
 
 
 def check_method(owner: str, method: object) -> None:
@@ -385,12 +419,29 @@ def score_pairs(
     return float(roc_auc_score(was_edge, scores)), float(average_precision_score(was_edge, scores))
 
 
+def score_baselines(
+    left: Relation, train: RowNumbers, is_edge: Flags, test: RowNumbers, was_edge: Flags
+) -> list[tuple[float, float]]:
+    """Return AUC and average precision of degrees, preferential attachment, and each of ``PAIRS``."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    A = left.to_scipy().astype(np.float64)
+    A.data[:] = 1.0
+    k = np.diff(A.indptr).astype(np.float64)
+    by_pair = [
+        k[test].prod(axis=1),
+        *(scores_of_pairs(baseline.scores(A), test, len(k)) for baseline in PAIRS.values()),
+    ]
+    raw = [(float(roc_auc_score(was_edge, s)), float(average_precision_score(was_edge, s))) for s in by_pair]
+    log_k = np.log1p(k)  # their difference and their sum
+    return [score_pairs(log_k[:, None], train, is_edge, test, was_edge, "l1", log_k), *raw]
+
+
 def score_split(
     X: NDArray[np.float64], labels: Flags, train: NDArray[np.int64], test: NDArray[np.int64]
 ) -> tuple[float, float]:
     """Return micro and macro F1 of the rows ``test``, told from the rows ``train``; ``labels`` has shape (n, k)."""
     from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import f1_score
 
     X = np.column_stack((X, np.ones(len(X))))  # the intercept is regularised as the others are
     # Both solve the same problem: Newton's steps are ten times faster with 20,000 rows, but cubic in the columns.
@@ -403,9 +454,16 @@ def score_split(
             continue
         model = LogisticRegression(solver=solver, fit_intercept=False).fit(X[train], wanted)
         chances[:, k] = model.predict_proba(X[test])[:, 1]
+    return _f1(labels[test], chances)
+
+
+def _f1(labels: Flags, chances: NDArray[np.float64]) -> tuple[float, float]:
+    """Return micro and macro F1 of the most probable labels of each row, as many as it has."""
+    from sklearn.metrics import f1_score
+
     rank = (-chances).argsort(axis=1, kind="stable").argsort(axis=1)
-    guess = rank < labels[test].sum(axis=1, keepdims=True)
-    micro, macro = (f1_score(labels[test], guess, average=kind, zero_division=0) for kind in ("micro", "macro"))
+    guess = rank < labels.sum(axis=1, keepdims=True)
+    micro, macro = (f1_score(labels, guess, average=kind, zero_division=0) for kind in ("micro", "macro"))
     return float(micro), float(macro)
 
 
