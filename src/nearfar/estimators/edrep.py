@@ -164,8 +164,8 @@ class EDRep(RelationEmbedder):
     constraint : {"sphere", "ball"}, default="sphere"
         Vectors of length 1, or at most 1.
     temperature : float or "auto", optional
-        What scores are divided by: 1, or by the task. "auto" hides a tenth of the relations and takes that of three
-        short fits which ranks them best. Low lets them differ. The softmax is that of ``x_i . y_a / temperature``.
+        What scores are divided by: 1, or by the task. "auto" hides a tenth of the relations, and takes it from three
+        short fits by how they rank them. Low lets them differ. The softmax is that of ``x_i . y_a / temperature``.
         Below 1 it can be steeper, as with vectors of length ``temperature ** -0.5``, and the far field is less exact
         (``far_check_``). Below 0 related objects are pushed apart, softmax(-X Xᵀ): for one kind of objects with
         relations between groups and not within them. At least 0.001 in size.
