@@ -112,8 +112,9 @@ class MultiSenseWord2DM(WordModel):
     optimizer : {"sgd", "adam"}, default="sgd"
         Steps along the gradient of each window (clusters) or pair (columns), or of Adam: every vector that is moved has
         moments of its own and a count of its own steps, by which they are corrected.
-    learning_rate : float, optional
-        At the start, from where it falls linearly; by default 0.05, and 0.001 for Adam.
+    learning_rate : float, "auto" or None, default="auto"
+        At the start, from where it falls linearly. ``"auto"`` goes by the text, the longer the smaller, see
+        :class:`SkipGram`. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5
@@ -159,6 +160,8 @@ class MultiSenseWord2DM(WordModel):
         Epochs run, those of :meth:`partial_fit` included.
     n_pairs_ : int
         Pairs in the last epoch, those with noise words included.
+    learning_rate_ : float
+        Of the first step, as given or as chosen.
 
     See Also
     --------
@@ -255,7 +258,7 @@ class MultiSenseWord2DM(WordModel):
         noise_exponent: float = 0.75,
         init: Embedding | str | PathLike[str] | None = None,
         optimizer: Literal["sgd", "adam"] = "sgd",
-        learning_rate: float | None = None,
+        learning_rate: float | Literal["auto"] | None = "auto",
         min_learning_rate: float = 1e-4,
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
@@ -318,7 +321,7 @@ class MultiSenseWord2DM(WordModel):
         if self.variant == "clusters" and max(arrays["known"].max(), arrays["allowed"].max()) > most:
             raise ValueError(f"known and allowed must be at most {most} senses")
 
-    def _train(self, arrays: Arrays) -> TrainWindows:
+    def _train(self, arrays: Arrays, highest: float) -> TrainWindows:
         tables, m = (arrays["senses"], arrays["contexts"]), self._shape[1]
         if self.optimizer == "adam":
             moments = moments_of(arrays, "senses"), moments_of(arrays, "contexts")
@@ -331,8 +334,7 @@ class MultiSenseWord2DM(WordModel):
                 tuple(windows), np.float32(rate), (m, own), columns, moments, sums
             )
 
-        first = self._rates[self.optimizer] if self.learning_rate is None else self.learning_rate
-        senses_from = max((1 - _ONE_SENSE) * first, min(self.min_learning_rate, first))
+        senses_from = max((1 - _ONE_SENSE) * highest, min(self.min_learning_rate, highest))
         going_on = bool(arrays["known"].any())  # of a partial fit: the words of contexts have vectors
         threshold = np.float32(np.inf if self.new_sense_threshold is None else self.new_sense_threshold)
         counts = (arrays[name] for name in ("chosen", "known", "allowed"))

@@ -42,6 +42,26 @@ TrainWindows = Callable[[Windows, float, NDArray[np.float64]], None]
 """Trains on windows at a rate, nothing where it is 0, and adds to (loss, number of pairs)."""
 
 
+class RateOfText(NamedTuple):
+    """The learning rate of the first step of SGD, by the text: the longer it is trained on, the lower.
+
+    ``at_million (n / 10^6)^-power``, with n the words that all epochs go through, less those that are left out at
+    random, within ``lowest`` and ``highest``; not above ``sqrt(v) / 400`` in a vocabulary of v words. Found by
+    experiment, see the benchmarks of words.
+    """
+
+    at_million: float = 0.17
+    power: float = 0.3
+    lowest: float = 0.025
+    highest: float = 0.2
+
+    def __call__(self, n_words: float, n_types: int) -> float:
+        """Return the rate, with three digits."""
+        by_length = self.at_million * (n_words / 1e6) ** -self.power
+        rate = max(self.lowest, min(by_length, self.highest, n_types**0.5 / 400))
+        return float(f"{rate:.3g}")
+
+
 @dataclass
 class TrainingState:
     """Where a training stands: all that is needed to continue it.
@@ -60,6 +80,8 @@ class TrainingState:
         Views of the vectors of inputs and of outputs, for callbacks.
     n_pairs : int
         Pairs of the last epoch, noise included.
+    highest : float
+        The learning rate of the first step.
     """
 
     arrays: Arrays
@@ -70,6 +92,7 @@ class TrainingState:
     X: Floats = field(default_factory=lambda: np.empty(0))
     Y: Floats = field(default_factory=lambda: np.empty(0))
     n_pairs: int = 0
+    highest: float = 0.0
 
     def snapshot(self) -> tuple[Arrays, dict[str, object]]:
         """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
@@ -117,7 +140,7 @@ class Training:
     owner : str
         Who trains, for messages.
     model : WordModel
-        Its ``_train(arrays)`` gives what trains arrays on windows, ``_tables`` names the tables of inputs and of
+        Its ``_train(arrays, rate)`` gives what trains arrays on windows, ``_tables`` names the tables of inputs and of
         outputs first.
     arrays : dict of ndarray
         What is trained. What begins with the name of a table and a dot is its moments.
@@ -168,7 +191,7 @@ class Shared:
     """
 
     def __init__(self, training: Training) -> None:
-        self._training, self._train = training, training.model._train(training.arrays)
+        self._training, self._train = training, training.model._train(training.arrays, training.rate)
 
     def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
         """Train on every block; sums are float64, block by block."""
@@ -217,7 +240,7 @@ class Copies:
         for first in (True, *(False,) * (N_COPIES - 1)):
             copied = [name for name in arrays if name.split(".")[0] in names and not (first and name in in_place)]
             self._copies.append(arrays | {name: _copy(arrays[name]) for name in copied})
-        self._train = [training.model._train(copy) for copy in self._copies]
+        self._train = [training.model._train(copy, training.rate) for copy in self._copies]
         met = how_often(training)
         self._shares: list[Share] = []
         for name, (times, pairs) in zip(names, met, strict=True):

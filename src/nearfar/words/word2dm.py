@@ -111,8 +111,9 @@ class Word2DM(WordModel):
         Steps along the gradient of each window, or of Adam for each batch.
     batch_size : int, default=16
         Sentences of a batch of Adam; it ends early after about 2,000 centres, or 2**14 words of one table.
-    learning_rate : float, optional
-        At the start, from where it falls linearly; by default 0.05, and 0.001 for Adam.
+    learning_rate : float, "auto" or None, default="auto"
+        At the start, from where it falls linearly. ``"auto"`` goes by the text, the longer the smaller, see
+        :class:`SkipGram`. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5
@@ -165,6 +166,8 @@ class Word2DM(WordModel):
         Epochs run, those of :meth:`partial_fit` included.
     n_pairs_ : int
         Pairs in the last epoch, those with noise words included.
+    learning_rate_ : float
+        Of the first step, as given or as chosen.
 
     See Also
     --------
@@ -267,7 +270,7 @@ class Word2DM(WordModel):
         start_trace: float = 1.0,
         optimizer: Literal["sgd", "adam"] = "sgd",
         batch_size: int = 16,
-        learning_rate: float | None = None,
+        learning_rate: float | Literal["auto"] | None = "auto",
         min_learning_rate: float = 1e-4,
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
@@ -334,7 +337,7 @@ class Word2DM(WordModel):
     def _offset(self) -> float:
         return math.log(self.n_negative) if self.offset is None else self.offset
 
-    def _train(self, arrays: Arrays) -> TrainWindows:
+    def _train(self, arrays: Arrays, highest: float) -> TrainWindows:  # noqa: ARG002
         n, m, r = self.n_components, self.n_factors, np.float32(self.ridge)
         options = n, m, np.float32(self._offset), r, self.batch_size, _MOST_ROWS
         B, C = arrays["B"], arrays["C"]
