@@ -50,7 +50,7 @@ from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Checks, Known, WordModel, of_length
-from nearfar.words.training import TrainingState, TrainWindows
+from nearfar.words.training import RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
 
 _ONE_SENSE = 0.2
@@ -113,8 +113,8 @@ class MultiSenseWord2DM(WordModel):
         Steps along the gradient of each window (clusters) or pair (columns), or of Adam: every vector that is moved has
         moments of its own and a count of its own steps, by which they are corrected.
     learning_rate : float, "auto" or None, default="auto"
-        At the start, from where it falls linearly. ``"auto"`` goes by the text, the longer the smaller, see
-        :class:`SkipGram`. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
+        At the start, from where it falls linearly. ``"auto"`` goes by the text, half of what :class:`SkipGram`
+        takes and at most 0.05. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5
@@ -219,6 +219,7 @@ class MultiSenseWord2DM(WordModel):
         "new_sense_threshold": if_given(partial(check_real, low=-1, high=1)),
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
+    _rate_of_text: ClassVar[RateOfText] = RateOfText(at_million=0.09, highest=0.05)
     _not_on: ClassVar[Mapping[str, str]] = {
         **WordModel._not_on,
         **dict.fromkeys(DEVICES, "Which sense a window trains, and when one is opened, is decided window by window."),

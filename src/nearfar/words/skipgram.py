@@ -144,7 +144,7 @@ class SkipGram(WordModel):
     Memory: two tables of n_words x d float32, rows padded to a multiple of 16, beside the vocabulary (six for Adam);
     the text stays in files.
 
-    With ``learning_rate="auto"``, SGD begins at ``0.17 (n / 10^6)^-0.3``, within 0.025 and 0.2. n are the words of all
+    With ``learning_rate="auto"``, SGD begins at ``0.18 (n / 10^6)^-0.3``, within 0.025 and 0.2. n are the words of all
     epochs, less those that ``sample`` leaves out, those of earlier texts included in :meth:`partial_fit`. In a
     vocabulary of v words it is not above ``sqrt(v) / 400``. The rule is an experiment's, see the page of benchmarks.
 

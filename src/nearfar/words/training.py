@@ -50,16 +50,16 @@ class RateOfText(NamedTuple):
     experiment, see the benchmarks of words.
     """
 
-    at_million: float = 0.17
+    at_million: float = 0.18
     power: float = 0.3
     lowest: float = 0.025
     highest: float = 0.2
 
     def __call__(self, n_words: float, n_types: int) -> float:
-        """Return the rate, with three digits."""
+        """Return the rate, with two digits."""
         by_length = self.at_million * (n_words / 1e6) ** -self.power
         rate = max(self.lowest, min(by_length, self.highest, n_types**0.5 / 400))
-        return float(f"{rate:.3g}")
+        return float(f"{rate:.2g}")
 
 
 @dataclass

@@ -50,7 +50,7 @@ from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Checks, Known, WordModel, WordParameters, memory_of_tables, padded
-from nearfar.words.training import LONGEST, TrainingState, TrainWindows
+from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 _MOST_ROWS = 2**14  # of a table in a batch: 20 MB of sums for each thread at 17 x 17
@@ -112,8 +112,8 @@ class Word2DM(WordModel):
     batch_size : int, default=16
         Sentences of a batch of Adam; it ends early after about 2,000 centres, or 2**14 words of one table.
     learning_rate : float, "auto" or None, default="auto"
-        At the start, from where it falls linearly. ``"auto"`` goes by the text, the longer the smaller, see
-        :class:`SkipGram`. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
+        At the start, from where it falls linearly. ``"auto"`` goes by the text as for :class:`SkipGram`, but is at
+        most 0.1. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5
@@ -238,6 +238,7 @@ class Word2DM(WordModel):
         "start_trace": partial(check_real, low=0, open_low=True),
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
+    _rate_of_text: ClassVar[RateOfText] = RateOfText(highest=0.1)
 
     n_factors: int
     offset: float | None
