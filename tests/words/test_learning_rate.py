@@ -33,15 +33,19 @@ def test_the_rule():
     assert rule(1e6, 10**6) == 0.18
     assert rule(62e6, 80_000) == 0.052  # 17 million words, five epochs
     assert rule(1e4, 1600) == 0.1  # sqrt(v) / 400
-    assert rule(1e4, 9) == rule.lowest
+    assert rule(1e4, 9) == rule.few
+    assert nf.Word2DM._rate_of_text(1e4, 9) == nf.MultiSenseWord2DM._rate_of_text(1e4, 9) == 0.05
+    assert nf.Word2DM._rate_of_text(1e4, 10**6) == 0.1
+    assert nf.MultiSenseWord2DM._rate_of_text(62e6, 80_000) == 0.026
 
 
 @models
-def test_what_is_chosen_is_what_could_be_given(model):
+def test_what_is_chosen_is_what_could_be_given(model, monkeypatch):
     text = a_text()
+    monkeypatch.setattr(type(model), "_rate_of_text", RateOfText(highest=0.04))  # no model's fixed one
     chosen = clone(model).fit(text)
     assert chosen.learning_rate == "auto"
-    assert chosen.learning_rate_ == model._rate_of_text(3 * 9000, 900) != model._rates["sgd"]
+    assert chosen.learning_rate_ == 0.04
     given = clone(model).set_params(learning_rate=chosen.learning_rate_).fit(text)
     np.testing.assert_array_equal(chosen.embedding_, given.embedding_)
     assert chosen.vectors_.parameters["learning_rate"] == given.learning_rate_ == chosen.learning_rate_

@@ -46,19 +46,20 @@ class RateOfText(NamedTuple):
     """The learning rate of the first step of SGD, by the text: the longer it is trained on, the lower.
 
     ``at_million (n / 10^6)^-power``, with n the words that all epochs go through, less those that are left out at
-    random, within ``lowest`` and ``highest``; not above ``sqrt(v) / 400`` in a vocabulary of v words. Found by
-    experiment, see the benchmarks of words.
+    random, within ``lowest`` and ``highest``; in a vocabulary of v words not above ``sqrt(v) / 400``, or ``few`` where
+    that is more. Found by experiment, see the benchmarks of words.
     """
 
     at_million: float = 0.18
     power: float = 0.3
     lowest: float = 0.025
+    few: float = 0.025
     highest: float = 0.2
 
     def __call__(self, n_words: float, n_types: int) -> float:
         """Return the rate, with two digits."""
         by_length = self.at_million * (n_words / 1e6) ** -self.power
-        rate = max(self.lowest, min(by_length, self.highest, n_types**0.5 / 400))
+        rate = max(self.lowest, min(by_length, self.highest, max(self.few, n_types**0.5 / 400)))
         return float(f"{rate:.2g}")
 
 
