@@ -81,8 +81,8 @@ class SkipGram(WordModel):
         Vectors from which the words that it has start, as they are. Others start at random. Output vectors start from
         its other side, if it has one.
     optimizer : {"sgd", "adam"}, default="sgd"
-        How steps are made; Adam is slower, and learns more from a short text. Stochastic gradient descent goes window
-        by window; of Adam see the notes.
+        How steps are made; Adam is slower, and learns less from a text that is read once. Stochastic gradient descent
+        goes window by window; of Adam see the notes.
     learning_rate : float, "auto" or None, default="auto"
         Size of the first step; it falls linearly. ``"auto"`` goes by the text, the longer the smaller, see the notes.
         None means 0.025, and 0.01 for Adam, which ``"auto"`` takes for Adam and for relations.
