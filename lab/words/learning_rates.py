@@ -77,6 +77,12 @@ def fit(encoded: nf.EncodedCorpus, n_epochs: int, rate: Any, seed: int, **more: 
     return nf.SkipGram(learning_rate=rate, n_epochs=n_epochs, random_state=seed, n_jobs=1, **more).fit(encoded)
 
 
+def own_rate(encoded: nf.EncodedCorpus, n_epochs: int) -> float:
+    """Return the rate that a fit would choose."""
+    model = nf.SkipGram(n_epochs=n_epochs)
+    return model._first_rate(model._windows_of(encoded, 1))
+
+
 def fit_peer(method: str, path: Path, rate: Any, seed: int) -> tuple[nf.Embedding, float]:
     """Return vectors and processor seconds of a program on a file."""
     if method == "fastText":
@@ -97,12 +103,16 @@ def run(file: ResultFile, given: Namespace) -> None:
         return
     for seed, name, n_epochs, rate in product(given.seed, given.texts, given.epochs, given.rates):
         if key := file.new("nearfar", name, n_epochs, rate if rate == "auto" else float(rate), seed):
-            model, seconds = cpu_timed(fit, text(name), n_epochs, key["rate"], seed)
-            chosen = {"seconds": seconds, "chosen": model.learning_rate_}
+            chosen = own_rate(text(name), n_epochs) if rate == "auto" else key["rate"]
+            if same := file.find(**{**key, "rate": chosen}) if rate == "auto" else None:  # the bits are the same
+                file.add({**same, **key, "chosen": chosen})
+                continue
+            model, seconds = cpu_timed(fit, text(name), n_epochs, chosen, seed)
+            more = {"seconds": seconds, "chosen": model.learning_rate_}
             if name == "python":  # of which the sets know few words
-                held = fit(text(name), n_epochs, key["rate"], seed, validation_fraction=HELD_OUT)
-                chosen["held_out"] = float(held.validation_curve_[-1])
-            file.add({**key, **chosen, **quality(model.vectors_, analogies=name == "17M")})
+                held = fit(text(name), n_epochs, chosen, seed, validation_fraction=HELD_OUT)
+                more["held_out"] = float(held.validation_curve_[-1])
+            file.add({**key, **more, **quality(model.vectors_, analogies=name == "17M")})
 
 
 def beside_others(file: ResultFile, given: Namespace) -> None:

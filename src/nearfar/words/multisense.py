@@ -219,7 +219,7 @@ class MultiSenseWord2DM(WordModel):
         "new_sense_threshold": if_given(partial(check_real, low=-1, high=1)),
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
-    _rate_of_text: ClassVar[RateOfText] = RateOfText(at_million=0.09, few=0.05, highest=0.05)
+    _rate_of_text: ClassVar[RateOfText] = RateOfText(at_million=0.0825, few=0.05, highest=0.05)
     _not_on: ClassVar[Mapping[str, str]] = {
         **WordModel._not_on,
         **dict.fromkeys(DEVICES, "Which sense a window trains, and when one is opened, is decided window by window."),

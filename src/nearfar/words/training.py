@@ -21,6 +21,7 @@ and with the correction for the steps of both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,10 +48,11 @@ class RateOfText(NamedTuple):
 
     ``at_million (n / 10^6)^-power``, with n the words that all epochs go through, less those that are left out at
     random, within ``lowest`` and ``highest``; in a vocabulary of v words not above ``sqrt(v) / 400``, or ``few`` where
-    that is more. Found by experiment, see the benchmarks of words.
+    that is more. It is one of 0.1 times the powers of the root of 2, so that texts of about the same length have the
+    same. Found by experiment, see the benchmarks of words.
     """
 
-    at_million: float = 0.18
+    at_million: float = 0.165
     power: float = 0.3
     lowest: float = 0.025
     few: float = 0.025
@@ -60,7 +62,7 @@ class RateOfText(NamedTuple):
         """Return the rate, with two digits."""
         by_length = self.at_million * (n_words / 1e6) ** -self.power
         rate = max(self.lowest, min(by_length, self.highest, max(self.few, n_types**0.5 / 400)))
-        return float(f"{rate:.2g}")
+        return float(f"{0.1 * 2 ** (round(2 * math.log2(rate / 0.1)) / 2):.2g}")
 
 
 @dataclass
