@@ -82,7 +82,7 @@ def test_it_goes_on_as_it_was(tmp_path):
 
 def test_a_partial_fit_goes_by_all_text(monkeypatch):
     model = clone(MODELS["SkipGram"])
-    monkeypatch.setattr(type(model), "_rate_of_text", RateOfText(at_million=0.01))
+    monkeypatch.setattr(type(model), "_rate_of_text", RateOfText(at_million=0.024))
     first = model.fit(a_text()).learning_rate_
     assert model.partial_fit(a_text(seed=1)).learning_rate_ == model._rate_of_text(3 * 18_000, 900) < first
 
