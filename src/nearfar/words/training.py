@@ -52,7 +52,7 @@ class RateOfText(NamedTuple):
     same. Found by experiment, see the benchmarks of words.
     """
 
-    at_million: float = 0.165
+    at_million: float = 0.16
     power: float = 0.3
     lowest: float = 0.025
     few: float = 0.025

@@ -112,9 +112,9 @@ class Word2DM(WordModel):
     batch_size : int, default=16
         Sentences of a batch of Adam; it ends early after about 2,000 centres, or 2**14 words of one table.
     learning_rate : float, "auto" or None, default="auto"
-        At the start, from where it falls linearly. ``"auto"`` goes by the text as for :class:`SkipGram`, but is at
-        most 0.1, and 0.05 where words are few. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and
-        for relations.
+        At the start, from where it falls linearly. ``"auto"`` is 0.05, up to 0.1 for a text of less than some
+        million words in all epochs. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for
+        relations.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5
@@ -239,7 +239,7 @@ class Word2DM(WordModel):
         "start_trace": partial(check_real, low=0, open_low=True),
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
-    _rate_of_text: ClassVar[RateOfText] = RateOfText(few=0.05, highest=0.1)
+    _rate_of_text: ClassVar[RateOfText] = RateOfText(at_million=0.1, lowest=0.05, few=0.05, highest=0.1)
 
     n_factors: int
     offset: float | None
