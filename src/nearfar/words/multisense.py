@@ -113,8 +113,8 @@ class MultiSenseWord2DM(WordModel):
         Steps along the gradient of each window (clusters) or pair (columns), or of Adam: every vector that is moved has
         moments of its own and a count of its own steps, by which they are corrected.
     learning_rate : float, "auto" or None, default="auto"
-        At the start, from where it falls linearly. ``"auto"`` is 0.05, down to 0.025 for a text of more than
-        some million words in all epochs. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
+        At the start, from where it falls linearly. ``"auto"`` is 0.05, from 9 million words in all epochs on 0.035
+        or 0.025. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5

@@ -112,9 +112,8 @@ class Word2DM(WordModel):
     batch_size : int, default=16
         Sentences of a batch of Adam; it ends early after about 2,000 centres, or 2**14 words of one table.
     learning_rate : float, "auto" or None, default="auto"
-        At the start, from where it falls linearly. ``"auto"`` is 0.05, up to 0.1 for a text of less than some
-        million words in all epochs. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for
-        relations.
+        At the start, from where it falls linearly. ``"auto"`` is 0.05, for a text of fewer than 5 million words in
+        all epochs 0.071 or 0.1. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5
