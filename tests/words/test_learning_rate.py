@@ -96,3 +96,11 @@ def test_the_progress_line_says_it(monkeypatch, capsys):
 def test_another_word_is_refused():
     with pytest.raises(nf.errors.InputError, match="learning_rate must be a finite number > 0, or 'auto'; got 'fast'"):
         nf.SkipGram(learning_rate="fast").fit([["a", "b"]])
+
+
+def test_a_vocabulary_that_counts_fewer_words_than_the_text_has(monkeypatch):
+    model, text = clone(MODELS["SkipGram"]).set_params(sample=0), a_text()
+    monkeypatch.setattr(type(model), "_rate_of_text", RateOfText(at_million=0.024))
+    bare = nf.Vocabulary(list(text.vocabulary), np.ones(900, np.int64))
+    found = model.fit(nf.EncodedCorpus(text.tokens, text.ends, bare)).learning_rate_
+    assert found == model._rate_of_text(3 * 9000, 900) < model._rate_of_text(3 * 900, 900)
