@@ -100,7 +100,7 @@ def test_another_word_is_refused():
 
 def test_a_vocabulary_that_counts_fewer_words_than_the_text_has(monkeypatch):
     model, text = clone(MODELS["SkipGram"]).set_params(sample=0), a_text()
-    monkeypatch.setattr(type(model), "_rate_of_text", RateOfText(at_million=0.024))
+    monkeypatch.setattr(type(model), "_rate_of_text", RateOfText(at_million=0.016))
     bare = nf.Vocabulary(list(text.vocabulary), np.ones(900, np.int64))
     found = model.fit(nf.EncodedCorpus(text.tokens, text.ends, bare)).learning_rate_
     assert found == model._rate_of_text(3 * 9000, 900) < model._rate_of_text(3 * 900, 900)
