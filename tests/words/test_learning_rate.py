@@ -35,6 +35,7 @@ def test_the_rule():
     assert rule(62e6, 80_000) == 0.05  # 17 million words, five epochs
     assert rule(1e4, 1600) == 0.1  # sqrt(v) / 400
     assert rule(1e4, 9) == rule.few
+    assert (rule(1e4, 10**6, 12), rule(1e4, 10**6, 1)) == (0.1, 0.2)  # words around
     assert nf.Word2DM._rate_of_text(1e4, 9) == nf.MultiSenseWord2DM._rate_of_text(1e4, 9) == 0.05
     assert nf.Word2DM._rate_of_text(1e4, 10**6) == 0.1
     assert nf.MultiSenseWord2DM._rate_of_text(62e6, 80_000) == 0.025
@@ -104,3 +105,9 @@ def test_a_vocabulary_that_counts_fewer_words_than_the_text_has(monkeypatch):
     bare = nf.Vocabulary(list(text.vocabulary), np.ones(900, np.int64))
     found = model.fit(nf.EncodedCorpus(text.tokens, text.ends, bare)).learning_rate_
     assert found == model._rate_of_text(3 * 9000, 900) < model._rate_of_text(3 * 900, 900)
+
+
+def test_wider_windows_take_a_smaller_one():
+    model, text = clone(MODELS["SkipGram"]).set_params(n_epochs=1), a_text(18_000, 4000)
+    rates = [{"window": 5}, {"window": 11}, {"shrink_window": None}, {"window": 11, "shared_negatives": False}]
+    assert [clone(model).set_params(**how).fit(text).learning_rate_ for how in rates] == [0.14, 0.071, 0.1, 0.14]

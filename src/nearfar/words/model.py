@@ -487,7 +487,9 @@ class WordModel(RelationEmbedder):
         if not isinstance(self.learning_rate, str) and self.learning_rate is not None:
             return float(self.learning_rate)
         if self.learning_rate == "auto" and self.optimizer == "sgd" and isinstance(source, TextWindows):
-            return self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids))
+            reach = self.window if self.shrink_window is None else (self.window + 1) / 2  # on average
+            n_around = 2 * reach if self.shared_negatives else 1
+            return self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids), n_around)
         return self._rates[self.optimizer]
 
     def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:

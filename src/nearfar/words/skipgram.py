@@ -147,7 +147,8 @@ class SkipGram(WordModel):
     With ``learning_rate="auto"``, SGD begins at 0.2, 0.14, 0.1, 0.071, 0.05, 0.035 or 0.025, whichever is nearest to
     ``0.16 (n / 10^6)^-0.3``. n are the words of all epochs, less those that ``sample`` leaves out; in
     :meth:`partial_fit`, those of earlier texts count too. In a vocabulary of v words it is about ``sqrt(v) / 400`` at
-    most. The rule is an experiment's, see the page of benchmarks.
+    most, and less where windows are wider and share their noise. The rule is an experiment's, see the page of
+    benchmarks.
 
     A noise word that is the centre itself does not count, as in word2vec. Vectors long enough therefore end at
     ``x_o . y_c = ln p(c|o) / (1 - p(c|o)) - ln K q(c)``, with p(c|o) the share of c among the centres that o stands
