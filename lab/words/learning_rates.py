@@ -6,7 +6,7 @@ the Wikipedia sample, one to five epochs. A record has Spearman's rho on each se
 knows at least 20 pairs, their mean, and of 17 million words the share of the Google analogies that are solved, too
 (3CosAdd).
 
-``--peers`` takes the first 12 million characters in two epochs, beside gensim (skip-gram) and fastText at the same
+``--peers`` then takes the first 12 million characters in two epochs, beside gensim (skip-gram) and fastText at the same
 rates, and at what is the default of each: 0.025 for gensim, 0.05 with sample 1e-4 for fastText, which runs in an
 environment of its own, see lab/peers/elsewhere.py, and has no seed.
 """
@@ -98,9 +98,6 @@ def fit_peer(method: str, path: Path, rate: Any, seed: int) -> tuple[nf.Embeddin
 
 
 def run(file: ResultFile, given: Namespace) -> None:
-    if given.peers:
-        beside_others(file, given)
-        return
     for seed, name, n_epochs, rate in product(given.seed, given.texts, given.epochs, given.rates):
         if key := file.new("nearfar", name, n_epochs, rate if rate == "auto" else float(rate), seed):
             chosen = own_rate(text(name), n_epochs) if rate == "auto" else key["rate"]
@@ -113,6 +110,8 @@ def run(file: ResultFile, given: Namespace) -> None:
                 held = fit(text(name), n_epochs, chosen, seed, validation_fraction=HELD_OUT)
                 more["held_out"] = float(held.validation_curve_[-1])
             file.add({**key, **more, **quality(model.vectors_, analogies=name == "17M")})
+    if given.peers:
+        beside_others(file, given)
 
 
 def beside_others(file: ResultFile, given: Namespace) -> None:
@@ -235,4 +234,5 @@ EXPERIMENT = Experiment(
         "peers": False,
     },
     ("wiki_text8_style", "word_similarity", "word_analogy"),
+    command="--peers",
 )

@@ -108,6 +108,6 @@ def test_a_vocabulary_that_counts_fewer_words_than_the_text_has(monkeypatch):
 
 
 def test_wider_windows_take_a_smaller_one():
-    model, text = clone(MODELS["SkipGram"]).set_params(n_epochs=1), a_text(18_000, 4000)
+    model, text = clone(MODELS["SkipGram"]).set_params(n_epochs=1), a_text(36_000, 4000)
     rates = [{"window": 5}, {"window": 11}, {"shrink_window": None}, {"window": 11, "shared_negatives": False}]
     assert [clone(model).set_params(**how).fit(text).learning_rate_ for how in rates] == [0.14, 0.071, 0.1, 0.14]
