@@ -7,9 +7,9 @@ import numpy as np
 import nearfar as nf
 from nearfar.words import alias_table, skipgram_step
 
-PARAMETERS = {"n_components": 32, "window": 5, "n_negative": 5, "sample": 1e-3, "n_epochs": 2}
-d, window, K, sample, n_epochs = PARAMETERS.values()
-BLOCK, FIRST_RATE, LAST_RATE = 20_000, 0.025, 1e-4
+PARAMETERS = {"n_components": 32, "window": 5, "n_negative": 5, "sample": 1e-3, "n_epochs": 2, "learning_rate": 0.025}
+d, window, K, sample, n_epochs, FIRST_RATE = PARAMETERS.values()
+BLOCK, LAST_RATE = 20_000, 1e-4
 
 
 def random_bits(seed, start, n):

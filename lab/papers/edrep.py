@@ -39,7 +39,7 @@ _GENES = tuple(
 
 
 def _word_vectors(setting: Setting) -> NDArray[np.float32]:
-    model = nf.SkipGram(n_components=100, random_state=0, n_jobs=setting.n_jobs)
+    model = nf.SkipGram(n_components=100, learning_rate=0.025, random_state=0, n_jobs=setting.n_jobs)  # word2vec's
     return model.fit(nf.Corpus(articles(setting))).embedding_
 
 
@@ -326,7 +326,7 @@ def _genes(setting: Setting) -> Findings:
             "EDRep, temperature .1": nf.EDRep(200, temperature=0.1, **common),
             "EDRep": nf.EDRep(200, **common),
             "Gene2Vec (skip-gram on pairs)": nf.SkipGram(
-                200, window=1, min_count=1, sample=0, n_epochs=setting.pick(10, 3), **common
+                200, window=1, min_count=1, sample=0, learning_rate=0.025, n_epochs=setting.pick(10, 3), **common
             ),
         }
         for name, model in models.items():

@@ -1,7 +1,7 @@
 """Peers that need an environment of their own: each runs as a program there, and tells its processor
 seconds, which other work on the machine changes little.
 
-    python -m venv A && A/bin/pip install scikit-learn-intelex pacmap trimap fasttext pycleora leidenalg infomap
+    python -m venv A && A/bin/pip install scikit-learn-intelex pacmap trimap fasttext-wheel pycleora leidenalg infomap
     python -m venv B && B/bin/pip install "numpy<2" grape pecanpy nodevectors
     B/bin/pip install --no-build-isolation "setuptools<70" cython lightfm
     export LAB_PEERS=A/bin/python:B/bin/python    # where peers are looked for, in this order
@@ -84,7 +84,8 @@ def version(name: str) -> str:
         return "built from source"
     packages = {"embiggen.embedders": "grape", "sklearnex": "scikit-learn-intelex"}
     package = packages.get(PACKAGES[name], PACKAGES[name])
-    told = f"from importlib.metadata import version; print(version({package!r}))"
+    of_import = f"packages_distributions().get({package!r}, [{package!r}])[0]"  # fasttext is in fasttext-wheel, too
+    told = f"from importlib.metadata import packages_distributions, version; print(version({of_import}))"
     done = subprocess.run([interpreter(PACKAGES[name]), "-c", told], check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
@@ -231,12 +232,12 @@ def lightfm(users: Array, items: Array, shape: Array, d: int, seed: int, n_epoch
     return (model.user_embeddings @ model.item_embeddings.T + model.item_biases).astype(np.float32)
 
 
-def fasttext(path: Array, d: int, n_epochs: int, rate: float, min_count: int) -> Array:
+def fasttext(path: Array, d: int, n_epochs: int, rate: float, min_count: int, sample: float = 1e-3) -> Array:
     """Skip-gram with subwords of 3 to 6 letters; returns words and vectors as one structured array."""
     import fasttext as package
 
     how = {"dim": int(d), "epoch": int(n_epochs), "lr": float(rate), "minCount": int(min_count), "ws": 5, "neg": 5}
-    model = package.train_unsupervised(str(path), model="skipgram", t=1e-3, thread=1, verbose=0, **how)
+    model = package.train_unsupervised(str(path), model="skipgram", t=float(sample), thread=1, verbose=0, **how)
     words = model.get_words()
     found = np.zeros(len(words), [("word", f"U{max(map(len, words))}"), ("vector", np.float32, (int(d),))])
     found["word"], found["vector"] = words, [model.get_word_vector(word) for word in words]

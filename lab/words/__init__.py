@@ -8,7 +8,17 @@ from lab.figures import Bars
 from lab.records import Record, average, groups, middle, pick, ratio, values
 
 TITLE = "Words"
-EXPERIMENTS = ("text", "words", "words_strongest", "word2dm", "word_models", "senses", "word_memory", "warm_start")
+EXPERIMENTS = (
+    "text",
+    "words",
+    "words_strongest",
+    "learning_rates",
+    "word2dm",
+    "word_models",
+    "senses",
+    "word_memory",
+    "warm_start",
+)
 
 
 def overview(read: Callable[[str], list[Record]]) -> tuple[str, list[Bars]]:

@@ -81,7 +81,7 @@ def seconds_of(
     model: nf.Word2DM, arrays: dict[str, NDArray[Any]], windows: Windows, n_jobs: int
 ) -> tuple[float, float]:
     """Return seconds and loss of a pass, on threads that share the windows as in a fit."""
-    train = model._train(arrays)
+    train = model._train(arrays, RATES[model.optimizer])
     bounds = even_bounds(len(windows.sentences) - 1, 200)
     sums = np.zeros((len(bounds), 2))
 

@@ -212,17 +212,6 @@ RULES = (
     ),
     Rule(
         "text",
-        "fewer than 1,000,000 tokens",
-        lambda facts: facts["n_tokens"] < 1_000_000,
-        100,
-        'nf.SkipGram(n_components={d}, optimizer="adam").fit(text).vectors_',
-        "nearfar words train {file} -o OUT --optimizer adam",
-        "Skip-gram is best on single words; Adam is slower than SGD, and learns more from a short text.",
-        "min_count=5 leaves rare words out; more epochs help a short text.",
-        "nf.MultiSenseWord2DM() for ambiguous words and phrases.",
-    ),
-    Rule(
-        "text",
         "else",
         _always,
         100,

@@ -90,6 +90,8 @@ class Trainer:
         Whether Ctrl-C ends the ``with`` block as a callback that says stop does, with a warning, once an epoch is done.
         What comes after the block then keeps what was learned. Before that, and where other code called the fit that
         would go on with it (an evaluation, scikit-learn's search, the command line), KeyboardInterrupt comes out.
+    note : str, default=""
+        What the progress line says of the fit after its owner.
 
     Raises
     ------
@@ -125,12 +127,14 @@ class Trainer:
         total: int | None = None,
         identity: Callable[[], dict[str, object]] = dict,
         keeps: bool = False,
+        note: str = "",
     ) -> None:
         self.owner, self.n_epochs, self.identity, self.keeps = owner, n_epochs, identity, keeps
         self.done = 0
         self.callbacks, self.unit = check_callbacks(owner, callbacks), "iteration" if unit == "iteration" else "epoch"
         self.stopped = False
-        self._line = ProgressLine(owner, n_epochs if total is None else total, verbose, unit) if verbose else None
+        label = ", ".join(filter(None, (owner, note)))
+        self._line = ProgressLine(label, n_epochs if total is None else total, verbose, unit) if verbose else None
         self._started = time.perf_counter()
 
     def __enter__(self) -> Trainer:

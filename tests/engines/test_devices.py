@@ -985,7 +985,7 @@ def test_batches_of_one_window_are_the_steps_of_the_threads(name, device):
         table[:, used:] = 0
     there = [to_device(table, device) for table in here.values()]
     sums, found = np.zeros(2), 0.0
-    model._train(here)(windows, 0.3, sums)
+    model._train(here, 0.3)(windows, 0.3, sums)
     for batch in words.Drawn(Source(windows), torch.device(device)).batches(0, 12, 0, size=1):
         found = found + words.train_batch(batch, 0.3, *there, form_of("test", "device", model)(model))
     for table, moved in zip(here.values(), there, strict=True):
@@ -1024,7 +1024,7 @@ def test_a_batch_adds_up_the_changes_of_its_windows(name, device):
         inputs = windows.inputs[windows.starts[w] : windows.starts[w + 1]]
         one = Windows(inputs, np.array([0, len(inputs)]), outs[None], np.array([0, 1]))
         arrays = dict(zip(model._tables, start.copy(), strict=False))
-        model._train(arrays)(one, rate, np.zeros(2))
+        model._train(arrays, rate)(one, rate, np.zeros(2))
         total += np.stack(list(arrays.values())) - start
         counts = (outs != outs[0]) | (np.arange(5) == 0)
         steep = steepness(name, start[0, inputs].astype(float), start[1, outs].astype(float), counts)
@@ -1185,7 +1185,7 @@ def test_batches_of_adam_are_those_of_the_threads(batch_size, device):
     sides = [(there[name], *(there[f"{name}.{what}"] for what in words.MOMENTS)) for name in "BC"]
     for _ in range(3):
         sums, found = np.zeros(2), 0.0
-        model._train(here)(windows, 0.02, sums)
+        model._train(here, 0.02)(windows, 0.02, sums)
         for batch in words.Drawn(Source(windows), torch.device(device)).batches(0, 12, 0, sentences=batch_size):
             found = found + words.adam_batch(batch, 0.02, *sides, words.Word2DM(model))
         np.testing.assert_allclose(found.cpu().numpy(), sums, rtol=1e-5)

@@ -71,7 +71,7 @@ def write(folder: Path) -> None:
     stop = [Checkpoint(folder / "edrep.checkpoint", every=3), lambda progress: progress.epoch == 3]
     nf.EDRep(**FIT, callbacks=stop).fit(graph())
     stop = [Checkpoint(folder / "skipgram.checkpoint", every=3), lambda progress: progress.epoch == 3]
-    nf.SkipGram(**FIT, min_count=1, sample=0, callbacks=stop).fit(TEXT)
+    nf.SkipGram(**FIT, min_count=1, sample=0, learning_rate=None, callbacks=stop).fit(TEXT)
     for kind in ("faiss", "usearch"):
         plain().index(kind, n_jobs=1).save(folder / f"{kind}.index")
     (folder / "values.json").write_text(json.dumps(values))

@@ -151,3 +151,29 @@ def test_starts_are_means_over_trials(tmp_path) -> None:
     text, _ = page(tmp_path)
     assert "| random | 2 | 0.6000 | 1.50 | 0.200 ± 0.141 |" in text
     assert "| again | 1 | 0.6000 | 1.50 | 0.200 |" in text
+
+
+def test_the_learning_rate_against_the_best_fixed_one(tmp_path) -> None:
+    def record(text: str, rate: object, seed: int, mean: float, **more) -> dict:
+        key = {"run": 0, "method": "nearfar", "text": text, "n_epochs": 5, "rate": rate, "seed": seed, "seconds": 1.0}
+        return {**key, "mean": mean, "chosen": 0.07 if rate == "auto" else rate, "MEN-TR-3k": mean, **more}
+
+    records = [record("1M", rate, seed, 0.3 + rate) for rate in (0.025, 0.1) for seed in range(3)]
+    records += [record("1M", "auto", seed, 0.395) for seed in (1, 2)]
+    records += [record("python", rate, 0, 0.2, held_out=0.45) for rate in (0.1, "auto")]
+    sets = {"WS-353-ALL": 0.6, "analogies": 0.3}
+    records += [record("17M", 0.025, 0, 0.5, **sets), record("17M", "auto", 0, 0.52, **{**sets, "analogies": 0.28})]
+    peers = {"nearfar": ("auto", 0.41), "fastText": ("its default", 0.25)}
+    records += [{**record("2M", rate, 0, men), "method": name, "n_epochs": 2} for name, (rate, men) in peers.items()]
+    write_results(tmp_path, "learning_rates", records)
+    text, bars = page(tmp_path)
+    own = bars["skip-gram's own rate, mean over the word sets"]
+    assert own[1:] == ["at most 0.005 below (1 million, 5 epochs); 2 cases", "yes"]
+    assert bars["the same on Python's documentation: loss held out"][2] == "yes"
+    assert bars["17 million words, 5 epochs: each set and analogies"][1:] == [
+        "-0.020 at least (analogies), 1 seed",
+        "**no**",
+    ]
+    assert bars["12 million characters, 2 epochs: MEN"][1:] == ["0.410 / 0.250", "yes"]
+    assert "| 1 million | 5 | 0.325 | – | 0.400 | – | 0.395 (2) | 0.07 |" in text
+    assert "| fastText | its default | 0.250 (1) | 0.250 (1) | – | – | 1.00 s |" in text

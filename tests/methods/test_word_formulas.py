@@ -151,7 +151,7 @@ def test_a_compiled_loop_does_what_its_formula_does(name, optimizer):
     sides = [Table(arrays[side][:, :width], optimizer == "adam") for side in both]
     before, sums = [side.rows.copy() for side in sides], np.zeros(2)
     expected = by_formula(model, windows, rate, *sides)
-    model._train(arrays)(windows, rate, sums)
+    model._train(arrays, rate)(windows, rate, sums)
     np.testing.assert_allclose(sums, expected, rtol=2e-5)
     for side, table, old in zip(both, sides, before, strict=True):
         np.testing.assert_allclose(arrays[side][:, :width], table.rows, atol=1e-4 if optimizer == "adam" else 2e-5)

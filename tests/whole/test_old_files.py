@@ -68,7 +68,7 @@ def test_checkpoints_go_on_or_are_refused(folder, name):
     def fit(**resume):
         if name == "edrep":
             return nf.EDRep(**make.FIT).fit(make.graph(), **resume)
-        return nf.SkipGram(**make.FIT, min_count=1, sample=0).fit(make.TEXT, **resume)
+        return nf.SkipGram(**make.FIT, min_count=1, sample=0, learning_rate=None).fit(make.TEXT, **resume)
 
     try:
         found = fit(resume=folder / f"{name}.checkpoint")

@@ -85,9 +85,9 @@ def test_all_that_was_trained_is_where_it_goes_on(make, monkeypatch):
     runs = []
     steps = type(make())._train
 
-    def spied(self, arrays):
+    def spied(self, arrays, highest):
         runs.append((arrays, {name: array.copy() for name, array in arrays.items()}))
-        return steps(self, arrays)
+        return steps(self, arrays, highest)
 
     monkeypatch.setattr(type(make()), "_train", spied)
     model = make().fit(FIRST)

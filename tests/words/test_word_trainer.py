@@ -169,8 +169,8 @@ def test_the_rate_falls_linearly_over_all_epochs(monkeypatch):
     rates = []
     steps = nf.SkipGram._train
 
-    def spied(self, arrays):
-        train = steps(self, arrays)
+    def spied(self, arrays, highest):
+        train = steps(self, arrays, highest)
         return lambda windows, rate, sums: rates.append(rate) or train(windows, rate, sums)
 
     monkeypatch.setattr(nf.SkipGram, "_train", spied)

@@ -75,7 +75,7 @@ def words() -> None:
     _SKIPGRAM,
     "window n_negative min_count max_size sample n_epochs optimizer learning_rate init",
     max_size={"metavar": "N"},
-    learning_rate={"note": "[default: the model's own]"},
+    learning_rate={"default": None, "note": "[default: by the length of the text]"},
     init={"metavar": "FILE"},
 )
 @options_of(_TEXT, "tokenizer", tokenizer={"default": "blanks"})

@@ -5,10 +5,11 @@ A model is a class with the parameters of :class:`nearfar.SkipGram`, and perhaps
 ``_start(source, rng) -> dict of arrays``
     Where it starts: tables for the ids of a source, from ``empty_aligned``, and what else must be kept to go on
     (moments). float32, float64, int64 or uint8; these very arrays are trained in place.
-``_train(arrays) -> train``
-    ``train(windows, rate, sums)`` goes through windows (``windows.Windows``) in their order, updates the arrays, and
-    adds to ``sums`` (float64) the loss and the number of pairs, counted noise included. At ``rate == 0`` nothing may
-    change, moments neither. Several threads call it at once, on the same arrays, without locks.
+``_train(arrays, highest) -> train``
+    ``train(windows, rate, sums)``, at rates from ``highest`` on, goes through windows (``windows.Windows``) in their
+    order, updates the arrays, and adds to ``sums`` (float64) the loss and the number of pairs, counted noise included.
+    At ``rate == 0`` nothing may change, moments neither. Several threads call it at once, on the same arrays, without
+    locks.
 ``_views(arrays) -> (X, Y)``
     What callbacks see: the vectors of inputs and of outputs, a row each, as views. After a fit to a relation, rows of
     inputs without any are set to zero through them.
@@ -29,8 +30,10 @@ and may have
     Parameters that say what the arrays are: those of a fitted model cannot be trained with others.
 ``_checks``, ``_check()``
     The table of checks of its parameters; what a table cannot say, before or after ``super()._check()``.
-``_rates``, ``_on_device``
-    Default learning rate of each optimiser that it has, ``optimizer`` is one of its keys; those it has on a device.
+``_rates``, ``_rate_of_text``
+    Fixed learning rate of each optimiser that it has, ``optimizer`` is one of its keys; that of SGD by the text.
+``_on_device``
+    The optimisers that it has on a device.
 ``_not_on``
     Why it does not run on an engine, by the name of this.
 ``_sentences_per_step``
@@ -65,6 +68,7 @@ from nearfar._core.checks import (
     check_random_state,
     check_real,
     if_given,
+    or_auto,
 )
 from nearfar._core.ids import Ids
 from nearfar._core.types import Arrays, Floats, Seed
@@ -82,7 +86,7 @@ from nearfar.text.corpus import Corpus, TextSource
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
-from nearfar.words.training import Shared, Training, TrainingState, TrainWindows, held_out
+from nearfar.words.training import RateOfText, Shared, Training, TrainingState, TrainWindows, held_out
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
 
 if TYPE_CHECKING:
@@ -112,7 +116,7 @@ class WordParameters(TypedDict, total=False):
     noise_exponent: float
     init: Embedding | str | os.PathLike[str] | None
     optimizer: Literal["sgd", "adam"]
-    learning_rate: float | None
+    learning_rate: float | Literal["auto"] | None
     min_learning_rate: float
     n_epochs: int
     validation_fraction: float
@@ -166,12 +170,13 @@ class WordModel(RelationEmbedder):
         "shrink_window": if_given(partial(check_choice, choices=("word", "sentence"))),
         "sample": partial(check_real, low=0),
         "noise_exponent": partial(check_real, low=0),
-        "learning_rate": if_given(partial(check_real, low=0, open_low=True)),
+        "learning_rate": or_auto(if_given(partial(check_real, low=0, open_low=True))),
         "min_learning_rate": partial(check_real, low=0),
         "validation_fraction": partial(check_real, low=0, high=0.9),
         "callbacks": lambda owner, _name, value: check_callbacks(owner, value),
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025}
+    _rate_of_text: ClassVar[RateOfText] = RateOfText()
     _on_device: ClassVar[tuple[str, ...]] = ("sgd",)
     _not_on: ClassVar[Mapping[str, str]] = {
         PLAIN: "Compiled code is quicker from the second fit on, for a text of any size.",
@@ -207,7 +212,7 @@ class WordModel(RelationEmbedder):
     noise_exponent: float
     init: Embedding | str | os.PathLike[str] | None
     optimizer: Literal["sgd", "adam"]
-    learning_rate: float | None
+    learning_rate: float | Literal["auto"] | None
     min_learning_rate: float
     n_epochs: int
     validation_fraction: float
@@ -221,13 +226,14 @@ class WordModel(RelationEmbedder):
     validation_curve_: NDArray[np.float64]
     n_epochs_: int
     n_pairs_: int
+    learning_rate_: float
 
     # What a model gives.
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         raise NotImplementedError
 
-    def _train(self, arrays: Arrays) -> TrainWindows:
+    def _train(self, arrays: Arrays, highest: float) -> TrainWindows:
         raise NotImplementedError
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
@@ -366,10 +372,10 @@ class WordModel(RelationEmbedder):
 
         Notes
         -----
-        The learning rate begins at ``learning_rate`` again and falls as in a fit: new words have everything to learn.
-        Where little is new, ``set_params(learning_rate=...)`` before makes known words move less. Other parameters,
-        too, are taken as they are at the time; ``init`` is where new words start. With one worker, the same calls in
-        the same order give the same bits.
+        The learning rate begins at ``learning_rate`` again and falls as in a fit: new words have everything to learn;
+        ``"auto"`` goes by all text so far. Where little is new, ``set_params(learning_rate=...)`` before makes known
+        words move less. Other parameters, too, are taken as they are at the time; ``init`` is where new words start.
+        With one worker, the same calls in the same order give the same bits.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(corpus)
@@ -435,6 +441,7 @@ class WordModel(RelationEmbedder):
             total=self.n_epochs * source.blocks[-1][1],
             identity=cache(fingerprint),
             keeps=True,
+            note=f"learning_rate {self._first_rate(source):g}",
         )
 
     def _run_epochs(self, source: WindowSource, state: TrainingState, trainer: Trainer, n_jobs: int) -> None:
@@ -444,7 +451,7 @@ class WordModel(RelationEmbedder):
         validation_seeds = split.integers(2**63, size=len(validation))
         sizes = np.array([stop - start for start, stop in blocks])
         total = self.n_epochs * int(sizes.sum())
-        first = self._rates[self.optimizer] if self.learning_rate is None else self.learning_rate
+        first = state.highest = self._first_rate(source)
         last = min(self.min_learning_rate, first)
 
         state.X, state.Y = self._views(state.arrays)
@@ -475,6 +482,16 @@ class WordModel(RelationEmbedder):
                 if trainer.tell(epoch + 1, loss, rate, state, steps=0):
                     break
 
+    def _first_rate(self, source: WindowSource) -> float:
+        """Return the learning rate of the first step: as given, or by the text."""
+        if not isinstance(self.learning_rate, str) and self.learning_rate is not None:
+            return float(self.learning_rate)
+        if self.learning_rate == "auto" and self.optimizer == "sgd" and isinstance(source, TextWindows):
+            reach = self.window if self.shrink_window is None else (self.window + 1) / 2  # on average
+            n_around = 2 * reach if self.shared_negatives else 1
+            return self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids), n_around)
+        return self._rates[self.optimizer]
+
     def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
         """Set the fitted attributes, and keep what the next partial fit needs."""
         state.X[source.isolates] = 0
@@ -483,6 +500,7 @@ class WordModel(RelationEmbedder):
         self.loss_curve_ = np.concatenate([before[0], state.losses])
         self.validation_curve_ = np.concatenate([before[1], state.validation_losses])
         self.n_epochs_, self.n_pairs_ = len(self.loss_curve_), state.n_pairs
+        self.learning_rate_ = state.highest
         self._finish(state)
         self._kept = {name: array for name, array in state.arrays.items() if name not in self._tables}
         self._rng = state.rng
@@ -617,7 +635,8 @@ class WordModel(RelationEmbedder):
 
     def _facts(self) -> dict[str, object]:
         """Return what the result is to tell of its model."""
-        return {"estimator": type(self).__name__, **self.get_params(deep=False)}
+        rate = getattr(self, "learning_rate_", self.learning_rate)  # models of older files do not have it
+        return {"estimator": type(self).__name__, **self.get_params(deep=False), "learning_rate": rate}
 
     @property
     def vectors_(self) -> Embedding:

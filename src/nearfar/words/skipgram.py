@@ -81,10 +81,11 @@ class SkipGram(WordModel):
         Vectors from which the words that it has start, as they are. Others start at random. Output vectors start from
         its other side, if it has one.
     optimizer : {"sgd", "adam"}, default="sgd"
-        How steps are made; Adam is slower, and learns more from a short text. Stochastic gradient descent goes window
-        by window; of Adam see the notes.
-    learning_rate : float, optional
-        Size of the first step; it falls linearly. None means 0.025, and 0.01 for Adam.
+        How steps are made; Adam is slower, and learns less from a text that is read once. Stochastic gradient descent
+        goes window by window; of Adam see the notes.
+    learning_rate : float, "auto" or None, default="auto"
+        Size of the first step; it falls linearly. ``"auto"`` goes by the text, the longer the smaller, see the notes.
+        None means 0.025, and 0.01 for Adam, which ``"auto"`` takes for Adam and for relations.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5
@@ -130,6 +131,8 @@ class SkipGram(WordModel):
         Epochs run, those of :meth:`partial_fit` included.
     n_pairs_ : int
         Pairs in the last epoch, those with noise words included.
+    learning_rate_ : float
+        Of the first step, as given or as chosen; it is in the parameters of ``vectors_``, too.
 
     See Also
     --------
@@ -140,6 +143,12 @@ class SkipGram(WordModel):
     -----
     Memory: two tables of n_words x d float32, rows padded to a multiple of 16, beside the vocabulary (six for Adam);
     the text stays in files.
+
+    With ``learning_rate="auto"``, SGD begins at 0.2, 0.14, 0.1, 0.071, 0.05, 0.035 or 0.025, whichever is nearest to
+    ``0.16 (n / 10^6)^-0.3``. n are the words of all epochs, less those that ``sample`` leaves out; in
+    :meth:`partial_fit`, those of earlier texts count too. In a vocabulary of v words it is about ``sqrt(v) / 400`` at
+    most, and less where windows are wider and share their noise. The rule is an experiment's, see the page of
+    benchmarks.
 
     A noise word that is the centre itself does not count, as in word2vec. Vectors long enough therefore end at
     ``x_o . y_c = ln p(c|o) / (1 - p(c|o)) - ln K q(c)``, with p(c|o) the share of c among the centres that o stands
@@ -205,7 +214,7 @@ class SkipGram(WordModel):
         noise_exponent: float = 0.75,
         init: Embedding | str | PathLike[str] | None = None,
         optimizer: Literal["sgd", "adam"] = "sgd",
-        learning_rate: float | None = None,
+        learning_rate: float | Literal["auto"] | None = "auto",
         min_learning_rate: float = 1e-4,
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
@@ -225,7 +234,7 @@ class SkipGram(WordModel):
         tables = {"X": padded(X), "Y": padded(np.zeros((len(source.context_ids), d), np.float32))}
         return tables if self.optimizer == "sgd" else tables | adam_state(tables)
 
-    def _train(self, arrays: Arrays) -> TrainWindows:
+    def _train(self, arrays: Arrays, highest: float) -> TrainWindows:  # noqa: ARG002
         X, Y = arrays["X"], arrays["Y"]
         moments = None if self.optimizer == "sgd" else (moments_of(arrays, "X"), moments_of(arrays, "Y"))
         return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), X, Y, moments, sums)

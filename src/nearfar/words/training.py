@@ -21,6 +21,7 @@ and with the correction for the steps of both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,6 +43,30 @@ TrainWindows = Callable[[Windows, float, NDArray[np.float64]], None]
 """Trains on windows at a rate, nothing where it is 0, and adds to (loss, number of pairs)."""
 
 
+class RateOfText(NamedTuple):
+    """The learning rate of the first step of SGD, by the text: the longer it is trained on, the lower.
+
+    ``at_million (n / 10^6)^-power``, with n the words that all epochs go through, less those that are left out at
+    random, within ``lowest`` and ``highest``; in a vocabulary of v words not above ``sqrt(v) / 400``, or ``few`` where
+    that is more. Of windows wider than word2vec's, whose m words around all move the same vectors, it is 6 / m times
+    that, without which training diverges. It is one of 0.1 times the powers of the root of 2, so that texts of about
+    the same length have the same. Found by experiment, see the benchmarks of words.
+    """
+
+    at_million: float = 0.16
+    power: float = 0.3
+    lowest: float = 0.025
+    few: float = 0.025
+    highest: float = 0.2
+
+    def __call__(self, n_words: float, n_types: int, n_around: float = 6) -> float:
+        """Return the rate, with two digits."""
+        by_length = self.at_million * (n_words / 1e6) ** -self.power
+        rate = min(by_length, self.highest, max(self.few, n_types**0.5 / 400)) * min(1, 6 / n_around)
+        rate = max(self.lowest, rate)
+        return float(f"{0.1 * 2 ** (round(2 * math.log2(rate / 0.1)) / 2):.2g}")
+
+
 @dataclass
 class TrainingState:
     """Where a training stands: all that is needed to continue it.
@@ -60,6 +85,8 @@ class TrainingState:
         Views of the vectors of inputs and of outputs, for callbacks.
     n_pairs : int
         Pairs of the last epoch, noise included.
+    highest : float
+        The learning rate of the first step.
     """
 
     arrays: Arrays
@@ -70,6 +97,7 @@ class TrainingState:
     X: Floats = field(default_factory=lambda: np.empty(0))
     Y: Floats = field(default_factory=lambda: np.empty(0))
     n_pairs: int = 0
+    highest: float = 0.0
 
     def snapshot(self) -> tuple[Arrays, dict[str, object]]:
         """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
@@ -117,7 +145,7 @@ class Training:
     owner : str
         Who trains, for messages.
     model : WordModel
-        Its ``_train(arrays)`` gives what trains arrays on windows, ``_tables`` names the tables of inputs and of
+        Its ``_train(arrays, rate)`` gives what trains arrays on windows, ``_tables`` names the tables of inputs and of
         outputs first.
     arrays : dict of ndarray
         What is trained. What begins with the name of a table and a dot is its moments.
@@ -168,7 +196,7 @@ class Shared:
     """
 
     def __init__(self, training: Training) -> None:
-        self._training, self._train = training, training.model._train(training.arrays)
+        self._training, self._train = training, training.model._train(training.arrays, training.rate)
 
     def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
         """Train on every block; sums are float64, block by block."""
@@ -217,7 +245,7 @@ class Copies:
         for first in (True, *(False,) * (N_COPIES - 1)):
             copied = [name for name in arrays if name.split(".")[0] in names and not (first and name in in_place)]
             self._copies.append(arrays | {name: _copy(arrays[name]) for name in copied})
-        self._train = [training.model._train(copy) for copy in self._copies]
+        self._train = [training.model._train(copy, training.rate) for copy in self._copies]
         met = how_often(training)
         self._shares: list[Share] = []
         for name, (times, pairs) in zip(names, met, strict=True):

@@ -140,6 +140,13 @@ class TextWindows:
         self.keep = keep_probabilities(counts, options.sample)
         self.noise = noise_table(counts, options.noise_exponent)
 
+    @property
+    def n_kept(self) -> float:
+        """Words of the text that are left of those that the counts tell of, or of its own where they are more."""
+        counts = self.corpus.vocabulary.counts
+        share = float(counts @ self.keep) / int(counts.sum()) if self.keep.size else 1.0
+        return share * max(self.corpus.n_tokens, int(counts.sum()))
+
     def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
         """Draw which words of a block are kept, and then their windows, piece by piece."""
         options, state = self.options, np.full(1, seed, np.uint64)

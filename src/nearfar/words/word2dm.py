@@ -50,7 +50,7 @@ from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import Checks, Known, WordModel, WordParameters, memory_of_tables, padded
-from nearfar.words.training import LONGEST, TrainingState, TrainWindows
+from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 _MOST_ROWS = 2**14  # of a table in a batch: 20 MB of sums for each thread at 17 x 17
@@ -111,8 +111,9 @@ class Word2DM(WordModel):
         Steps along the gradient of each window, or of Adam for each batch.
     batch_size : int, default=16
         Sentences of a batch of Adam; it ends early after about 2,000 centres, or 2**14 words of one table.
-    learning_rate : float, optional
-        At the start, from where it falls linearly; by default 0.05, and 0.001 for Adam.
+    learning_rate : float, "auto" or None, default="auto"
+        At the start, from where it falls linearly. ``"auto"`` is 0.05, for a text of fewer than 5 million words in
+        all epochs 0.071 or 0.1. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5
@@ -165,6 +166,8 @@ class Word2DM(WordModel):
         Epochs run, those of :meth:`partial_fit` included.
     n_pairs_ : int
         Pairs in the last epoch, those with noise words included.
+    learning_rate_ : float
+        Of the first step, as given or as chosen.
 
     See Also
     --------
@@ -235,6 +238,7 @@ class Word2DM(WordModel):
         "start_trace": partial(check_real, low=0, open_low=True),
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
+    _rate_of_text: ClassVar[RateOfText] = RateOfText(at_million=0.1, lowest=0.05, few=0.05, highest=0.1)
 
     n_factors: int
     offset: float | None
@@ -267,7 +271,7 @@ class Word2DM(WordModel):
         start_trace: float = 1.0,
         optimizer: Literal["sgd", "adam"] = "sgd",
         batch_size: int = 16,
-        learning_rate: float | None = None,
+        learning_rate: float | Literal["auto"] | None = "auto",
         min_learning_rate: float = 1e-4,
         n_epochs: int = 5,
         validation_fraction: float = 0.0,
@@ -334,7 +338,7 @@ class Word2DM(WordModel):
     def _offset(self) -> float:
         return math.log(self.n_negative) if self.offset is None else self.offset
 
-    def _train(self, arrays: Arrays) -> TrainWindows:
+    def _train(self, arrays: Arrays, highest: float) -> TrainWindows:  # noqa: ARG002
         n, m, r = self.n_components, self.n_factors, np.float32(self.ridge)
         options = n, m, np.float32(self._offset), r, self.batch_size, _MOST_ROWS
         B, C = arrays["B"], arrays["C"]
