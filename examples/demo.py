@@ -36,14 +36,14 @@ def main() -> None:
         print(f"  {path.name:24} {path.stat().st_size / 1000:8.1f} kB")
 
 
-def fit(what: str, relation: nf.Relation, **parameters: int) -> nf.Embedding:
+def fit(what: str, relation: nf.Relation, task: str, **parameters: int) -> nf.Embedding:
     """Fit EDRep, and print the size of the relation and the time."""
     facts = relation.describe()
     begin = time.perf_counter()
-    est = nf.EDRep(random_state=SEED, **parameters).fit(relation.random_walk(3))
+    est = nf.EDRep(task=task, random_state=SEED, **parameters).fit(relation)
     seconds = time.perf_counter() - begin
     print(f"\n{what}: {facts['n_rows']:,} objects, {facts['n_entries']:,} relations")
-    print(f"  {est.n_components} components, {est.n_iter_} epochs in {seconds:.2f} s, loss {est.loss_:.3f}")
+    print(f"  {est.vectors_.n_components} components, {est.n_iter_} epochs in {seconds:.2f} s, loss {est.loss_:.3f}")
     return est.vectors_
 
 
@@ -69,8 +69,10 @@ def draw_with_names(emb: nf.Embedding, names: list[str], path: Path, **options: 
 def characters() -> None:
     """Embed the co-occurrence of characters in Les Misérables."""
     graph = nx.les_miserables_graph()
-    emb = fit("Characters of Les Misérables, by co-occurrence", nf.Relation.from_edges(graph), n_components=16)
-    show_neighbours(emb, "Valjean", "Gavroche", "Fantine")
+    relation = nf.Relation.from_edges(graph)
+    emb = fit("Characters of Les Misérables, by co-occurrence", relation, "links", n_components=16)
+    for who in ("Valjean", "Gavroche", "Fantine"):  # whom one would look for beside them
+        print(f"  {who:>12}: " + ", ".join(f"{other} {score:.2f}" for other, score in emb.recommend(who, topn=5)))
     groups = nx.community.greedy_modularity_communities(graph, "weight")
     group_of = {name: f"group {k + 1}" for k, group in enumerate(groups) for name in group}
     well_known = sorted(graph, key=graph.degree, reverse=True)[:40]
@@ -89,7 +91,9 @@ def digits() -> None:
     """Embed images by their ten nearest neighbours, without labels; then draw a t-SNE map."""
     data = load_digits()
     graph = kneighbors_graph(data.data, n_neighbors=10)
-    emb = fit("Digits, 8 x 8 images and their ten nearest neighbours", nf.Relation.from_matrix(graph + graph.T))
+    emb = fit(
+        "Digits, 8 x 8 images and their ten nearest neighbours", nf.Relation.from_matrix(graph + graph.T), "communities"
+    )
     scores = nf.evaluate.communities(emb, data.target, random_state=SEED)
     print(f"  clusters of the vectors compared with the digits: NMI {scores.nmi:.3f}")
     nf.plots.scatter(emb, data.target, title="Digits, EDRep of nearest neighbours", path=OUT / "digits.png")
@@ -105,7 +109,10 @@ def digits() -> None:
 def words() -> None:
     """Embed words by their co-occurrence in the documentation of Python."""
     emb = fit(
-        "Words of Python's documentation", nf.Relation.from_edges(near_each_other(), directed=True), n_components=64
+        "Words of Python's documentation",
+        nf.Relation.from_edges(near_each_other(), directed=True),
+        "labels",
+        n_components=64,
     )
     asked = ("float", "string", "class", "import", "loop", "exceptions", "bytes")
     show_neighbours(emb, *(word for word in asked if word in emb))  # the text differs between versions of Python

@@ -54,10 +54,9 @@ def _always(_facts: dict[str, int]) -> bool:
 
 _GRAPH = "nearfar embed {file} -o OUT --n-components {d}"
 _NODES = (
-    "random_walk(3): nodes are similar when short walks reach the same nodes. 16 to 64 components suit communities and"
-    " plots; for labels and links take 128 (blogcatalog: micro F1 .419 against .394 with 32). For links with ten"
-    " neighbours a node or more, temperature=0.5 as well; for labels and links with thirty or more,"
-    " relation.ppmi().normalized() with temperature=0.5."
+    'task: "labels" has 128 components and random_walk(3) (blogcatalog: micro F1 .419 against .394 with 32), "links" a'
+    ' base measure and a temperature that hidden edges choose, "communities" 32 components. recommend(node,'
+    " exclude=relation) ranks whom to link."
 )
 _FREQUENT = 5  # times that a word comes
 _FEW = 91  # rows: t-SNE's neighbourhoods of 30 are a third of the others
@@ -91,8 +90,8 @@ RULES = (
         "up to 500 nodes",
         lambda facts: facts["n"] <= 500,
         16,
-        "nf.EDRep(n_components={d}).fit(relation.random_walk(3)).vectors_",
-        _GRAPH,
+        'nf.EDRep(n_components={d}, task="communities").fit(relation).vectors_',
+        _GRAPH + " --task communities",
         "EDRep gives nodes with the same surroundings similar vectors, in milliseconds.",
         _NODES,
         "For a picture alone: nf.TSNE().fit(relation).",
@@ -102,14 +101,14 @@ RULES = (
         "graph",
         "else",
         _always,
-        32,
-        "nf.EDRep(n_components={d}).fit(relation.random_walk(3)).vectors_",
-        _GRAPH,
+        128,
+        'nf.EDRep(task="labels").fit(relation).vectors_',
+        "nearfar embed {file} -o OUT --task labels",
         "EDRep finds groups about as well as DeepWalk in a hundredth of the time (cora: NMI .473 in 65.2 ms against"
         " .444 in 10.03 s).",
         _NODES,
-        "Links: add the degrees. Labels that say what a node does, not to whom it belongs (word"
-        " classes): two fits side by side, temperature 1 and -1. Judge by evaluate.link_prediction and"
+        'Links: task="links". Labels that say what a node does, not to whom it belongs (word'
+        " classes): two fits side by side, temperature 1 and -1. Judge by evaluate.ranking and"
         " evaluate.node_classification.",
         ("0.473", "65.2 ms", "0.444", "10.03 s", "0.419", "0.394"),
     ),
@@ -117,16 +116,15 @@ RULES = (
         "two kinds",
         "always",
         _always,
-        32,
-        "nf.EDRep(n_components={d}, p0=relation.column_sums).fit(relation.normalized()).vectors_",
-        _GRAPH + " --bipartite --popularity-prior",
-        "Rows and columns get vectors in one space; emb.recommend(user, exclude=relation,"
-        " popularity=relation.column_sums) ranks items for a user.",
-        "normalized() gives each row the same weight, p0 leaves what is popular with everybody to popularity=. With"
-        " many items in a row temperature=0.1 is better (MovieLens: recall@10 .320 against .217).",
-        "To rank items for users train towers with nn.in_batch_nce (MovieLens: recall@10 .3383 against .1727 by"
-        " popularity).",
-        ("0.320", "0.217", "0.3383", "0.1727"),
+        128,
+        'nf.EDRep(task="items").fit(relation).vectors_',
+        "nearfar embed {file} -o OUT --bipartite --task items",
+        "Rows and columns get vectors in one space; emb.recommend(user, exclude=relation) ranks items for a user.",
+        "task: normalized(0.5) lets a row count by the root of its sum, how often an item is chosen is a base measure,"
+        " and the temperature is that at which hidden pairs rank best.",
+        "With features, and for the next item: towers with nn.in_batch_nce (MovieLens: recall@10 .3383 against .1727 by"
+        " popularity). evaluate.ranking(baselines=True) judges.",
+        ("0.3383", "0.1727"),
     ),
     Rule(
         "table",

@@ -30,9 +30,11 @@ OPEN: dict[str, object] = {
 SETTINGS: dict[str, dict[str, object]] = {
     "links": {"n_components": 128, "temperature": "auto", "base_measure": "degrees"},
     "items": {"n_components": 128, "temperature": "auto", "base_measure": "degrees", "n_epochs": 40},
-    "labels": {"n_components": 128},
+    "labels": {"n_components": 128, "n_clusters": 4},
     "communities": {},
 }
+FEW = 200
+"""Objects, below which clusters of the far field are too small to be told."""
 MEASURE_POWER = {"links": 1.0, "items": 0.75}
 """Of how often a column is related, in the base measure."""
 HIDDEN, TRIAL_EPOCHS, N_RANKED = 0.1, 10, 512
@@ -77,6 +79,8 @@ def made_for(task: str | None, rel: Relation, given: dict[str, object]) -> Made:
         settings["base_measure"] = rel.column_sums ** MEASURE_POWER[task]
     if "n_components" not in given:
         settings["n_components"] = min(int(settings["n_components"]), *rel.shape)  # type: ignore[call-overload]
+    if "n_clusters" not in given and min(rel.shape) < FEW:
+        settings["n_clusters"] = 1
     words = [how, f"n_components={settings['n_components']}"]
     words += [f"n_clusters={settings['n_clusters']}"] if settings["n_clusters"] != 1 else []
     words += ["a base measure"] if settings["base_measure"] is not None else []
