@@ -28,9 +28,9 @@ def ring(n):
 @pytest.mark.parametrize(
     ("data", "kind", "code"),
     [
-        (ring(40), "graph", "nf.EDRep(n_components=16).fit(relation.random_walk(3))"),
-        (ring(600), "graph", "nf.EDRep(n_components=32).fit(relation.random_walk(3))"),
-        (nx.karate_club_graph(), "graph", "nf.EDRep(n_components=16)"),
+        (ring(40), "graph", 'nf.EDRep(n_components=16, task="communities").fit(relation)'),
+        (ring(600), "graph", 'nf.EDRep(task="labels").fit(relation)'),
+        (nx.karate_club_graph(), "graph", "nf.EDRep(n_components=16, "),
         (nx.gn_graph(50, seed=0), "graph", "two_sided=True"),
         (ring(40).random_walk(3), "graph", "nf.EDRep(n_components=32).fit(relation)"),
         (ring(40).normalized(), "graph", "nf.EDRep(n_components=32).fit(relation)"),
@@ -38,9 +38,9 @@ def ring(n):
         (
             nf.Relation.from_edges([("ann", "tea"), ("bob", "rum")], bipartite=True),
             "two kinds",
-            "relation.normalized()",
+            'nf.EDRep(task="items").fit(relation)',
         ),
-        (csr_array(np.ones((3, 5))), "two kinds", "p0=relation.column_sums).fit(relation.normalized())"),
+        (csr_array(np.ones((3, 5))), "two kinds", 'nf.EDRep(task="items").fit(relation)'),
         (np.zeros((40, 3)), "table", "nf.MDS()"),
         (np.zeros((200, 3)), "table", "nf.TSNE()"),
         (pd.DataFrame(np.zeros((200, 3))), "table", "nf.TSNE()"),
@@ -264,7 +264,7 @@ class TestAdvise:
                 "likes.tsv",
                 ("--kind", "two kinds"),
                 "two kinds",
-                "nearfar embed {file} -o OUT --n-components 2 --bipartite --popularity-prior",
+                "nearfar embed {file} -o OUT --bipartite --task items",
             ),
             ("table.csv", (), "table", "nearfar map {file} --plot PICTURE"),
             ("book.txt", (), "text", "nearfar words train {file} -o OUT"),

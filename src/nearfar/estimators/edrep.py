@@ -559,7 +559,8 @@ class EDRep(RelationEmbedder):
         """Return after which epoch the far field gets finer, 0 for never, and of how many clusters it then is."""
         share = self._share_refined()
         few = not problem.two_sided and problem.n_active <= MANY
-        n_clusters = min(MOST_CLUSTERS * (1 + few), problem.n_active // 2)
+        n = problem.n_active
+        n_clusters = min(MOST_CLUSTERS * (1 + few), max(n // 2, min(n, MOST_CLUSTERS)))
         if not share or n_clusters < 2:
             return 0, 1
         return max(1, self.n_epochs - math.ceil(share * self.n_epochs)), n_clusters
