@@ -80,8 +80,14 @@ def test_every_search_leaves_out_what_it_is_told(data, texts, metric):
 
 
 @pytest.mark.filterwarnings("ignore:Embedding.index. recall is")
-@pytest.mark.parametrize("kind", ["usearch", "faiss", "lists"])
-@pytest.mark.parametrize("exact_below", [5_000, 0])
+@pytest.mark.parametrize(
+    ("exact_below", "kind"),
+    [
+        *((0, kind) for kind in ("usearch", "faiss", "lists")),
+        (5_000, "lists"),
+        *(pytest.param(5_000, kind, marks=pytest.mark.slow) for kind in ("usearch", "faiss")),  # which are not asked
+    ],
+)
 def test_every_index_leaves_out_what_it_is_told(kind, exact_below, monkeypatch):
     pytest.importorskip("usearch" if kind == "usearch" else "faiss")
     from nearfar import index as module

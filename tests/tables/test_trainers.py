@@ -43,7 +43,7 @@ def test_lightning_goes_on_from_a_checkpoint_to_the_same_bits(models, tmp_path):
         assert torch.equal(part, rest.state_dict()[name]), name
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_transformers_trains_saves_and_loads(models, tmp_path, accumulate):
     model = models.small()
     trainer = models.trained(model, tmp_path, gradient_accumulation_steps=accumulate)

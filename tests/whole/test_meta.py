@@ -265,7 +265,8 @@ def test_public_signatures_say_types():
 def test_no_name_stands_for_any():
     found = set()
     for module, path in MODULES.items():
-        for node in ast.parse(path.read_text("utf-8")).body:
+        text = path.read_text("utf-8")
+        for node in ast.parse(text).body if " = Any" in text else ():
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == "Any":
                 found.add(f"{module}.{node.targets[0].id}")
     assert found == set(ALIASES)
