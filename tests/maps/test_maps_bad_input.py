@@ -58,7 +58,7 @@ def spoiled(values: np.ndarray, at: tuple[Any, ...], value: float) -> np.ndarray
 
 
 def assert_finite_map(est: Any, n: int) -> None:
-    assert est.embedding_.shape == (n, 2)
+    assert est.embedding_.shape == (n, est.n_components)
     assert np.isfinite(est.embedding_).all()
     costs = est.cost_curve_ if hasattr(est, "cost_curve_") else est.stress_curve_
     assert np.isfinite(costs).all()
