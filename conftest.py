@@ -46,6 +46,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 20, 50)  # by default it looks thirty times as often
         gc.enable()
 
 

@@ -546,6 +546,7 @@ class TestProcess:
         assert process.stderr.read() == ""
         process.stderr.close()
 
+    @pytest.mark.slow  # as tests/whole/test_interrupts.py does to a map
     @pytest.mark.usefixtures("interruptible")
     def test_interrupt_from_outside(self, tmp_path):
         process = spawn("embed", "-", "-o", tmp_path / "x.npz", stdin=subprocess.PIPE)
@@ -623,7 +624,9 @@ class TestMap:
         assert [words for words, _ in asked] == [True, False, False, True, True]
         assert [count > 0 for _, count in asked] == [True, False, False, True, True]
 
-    @pytest.mark.parametrize(("suffix", "magic"), [("gif", b"GIF8"), ("png", b"\x89PNG")])
+    @pytest.mark.parametrize(
+        ("suffix", "magic"), [pytest.param("gif", b"GIF8", marks=pytest.mark.slow), ("png", b"\x89PNG")]
+    )
     def test_the_optimisation_as_a_picture(self, run, vectors, tmp_path, suffix, magic):
         out, film = tmp_path / "map.npz", tmp_path / f"frames.{suffix}"
         code, out_text, _ = run("map", vectors, "-o", out, "--frames", film, *self.SMALL, "--json")

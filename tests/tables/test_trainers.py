@@ -22,7 +22,11 @@ def models(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options", [{"gradient_clip_val": 1.0}, {"gradient_clip_val": 0.5, "gradient_clip_algorithm": "value"}]
+    "options",
+    [
+        {"gradient_clip_val": 1.0},
+        pytest.param({"gradient_clip_val": 0.5, "gradient_clip_algorithm": "value"}, marks=pytest.mark.slow),
+    ],
 )
 def test_lightning_clips_and_the_budget_holds(models, tmp_path, options):
     model, _ = models.fitted(tmp_path, models.STEPS // 10, **options)
