@@ -41,7 +41,7 @@ def cluster():
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as two_workers,
         distributed.Client(two_workers, set_as_default=False) as client,
     ):
@@ -150,7 +150,7 @@ if __name__ == "__main__":
     relation = nf.Relation.from_matrix(adjacency).random_walk(2)
     keep = nf.callbacks.Checkpoint(out + ".safetensors", every=2)
     with (
-        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         def trouble(progress):
@@ -769,7 +769,7 @@ if __name__ == "__main__":
     n_workers, folder, what = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     X = np.load(folder + "/X.npy")
     with (
-        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         gather, kills = NeighborParts._gather, []
@@ -890,8 +890,9 @@ REFUSED = {
 @pytest.mark.parametrize("message", REFUSED)
 def test_maps_that_workers_cannot_draw_are_refused(cluster, message):
     make, parameters = REFUSED[message]
+    X = groups()["X"]
     with cluster.as_current(), pytest.raises(InputError) as refused:
-        make(**parameters, engine="dask").fit(groups()["X"])
+        make(**parameters, engine="dask").fit(X)
     assert message in str(refused.value)
 
 
@@ -953,7 +954,7 @@ if __name__ == "__main__":
     n_workers, out, what = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     X = np.random.default_rng(0).normal(size=(1500, 8)) + 6 * np.repeat(np.eye(5, 8), 300, axis=0)
     with (
-        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         def trouble():

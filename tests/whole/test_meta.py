@@ -316,6 +316,13 @@ OUTSIDE = {name: path for name, path in MODULES.items() if not name.startswith("
 ASKS_FOR_A_PACKAGE = ("require", "find_spec", "sys.modules.get")  # of which "torch" is one
 
 
+def called(node: ast.expr) -> str:
+    """Return a name with its dots, as `ast.unparse` does in twenty times the time."""
+    if isinstance(node, ast.Attribute):
+        return f"{called(node.value)}.{node.attr}"
+    return getattr(node, "id", "")
+
+
 @functools.cache
 def engines_named(module: str) -> frozenset[str]:
     """Return the engines that a module imports, and its strings that name one; docstrings may."""
@@ -326,7 +333,7 @@ def engines_named(module: str) -> frozenset[str]:
             strings[id(node)] = node.value
         elif isinstance(node, ast.Expr):
             passed.add(id(node.value))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ASKS_FOR_A_PACKAGE:
+        elif isinstance(node, ast.Call) and node.args and called(node.func) in ASKS_FOR_A_PACKAGE:
             passed |= {id(value) for value in node.args if getattr(value, "value", None) == "torch"}
     said = {text for key, text in strings.items() if key not in passed}
     named = {text for text in said if text in ENGINE_NAMES or "nearfar.engines" in text}
