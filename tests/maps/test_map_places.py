@@ -32,10 +32,17 @@ PARTS = {
     "Jensen-Shannon": (JensenShannon(0.4), StudentT(), "row"),
     "Jensen-Shannon by pair": (JensenShannon(0.4), StudentT(), "pair"),
 }
+LONG = "Jensen-Shannon by pair", "threads"  # compiled for it alone
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("case", PARTS)
+@pytest.mark.parametrize(
+    ("case", "place"),
+    [
+        pytest.param(case, place, marks=[pytest.mark.slow] if (case, place) == LONG else [])
+        for case in PARTS
+        for place in PLACES
+    ],
+)
 def test_near_and_far_are_the_master_equation_at_each_place(rng, place, case):
     divergence, kernel, normalization = PARTS[case]
     Y, P, where = rng.normal(size=(N, 2)), sparse_p(rng, normalization), PLACES[place]()

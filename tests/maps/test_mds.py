@@ -129,6 +129,7 @@ def documented():
 Fourth = documented()
 
 
+@pytest.mark.slow  # that of the guide (docs/guide/extending.md) is compiled, too
 def test_a_stress_of_ones_own(rng):
     X = rows(rng, 30)
     pairs = pairs_of_rows("test", X, "euclidean", 1)

@@ -447,7 +447,9 @@ def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):
     [
         {},
         {"divergence": "nerv", "normalization": "row"},
-        {"divergence": "jensen-shannon", "normalization": "row", "kernel": "exponential"},
+        pytest.param(
+            {"divergence": "jensen-shannon", "normalization": "row", "kernel": "exponential"}, marks=pytest.mark.slow
+        ),
     ],
     ids=["t-sne", "nerv", "jse"],
 )

@@ -166,7 +166,7 @@ def test_sampled_repulsion_is_unbiased(rng):
     """The mean over all steps is the exact sum over all pairs: 2 sum_k w/(w + a) w'/w (y_i - y_k) m 2 / (n (n - 1))."""
     Y, m, a = rng.normal(size=(N, 2)), 3, 0.7
     nothing = csr_array(([1e-300], ([0], [1])), (N, N))
-    made = objective(nothing, NoisePairs(m))
+    made = objective(nothing, NoisePairs(m), place=Plain())
     parts = made.place, made.cost, made.near()
     each = [local_gradient(*parts, Circle(made._points, np.array([step])), Y, a, m, 1.0).copy() for step in range(1, N)]
     offsets = Y[:, None] - Y
@@ -182,7 +182,7 @@ def test_much_noise_is_t_sne(rng):
     """As m grows the gradient is that of KL, whose S the mean over the noise estimates; so is that of a row's sum."""
     Y, P = rng.normal(size=(N, 2)) * 2, sparse_p(rng)
     _, expected = value_and_gradient(Y, (P + P.T) / 2, StudentT(), nf.divergences.KL(), "pair")
-    made = objective(P, NoisePairs(3))
+    made = objective(P, NoisePairs(3), place=Plain())
     made._m = 10**9  # more than there are: the limit
     found = made.gradient(Y, Circle(made._points, np.arange(1, N)))
     assert_allclose(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
@@ -218,11 +218,11 @@ def test_global_is_least_where_w_is_proportional_to_p():
 def test_umap_is_the_normaliser_with_which_a_is_one(rng):
     """Then -ln(w/(w+1)) - sum ln(1/(w+1)), with q = w/(w+1) the odds of UMAP: 1/(2 + f) for Student's kernel."""
     Y, P, m = rng.normal(size=(N, 2)), sparse_p(rng), 4
-    made = objective(P, NoisePairs(m, normalizer="umap"))
+    made = objective(P, NoisePairs(m, normalizer="umap"), place=Plain())
     steps = np.arange(1, m + 1)
     circle = Circle(made._points, steps)
     assert made.level(Y, circle) == 1
-    same = objective(P, NoisePairs(m, normalizer=N * (N - 1) / m))
+    same = objective(P, NoisePairs(m, normalizer=N * (N - 1) / m), place=Plain())
     assert same.level(Y, circle) == pytest.approx(1, rel=1e-15)
     f = ((Y[:, None] - Y) ** 2).sum(axis=2)
     q, p = 1 / (2 + f), ((P + P.T) / 2).toarray()
