@@ -46,6 +46,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 20, 50)  # by default it looks thirty times as often
         gc.enable()
 
 
@@ -100,7 +101,7 @@ def family(nodeid: str) -> str:
 
 
 # Pages that fit a dozen models of full size.
-SLOW_PAGES = {"docs/index.md"}
+SLOW_PAGES = {"docs/index.md", *(f"docs/guide/{name}.md" for name in ("anchors", "maps", "retrieval"))}
 
 
 @pytest.hookimpl(tryfirst=True)  # before items are chosen by their markers

@@ -63,6 +63,8 @@ def elsewhere() -> list[Equation]:
 
 def _named(path: Path, form: re.Pattern[str], module: str) -> list[Equation]:
     text = path.read_text("utf-8")
+    if not any(map(form.search, text.splitlines())):  # most modules: nothing is parsed
+        return []
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     found = []
     for number, line in enumerate(text.splitlines(), 1):

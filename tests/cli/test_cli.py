@@ -478,6 +478,7 @@ class TestEmbed:
         assert fails("embed", karate, "-o", out, "-q", *self.SMALL) == "nearfar: No space left on device: k.npz\n"
         assert out.read_bytes() == before
 
+    @pytest.mark.slow  # tests/whole/test_kills.py kills fits, which go on
     def test_a_killed_run_is_resumed(self, run, fails, tmp_path):
         edges, kept = tmp_path / "e.csv", tmp_path / "run.safetensors"
         graph = nf.datasets.dcsbm(800, alpha=3.0, random_state=0).relation.to_scipy().tocoo()
@@ -546,6 +547,7 @@ class TestProcess:
         assert process.stderr.read() == ""
         process.stderr.close()
 
+    @pytest.mark.slow  # as tests/whole/test_interrupts.py does to a map
     @pytest.mark.usefixtures("interruptible")
     def test_interrupt_from_outside(self, tmp_path):
         process = spawn("embed", "-", "-o", tmp_path / "x.npz", stdin=subprocess.PIPE)
@@ -556,20 +558,20 @@ class TestProcess:
         assert "Traceback" not in err
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_file_that_may_not_grow(self, tmp_path):
+    @pytest.mark.parametrize("suffix", [".safetensors", pytest.param(".tsv", marks=pytest.mark.slow)])
+    def test_a_file_that_may_not_grow(self, tmp_path, suffix):
         pytest.importorskip("resource")
         small = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         nf.Embedding(np.eye(200)).save(tmp_path / "x.npz")
-        for suffix in (".safetensors", ".tsv"):
-            target = tmp_path / f"y{suffix}"
-            nf.Embedding(np.eye(2)).save(target)
-            before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-            limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))"
-            process = spawn("convert", tmp_path / "x.npz", target, first=limit, env=small)
-            out, err = process.communicate(timeout=120)
-            assert (process.returncode, out) == (2, "")
-            assert re.fullmatch(r"nearfar: .*File too large.*\n", err)
-            assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+        target = tmp_path / f"y{suffix}"
+        nf.Embedding(np.eye(2)).save(target)
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))"
+        process = spawn("convert", tmp_path / "x.npz", target, first=limit, env=small)
+        out, err = process.communicate(timeout=120)
+        assert (process.returncode, out) == (2, "")
+        assert re.fullmatch(r"nearfar: .*File too large.*\n", err)
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
     def test_a_terminal_that_knows_ascii_only(self, tmp_path):
         path = tmp_path / "x.npz"
@@ -623,7 +625,9 @@ class TestMap:
         assert [words for words, _ in asked] == [True, False, False, True, True]
         assert [count > 0 for _, count in asked] == [True, False, False, True, True]
 
-    @pytest.mark.parametrize(("suffix", "magic"), [("gif", b"GIF8"), ("png", b"\x89PNG")])
+    @pytest.mark.parametrize(
+        ("suffix", "magic"), [pytest.param("gif", b"GIF8", marks=pytest.mark.slow), ("png", b"\x89PNG")]
+    )
     def test_the_optimisation_as_a_picture(self, run, vectors, tmp_path, suffix, magic):
         out, film = tmp_path / "map.npz", tmp_path / f"frames.{suffix}"
         code, out_text, _ = run("map", vectors, "-o", out, "--frames", film, *self.SMALL, "--json")

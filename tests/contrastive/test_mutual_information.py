@@ -358,7 +358,7 @@ def test_every_bound_reaches_the_information_where_its_critic_can(bound) -> None
     assert found.curve[-1, 1] > found.curve[0, 1]
 
 
-@pytest.mark.parametrize("critic", ["separable", "joint"])
+@pytest.mark.parametrize("critic", ["separable", pytest.param("joint", marks=pytest.mark.slow)])
 def test_named_critics_do_not_mind_units(critic) -> None:
     x, y, _ = gaussians(0.8, 1500, 1, 5, np.float32)
     options = {"batch_size": 32, "n_steps": 60, "critic": critic, "learning_rate": 3e-3, "random_state": 1}

@@ -70,8 +70,9 @@ def test_ranking_is_cross_entropy_less_log_q():
     def cross_entropy(scores, target, log_q):
         return torch.nn.functional.cross_entropy(scores - log_q, target)
 
-    np.testing.assert_allclose(cell(), cell(cross_entropy), rtol=1e-4, atol=1e-4)
-    assert abs(cell() - cell(lambda scores, target, _: nf.nn.local_nce(scores, target))).max() > 0.1
+    found = cell()
+    np.testing.assert_allclose(found, cell(cross_entropy), rtol=1e-4, atol=1e-4)
+    assert abs(found - cell(lambda scores, target, _: nf.nn.local_nce(scores, target))).max() > 0.1
     # in_batch_nce is the same loss, the keys of the batch being the candidates.
     queries, keys = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     whole = nf.nn.global_nce(queries @ keys.T, torch.arange(8))

@@ -368,7 +368,7 @@ if __name__ == "__main__":
     n_workers, folder, what = int(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
     dask.config.set({"distributed.scheduler.allowed-failures": 1})
     with (
-        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         def kill():

@@ -17,6 +17,7 @@ from descent import descend
 from refusals import refusals
 
 import nearfar as nf
+from nearfar.engines.plain import Plain
 from nearfar.errors import InputError, MissingDependencyError
 
 torch = pytest.importorskip("torch")
@@ -501,7 +502,7 @@ def test_sampled_pairs_on_a_device(noise, d, device, monkeypatch):
     monkeypatch.setattr("nearfar.engines.torch.place._TILE", 900)
     monkeypatch.setattr("nearfar.methods.noise_maps._AT_ONCE", 900)
     est, place = nf.TSNE(d, perplexity=8, far=nf.far.NoisePairs(**noise)), place_on(device)
-    here, there = (objective_of(est, np.float64, on) for on in (None, place))
+    here, there = (objective_of(est, np.float64, on) for on in (Plain(), place))
     Y = np.random.default_rng(2).normal(size=(60, d))
     for exaggeration in (1.0, 4.0):  # fresh noise, the same for both
         gradient, cost = here.evaluate(Y, exaggeration, cost=True)

@@ -187,8 +187,14 @@ def test_rows_that_do_not_come_to_rest_are_told(monkeypatch, far):
 # -- manners ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("far", FAR_FIELDS)
-@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize(
+    ("two_sided", "far"),
+    [
+        *((False, far) for far in FAR_FIELDS),
+        (True, FAR_FIELDS[0]),
+        *(pytest.param(True, far, marks=pytest.mark.slow) for far in FAR_FIELDS[1:]),
+    ],
+)
 def test_a_row_alone_is_the_row_among_others_bit_for_bit(far, two_sided):
     est = fitted(far=far, two_sided=two_sided, n_jobs=1)
     P = np.concatenate([new_rows(60, 20, seed) for seed in (1, 2)])

@@ -50,7 +50,13 @@ def test_windows_hold_each_word_but_the_first_as_a_following_one(small, streams)
 
 
 @pytest.mark.filterwarnings("ignore:AnchorEmbedding.export")  # some words are nowhere before the last
-@pytest.mark.parametrize(("method", "fewer"), [("uncompressed", None), ("ANT", 2.0), ("low rank", 2.0)])
+@pytest.mark.parametrize(
+    ("method", "fewer"),
+    [
+        ("ANT", 2.0),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("uncompressed", None), ("low rank", 2.0))),
+    ],
+)
 def test_a_run_learns_within_its_budget_and_is_kept(small, streams, tmp_path, method, fewer) -> None:
     file = small.EXPERIMENT.file(tmp_path)
     args = SimpleNamespace(hidden=9, epochs=5)

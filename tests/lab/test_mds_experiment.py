@@ -15,6 +15,7 @@ def benchmark():
     return mds
 
 
+@pytest.mark.slow  # compiled in float32
 def test_its_smacof_is_that_of_scikit_learn(rng, benchmark, monkeypatch) -> None:
     pytest.importorskip("sklearn", minversion="1.7")  # which stopped by another rule before
     X = rng.normal(size=(90, 6)).astype(np.float32)

@@ -216,8 +216,21 @@ def test_turned_and_moved_data_have_the_same_stress(data, stress):
 # -- points in one place, zeros of P ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("normalization", ["pair", "row"])
-@pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
+# A loop is compiled for each: here those that the other tests of a type have, too.
+EACH = list(itertools.product(DIVERGENCES, ["pair", "row"]))
+IN_FLOAT64 = [(KL(), "pair"), (KL(), "row"), (ReverseKL(), "pair"), (NeRV(0.3), "row"), (JensenShannon(0.4), "row")]
+IN_FLOAT32 = [(KL(), "pair"), (KL(), "row"), (NeRV(0.3), "row"), (JensenShannon(0.4), "pair")]
+each_in_float64, each_in_float32 = (
+    pytest.mark.parametrize(
+        ("divergence", "normalization"),
+        [pytest.param(*case, marks=[] if case in often else [pytest.mark.slow]) for case in EACH],
+        ids=repr,
+    )
+    for often in (IN_FLOAT64, IN_FLOAT32)
+)
+
+
+@each_in_float32
 @pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 def test_points_that_coincide_on_the_mesh(affinities, divergence, normalization, dtype):
     P = probabilities(affinities, normalization)
@@ -230,8 +243,7 @@ def test_points_that_coincide_on_the_mesh(affinities, divergence, normalization,
             np.testing.assert_allclose(G, 0, atol=1e-6)
 
 
-@pytest.mark.parametrize("normalization", ["pair", "row"])
-@pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
+@each_in_float64
 def test_a_stored_zero_is_no_entry(affinities, divergence, normalization):
     P = probabilities(affinities, normalization).tocoo()
     rows, columns = np.repeat(np.arange(N), 3), np.arange(3 * N) * 7 % N
@@ -245,8 +257,14 @@ def test_a_stored_zero_is_no_entry(affinities, divergence, normalization):
     np.testing.assert_allclose(same, G, atol=1e-12 * np.abs(G).max())
 
 
-@pytest.mark.parametrize("normalization", ["pair", "row"])
-@pytest.mark.parametrize("lam", [0.0, 0.4])
+@pytest.mark.parametrize(
+    ("normalization", "lam"),
+    [
+        ("pair", 0.0),
+        ("row", 0.4),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("row", 0.0), ("pair", 0.4))),
+    ],
+)
 def test_where_no_p_is_zero_the_floor_fades(data, normalization, lam):
     """The dense original has no floor: cost and gradient come to its own, by as much as the floor is lowered."""
     gaps = ((data[:, None] - data) ** 2).sum(axis=2)
@@ -293,8 +311,7 @@ class Counted:
         return self.inner.total(terms)
 
 
-@pytest.mark.parametrize("normalization", ["pair", "row"])
-@pytest.mark.parametrize("divergence", DIVERGENCES, ids=repr)
+@each_in_float64
 def test_the_cost_takes_no_further_sums_over_all_pairs(affinities, divergence, normalization):
     P, Y = probabilities(affinities, normalization), start(1.0)
     alone, both = Counted(), Counted()

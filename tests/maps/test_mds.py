@@ -129,6 +129,7 @@ def documented():
 Fourth = documented()
 
 
+@pytest.mark.slow  # that of the guide (docs/guide/extending.md) is compiled, too
 def test_a_stress_of_ones_own(rng):
     X = rows(rng, 30)
     pairs = pairs_of_rows("test", X, "euclidean", 1)
@@ -453,7 +454,9 @@ def test_rows_with_nan_are_named():
 # -- new points, and stresses that cannot be -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stress", ["metric", pytest.param("sstress", marks=pytest.mark.slow), "sammon"])
+@pytest.mark.parametrize(
+    "stress", ["metric", *(pytest.param(stress, marks=pytest.mark.slow) for stress in ("sstress", "sammon"))]
+)
 def test_new_points_are_where_their_own_stress_is_least(rng, stress):
     """Each by itself, whatever is beside it; a point of the fit stays, and in enough dimensions all are exact."""
     X, new = rng.normal(size=(60, 6)) * [3, 2, 1, 0.5, 0.3, 0.1] + 5, rng.normal(size=(7, 6)) * 2 + 5

@@ -93,6 +93,7 @@ def test_short_tails_start_as_t_sne(recipe):
     assert only.cost_ == only.cost_curve_[-1, 1]
 
 
+@pytest.mark.slow
 def test_a_start_under_its_own_kernel_leaves_jse_at_a_higher_cost():
     """Groups are torn then: by 3.8 to 6.9 % from six random starts."""
     options = {"random_state": 0, "n_jobs": 1, "far": "exact"}
@@ -201,7 +202,7 @@ def test_raw_weights_count_by_pair_and_rows_count_the_same_by_row():
     np.testing.assert_allclose(probabilities("test", rel, "none").to_csr().toarray(), [[0, 2, 0], [6, 0, 4], [0, 0, 0]])
 
 
-@pytest.mark.parametrize("init", ["auto", "pca", "spectral", "random"])
+@pytest.mark.parametrize("init", [pytest.param("auto", marks=pytest.mark.slow), "pca", "spectral", "random"])
 def test_every_start_leads_to_the_groups(blobs, init):
     est = nf.TSNE(**{**SHORT, "max_iter": 400}, init=init).fit(blobs[0])
     assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.97
@@ -446,7 +447,9 @@ def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):
     [
         {},
         {"divergence": "nerv", "normalization": "row"},
-        {"divergence": "jensen-shannon", "normalization": "row", "kernel": "exponential"},
+        pytest.param(
+            {"divergence": "jensen-shannon", "normalization": "row", "kernel": "exponential"}, marks=pytest.mark.slow
+        ),
     ],
     ids=["t-sne", "nerv", "jse"],
 )

@@ -13,6 +13,7 @@ from sklearn.datasets import make_blobs
 from sklearn.neighbors import KNeighborsClassifier
 
 import nearfar as nf
+from nearfar.engines.plain import Plain
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
@@ -38,9 +39,9 @@ def sparse_p(rng, n=N):
     return csr_array(A / A.sum())
 
 
-def objective(P, noise, kernel=None, *, dtype=np.float64, n_jobs=1, seed=3):
+def objective(P, noise, kernel=None, *, dtype=np.float64, n_jobs=1, seed=3, place=None):
     rng = np.random.default_rng(seed)
-    return NoiseObjective(P, kernel or StudentT(), noise, rng=rng, dtype=dtype, n_jobs=n_jobs)
+    return NoiseObjective(P, kernel or StudentT(), noise, rng=rng, dtype=dtype, n_jobs=n_jobs, place=place)
 
 
 def partners(made, steps):
@@ -66,18 +67,19 @@ def plain_cost(Y, P, kernel, noise, drawn, a):
 # -- cost and gradient ----------------------------------------------------------------------------------------------
 
 
-# Loops are compiled for the kernel and for the objective: in a quick run one kernel with all of these.
-QUICK = [(noise, "student", 2) for noise in NOISE]
-ALL = [(noise, kernel, d) for noise in NOISE for kernel in KERNELS for d in (2, 1, 11)]
+# Loops are compiled for the kernel, the objective and the type: a quick run compares the formulas with the definition,
+# and loops of float32 with the formulas.
+PLAIN = [(noise, "student", 2, Plain()) for noise in NOISE]
+ALL = [(noise, kernel, d, None) for noise in NOISE for kernel in KERNELS for d in (2, 1, 11)]
 
 
 @pytest.mark.parametrize(
-    ("noise", "kernel", "d"), [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in ALL]
+    ("noise", "kernel", "d", "place"), [*PLAIN, *(pytest.param(*case, marks=pytest.mark.slow) for case in ALL)]
 )
-def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, kernel, d):
+def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, kernel, d, place):
     noise, kernel = NOISE[noise], KERNELS[kernel]
     Y, P = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng)
-    made = objective(P, noise, kernel)
+    made = objective(P, noise, kernel, place=place)
     steps = np.array([1, 7, 30, 12])[: noise.n_samples]
     circle, drawn = Circle(made._points, steps), partners(made, steps)
     a = made.level(Y, circle)
@@ -87,10 +89,11 @@ def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, 
     assert_allclose(G, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("place", [Plain(), pytest.param(None, marks=pytest.mark.slow)], ids=["plain", "threads"])
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
-def test_exaggeration_multiplies_attraction(rng, noise):
+def test_exaggeration_multiplies_attraction(rng, noise, place):
     Y, P = rng.normal(size=(N, 2)), sparse_p(rng)
-    made = objective(P, noise)
+    made = objective(P, noise, place=place)
     steps = np.arange(1, noise.n_samples + 1)
     circle, drawn, symmetric = Circle(made._points, steps), partners(made, steps), (P + P.T) / 2
     a = made.level(Y, circle)
@@ -109,7 +112,10 @@ def test_exaggeration_multiplies_attraction(rng, noise):
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 def test_float32_is_close_to_float64(rng, noise, d):
     P, Y = sparse_p(rng, 300), rng.normal(size=(300, d)) * 3
-    found = [objective(P, noise, dtype=t).evaluate(Y.astype(t), cost=True) for t in (np.float64, np.float32)]
+    found = [
+        objective(P, noise, dtype=t, place=place).evaluate(Y.astype(t), cost=True)
+        for t, place in ((np.float64, Plain()), (np.float32, None))
+    ]
     assert found[1][0].dtype == np.float32
     assert found[1][1] == pytest.approx(found[0][1], rel=1e-5)
     assert_allclose(found[1][0], found[0][0], rtol=1e-3, atol=1e-5 * np.abs(found[0][0]).max())
@@ -128,9 +134,8 @@ def test_points_that_coincide_or_are_far_apart_stay_finite(rng, kernel):
             assert np.isfinite(cost)
 
 
-@pytest.mark.parametrize(
-    "kernel", ["student", *(pytest.param(k, marks=pytest.mark.slow) for k in ("exponential", "heavy"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_points_that_coincide_or_are_far_apart_stay_finite_in_float64(rng, kernel):
     P = sparse_p(rng)
     for noise in NOISE.values():
@@ -161,7 +166,7 @@ def test_sampled_repulsion_is_unbiased(rng):
     """The mean over all steps is the exact sum over all pairs: 2 sum_k w/(w + a) w'/w (y_i - y_k) m 2 / (n (n - 1))."""
     Y, m, a = rng.normal(size=(N, 2)), 3, 0.7
     nothing = csr_array(([1e-300], ([0], [1])), (N, N))
-    made = objective(nothing, NoisePairs(m))
+    made = objective(nothing, NoisePairs(m), place=Plain())
     parts = made.place, made.cost, made.near()
     each = [local_gradient(*parts, Circle(made._points, np.array([step])), Y, a, m, 1.0).copy() for step in range(1, N)]
     offsets = Y[:, None] - Y
@@ -177,7 +182,7 @@ def test_much_noise_is_t_sne(rng):
     """As m grows the gradient is that of KL, whose S the mean over the noise estimates; so is that of a row's sum."""
     Y, P = rng.normal(size=(N, 2)) * 2, sparse_p(rng)
     _, expected = value_and_gradient(Y, (P + P.T) / 2, StudentT(), nf.divergences.KL(), "pair")
-    made = objective(P, NoisePairs(3))
+    made = objective(P, NoisePairs(3), place=Plain())
     made._m = 10**9  # more than there are: the limit
     found = made.gradient(Y, Circle(made._points, np.arange(1, N)))
     assert_allclose(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
@@ -213,11 +218,11 @@ def test_global_is_least_where_w_is_proportional_to_p():
 def test_umap_is_the_normaliser_with_which_a_is_one(rng):
     """Then -ln(w/(w+1)) - sum ln(1/(w+1)), with q = w/(w+1) the odds of UMAP: 1/(2 + f) for Student's kernel."""
     Y, P, m = rng.normal(size=(N, 2)), sparse_p(rng), 4
-    made = objective(P, NoisePairs(m, normalizer="umap"))
+    made = objective(P, NoisePairs(m, normalizer="umap"), place=Plain())
     steps = np.arange(1, m + 1)
     circle = Circle(made._points, steps)
     assert made.level(Y, circle) == 1
-    same = objective(P, NoisePairs(m, normalizer=N * (N - 1) / m))
+    same = objective(P, NoisePairs(m, normalizer=N * (N - 1) / m), place=Plain())
     assert same.level(Y, circle) == pytest.approx(1, rel=1e-15)
     f = ((Y[:, None] - Y) ** 2).sum(axis=2)
     q, p = 1 / (2 + f), ((P + P.T) / 2).toarray()

@@ -37,7 +37,7 @@ CELLS = [
     "nf.TSNE(**drawn).fit(nx.karate_club_graph())",
     "nf.TSNE(**drawn).fit(nf.Affinities(3).fit(X))",
     "nf.TSNE(metric='precomputed', perplexity=3, **drawn).fit(abs(X[:, :1] - X[:, 0]))",
-    *(f"nf.MDS({options}).fit({data})" for options, data in (("**drawn", "X"), ("stress='sammon', **drawn", "frame"))),
+    *(f"nf.MDS({options}).fit({data})" for options, data in (("**drawn", "X"), ("init='random', **drawn", "frame"))),
     *(f"edrep.fit({data})" for data in ("relation", "nx.karate_club_graph()", "relation.to_scipy()")),
     "nf.EDRep(2, two_sided=True, n_clusters=2, p0=np.ones(5), **small).fit(relation)",
     *(f"nf.{name}(2, **trained).fit({data})" for name in MODELS for data in ("text", "relation")),

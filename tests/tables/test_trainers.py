@@ -22,7 +22,11 @@ def models(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options", [{"gradient_clip_val": 1.0}, {"gradient_clip_val": 0.5, "gradient_clip_algorithm": "value"}]
+    "options",
+    [
+        {"gradient_clip_val": 1.0},
+        pytest.param({"gradient_clip_val": 0.5, "gradient_clip_algorithm": "value"}, marks=pytest.mark.slow),
+    ],
 )
 def test_lightning_clips_and_the_budget_holds(models, tmp_path, options):
     model, _ = models.fitted(tmp_path, models.STEPS // 10, **options)
@@ -43,7 +47,7 @@ def test_lightning_goes_on_from_a_checkpoint_to_the_same_bits(models, tmp_path):
         assert torch.equal(part, rest.state_dict()[name]), name
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_transformers_trains_saves_and_loads(models, tmp_path, accumulate):
     model = models.small()
     trainer = models.trained(model, tmp_path, gradient_accumulation_steps=accumulate)

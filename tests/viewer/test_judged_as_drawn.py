@@ -24,8 +24,14 @@ def emb():
     return nf.Embedding(X, [f"row {i}" for i in range(120)])
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
-@pytest.mark.parametrize("make", [nf.TSNE, nf.UMAP, nf.NeRV])
+@pytest.mark.parametrize(
+    ("make", "metric"),
+    [
+        pytest.param(make, metric, marks=[] if make is nf.TSNE or metric == "cosine" else [pytest.mark.slow])
+        for make in (nf.TSNE, nf.UMAP, nf.NeRV)
+        for metric in ("euclidean", "cosine", "manhattan")
+    ],
+)
 def test_a_page_judges_by_the_metric_of_the_fit(emb, tmp_path, make, metric):
     est = make(metric=metric, **SHORT).fit(emb)
     est.vectors_.save(tmp_path / "map.safetensors")
@@ -192,7 +198,13 @@ def test_many_points_and_equal_rows(emb):
     assert page.judged.metric == "cosine"
 
 
-@pytest.mark.parametrize("options", [("--metric", "cosine"), ("--method", "umap", "--metric", "manhattan"), ()])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--method", "umap", "--metric", "manhattan"),
+        *(pytest.param(options, marks=pytest.mark.slow) for options in (("--metric", "cosine"), ())),
+    ],
+)
 def test_pages_of_the_command_line(emb, run, tmp_path, monkeypatch, options):
     """``nearfar map`` writes a page, or a map that ``nearfar explore`` shows, judged by its metric."""
     import nearfar.viewer.explore as explore

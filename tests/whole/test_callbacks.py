@@ -78,12 +78,12 @@ def fail():
         ({"schedule": "plateau", "n_epochs": 14, "learning_rate": 1.0}, 9),
         ({"schedule": "constant", "tol": 0.05, "n_epochs": 30, "learning_rate": 0.3}, 4),
         ({"two_sided": True}, 3),
-        ({"n_clusters": 3}, 3),  # in the first fit
+        pytest.param({"n_clusters": 3}, 3, marks=pytest.mark.slow),  # in the first fit
         ({"n_clusters": 3}, 7),  # between the two
-        ({"n_clusters": 3}, 9),  # in the second
+        pytest.param({"n_clusters": 3}, 9, marks=pytest.mark.slow),  # in the second
         ({"n_clusters": 3, "two_sided": True}, 10),
         ({"far": "noise"}, 4),
-        ({"far": nf.far.GaussianMixture(n_clusters=2)}, 4),
+        pytest.param({"far": nf.far.GaussianMixture(n_clusters=2)}, 4, marks=pytest.mark.slow),
         ({"far": "performer", "n_epochs": 3}, 2),
         ({"temperature": 0.3, "gradient": "full"}, 4),
     ],

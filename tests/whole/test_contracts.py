@@ -316,7 +316,13 @@ def _fit_into(queue, case, P):
     queue.put(case.make(n_jobs=case.workers).fit(case.takes(P)).embedding_)
 
 
-@estimators(variants=False)
+FORKED = ("EDRep", "SkipGram", "TSNE", "TSNE, sampled pairs")  # one of each way to use threads
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=[] if case.name in FORKED else [pytest.mark.slow]) for case in ESTIMATORS],
+)
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_may_fit_after_its_parent(case, rng):
     P = irregular_graph(rng, n=60)

@@ -35,7 +35,8 @@ def packages(extra):
 def required():
     """Yield (where, module, extra) of every call that says them."""
     for path in sorted((ROOT / "src").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if "require(" in text else ():
             called = getattr(getattr(node, "func", None), "attr", getattr(getattr(node, "func", None), "id", ""))
             if called == "require" and len(node.args) == 3 and isinstance(node.args[2], ast.Constant):
                 module = node.args[1].value if isinstance(node.args[1], ast.Constant) else None

@@ -9,13 +9,14 @@ import pytest
 
 import nearfar as nf
 
-SEED, DRAWS = 3, 250
+SEED, DRAWS = 3, 150
 COMPILED = (
     "HSSNE",
     "NeRV",
     "JSE",
     "InhomogeneousTSNE",
     "UMAP",
+    *("SSNE", "ASNE"),
 )  # three seconds each to place new points; `make fuzz` has them
 NO_ARRAYS = {
     *("plant_pseudowords", "word_analogies", "word_similarity", "phrases", "sense_induction", "ambiguity"),  # of texts

@@ -167,7 +167,7 @@ def test_a_loop_of_ones_own_keeps_nothing_unless_it_says_so():
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("kind", ["usearch", "faiss"])
+@pytest.mark.parametrize("kind", [pytest.param("usearch", marks=pytest.mark.slow), "faiss"])
 def test_an_index_that_is_built(kind):
     pytest.importorskip(kind)
     vectors = np.random.default_rng(0).normal(size=(60_000, 64)).astype(np.float32)

@@ -9,7 +9,14 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("name", ["fit, EDRep", "save .safetensors", "relation", "encoded text"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fit, EDRep",
+        "relation",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("save .safetensors", "encoded text")),
+    ],
+)
 def test_a_kill_leaves_the_old_or_the_new_and_the_next_one_goes_on(name):
     case = next(case for case in kills.cases() if case.name == name)
     kills.kill(kills.ready(case, 1), kills.random.Random(3), 2)

@@ -186,6 +186,7 @@ def check_executed(setup, cells):
         assert outputs[0].data["text/plain"]
 
 
+@pytest.mark.slow
 def test_an_executed_notebook_shows_the_last_value_of_a_cell():
     setup = "import numpy as np, nearfar as nf\nX = np.random.default_rng(0).normal(size=(100, 4))"
     check_executed(setup, ["nf.TSNE()", "nf.TSNE(max_iter=250).fit(X)", "nf.EDRep()", "nf.Embedding(X)"])

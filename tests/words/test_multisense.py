@@ -378,7 +378,7 @@ def test_one_worker_gives_the_same_bits(parameters):
     assert not np.array_equal(clone(one).set_params(random_state=1).fit(text).embedding_, one.embedding_)
 
 
-@pytest.mark.parametrize("parameters", [QUICK, COLUMNS])
+@pytest.mark.parametrize("parameters", [QUICK, pytest.param(COLUMNS, marks=pytest.mark.slow)])
 def test_the_loss_does_not_depend_on_the_workers(text, parameters):
     one, two = (nf.MultiSenseWord2DM(**{**parameters, "n_jobs": n}).fit(text).loss_curve_ for n in (1, 2))
     np.testing.assert_allclose(one, two, rtol=0.05)

@@ -291,7 +291,7 @@ def mixed(text):
     [
         {},
         pytest.param({"shared_negatives": False}, marks=pytest.mark.slow),
-        {"optimizer": "adam", "learning_rate": 0.01},
+        pytest.param({"optimizer": "adam", "learning_rate": 0.01}, marks=pytest.mark.slow),
     ],
 )
 def test_an_ambiguous_word_is_a_mixture(text, mixed, changed):
@@ -333,7 +333,7 @@ def test_what_a_fit_leaves(text):
     assert np.trace(A) != pytest.approx(1, abs=1e-3)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.slow)])
 def test_one_worker_gives_the_same_bits_and_two_the_same_loss(optimizer):
     text = ambiguous_text(2000)
     quick = {**QUICK, "optimizer": optimizer, "n_epochs": 2}

@@ -231,7 +231,13 @@ DETERMINISTIC = [
 ]
 
 
-@pytest.mark.parametrize("model", DETERMINISTIC, ids=["skip-gram", "by Adam", "Word2DM", "Word2DM by Adam"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(model, id=name, marks=[] if name in ("by Adam", "Word2DM") else [pytest.mark.slow])
+        for model, name in zip(DETERMINISTIC, ["skip-gram", "by Adam", "Word2DM", "Word2DM by Adam"], strict=True)
+    ],
+)
 def test_deterministic_is_the_same_for_any_number_of_workers(model, monkeypatch, tmp_path):
     """Also where a fit is interrupted, and where an odd number of blocks leaves one without a partner."""
     monkeypatch.setattr("nearfar.words.windows.BLOCK", 125)
