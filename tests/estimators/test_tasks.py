@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import nearfar as nf
@@ -69,19 +68,19 @@ def test_hidden_relations_choose_the_temperature(graph):
             asked.append((t, known))
 
     best, told = tasks.temperature_of(graph, Tried)
-    assert [t for t, _ in asked] == [0.2, 0.3, 0.45] or [t for t, _ in asked] == [0.2, 0.3, 0.14]
+    assert [t for t, _ in asked] == [0.2, 0.4, 0.1]
     known = asked[0][1]
     kept = known.to_scipy()
     assert (abs(kept - kept.T)).nnz == 0
     assert 0.85 < kept.nnz / graph.nnz < 0.95
-    assert tasks.COLDER <= best <= 0.3
+    assert tasks.LOWEST <= best <= 0.3
     assert told.startswith(f"temperature={best:g} (ranks of hidden relations in short fits at ")
 
 
 def test_the_lowest_point_of_a_parabola():
-    ranks = {t: 2 + np.log(t / 0.23) ** 2 for t in (0.2, 0.3, 0.14)}
+    ranks = {t: 2 + np.log(t / 0.23) ** 2 for t in (0.2, 0.4, 0.1)}
     assert tasks._lowest(ranks) == pytest.approx(0.23)
-    assert tasks._lowest({0.2: 1.0, 0.3: 2.0, 0.14: 0.5}) == 0.14
+    assert tasks._lowest({0.2: 1.0, 0.4: 2.0, 0.1: 0.5}) == 0.1
 
 
 def test_ranks_are_those_of_a_plain_twin(graph):
@@ -140,23 +139,10 @@ def test_a_cold_far_field_is_told(graph):
         nf.EDRep(16, temperature=0.05, n_epochs=5, refine=0, random_state=0).fit(graph.random_walk(3))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["links", "items"])
-def test_a_task_beats_the_plain_method(task, graph, likes):
-    rel = {"links": graph, "items": likes}[task]
-    A = rel.to_scipy().tocoo()
-    out = np.random.default_rng(0).random(A.nnz) < 0.2
-    if task == "links":
-        out &= A.coords[0] < A.coords[1]
-        out = out | csr_array((out, A.coords), shape=A.shape).T.tocsr()[A.coords].astype(bool)
-    known, hidden = (
-        nf.Relation.from_matrix(
-            csr_array((A.data[m], tuple(c[m] for c in A.coords)), shape=A.shape), rel.row_ids, rel.column_ids
-        )
-        for m in (~out, out)
-    )
-    ours, plain = (
-        nf.evaluate.ranking(nf.EDRep(**how, random_state=0).fit(known), hidden, exclude=known).recall
-        for how in ({"task": task}, {})
-    )
-    assert ours > plain
+def test_hidden_links_are_found_better_than_by_the_plain_method(graph):
+    pairs = np.array([edge for edge in zip(*graph.to_scipy().tocoo().coords, strict=True) if edge[0] < edge[1]])
+    out = np.random.default_rng(0).random(len(pairs)) < 0.2
+    known, hidden = (nf.Relation.from_edges(pairs[m], directed=False) for m in (~out, out))
+    ours, plain = (nf.EDRep(**how, random_state=0).fit(known) for how in ({"task": "links"}, {}))
+    recall = [nf.evaluate.ranking(est, hidden, exclude=known).recall for est in (ours, plain)]
+    assert recall[0] > recall[1] + 0.02

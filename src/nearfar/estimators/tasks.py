@@ -39,10 +39,10 @@ MEASURE_POWER = {"links": 1.0, "items": 0.75}
 """Of how often a column is related, in the base measure."""
 HIDDEN, TRIAL_EPOCHS, N_RANKED = 0.1, 10, 512
 """Share of the relations that a trial hides; its epochs; rows whose hidden relations are ranked."""
-FIRST, WARMER, COLDER = (0.2, 0.3), 0.45, 0.14
+FIRST, WARMER, COLDER = (0.2, 0.4), 0.8, 0.1
 """Temperatures that are tried: two, and a third on the better side."""
-WHOLE = 0.8
-"""The best temperature of a whole fit over that of a short one: .55 to 1 on nine sets. None is below ``COLDER``."""
+WHOLE, LOWEST = 0.8, 0.14
+"""The best temperature of a whole fit over that of a short one; below the lowest no far field is exact enough."""
 KNOWN = 0.2
 """The temperature where nothing can be hidden."""
 
@@ -130,7 +130,8 @@ def temperature_of(rel: Relation, fit: Callable[[Relation, float], Any]) -> tupl
     Returns
     -------
     (float, str)
-        That of a whole fit: 0.8 times the lowest point of the parabola through the three, in the logarithm.
+        That of a whole fit: 0.8 times the lowest point of the parabola through the three, in the logarithm; 0.8 where
+        the warmest is the best.
     """
     split = _split(rel)
     if split is None:
@@ -138,7 +139,8 @@ def temperature_of(rel: Relation, fit: Callable[[Relation, float], Any]) -> tupl
     ranks = {t: _mean_log_rank(fit(split.known, t), t, split) for t in FIRST}
     third = WARMER if ranks[FIRST[1]] < ranks[FIRST[0]] else COLDER
     ranks[third] = _mean_log_rank(fit(split.known, third), third, split)
-    best = round(max(WHOLE * _lowest(ranks), COLDER), 3)
+    lowest = _lowest(ranks)
+    best = lowest if lowest == WARMER else round(max(WHOLE * lowest, LOWEST), 3)
     told = ", ".join(f"{t:g}: {np.exp(ranks[t]):.1f}" for t in sorted(ranks))
     return best, f"temperature={best:g} (ranks of hidden relations in short fits at {told})"
 
