@@ -58,7 +58,8 @@ def likes_of(name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
     return users, items, marks >= LIKED
 
 
-def of_items(name: str, seed: int) -> Found:
+def split_of_items(name: str, seed: int) -> tuple[nf.Relation, nf.Relation]:
+    """Return the likes that are known and those that are held out."""
     users, items, liked = likes_of(name)
     out = np.random.default_rng(seed).random(len(users)) < HELD_OUT
 
@@ -67,7 +68,11 @@ def of_items(name: str, seed: int) -> Found:
         films = range(items.max() + 1)
         return nf.Relation.from_matrix(csr_array(ones, shape=(users.max() + 1, len(films))), column_ids=films)
 
-    likes, hidden = relation(liked & ~out), relation(liked & out)
+    return relation(liked & ~out), relation(liked & out)
+
+
+def of_items(name: str, seed: int) -> Found:
+    likes, hidden = split_of_items(name, seed)
     popularity = likes.column_sums
     found = _ranked(nf.EDRep(task="items", random_state=seed, n_jobs=1).fit(likes), hidden, likes, seed)
     before = nf.EDRep(D, temperature=0.1, refine=0, p0=popularity, random_state=seed, n_jobs=1)
@@ -76,11 +81,16 @@ def of_items(name: str, seed: int) -> Found:
     return found
 
 
-def of_nodes(name: str, seed: int) -> Found:
+def split_of_nodes(name: str, seed: int) -> tuple[nf.Relation, nf.Relation]:
+    """Return what is left of a graph, and the hidden edges in both directions."""
     graph = undirected("lab", nf.Relation.from_matrix(without_isolates(read_graph(name)).adjacency))
     left, [(pairs, is_edge)] = hide(graph, number_hidden("lab", graph, HELD_OUT, 1), 1, np.random.default_rng(seed))
     edges = pairs[is_edge]
-    hidden = nf.Relation.from_edges(np.concatenate([edges, edges[:, ::-1]]), directed=True)
+    return left, nf.Relation.from_edges(np.concatenate([edges, edges[:, ::-1]]), directed=True)
+
+
+def of_nodes(name: str, seed: int) -> Found:
+    left, hidden = split_of_nodes(name, seed)
     found = _ranked(nf.EDRep(task="links", random_state=seed, n_jobs=1).fit(left), hidden, left, seed)
     before = nf.Embedding(METHODS[recipe(name, "links")](left.to_scipy(), seed), left.row_ids)
     how = {"exclude": left, "k": K, "base_measure": left.column_sums, "n_jobs": 1}

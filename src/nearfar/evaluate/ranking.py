@@ -249,8 +249,8 @@ def _two_sided(emb: object) -> tuple[Embedding, bool]:
     if vectors.context_vectors is not None:
         return vectors, False
     X, ids = vectors.vectors, vectors.ids
-    how = {"parameters": vectors.parameters, "base_measure": vectors.base_measure}
-    return Embedding(X, ids, context_vectors=X, context_ids=ids, **how), True
+    told, w = vectors.parameters, vectors.base_measure
+    return Embedding(X, ids, context_vectors=X, context_ids=ids, parameters=told, base_measure=w), True
 
 
 def _read(name: str, given: RelationLike, vectors: Embedding, one_side: bool) -> Relation:
