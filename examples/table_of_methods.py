@@ -76,7 +76,8 @@ def edrep():
     problem = Problem(P, False, P.row_sums, np.full(N, 1 / N), N, "forward", 1.0, sphere_step)
     state = State([Start(Sphere(), Drawn.of(N, D, rng), P.row_sums > 0)], rng)
     rates = Rates("linear", 0.8, n_epochs=30, tol=0.0)
-    return descend(Plain(), problem, GaussianMixture(), state, rates, lambda *_: False)[0]
+    far = GaussianMixture()
+    return descend(Plain(), problem, lambda _: far, state, rates, lambda *_: False)[0]
 
 
 # Words: here the nodes of a graph, in windows of related ones around a centre.

@@ -295,7 +295,7 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
     >>> import nearfar as nf
     >>> advice = nf.choose(nx.les_miserables_graph())
     >>> advice.kind, advice.code
-    ('graph', 'nf.EDRep(n_components=16).fit(relation.random_walk(3)).vectors_')
+    ('graph', 'nf.EDRep(n_components=16, task="communities").fit(relation).vectors_')
     >>> print(advice.lines[0])
     data        a graph of 77 nodes and 254 edges, 6.6 per node, 0 nodes without an edge
     """

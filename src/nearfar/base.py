@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from nearfar._core.checkpoint import DIGEST
 from nearfar._core.checks import check_choice, require
 from nearfar._core.ids import column_names
-from nearfar._core.parameters import HasParameters, Parameters
+from nearfar._core.parameters import HasParameters, Parameters, Part
 from nearfar._core.types import EdgeIndex, Floats, GraphLike, SparseMatrix, TableLike
 from nearfar.embedding.files.content import jsonable
 from nearfar.relations.matrix import Relation
@@ -272,6 +272,8 @@ def _plain(value: object) -> object:
     if isinstance(value, Embedding):
         sides = [value.vectors] if value.context_vectors is None else [value.vectors, value.context_vectors]
         return [*map(_digest, sides), digest_of_ids(value.ids), repr(value.context_ids)]
+    if isinstance(value, Part):
+        return [type(value).__name__, {name: _plain(inner) for name, inner in value.identity().items()}]
     if isinstance(value, HasParameters):
         return [type(value).__name__, {name: _plain(inner) for name, inner in value.get_params().items()}]
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:

@@ -54,6 +54,7 @@ def recording(place):
 
 
 PLACES = {"plain": Plain, "threads": lambda: Threads(1)}
+pytestmark = pytest.mark.filterwarnings("ignore:EDRep.fit. normalisers should be known")  # objects so few
 each_place = pytest.mark.parametrize("place", PLACES)
 
 

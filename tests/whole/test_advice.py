@@ -34,7 +34,7 @@ def ring(n):
         (nx.gn_graph(50, seed=0), "graph", "two_sided=True"),
         (ring(40).random_walk(3), "graph", "nf.EDRep(n_components=32).fit(relation)"),
         (ring(40).normalized(), "graph", "nf.EDRep(n_components=32).fit(relation)"),
-        (csr_array(np.eye(50, k=1) + np.eye(50, k=-1)), "graph", "random_walk(3)"),
+        (csr_array(np.eye(50, k=1) + np.eye(50, k=-1)), "graph", 'task="communities"'),
         (
             nf.Relation.from_edges([("ann", "tea"), ("bob", "rum")], bipartite=True),
             "two kinds",

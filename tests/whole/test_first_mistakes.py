@@ -42,10 +42,6 @@ class TestRecommend:
             InputError, match=r"recommend: exclude must be lists of ids, one for each query \(2\); got 1"
         ):
             emb.recommend(["ann", "bob"], exclude=[["tea"]])
-        with pytest.raises(
-            InputError, match=r"recommend: embedding must be two-sided, .*; got one side of 2 ids. most_"
-        ):
-            emb.side("vectors").recommend("ann")
 
     def test_what_excludes_nothing_is_said(self, emb, recwarn):
         told = "exclude has no effect: none of its ids is an item, such as 'tea'; got 'tee'"

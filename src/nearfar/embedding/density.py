@@ -47,6 +47,8 @@ class DensityEmbedding(Embedding):
         Names of the other side; by default ``ids`` where m = V, otherwise 0 .. m - 1.
     parameters : mapping, optional
         How the matrices were made.
+    base_measure : array-like, shape (m,) or of one side (V,), >= 0, optional
+        As of :class:`nearfar.Embedding`.
 
     Raises
     ------

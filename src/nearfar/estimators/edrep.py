@@ -431,6 +431,8 @@ class EDRep(RelationEmbedder):
             if tries:
                 whole.temperature, found = temperature_of(rel, partial(self._tried, whole, rel, asked))
                 words = [*words, found]
+        if whole.base_measure is not None and whole.p0 is None:
+            whole.p0 = 0
         whole._settings = {**made.settings, "temperature": whole.temperature}
         whole.choice_ = f"EDRep(task={self.task!r}): {', '.join(words)}" if words else None
         if whole.choice_ and self.verbose and tries:
@@ -593,7 +595,7 @@ class EDRep(RelationEmbedder):
 
     def _prior(self, rows: Fitted) -> NDArray[np.float64]:
         """Return p0: sum 1, zero for columns without a relation; or all zero."""
-        prior = 0 if self.p0 is None and self.base_measure is not None else self.p0
+        prior = self.p0
         present, m = rows.present[-1], rows.relation.operator.shape[1]
         if isinstance(prior, (int, float)) and prior == 0:
             return np.zeros(len(present))
@@ -916,7 +918,8 @@ class EDRep(RelationEmbedder):
         changed = {"n_epochs": n_epochs, "learning_rate": learning_rate}
         fixed = {"temperature": self._fitted_columns.temperature, "n_components": self.embedding_.shape[1]}
         grown = type(self)().set_params(**{**params, **fixed, **changed, "init": start}).fit(rel)
-        self.__dict__.update({name: value for name, value in vars(grown).items() if name not in params})
+        kept = (*params, "_settings", "choice_")
+        self.__dict__.update({name: value for name, value in vars(grown).items() if name not in kept})
         self._growth = {f"growth_{name}": value for name, value in changed.items()}
         return self
 

@@ -79,10 +79,9 @@ class FitState(State):
         for (name, side), size in zip(sides.items(), sizes, strict=True):
             check_array(name, side, dtype, (size, d))
         check_array("losses", losses, np.float64, (epoch,))
-        if "sums" in arrays:
-            check_array("sums", arrays["sums"], dtype, (2, d))
-        if "centers" in arrays:
-            check_array("centers", arrays["centers"], dtype, (len(arrays["centers"]), d))
+        shapes = {"sums": (2, d), "centers": (len(arrays.get("centers", ())), d)}
+        for name in shapes.keys() & arrays.keys():
+            check_array(name, arrays[name], dtype, shapes[name])
         if "labels" in arrays:
             check_array("labels", arrays["labels"], np.int64, (sizes[-1],), low=-1, high=n_clusters - 1)
         return cls(
@@ -90,7 +89,5 @@ class FitState(State):
             rng=generator_of(facts["rng"]),
             epoch=epoch,
             losses=losses.tolist(),
-            sums=arrays.get("sums"),
-            labels=arrays.get("labels"),
-            centers=arrays.get("centers"),
+            **{name: arrays.get(name) for name in ("sums", "labels", "centers")},
         )

@@ -26,12 +26,13 @@ from scipy.sparse import csr_array
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_numbers, check_random_state
 from nearfar._core.jit import jit
+from nearfar._core.parameters import LATER
 from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_blocks, single_threaded_blas
 from nearfar._core.types import Floats, Integers
 from nearfar._core.vector import FAST
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.exact import FarPart, check_weights
-from nearfar.methods.edrep import gaussian, mixture, moments, pooled, tied_mixture
+from nearfar.methods.normalizers import gaussian, mixture, moments, pooled, tied_mixture
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +81,9 @@ class GaussianMixture(FarPart):
 
     n_clusters: int = 1
     labels: Integers | None = field(default=None, repr=False)
-    covariance: Literal["own", "tied"] = "own"
-    weights: Floats | None = field(default=None, repr=False)
-    centers: Floats | None = field(default=None, repr=False)
+    covariance: Literal["own", "tied"] = field(default="own", metadata=LATER)
+    weights: Floats | None = field(default=None, repr=False, metadata=LATER)
+    centers: Floats | None = field(default=None, repr=False, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_integer("GaussianMixture", "n_clusters", self.n_clusters, low=1)
@@ -117,8 +118,8 @@ class GaussianMixture(FarPart):
         Returns
         -------
         (callable, tuple)
-            :func:`nearfar.methods.edrep.mixture` or :func:`nearfar.methods.edrep.tied_mixture`, and logarithms of
-            sizes, means and covariances.
+            :func:`nearfar.methods.normalizers.mixture` or ``tied_mixture``, and logarithms of sizes, means and
+            covariances.
         """
         components = self.components
         means, covariances = components.numbers(dtype)

@@ -13,7 +13,8 @@ from nearfar._core.vector import FAST
 from nearfar.contracts import Ask, Floats
 from nearfar.engines.threads.loops import Formula
 from nearfar.far.gaussian_mixture import mixture_force
-from nearfar.methods.edrep import mixture, move_others, move_rows, sphere_step
+from nearfar.methods.edrep import move_others, move_rows, sphere_step
+from nearfar.methods.normalizers import mixture
 from nearfar.steps import ball_step
 
 Step = Callable[[Floats, Floats, float], None]
