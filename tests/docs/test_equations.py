@@ -19,7 +19,7 @@ hops = loaded(ROOT / "lab" / "hops.py")
 
 
 def test_each_equation_of_edrep_is_named_in_one_place():
-    text = (METHODS / "edrep.py").read_text("utf-8")
+    text = "".join((METHODS / name).read_text("utf-8") for name in ("normalizers.py", "edrep.py"))
     for name in [*(f"eq. ({number})" for number in range(1, 7)), "the step", "Algorithm 1"]:
         assert text.count(f"{name}:") + text.count(f"{name},") == 1, name
     assert re.findall(r"eqs?\. \(", text) == ["eq. ("] * 6

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "nearfar"
 OF_MODULE = {  # sources that a module of methods/ has in all its comments
     "edrep": "EDRep",
+    "normalizers": "EDRep",
     "maps": "Gradients",
     "linear_maps": "Gradients",
     "noise_maps": "NoisePairs",

@@ -94,8 +94,8 @@ FAULTS = [
     ),
     Fault(
         "far field: labels of all columns",
-        "self.with_params(labels=np.asarray(self.labels)[columns])",
-        "self.with_params(labels=np.asarray(self.labels)[: len(columns)])",
+        "own = {name: value[columns] for name",
+        "own = {name: value[: len(columns)] for name",
         "test_places",
     ),
     Fault(
@@ -164,8 +164,8 @@ FAULTS = [
     ),
     Fault(
         "noise: its share turned over",
-        "math.log(n_active / size)",
-        "math.log(size / n_active)",
+        "math.log(others.size / size)",
+        "math.log(size / others.size)",
         "test_far_fields test_contracts",
     ),
     Fault("kernel: heavy tail", "return exp(-ln1p(", "return exp(ln1p(", "test_kernels"),
@@ -412,7 +412,7 @@ FAULTS = [
     ),
     Fault(
         "labels: their number is not known",
-        "guess = rank < labels[test].sum(axis=1, keepdims=True)",
+        "guess = rank < labels.sum(axis=1, keepdims=True)",
         "guess = rank < 1",
         "test_graph_tasks",
     ),

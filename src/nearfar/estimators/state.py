@@ -76,12 +76,10 @@ class FitState(State):
         dtype, epoch, losses = arrays["X"].dtype, facts["epoch"], arrays["losses"]
         if dtype not in (np.float32, np.float64) or type(epoch) is not int:
             raise TypeError(f"vectors of {dtype}, epoch {epoch!r}")
-        for (name, side), size in zip(sides.items(), sizes, strict=True):
-            check_array(name, side, dtype, (size, d))
+        rows = {**dict(zip(sides, sizes, strict=True)), "sums": 2, "centers": len(arrays.get("centers", ()))}
+        for name in rows.keys() & arrays.keys():
+            check_array(name, arrays[name], dtype, (rows[name], d))
         check_array("losses", losses, np.float64, (epoch,))
-        shapes = {"sums": (2, d), "centers": (len(arrays.get("centers", ())), d)}
-        for name in shapes.keys() & arrays.keys():
-            check_array(name, arrays[name], dtype, shapes[name])
         if "labels" in arrays:
             check_array("labels", arrays["labels"], np.int64, (sizes[-1],), low=-1, high=n_clusters - 1)
         return cls(
