@@ -9,7 +9,7 @@ from lab.figures import Bars
 from lab.records import Record, pick
 
 TITLE = "Items"
-EXPERIMENTS = ("recommend", "baselines", "tasks", "retrieval")
+EXPERIMENTS = ("recommend", "baselines", "tasks", "refine", "retrieval")
 SHOWN = {
     "nearfar, SkipGram + log p": "SkipGram + log p",
     "nearfar, EDRep": "EDRep, temperature 0.1, p0 = popularity",

@@ -30,7 +30,7 @@ OPEN: dict[str, object] = {
 SETTINGS: dict[str, dict[str, object]] = {
     "links": {"n_components": 128, "temperature": "auto", "base_measure": "degrees"},
     "items": {"n_components": 128, "temperature": "auto", "base_measure": "degrees", "n_epochs": 40},
-    "labels": {"n_components": 128, "n_clusters": 4},
+    "labels": {"n_components": 128, "n_clusters": 4, "temperature": 0.8},
     "communities": {},
 }
 FEW = 200
