@@ -347,6 +347,27 @@ class TestEmbed:
         assert "column 0 (20, 20, 40, ...) looks like times; 1 -> 2 is read. Name the" in err
         assert run(*args, "--columns", "1,2") == (0, "", "")
 
+    def test_a_task_is_the_call_of_the_library(self, run, fails, tmp_path):
+        rng, edges, out = np.random.default_rng(0), tmp_path / "likes.csv", tmp_path / "x.safetensors"
+        pairs = {(f"u{user}", f"i{int(item)}") for user in range(80) for item in 60 * rng.random(6) ** 2}
+        edges.write_text("".join(f"{user},{item}\n" for user, item in sorted(pairs)))
+        args = ("embed", edges, "-o", out, "--n-components", 4, "--n-epochs", 3, "--random-state", 1, "--n-jobs", 1)
+        code, said, err = run(*args, "--bipartite", "--task", "items", "--json")
+        likes = nf.Relation.from_edges(edges, bipartite=True)
+        est = nf.EDRep(4, task="items", n_epochs=3, random_state=1, n_jobs=1).fit(likes)
+        assert code == 0
+        assert json.loads(said)["choice"] == est.choice_
+        assert est.choice_ in err
+        made = nf.Embedding.load(out)
+        assert made.equals(est.vectors_)
+        assert made.recommend("u1", 3, exclude=likes) == est.vectors_.recommend("u1", 3, exclude=likes)
+        assert run(*args, "--task", "links", "--walk-length", 2, "--no-bipartite", "-q")[0] == 0
+        walk = nf.Relation.from_edges(edges, bipartite=False).random_walk(2)
+        est = nf.EDRep(4, task="links", n_epochs=3, random_state=1, n_jobs=1).fit(walk)
+        assert nf.Embedding.load(out).equals(est.vectors_)
+        assert run(*args, "--temperature", "auto", "--no-bipartite", "-q")[0] == 0
+        assert "task must be one for a relation of two kinds" in fails(*args, "--bipartite", "--task", "communities")
+
     def test_likes(self, run, fails, tmp_path):
         """The vectors of the defaults coincide, which is told with the options to change; they are the library's."""
         rng, edges, out = np.random.default_rng(0), tmp_path / "likes.csv", tmp_path / "x.safetensors"

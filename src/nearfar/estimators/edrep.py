@@ -286,6 +286,7 @@ class EDRep(RelationEmbedder):
     )
 
     choice_: str | None = None
+    base_measure_: NDArray[np.float64] | None = None
     _settings: Mapping[str, object] = MappingProxyType({})  # what was open, in the fit
 
     _checks: ClassVar[dict[str, Check]] = {

@@ -255,7 +255,7 @@ class GaussianMixture(FarPart):
             several: NDArray[np.bool_] = np.logical_or(self.weights is not None, n > 1)
             found = [gaussian(*c[:3], several=c[3]) for c in zip(n, sums, products[present], several, strict=True)]
             means, covariances = (np.stack(part) for part in zip(*found, strict=True))
-        object.__setattr__(self, "_state", Components(n, np.log(n), means, covariances, labels, position, m, {}))
+        object.__setattr__(self, "_state", Components(n, np.log(n), means, covariances, labels, {}, position, m))
 
     @property
     def components(self) -> Components:
@@ -438,12 +438,12 @@ class Components(NamedTuple):
         Omega.
     labels : ndarray of int, shape (m,), or None
         Component of each of the others, -1 for an absent one; None where there is one component, or centers say it.
+    cast : dict
+        Means and covariances in other dtypes, when first asked for.
     position : ndarray of int, shape (number of clusters + 1,), or None
         The component of each cluster, -1 for one without members and, at the end, for absent ones.
     n_others : int
         m.
-    cast : dict
-        Means and covariances in other dtypes, when first asked for.
     """
 
     counts: NDArray[np.float64]
@@ -451,9 +451,9 @@ class Components(NamedTuple):
     means: NDArray[np.float64]
     covariances: NDArray[np.float64]
     labels: Integers | None
-    position: Integers | None
-    n_others: int
     cast: dict[object, tuple[Floats, Floats]]
+    position: Integers | None = None  # these two are not in pickles of older versions
+    n_others: int = 0
 
     @property
     def tied(self) -> bool:

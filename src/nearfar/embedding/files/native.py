@@ -12,7 +12,7 @@ Where the vectors are in parts, the same is a folder: a ``.npy`` file for each a
 
 Senses have a ``format`` of their own, and another in 8 or 4 bits. The ids are the words; ``counts`` (V,) says how many
 senses each word has, and for each sense, row by row, there are ``numbers`` (n,), the second part of its id, and
-``weights`` (n,) float32.
+``weights`` (n,) float32. A base measure is ``base_measure`` (m,) float64.
 """
 
 from __future__ import annotations
