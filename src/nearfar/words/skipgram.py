@@ -146,7 +146,7 @@ class SkipGram(WordModel):
 
     With ``learning_rate="auto"``, SGD begins at 0.2, 0.14, 0.1, 0.071, 0.05, 0.035 or 0.025, whichever is nearest to
     ``0.16 (n / 10^6)^-0.3``. n are the words of all epochs, less those that ``sample`` leaves out; in
-    :meth:`partial_fit`, those of earlier texts count too. In a vocabulary of v words it is about ``sqrt(v) / 400`` at
+    :meth:`partial_fit`, those of earlier texts count too. In a vocabulary of v words it is about ``sqrt(v) / 700`` at
     most, and less where windows are wider and share their noise. The rule is an experiment's, see the page of
     benchmarks.
 
