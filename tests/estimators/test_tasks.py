@@ -109,6 +109,20 @@ def test_temperature_auto_alone(likes):
     nf.EDRep(4, n_epochs=3, temperature="auto", base_measure=weights, random_state=0).fit(likes.normalized())
 
 
+def test_ctrl_c_in_a_short_fit_ends_the_whole(graph, monkeypatch):
+    fit = nf.EDRep._fit
+
+    def interrupted(est, *given):
+        fit(est, *given)
+        est.n_iter_ = 3
+
+    monkeypatch.setattr(nf.EDRep, "_fit", interrupted)
+    est = nf.EDRep(8, task="links")
+    with pytest.raises(KeyboardInterrupt):
+        est.fit(graph)
+    assert not hasattr(est, "embedding_")
+
+
 def test_growth_keeps_what_was_chosen(likes):
     est = nf.EDRep(task="items", n_components=8, n_epochs=4, random_state=0).fit(likes)
     temperature = est.vectors_.parameters["temperature"]

@@ -443,7 +443,7 @@ class EDRep(RelationEmbedder):
     def _tried(self, whole: EDRep, of: Relation, asked: str | Place | None, rel: Relation, temperature: float) -> EDRep:
         """Return a short fit, at a temperature, of what is known of a relation."""
         short = copy.copy(self)
-        quiet = {"callbacks": None, "verbose": 0, "storage": None, "init": None, "refine": 0}
+        quiet = {"callbacks": None, "verbose": 0, "storage": None, "init": None, "refine": 0, "tol": 0}
         vars(short).update(quiet, n_components=whole.n_components, n_epochs=TRIAL_EPOCHS, temperature=temperature)
         if self.base_measure is not None and not isinstance(self.base_measure, str):
             base = whole._base(of, whole._is_two_sided(of))
@@ -452,6 +452,8 @@ class EDRep(RelationEmbedder):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NearfarWarning)  # the whole fit says what it finds
             short._fit(made, asked, None)
+        if short.n_iter_ < TRIAL_EPOCHS:  # Ctrl-C has ended this fit, and is meant for the whole
+            raise KeyboardInterrupt
         return short
 
     def _fitted(
