@@ -330,11 +330,11 @@ def read_annotated(owner: str, path: Path) -> AnnData:
     h5py, anndata = require(owner, "h5py", "anndata"), require(owner, "anndata", "anndata")
     check_path(owner, "FILE", path, exists=True)
     try:
-        with h5py.File(path, "r", locking=False) as file:
-            _check_links(path, file, file)
-        with warnings.catch_warnings():
+        with OpenedFile(path) as opened, warnings.catch_warnings():
+            with h5py.File(opened.file, "r") as file:
+                _check_links(path, file, file)
             warnings.simplefilter("ignore")  # of names that are not distinct, which is said later
-            adata: AnnData = anndata.read_h5ad(path, backed="r")
+            adata: AnnData = anndata.read_h5ad(opened.name, backed="r")
             return adata
     except NearfarError:
         raise
