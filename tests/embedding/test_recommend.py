@@ -175,6 +175,11 @@ class TestRecommend:
         ):
             assert [key for key, _ in emb.recommend(0, 12, exclude=likes, popularity=w)] == [key for key, _ in found]
 
+    def test_a_format_that_keeps_no_base_measure_says_so(self, tmp_path):
+        emb = nf.Embedding(np.eye(2), ["a", "b"], base_measure=[1, 2])
+        with pytest.warns(NearfarWarning, match="the format 'word2vec-text' keeps no base measure"):
+            emb.save(tmp_path / "x.vec")
+
     @pytest.mark.parametrize("wrong", [[1.0], [0, 0], [-1, 1], [np.nan, 1]])
     def test_a_base_measure_that_is_none(self, wrong):
         with pytest.raises(InputError, match=r"base_measure must be finite, >= 0, not all 0, of shape \(2,\)"):

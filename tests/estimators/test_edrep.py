@@ -162,6 +162,26 @@ def test_whole_weights_are_objects_that_stand_there_as_often(rng):
         np.testing.assert_allclose(found[1], found[3])
 
 
+def test_centers_and_weights_as_lists_and_what_does_not_fit(rng):
+    Y = rng.normal(size=(6, 3))
+    plain, listed = (
+        GaussianMixture(centers=of(CENTERS), weights=of(np.arange(1.0, 7.0)), covariance="tied")
+        for of in (np.asarray, np.ndarray.tolist)
+    )
+    found = []
+    for far in (plain, listed):
+        far.prepare(Y, 6, rng, 1)
+        out = np.zeros_like(Y)
+        far.other_side(Y, np.ones(6), Y, out, 1)
+        found.append(out)
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(listed.of_columns(np.array([1, 4])).weights, [2.0, 5.0])
+    with pytest.raises(InputError, match="centers must be without labels or n_clusters; got both"):
+        GaussianMixture(n_clusters=2, centers=CENTERS)
+    with pytest.raises(InputError, match=r"centers must be of 2 columns, as the others; got shape \(3, 3\)"):
+        GaussianMixture(centers=CENTERS).prepare(Y[:, :2], 6, rng, 1)
+
+
 def test_tied_clusters_of_one_member_are_exact(rng):
     X = rng.normal(size=(30, 4)).astype(np.float32)
     far, exact = GaussianMixture(centers=X / np.linalg.norm(X, axis=1)[:, None], covariance="tied"), Exact()

@@ -94,8 +94,8 @@ FAULTS = [
     ),
     Fault(
         "far field: labels of all columns",
-        "own = {name: value[columns] for name",
-        "own = {name: value[: len(columns)] for name",
+        "own = {name: np.asarray(value)[columns] for name",
+        "own = {name: np.asarray(value)[: len(columns)] for name",
         "test_places",
     ),
     Fault(

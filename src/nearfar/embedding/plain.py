@@ -419,7 +419,7 @@ class Embedding(Near):
         Warns
         -----
         NearfarWarning
-            If there is another side and the format does not keep it, or nothing is known of some ids.
+            If there is another side or a base measure and the format does not keep it, or nothing is known of some ids.
 
         Examples
         --------
@@ -443,6 +443,9 @@ class Embedding(Near):
             content.facts = facts_of(owner, metadata, self._ids, id_column)
         if self._context_vectors is not None and not kind.keeps_both_sides:
             text = f"{owner}: the format {kind.name!r} keeps one side; the context vectors are left out"
+            warnings.warn(text, NearfarWarning, stacklevel=2)
+        elif self._base_measure is not None and not kind.keeps_both_sides:
+            text = f"{owner}: the format {kind.name!r} keeps no base measure, which recommend adds; it is left out"
             warnings.warn(text, NearfarWarning, stacklevel=2)
         return kind.write(content, registry.target_of(owner, kind, path, if_exists))
 

@@ -48,7 +48,9 @@ class FarPart(Part):
         -------
         FarPart
         """
-        own = {name: value[columns] for name in _OF_EACH if (value := getattr(self, name, None)) is not None}
+        own = {
+            name: np.asarray(value)[columns] for name in _OF_EACH if (value := getattr(self, name, None)) is not None
+        }
         return self.with_params(**own) if own else self
 
     def _remember(self, state: object) -> None:

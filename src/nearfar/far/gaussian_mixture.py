@@ -91,6 +91,9 @@ class GaussianMixture(FarPart):
         check_weights("GaussianMixture", self.weights)
         if self.centers is not None:
             check_matrix("GaussianMixture", "centers", self.centers)
+            if self.labels is not None or self.n_clusters > 1:
+                hint = "Centers say how many clusters there are, and what is in them."
+                raise InputError("GaussianMixture", "centers", "without labels or n_clusters", "both", hint)
         if self.labels is None:
             return
         labels = check_numbers("GaussianMixture", "labels", self.labels, "one integer per object")
@@ -145,10 +148,13 @@ class GaussianMixture(FarPart):
             return np.asarray(self.labels)[start : start + len(Y)]
         if self.centers is None:
             return None
-        found: Integers = (Y @ self.centers.T.astype(Y.dtype)).argmax(axis=1)
-        absent = ~np.any(Y, axis=1) if self.weights is None else self.weights[start : start + len(Y)] == 0
-        found[absent] = -1
+        found: Integers = (Y @ np.asarray(self.centers, Y.dtype).T).argmax(axis=1)
+        w = self._weights(start, start + len(Y))
+        found[~np.any(Y, axis=1) if w is None else w == 0] = -1
         return found
+
+    def _weights(self, start: int, stop: int) -> NDArray[np.float64] | None:
+        return None if self.weights is None else np.asarray(self.weights, np.float64)[start:stop]
 
     def moments(self, Y: Floats, start: int, n_jobs: int = 1) -> NDArray[np.float64]:
         """Return the sums of w, w y and w y yᵀ over each cluster, for a part of the others; those of all parts add up.
@@ -171,7 +177,8 @@ class GaussianMixture(FarPart):
         def add(low: int, high: int, total: NDArray[np.float64]) -> None:
             block = Y[low:high]
             clusters = self.clusters_of(block, start + low)
-            w = None if self.weights is None else self.weights[start + low : start + high].astype(Y.dtype)
+            of_block = self._weights(start + low, start + high)
+            w = None if of_block is None else of_block.astype(Y.dtype)
             counts, sums, products = _split(total, k, n_shapes, d)
             if n_shapes < k:
                 assert clusters is not None
@@ -233,6 +240,8 @@ class GaussianMixture(FarPart):
             raise InputError(owner, "n_active", f"in [1, {m}], the number of others", n_active)
         if self.weights is not None and len(self.weights) != m:
             raise InputError(owner, "weights", f"of length {m}, one per object", len(self.weights))
+        if self.centers is not None and np.shape(self.centers)[1] != d:
+            raise InputError(owner, "centers", f"of {d} columns, as the others", f"shape {np.shape(self.centers)}")
         known, labels = self, None
         if self.n_clusters > 1 or self.labels is not None:
             labels = self._labels_of(owner, Y, n_active, rng, n_jobs)
@@ -386,7 +395,7 @@ class GaussianMixture(FarPart):
         )
         bent = bent if components.tied else bent / components.counts[:, None]
         offsets = (sums / components.counts[:, None] - bent).astype(Y.dtype)
-        weights = None if self.weights is None else self.weights[start : start + len(Y), None].astype(Y.dtype)
+        weights = self._weights(start, start + len(Y))
         clusters = (
             self.clusters_of(Y, start) if components.labels is None else components.labels[start : start + len(Y)]
         )
@@ -403,7 +412,7 @@ class GaussianMixture(FarPart):
             found = np.zeros_like(Y)
             for cluster, rows in _clusters(clusters):
                 found[rows] = Y[rows] @ matrices[cluster] + offsets[cluster]
-        out += found if weights is None else weights * found
+        out += found if weights is None else weights[:, None].astype(Y.dtype) * found
 
     def _labels_of(self, owner: str, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> Integers:
         if self.labels is not None:

@@ -211,7 +211,7 @@ class Exact:
         if far.weights is not None:
             present = np.flatnonzero(far.weights)
             self.rows = to_device(present, device) if len(present) < len(far.weights) else None
-            self.log_weights = to_device(np.log(far.weights[present]).astype(np.float32), device)
+            self.log_weights = to_device(np.log(np.asarray(far.weights)[present]).astype(np.float32), device)
 
     def prepare(self, Y: Tensor, n_active: int) -> None:
         """Take in the others, which stay as they are until the next call; rows of zeros are absent if any are."""
