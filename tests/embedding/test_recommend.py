@@ -168,6 +168,10 @@ class TestRecommend:
             emb.save(tmp_path / name)
             assert nf.Embedding.load(tmp_path / name).recommend(0, 12, exclude=likes) == found
         assert emb.quantize().base_measure is not None
+        small = nf.compress(emb, n_anchors=6, nnz_per_row=3, random_state=0)
+        small.save(tmp_path / "small.safetensors")
+        for one in (small, small.quantize(), nf.Embedding.load(tmp_path / "small.safetensors")):
+            np.testing.assert_array_equal(one.base_measure, emb.base_measure)
         assert emb.side("vectors").base_measure is None
         np.testing.assert_array_equal(emb.context.subset(["i3", "i1"]).base_measure, emb.base_measure[[3, 1]])
         with pytest.warns(

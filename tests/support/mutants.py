@@ -94,8 +94,8 @@ FAULTS = [
     ),
     Fault(
         "far field: labels of all columns",
-        "own = {name: np.asarray(value)[columns] for name",
-        "own = {name: np.asarray(value)[: len(columns)] for name",
+        "name: np.asarray(value)[columns] for name",
+        "name: np.asarray(value)[: len(columns)] for name",
         "test_places",
     ),
     Fault(

@@ -47,6 +47,8 @@ class AnchoredEmbedding(Embedding):
         Names of the other side; by default ``ids`` where m = V, otherwise 0 .. m - 1.
     parameters : mapping, optional
         How the vectors were made.
+    base_measure : array-like, shape (m,) or of one side (n,), >= 0, optional
+        As of :class:`nearfar.Embedding`.
 
     Raises
     ------
@@ -94,6 +96,7 @@ class AnchoredEmbedding(Embedding):
         context_weights: Weights | None = None,
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, object] | None = None,
+        base_measure: ArrayLike | None = None,
     ) -> None:
         from scipy.sparse import csr_array, issparse
 
@@ -114,6 +117,7 @@ class AnchoredEmbedding(Embedding):
         self._label(mixtures("weights", weights), ids, parameters)
         if context is not None:
             self._add_context(owner, context, context_ids)
+        self._add_base(owner, base_measure)
 
     @property
     def _mixtures(self) -> Mixtures:

@@ -75,13 +75,7 @@ class Labelled:
             self._check_rows("context_vectors", context, other)
         elif context_ids is not None:
             raise InputError("Embedding", "context_ids", "given with context_vectors only", repr(context_ids))
-        if base_measure is not None:
-            m = len(self._ids if self._context_ids is None else self._context_ids)
-            w = check_numbers("Embedding", "base_measure", base_measure).astype(np.float64)
-            if w.shape != (m,) or not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
-                got = f"numbers of shape {w.shape}, the least {w.min(initial=0.0):.3g}"
-                raise InputError("Embedding", "base_measure", f"finite, >= 0, not all 0, of shape ({m},)", got)
-            self._base_measure = read_only(w)
+        self._add_base("Embedding", base_measure)
 
     @classmethod
     def _of(
@@ -119,6 +113,17 @@ class Labelled:
         self._context_vectors = read_only(rows)
         self._context_ids = Ids.of_rows(len(rows), ids, owner=owner, name="context_ids")
         return self._context_ids
+
+    def _add_base(self, owner: str, base_measure: ArrayLike | None) -> None:
+        """Store the base measure of the other side, or of the only one, if there is one."""
+        if base_measure is None:
+            return
+        m = len(self._ids if self._context_ids is None else self._context_ids)
+        w = check_numbers(owner, "base_measure", base_measure).astype(np.float64)
+        if w.shape != (m,) or not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
+            got = f"numbers of shape {w.shape}, the least {w.min(initial=0.0):.3g}"
+            raise InputError(owner, "base_measure", f"finite, >= 0, not all 0, of shape ({m},)", got)
+        self._base_measure = read_only(w)
 
     def _like(self, vectors: Matrix, ids: Ids) -> Self:
         """Return a copy with other rows, which are not checked again."""

@@ -189,6 +189,7 @@ def compress(
         context_weights=None if vectors.context_ids is None else T[n:],
         context_ids=vectors.context_ids,
         parameters={**vectors.parameters, **parameters},
+        base_measure=vectors.base_measure,
     )
 
 
