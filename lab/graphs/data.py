@@ -17,6 +17,7 @@ import nearfar as nf
 from lab.data import DATA
 
 SINGLE = ("email-Eu-core", "polblogs", "polblogs+isolates", "cora", "citeseer", "musae-git")  # one label per node
+UNLABELLED = "soc-slashdot0902"
 MULTI = ("blogcatalog", "wikipedia")
 WITH_GROUPS = ("email-Eu-core", "polblogs", "cora", "citeseer", "wikipedia", "musae-facebook", "musae-git")
 # edges file, its delimiter, header lines; labels file, its delimiter, header lines, column of the label
@@ -75,6 +76,14 @@ def read_graph(name: str, folder: Path = DATA / "graphs") -> LabelledGraph:
     adjacency.data[:] = 1.0
     adjacency.sort_indices()
     return LabelledGraph(name, adjacency, directed, labels)
+
+
+def read_adjacency(name: str) -> Any:
+    """Return the adjacency matrix of a graph without directions, of its nodes that have an edge."""
+    if name != UNLABELLED:
+        return without_isolates(read_graph(name)).adjacency
+    edges = np.array(_rows(DATA / "graphs" / name / "soc-Slashdot0902.txt.xz", "\t", 4), dtype=np.int64)
+    return nf.Relation.from_edges(edges[edges[:, 0] != edges[:, 1]]).to_scipy()
 
 
 def without_isolates(graph: LabelledGraph) -> LabelledGraph:

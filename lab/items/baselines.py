@@ -3,10 +3,11 @@
 Items: likes (ratings of 4 and 5) of MovieLens, a random fifth of the ratings held out, all films but the liked ones
 ranked; EDRep(task="items"), and as it was advised before: 128 components, temperature 0.1, p0 and popularity. Nodes: a
 fifth of the edges hidden, what is left connected, and for each node all others ranked but those it is linked to;
-EDRep(task="links"), and as was advised before. Pairs: the same share hidden, edges told from as many
-other pairs (Hadamard product and degrees). Labels: a tenth or half of the labelled nodes known, the guide's recipe for
-labels beside label spreading. States: of an outbreak on contacts at a conference, from as many observations as there
-are people, 50 outbreaks. The seed draws the split, and the start of vectors.
+EDRep(task="links"), and as was advised before. Pairs: the same share hidden, edges told from as many other pairs, by
+EDRep(task="links") and the scalar product, and as was advised before (Hadamard product and degrees). Labels: a tenth or
+half of the labelled nodes known, the guide's recipe for labels beside label spreading. States: of an outbreak on
+contacts at a conference, from as many observations as there are people, 50 outbreaks. The seed draws the split, and the
+start of vectors.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from scipy.sparse import csr_array
 import nearfar as nf
 from lab.data import DATA
 from lab.experiment import Experiment, ResultFile, Section
-from lab.graphs.data import read_graph, without_isolates
+from lab.graphs.data import read_adjacency, read_graph, without_isolates
 from lab.graphs.graphs import GRAPHS, HELD_OUT, METHODS, recipe
 from lab.items.data import LIKED, read_ratings
 from lab.records import Record, average, distinct, groups, interval, pick
@@ -83,7 +84,7 @@ def of_items(name: str, seed: int) -> Found:
 
 def split_of_nodes(name: str, seed: int) -> tuple[nf.Relation, nf.Relation]:
     """Return what is left of a graph, and the hidden edges in both directions."""
-    graph = undirected("lab", nf.Relation.from_matrix(without_isolates(read_graph(name)).adjacency))
+    graph = undirected("lab", nf.Relation.from_matrix(read_adjacency(name)))
     left, [(pairs, is_edge)] = hide(graph, number_hidden("lab", graph, HELD_OUT, 1), 1, np.random.default_rng(seed))
     edges = pairs[is_edge]
     return left, nf.Relation.from_edges(np.concatenate([edges, edges[:, ::-1]]), directed=True)
@@ -109,11 +110,16 @@ def _scores(found: Any) -> dict[str, Any]:
 
 
 def of_pairs(name: str, seed: int) -> Found:
-    method = METHODS[recipe(name, "links")]
-    how = {"held_out": HELD_OUT, "features": ("hadamard",), "degrees": True, "baselines": True, "n_repeats": 1}
-    graph = without_isolates(read_graph(name)).adjacency
-    found = nf.evaluate.link_prediction(graph, lambda left: method(left.to_scipy(), seed), random_state=seed, **how)
-    return {OURS if one == "hadamard" else one: {"auc": auc, "ap": found.ap[one]} for one, auc in found.auc.items()}
+    before = METHODS[recipe(name, "links")]
+    graph, how = read_adjacency(name), {"held_out": HELD_OUT, "n_repeats": 1, "random_state": seed}
+    ours = nf.EDRep(task="links", random_state=seed, n_jobs=1)
+    found = nf.evaluate.link_prediction(graph, ours, features=("dot",), baselines=True, **how)
+    with_degrees = {"features": ("hadamard",), "degrees": True, **how}
+    advised = nf.evaluate.link_prediction(graph, lambda left: before(left.to_scipy(), seed), **with_degrees)
+    names = {"dot": OURS, "hadamard": BEFORE}
+    return {
+        names.get(one, one): {"auc": auc, "ap": of.ap[one]} for of in (found, advised) for one, auc in of.auc.items()
+    }
 
 
 def of_labels(name: str, seed: int) -> Found:

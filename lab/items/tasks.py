@@ -14,7 +14,7 @@ import numpy as np
 
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
-from lab.graphs.data import read_graph, without_isolates
+from lab.graphs.data import UNLABELLED, read_graph, without_isolates
 from lab.graphs.graphs import GRAPHS
 from lab.items.baselines import FILMS, K, split_of_items, split_of_nodes
 from lab.records import Record, average, distinct, groups, interval, pick
@@ -27,7 +27,7 @@ RELATIONS = {
     "links": {"random_walk(1)": 1, "random_walk(3)": 3, "ppmi().normalized()": 0},
 }
 LABELLED = tuple(name for name in GRAPHS if name != "polblogs")
-SETS = {"items": FILMS, "links": GRAPHS, "labels": LABELLED}
+SETS = {"items": FILMS, "links": (*GRAPHS, UNLABELLED), "labels": LABELLED}
 KNOWN, N_SPLITS = 0.1, 3
 
 
@@ -112,6 +112,6 @@ EXPERIMENT = Experiment(
     "What a task chooses",
     ("task", "data", "setting", "seed"),
     run,
-    {"tasks": tuple(SETS), "sets": (*FILMS, *GRAPHS), "seeds": (0, 1, 2)},
+    {"tasks": tuple(SETS), "sets": (*FILMS, *GRAPHS, UNLABELLED), "seeds": (0, 1, 2)},
     ("movielens-1m", "movielens-100k", "graphs"),
 )

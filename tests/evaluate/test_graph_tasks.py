@@ -174,7 +174,28 @@ class TestLinkPrediction:
         monkeypatch.setattr(graphs, "score_pairs", lambda *parts: asked.append(parts) or real(*parts))
         method = Recorder(np.eye(34))
         link_prediction(club, method, features=("dot",), n_repeats=1, random_state=0, degrees=True)
-        np.testing.assert_allclose(asked[0][-1], np.log1p((method.seen[0].to_scipy() > 0).sum(axis=1)))
+        np.testing.assert_allclose(asked[0][-1][:, 0], np.log1p((method.seen[0].to_scipy() > 0).sum(axis=1)))
+
+    def test_a_base_measure_counts_without_being_told(self, club, monkeypatch):
+        from nearfar.evaluate import graphs
+
+        asked, real = [], graphs.score_pairs
+        monkeypatch.setattr(graphs, "score_pairs", lambda *parts: asked.append(parts) or real(*parts))
+        of_id = {}
+
+        def method(left):  # in another order than the relation's, one node without any
+            ids = list(left.row_ids)[::-1]
+            of_id.update(zip(ids, [0.0, *range(1, len(ids))], strict=True))
+            return nf.Embedding(np.eye(len(ids)), ids, base_measure=[of_id[one] for one in ids])
+
+        found = link_prediction(club, method, features=("dot",), n_repeats=1, random_state=0, degrees=True)
+        wanted = [np.log(max(of_id[one], 1.0)) for one in club.row_ids]
+        np.testing.assert_allclose(asked[0][-1][:, 0], wanted)
+        assert asked[0][-1].shape[1] == 2
+        assert np.isfinite(found.auc["dot"])
+        alone = nf.EDRep(task="links", random_state=0, n_jobs=1)
+        other = link_prediction(club, lambda left: alone.fit(left).embedding_, n_repeats=2, random_state=0)
+        assert link_prediction(club, alone, n_repeats=2, random_state=0).auc["dot"] > other.auc["dot"]
 
     def test_takes_an_estimator_or_a_callable_and_the_seed_repeats(self, club):
         est = nf.EDRep(n_components=4, n_epochs=5, random_state=0, n_jobs=1)

@@ -2,6 +2,7 @@
 
 import collections
 import io
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.sparse import csr_array
 
 import nearfar as nf
 from nearfar.base import as_relation
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NearfarWarning
 from nearfar.relations.ends import are_named_ends
 from nearfar.relations.given import form_of
 
@@ -265,3 +266,67 @@ def test_names_that_say_that_columns_are_ends(names, ends):
     assert are_named_ends(names.split()) == ends
     frame = pd.DataFrame(np.arange(1, 1 + 3 * len(names.split())).reshape(3, -1) + 0.5, columns=names.split())
     assert form_of(frame) == ("edges" if ends else "matrix")
+
+
+POINTS = np.random.default_rng(0).normal(size=(40, 5))
+
+
+def _distances(metric="euclidean"):
+    from scipy.spatial.distance import pdist, squareform
+
+    return squareform(pdist(POINTS, metric))
+
+
+def _nearest(mode):
+    from sklearn.neighbors import kneighbors_graph
+
+    return kneighbors_graph(POINTS, 5, mode=mode)
+
+
+def _full():
+    A = np.random.default_rng(1).random((40, 40))
+    return (A + A.T) * (1 - np.eye(len(A)))
+
+
+WITH_NAMES = [f"n{i}" for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    "A",
+    [
+        _distances(),
+        _distances("cosine"),
+        _distances("sqeuclidean"),
+        _distances("cityblock").astype(np.float32),
+        pd.DataFrame(_distances(), WITH_NAMES, WITH_NAMES),
+        csr_array(_distances()),
+        _distances().tolist(),
+        _nearest("distance"),
+    ],
+)
+def test_a_matrix_of_distances_is_told(A):
+    with pytest.warns(NearfarWarning, match="looks like distances") as told:
+        nf.EDRep(2, n_epochs=1, random_state=0).fit(A)
+    assert [one.filename for one in told] == [__file__]
+
+
+@pytest.mark.parametrize(
+    "A",
+    [
+        _full(),  # full, symmetric, without a diagonal
+        np.abs(np.corrcoef(POINTS)),
+        np.abs(np.corrcoef(POINTS)) * (1 - np.eye(40)),
+        1 - np.eye(40),  # all related to all
+        np.exp(-_distances()) * (1 - np.eye(40)),
+        _distances() + np.tri(40),  # not symmetric
+        _distances()[:, :30],
+        _nearest("connectivity"),
+        1 / (1e-3 + _nearest("distance").toarray()) * (_nearest("connectivity").toarray() > 0),
+        csr_array(_full() * (_full() > 1)),
+        _distances()[:6, :6],  # so few say nothing
+    ],
+)
+def test_other_matrices_are_no_distances(A):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nf.Relation.from_matrix(A)

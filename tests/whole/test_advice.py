@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 import nearfar as nf
 from nearfar import advice
 from nearfar.cli import main
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NearfarWarning
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,7 +84,8 @@ def test_a_matrix_that_may_be_two_things_is_asked_about():
     ):
         nf.choose(D)
     assert 'nf.MDS(metric="precomputed")' in nf.choose(D, kind="distances").code
-    assert nf.choose(D, kind="graph").kind == "graph"
+    with pytest.warns(NearfarWarning, match="looks like distances"):
+        assert nf.choose(D, kind="graph").kind == "graph"
     assert nf.choose(D, kind="table").kind == "table"
 
 

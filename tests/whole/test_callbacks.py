@@ -233,7 +233,9 @@ def test_another_fit_is_refused_with_what_differs(kept, params, message):
 
 
 def test_a_checkpoint_knows_the_defaults_that_it_was_made_under(kept, monkeypatch):
-    monkeypatch.setattr(nf.EDRep, "_prior", lambda est, rows: np.zeros(len(rows.present[-1])))  # another version's p0
+    monkeypatch.setattr(
+        setup, "prior_of", lambda given, rel, kept, present: np.zeros(len(present))
+    )  # another version's p0
     with pytest.raises(InputError, match="got one that differs in the p0 in use: "):
         fit(kept)
     monkeypatch.setattr(nf.EDRep, "_gradient", lambda est, rel: "paper")

@@ -20,24 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core import checks
-from nearfar._core.by_id import in_order_of
 from nearfar._core.checkpoint import restoring
 from nearfar._core.checks import (
     Check,
     check_choice,
     check_flag,
     check_integer,
-    check_matrix,
     check_n_jobs,
-    check_numbers,
     check_random_state,
     check_real,
-    check_rows_differ,
     if_given,
 )
 from nearfar._core.ids import rows_and_ids
 from nearfar._core.parts import RowsInParts
-from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.threads import single_threaded_blas
 from nearfar._core.types import Flags, Numbers, RowNumbers, Seed
 from nearfar.base import RelationEmbedder, RelationLike, identity_of
 from nearfar.callbacks import Callback, Trainer
@@ -46,9 +42,11 @@ from nearfar.edrep.transform import FittedColumns, weights_of
 from nearfar.engines import Setting, asked_engine, default_engine, place_of
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import InputError, NearfarWarning
+from nearfar.estimators.columns import base_measure_of, prior_of
+from nearfar.estimators.far_check import checked_rows, judged
+from nearfar.estimators.starts import check_start, given_rows, known_rows
 from nearfar.estimators.state import FitState
 from nearfar.estimators.tasks import KNOWN, OPEN, TASKS, TRIAL_EPOCHS, Task, made_for, temperature_of
-from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import centers_of, spherical_kmeans
 from nearfar.far.registry import far_field
 from nearfar.methods.edrep import Problem, State, descend
@@ -66,7 +64,6 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound=np.generic)
 
 GRADIENTS = ("auto", "paper", "forward", "full")
-N_CHECKED_ROWS = 128
 COLDEST = 0.001  # scores then reach 1,000; their squares, which a mixture of Gaussians forms, are far from any limit
 _WEIGHTS = (1e-30, 1e38)  # their sums, of both directions, in float32
 REFINE = 0.1  # the share of the epochs with a finer far field, by default
@@ -446,7 +443,7 @@ class EDRep(RelationEmbedder):
         quiet = {"callbacks": None, "verbose": 0, "storage": None, "init": None, "refine": 0, "tol": 0}
         vars(short).update(quiet, n_components=whole.n_components, n_epochs=TRIAL_EPOCHS, temperature=temperature)
         if self.base_measure is not None and not isinstance(self.base_measure, str):
-            base = whole._base(of, whole._is_two_sided(of))
+            base = base_measure_of(whole.base_measure, of, two_sided=whole._is_two_sided(of))
             short.base_measure = np.where(rel.column_sums > 0, base, 0.0)  # type: ignore[arg-type]
         short, made = short._chosen(rel)
         with warnings.catch_warnings():
@@ -519,13 +516,14 @@ class EDRep(RelationEmbedder):
         if self.n_clusters > n_active:
             expected = f"at most {n_active}, the objects with a relation"
             raise InputError("EDRep", "n_clusters", expected, self.n_clusters)
-        base = self._base(rel, two_sided)
+        base = base_measure_of(self.base_measure, rel, two_sided=two_sided)
         rows = rows._replace(base=base)
         if base is not None:
             far = far.with_params(weights=base)  # type: ignore[attr-defined]
         if rows.kept is not None:
             far = far.of_columns(rows.kept)  # type: ignore[attr-defined]
-        P, p0, step = rows.operator, self._prior(rows), CONSTRAINTS[self.constraint].step
+        P, step = rows.operator, CONSTRAINTS[self.constraint].step
+        p0 = prior_of(self.p0, rel, rows.kept, rows.present[-1])
         if not _WEIGHTS[0] < (total := float(P.row_sums.sum())) < _WEIGHTS[1]:
             expected = f"of weights whose sum is between {_WEIGHTS[0]:g} and {_WEIGHTS[1]:g}"
             raise InputError("EDRep", "P", expected, f"{total:.3g}", "Multiply them by a constant.")
@@ -569,51 +567,6 @@ class EDRep(RelationEmbedder):
         if not share or n_clusters < 2:
             return 0, 1
         return max(1, self.n_epochs - math.ceil(share * self.n_epochs)), n_clusters
-
-    def _base(self, rel: Relation, two_sided: bool) -> NDArray[np.float64] | None:
-        """Return the base measure: mean 1 over the columns that have one, 0 for those without a relation."""
-        sums, given = rel.column_sums, self.base_measure
-        if given is None:
-            return None
-        absent = sums == 0 if two_sided else (sums == 0) & (rel.row_sums == 0)
-        if isinstance(given, str):
-            check_choice("EDRep", "base_measure", given, ("degrees", "uniform"))
-            w = np.asarray(sums if given == "degrees" else ~absent, np.float64)
-        else:
-            ordered = in_order_of("EDRep", "base_measure", given, rel.column_ids)
-            w = check_numbers("EDRep", "base_measure", ordered, "'degrees', or one number per column").astype(
-                np.float64
-            )
-        if w.shape != sums.shape or not (np.isfinite(w).all() and (w >= 0).all()):
-            got = f"numbers of shape {w.shape}, the least {w.min(initial=0.0):.3g}"
-            raise InputError("EDRep", "base_measure", f"finite, >= 0, one for each of {len(sums)} columns", got)
-        for wrong, what, hint in (
-            ((sums > 0) & (w == 0), "> 0 for a column with relations", "No row could be related to it."),
-            (absent & (w > 0), "0 for a column without relations", "It has no vector."),
-        ):
-            if wrong.any():
-                ids = ", ".join(map(repr, rel.column_ids.take(np.flatnonzero(wrong)[:3]).to_list()))
-                raise InputError("EDRep", "base_measure", what, f"another for {wrong.sum()}, the first: {ids}", hint)
-        return w * (np.count_nonzero(w) / w.sum())  # type: ignore[no-any-return]
-
-    def _prior(self, rows: Fitted) -> NDArray[np.float64]:
-        """Return p0: sum 1, zero for columns without a relation; or all zero."""
-        prior = self.p0
-        present, m = rows.present[-1], rows.relation.operator.shape[1]
-        if isinstance(prior, (int, float)) and prior == 0:
-            return np.zeros(len(present))
-        p0 = np.ones(m)
-        if prior is not None:
-            given = in_order_of("EDRep", "p0", prior, rows.relation.column_ids)
-            p0 = check_numbers("EDRep", "p0", given, "0, or one number per column").astype(np.float64)
-        if p0.shape != (m,):
-            got = f"an array of shape {p0.shape}" if p0.ndim else prior
-            raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
-        p0 = np.where(present, p0 if rows.kept is None else p0[rows.kept], 0.0)
-        if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.any()):
-            raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", prior)
-        p0 /= p0.max()  # the sum of large numbers may be infinite
-        return p0 / p0.sum()  # type: ignore[no-any-return]
 
     @contextmanager
     def _place(self, asked: str | Place | None, problem: Problem, far: FarField, rows: Fitted) -> Iterator[Place]:
@@ -667,7 +620,7 @@ class EDRep(RelationEmbedder):
         others = state.sides[-1]
         far = _far_of(far, state)
         far.prepare(others, problem.n_active, state.rng, check_n_jobs("EDRep", self.n_jobs))
-        self._checked_rows = _checked_rows(problem, far, rows, state)
+        self._checked_rows = checked_rows(problem, far, kept, state.X)
         self._warn_if_collapsed(problem, state)
         self._ids = rel.row_ids, rel.column_ids
         self._growth: dict[str, object] = {}
@@ -783,36 +736,15 @@ class EDRep(RelationEmbedder):
             inits = self.init
         sides: list[Start] = []
         for side, (init, ids, related) in enumerate(zip(inits, (rel.row_ids, rel.column_ids), present, strict=False)):
-            given = self._given(init, ids, rows.kept, columns=side == 1)
+            given = given_rows(init, self.n_components, ids, rows.kept, columns=side == 1)
             n_random = len(related) if given.draw is None else int(given.draw[-1]) + 1
             drawn = Drawn.of(n_random, self.n_components, rng)
             sides.append(Start(CONSTRAINTS[self.constraint].part, drawn, related, *given))
         if len(present) == 1 and inits[0] is not None:  # with two sides the other one may tell them apart
-            _check_start(sides[0])
+            check_start(sides[0])
         for other in sides[1:]:  # of one dtype
             other.dtype = sides[0].dtype
         return FitState(sides, rng)
-
-    def _given(self, init: Any, ids: Ids, kept: RowNumbers | None, *, columns: bool) -> Given:
-        """Return the rows of a start that are given, by ``init`` for objects of these ids."""
-        d = self.n_components
-        if init is None:
-            return Given(None, None, None)
-        if not hasattr(init, "vectors"):
-            array = check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
-            source = np.arange(len(ids)) if kept is None else kept
-            source = np.where(np.asarray(array.any(axis=1))[source], source, -1)
-            return Given(array, source, np.cumsum(source < 0) - 1)
-        known, vectors = init.ids, init.vectors
-        if columns and init.context_vectors is not None and init.context_ids is not None:
-            known, vectors = init.context_ids, init.context_vectors
-        if vectors.shape[1] != d:
-            raise InputError("EDRep", "init", f"of {d} columns, as n_components says", f"{vectors.shape[1]} columns")
-        source = known.rows(ids if kept is None else ids.take(kept))
-        found = np.flatnonzero(source >= 0)
-        useful = np.asarray(vectors[source[found]]).any(axis=1)  # what was an isolate then may have relations now
-        source[found[~useful]] = -1
-        return Given(vectors, source, np.arange(len(source)))
 
     def transform(self, P_new: RelationLike, *, engine: str | None = None) -> Floats:
         """Return vectors for new rows; everything that was fitted stays as it is.
@@ -935,14 +867,14 @@ class EDRep(RelationEmbedder):
         from nearfar.embedding.vectors import Embedding
 
         fitted = self.vectors_
-        X, new = _known(fitted.vectors, fitted.ids, rel.row_ids)
+        X, new = known_rows(fitted.vectors, fitted.ids, rel.row_ids)
         if new.size == len(X):
             got = f"none of its {len(X)} ids ({', '.join(map(repr, rel.row_ids.take(np.arange(2)).to_list()))}, ...)"
             hint = "Give a matrix its ids by Relation.from_matrix(A, ids=...), or start anew with fit."
             raise InputError("EDRep.grow", "relation", "of objects of the fit, known by id", got, hint)
         Y, new_columns = X, new
         if fitted.context_vectors is not None and fitted.context_ids is not None:
-            Y, new_columns = _known(fitted.context_vectors, fitted.context_ids, rel.column_ids)
+            Y, new_columns = known_rows(fitted.context_vectors, fitted.context_ids, rel.column_ids)
         if new.size:
             pull = rel.operator.matmat(Y, n_jobs=n_jobs)[new]
             present: Flags = np.any(Y, axis=1)
@@ -962,28 +894,10 @@ class EDRep(RelationEmbedder):
     @property
     def far_check_(self) -> dict[str, float]:
         """Relative error of the normalisers at the end, on a sample of rows; O(n d) time at each look."""
-        from scipy.special import stdtrit
-
         self._check_fitted("far_check_")
-        rows, weights, log_z, n_active = self._checked_rows
-        X, exact = self.embedding_[rows] / self._fitted_columns.temperature, np.empty(rows.size)
-        oracle = Exact(self.base_measure_)
-        n_jobs = check_n_jobs("EDRep", self.n_jobs)
-        with single_threaded_blas():
-            oracle.prepare(self._others, n_active, np.random.default_rng(0), n_jobs)
-            bounds = even_bounds(rows.size, 16)
-            run_blocks(lambda _b, lo, hi: oracle.evaluate(X[lo:hi], exact[lo:hi], None), bounds, n_jobs)
-        errors = np.abs(np.expm1(np.minimum(log_z - exact, 300.0)))  # their squares stay finite
-        mean, margin = float(errors.mean()), 0.0  # no margin where all rows were looked at
-        if rows.size == N_CHECKED_ROWS:
-            margin = float(stdtrit(rows.size - 1, 0.975) * errors.std(ddof=1) / np.sqrt(rows.size))
-        return {
-            "relative_error": mean,
-            "low": max(0.0, mean - margin),
-            "high": mean + margin,
-            "far": float((weights * log_z).mean()),
-            "exact": float((weights * exact).mean()),
-        }
+        checked, n_jobs = self._checked_rows, check_n_jobs("EDRep", self.n_jobs)
+        asking = self.embedding_[checked.rows] / self._fitted_columns.temperature
+        return judged(checked, asking, self._others, self.base_measure_, n_jobs)
 
     @property
     def vectors_(self) -> Embedding:
@@ -1074,24 +988,6 @@ class EDRep(RelationEmbedder):
         return 4
 
 
-class Given(NamedTuple):
-    """Rows of a start that are given: row i is ``vectors[source[i]]`` or, where that is < 0, random vector draw[i]."""
-
-    vectors: Floats | None
-    source: RowNumbers | None
-    draw: RowNumbers | None
-
-
-def _check_start(start: Start) -> None:
-    """Refuse a start whose rows do not differ; the first of them mostly tell."""
-    related = np.flatnonzero(start.related)
-    for rows in (related[:1000], related):
-        X = start[: rows[-1] + 1][rows] if rows.size else np.empty((0, 1))
-        if not (len(X) > 1 and bool((X[0] == X).all())):
-            return
-    check_rows_differ("EDRep", "init", X)
-
-
 def _far_of(far: FarField, state: State) -> FarField:
     """Return the far field of a state: the given one, or the mixture over its clusters."""
     if state.centers is not None:
@@ -1114,26 +1010,3 @@ class _FarOf:
         if any(new is not old for new, old in zip(clusters, self._clusters, strict=True)):
             self._made, self._clusters = _far_of(self._far, state), clusters
         return self._made
-
-
-def _checked_rows(
-    problem: Problem, far: FarField, rows: Fitted, state: FitState
-) -> tuple[RowNumbers, NDArray[np.float64], NDArray[np.float64], int]:
-    """Return a sample of rows, their weights, and log Z as the far field has it, by which ``far_check_`` judges it."""
-    asked = np.flatnonzero(problem.r > 0)
-    asked = np.sort(np.random.default_rng(0).choice(asked, min(N_CHECKED_ROWS, asked.size), replace=False))
-    log_z, asking = np.empty(asked.size), state.X[asked] / problem.temperature
-    if hasattr(far, "formula"):  # so few rows need no compiled code
-        formula, numbers = far.formula(asking.dtype)
-        log_z = formula(asking, *numbers)[0]
-    else:
-        far.evaluate(asking, log_z, np.empty_like(asking))
-    return asked if rows.kept is None else rows.kept[asked], problem.r[asked], log_z, problem.n_active
-
-
-def _known(vectors: Floats, ids: Ids, wanted: Ids) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the vectors of the wanted ids, zero for those without one, and the positions of these."""
-    rows = ids.rows(wanted)
-    X = vectors[np.maximum(rows, 0)]
-    X[rows < 0] = 0
-    return X, np.flatnonzero(~X.any(axis=1))

@@ -203,6 +203,8 @@ def link_prediction(
 
     Notes
     -----
+    Vectors with a base measure bring it along: the classifier is also given ``ln w_u + ln w_v``.
+
     Nothing of the hidden edges reaches the method. Pairs without an edge have none in the whole graph, so a hidden
     edge never counts as such a pair, and no pair is used twice. Features are standardised by the training pairs.
 
@@ -247,8 +249,10 @@ def link_prediction(
     scores: dict[str, list[tuple[float, float]]] = {name: [] for name in (*names, *others)}
     for _ in range(n_repeats):
         left, (test, train) = hide(graph, n_hidden, 2, rng)
-        vectors = fitted_rows(_LINKS, method, left)
-        of_nodes = np.log1p((left.to_scipy() > 0).sum(axis=1)) if degrees else None
+        vectors, log_base = fitted_rows(_LINKS, method, left)
+        columns = [] if log_base is None else [log_base]
+        columns += [np.log1p((left.to_scipy() > 0).sum(axis=1))] if degrees else []
+        of_nodes = np.column_stack(columns) if columns else None
         for name in names:
             scores[name].append(score_pairs(vectors, *train, *test, name, of_nodes))
         for name, value in zip(others, score_baselines(left, *train, *test) if baselines else (), strict=True):
@@ -404,7 +408,7 @@ def score_pairs(
 ) -> tuple[float, float]:
     """Return AUC and average precision of a classifier of pairs (rows, shape (p, 2)) by one of the features.
 
-    The sum of ``of_nodes`` at both ends of a pair joins the feature, where it is given.
+    The sums of ``of_nodes``, shape (n,) or (n, k), at both ends of a pair join the feature, where it is given.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import average_precision_score, roc_auc_score
@@ -610,14 +614,20 @@ def _without_edge(graph: Edges, count: int, rng: np.random.Generator) -> RowNumb
     return np.stack(np.divmod(rng.choice(keys, count, replace=False), n), axis=1)
 
 
-def fitted_rows(owner: str, method: Method, relation: Relation) -> Floats:
-    """Return the vectors that the method finds for the relation, in the order of its rows."""
+def fitted_rows(owner: str, method: Method, relation: Relation) -> tuple[Floats, NDArray[np.float64] | None]:
+    """Return the vectors that the method finds for the relation, in the order of its rows, and ln w where they have it.
+
+    w is their base measure, of objects of one kind.
+    """
     from sklearn.base import clone
 
     from nearfar.embedding.vectors import Embedding
 
     found = clone(method).fit(relation) if hasattr(method, "fit") else method(relation)
-    found = getattr(found, "vectors_", found)
+    found, log_base = getattr(found, "vectors_", found), None
     if isinstance(found, Embedding):
+        if found.base_measure is not None and found.context_vectors is None:
+            w = found.base_measure[found.ids.rows(relation.row_ids)]
+            log_base = np.log(np.maximum(w, w[w > 0].min()))  # a node that has none is related to nobody
         found = found[list(relation.row_ids)]
-    return check_matrix(owner, "vectors", found, rows=len(relation.row_ids))
+    return check_matrix(owner, "vectors", found, rows=len(relation.row_ids)), log_base

@@ -244,7 +244,7 @@ def _by_labels(
     orders = [rng.permutation(len(rows)) for _ in range(n_repeats)]
     scores = np.empty((len(methods), n_repeats, 2, 2))
     for setting, method in enumerate(methods):
-        X = graphs.standardised(graphs.fitted_rows(_OWNER, method, relation)[rows])
+        X = graphs.standardised(graphs.fitted_rows(_OWNER, method, relation)[0][rows])
         score: Callable[..., tuple[float, float]] = partial(graphs.score_split, X, indicators)
         for repeat, order in enumerate(orders):
             train = order[:n_train]
@@ -268,6 +268,6 @@ def _by_links(
     for repeat in range(n_repeats):
         left, (train, *others) = graphs.hide(graph, n_hidden, 3, rng)
         for setting, method in enumerate(methods):
-            vectors = graphs.fitted_rows(_OWNER, method, left)
-            scores[setting, repeat] = [graphs.score_pairs(vectors, *train, *part, feature) for part in others]
+            vectors, log_base = graphs.fitted_rows(_OWNER, method, left)
+            scores[setting, repeat] = [graphs.score_pairs(vectors, *train, *part, feature, log_base) for part in others]
     return scores

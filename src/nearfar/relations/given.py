@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import narwhals as nw
 import numpy as np
+from scipy.sparse import issparse
 
-from nearfar._core.types import Indices
+from nearfar._core.types import Doubles, Indices
 from nearfar.errors import InputError
 from nearfar.relations.ends import are_named_ends
 from nearfar.relations.graphs import is_graph
 
+if TYPE_CHECKING:
+    from nearfar.relations.operators import LinearOperator
+
 _FEW = 3  # rows; with more, an array of 2 or 3 columns of whole numbers is a list of edges as well as a matrix
 _LOOKED_AT = 1000  # tuples of a list
+_FEWEST, _SAMPLED = 8, 60  # rows of a matrix: fewer say nothing, so many are looked at
 
 
 def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", "nothing"]:
@@ -84,6 +89,50 @@ def either_way(owner: str, argument: str) -> InputError:
     )
     hint = "Edges go to Relation.from_edges(X), a matrix to Relation.from_matrix(X); pass the relation."
     return InputError(owner, argument, expected, got, hint)
+
+
+def why_distances(given: object, weights: LinearOperator) -> str:
+    """Return what shows that a matrix holds distances and no weights; "" if nothing does.
+
+    ``weights`` is what was made of it. Distances are a full, symmetric matrix with zeros on its diagonal alone, where
+    no way round is shorter, also of the square roots; or a sparse one as searches for neighbours return it, as many
+    entries in each row, which grow as they are stored.
+    """
+    n, m = weights.shape
+    if n != m or n < _FEWEST:
+        return ""
+    if issparse(given) and _grows(given):
+        return "entries grow within each row, as those of nearest neighbours do"
+    if weights.nnz != n * (n - 1):
+        return ""
+    some = min(n, _SAMPLED)
+    S = weights.rows(0, some)[:, :some].toarray().astype(np.float64)
+    apart = ~np.eye(len(S), dtype=np.bool_)
+    if np.diagonal(S).any() or not S[apart].all() or not np.allclose(S, S.T):
+        return ""
+    mixed = np.zeros_like(S)
+    upper = np.triu_indices(len(S), 1)
+    mixed[upper] = np.random.default_rng(0).permutation(S[upper])  # numbers as wide that are no distances
+    mixed += mixed.T
+    if np.ptp(S[apart]) == 0 or not (_is_metric(S) or (_is_metric(np.sqrt(S)) and not _is_metric(np.sqrt(mixed)))):
+        return ""
+    return "it is full, symmetric, zero on the diagonal alone, and no way round is shorter"
+
+
+def _grows(A: Any) -> bool:
+    """Whether the entries of each row of a CSR matrix grow as they are stored, as many in each row."""
+    if A.format != "csr":
+        return False
+    k = np.diff(A.indptr[: _SAMPLED + 1])
+    if k[0] < 3 or (k != k[0]).any():
+        return False
+    steps = np.diff(A.data[: k.sum()].reshape(len(k), -1), axis=1)
+    return bool((steps >= 0).all() and (steps > 0).any(axis=1).all())
+
+
+def _is_metric(S: Doubles) -> bool:
+    """Whether no pair has a way round, over a third object, that is shorter by more than rounding."""
+    return all(((S[:, [k]] + S[k]) * (1 + 1e-4) >= S).all() for k in range(len(S)))
 
 
 def _form_of_frame(native: object, frame: Any) -> Literal["edges", "matrix", "either"]:

@@ -24,6 +24,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
 from nearfar._core.types import Annotated, MatrixLike
+from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError, UnknownIdError
@@ -266,7 +267,7 @@ class Relation:
         >>> rel.neighbors("ann")
         [('film', 5.0), ('song', 3.0)]
         """
-        from nearfar.relations.given import is_square_frame
+        from nearfar.relations.given import is_square_frame, why_distances
 
         owner = "Relation.from_matrix"
         if hasattr(A, "vectors") and hasattr(A, "ids"):
@@ -291,7 +292,13 @@ class Relation:
             named = columns is not None and list(columns) not in (list(range(len(columns))), list(labels))
             if column_ids is None and named:
                 column_ids = columns
-        return cls(*sparse_from_matrix(owner, A, ids, column_ids))
+        made = cls(*sparse_from_matrix(owner, A, ids, column_ids))
+        if why := why_distances(A, made.operator):
+            warn_user(
+                f"{owner}: A of shape {made.shape} looks like distances: {why}. A larger weight means more related."
+                " nf.Affinities(metric='precomputed').fit(A).relation_ makes weights of distances."
+            )
+        return made
 
     @classmethod
     def from_contacts(
