@@ -620,11 +620,11 @@ def test_a_place_of_ones_own_draws_maps_if_it_sums_over_pairs():
     ):
         nf.TSNE(engine=FiveVerbs()).fit(NotOpened())
     assert nf.EDRep(4, n_epochs=1, engine=FiveVerbs()).fit(graph()).embedding_.shape == (60, 4)
-    parameters = {"perplexity": 8, "max_iter": 60, "random_state": 0, "n_jobs": 1}
-    parameters |= {"init": np.random.default_rng(0).normal(size=(150, 2))}
+    parameters = {"perplexity": 8, "max_iter": 20, "random_state": 0, "n_jobs": 1}
+    parameters |= {"init": np.random.default_rng(0).normal(size=(150, 2)).astype(np.float32)}
     for far in ("exact", "fft", "noise"):
         here, own = (nf.TSNE(**parameters, far=far, engine=one).fit(cloud()) for one in ("threads", plain.Plain()))
-        np.testing.assert_allclose(own.cost_curve_, here.cost_curve_, rtol=1e-6, err_msg=far)
+        np.testing.assert_allclose(own.cost_curve_, here.cost_curve_, rtol=1e-4, err_msg=far)
 
 
 @pytest.mark.parametrize("name", MATRIX)

@@ -64,12 +64,12 @@ def test_empty_rows_of_a_relation_are_drawn():
     A = np.zeros((N, N))
     i = np.arange(0, N - 20)  # 20 isolates: more than two pieces without a pair
     A[i, np.roll(i, 1)] = 1
-    start = np.random.default_rng(1).normal(size=(N, 2))
+    start = np.random.default_rng(1).normal(size=(N, 2)).astype(np.float32)
     common = {"max_iter": 20, "init": start, "far": "exact", "random_state": 0}
     here, there = (
         nf.TASNE(**common, engine=engine).fit(nf.Relation.from_matrix(A)) for engine in ("threads", MapPieces())
     )
-    np.testing.assert_allclose(there.embedding_, here.embedding_, rtol=1e-6)
+    np.testing.assert_allclose(there.embedding_, here.embedding_, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(40, 40), (40, 25)], ids=["one side", "two sides"])

@@ -101,6 +101,8 @@ def test_row_numbers_are_no_coordinates_of_any_estimator(kind):
         np.testing.assert_array_equal(drawn, clone(model).fit(plain).embedding_)
         assert list(model.feature_names_in_) == list(FRAME.columns)
         assert model.n_features_in_ == 5
+        if isinstance(model, nf.UMAP):  # it places new rows as t-SNE does
+            continue
         new = numbered[:2] if kind != "pyarrow" else numbered.slice(0, 2)
         again = pickle.loads(pickle.dumps(model))
         np.testing.assert_array_equal(again.transform(new), model.transform(as_frame(kind, FRAME[:2])))

@@ -24,7 +24,7 @@ def models(monkeypatch):
 @pytest.mark.parametrize(
     "options",
     [
-        {"gradient_clip_val": 1.0},
+        pytest.param({"gradient_clip_val": 1.0}, marks=pytest.mark.slow),
         pytest.param({"gradient_clip_val": 0.5, "gradient_clip_algorithm": "value"}, marks=pytest.mark.slow),
     ],
 )
