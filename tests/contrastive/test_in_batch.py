@@ -279,6 +279,7 @@ def two_processes(in_two_processes):
     return in_two_processes(process)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fused", "matrix"])
 def test_two_processes_are_one_with_the_joined_batch(two_processes, kind):
     queries, keys, log_q, ids = batch(8)
@@ -293,6 +294,7 @@ def test_two_processes_are_one_with_the_joined_batch(two_processes, kind):
         torch.testing.assert_close(mine, joined.weight.grad)
 
 
+@pytest.mark.slow
 def test_a_process_can_stay_by_itself(two_processes):
     queries, keys, *_ = batch(8)
     for rank, result in enumerate(two_processes):
@@ -304,6 +306,7 @@ def test_a_process_can_stay_by_itself(two_processes):
         assert result["pair"] > 0
 
 
+@pytest.mark.slow
 def test_half_precision_in_two_processes(two_processes):
     queries, keys = (part.bfloat16().requires_grad_() for part in batch(8)[:2])
     (2 * nn.in_batch_nce(queries, keys)).backward()  # the sum of the means of both
@@ -313,6 +316,7 @@ def test_half_precision_in_two_processes(two_processes):
         torch.testing.assert_close(joined, whole.grad, rtol=0.02, atol=0.002)
 
 
+@pytest.mark.slow
 def test_what_differs_between_processes_is_told_in_each(two_processes):
     for result in two_processes:
         uneven = "in_batch_nce: keys must be alike in all processes; got process 0: shape (3, 3), torch.float64"

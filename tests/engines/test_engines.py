@@ -335,8 +335,9 @@ def busy(monkeypatch):
     monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_parts")
-@pytest.mark.parametrize("make", [pytest.param(nf.TSNE, marks=pytest.mark.slow), nf.JSE])
+@pytest.mark.parametrize("make", [nf.TSNE, nf.JSE])
 def test_what_an_iteration_made_does_not_stay_on_the_workers(cluster, monkeypatch, make):
     from nearfar.engines.dask.maps import MapWorkers
 

@@ -37,6 +37,7 @@ def test_lightning_clips_and_the_budget_holds(models, tmp_path, options):
     assert (model.table.values >= 0).all()
 
 
+@pytest.mark.slow
 def test_lightning_goes_on_from_a_checkpoint_to_the_same_bits(models, tmp_path):
     whole, _ = models.fitted(tmp_path, 4, gradient_clip_val=1.0)
     _, trainer = models.fitted(tmp_path, 2, gradient_clip_val=1.0)
@@ -67,6 +68,7 @@ def test_transformers_trains_saves_and_loads(models, tmp_path, accumulate):
     assert made.export().shape == (models.V, models.D)
 
 
+@pytest.mark.slow
 def test_transformers_goes_on_from_a_checkpoint_to_the_same_bits(models, tmp_path):
     whole = models.small()
     models.trained(whole, tmp_path, save_strategy="steps", save_steps=models.STEPS // 2)
