@@ -213,6 +213,7 @@ class Ends:
         told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or of_two_kinds(a.name, b.name)
         told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
         told = told or {a.lower, b.lower} in _LETTERS or _are_keys(ends, others)
+        told = told or any(column.kind == "date" for column in self.columns)  # a log: who did what, and when
         if len(self.columns) >= _MATRIX and not told and not (a.known & b.known):
             numbers = sum(column.numeric for column in self.columns if column not in ends)
             if numbers >= _MATRIX - 1 or self.table.names is None:

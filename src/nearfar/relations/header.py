@@ -68,7 +68,10 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
         odds -= 3 * _SURE
     if list(first) == list(map(str, range(len(first)))) and delimiter == "," and len(first) > 1:
         ids = {value for column in columns[:2] for value in column}
-        return -_SURE if ids & {"0", "1"} else OPEN / 2  # as pandas writes a frame without names
+        if ids & {"0", "1"}:
+            return -_SURE
+        fractions = any(is_number(value) and float(value) % 1 for column in columns[2:] for value in column)
+        return OPEN if fractions else OPEN / 2  # as pandas writes a frame without names
     pool = {value for column in columns for value in column if not _is_weight(value)}
     once = _of_once([value for column in columns[:3] for value in column if not _is_weight(value)])
     for name, column in zip(first, columns, strict=True):
