@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import warnings
 import zlib
 from collections.abc import Hashable, Iterable
 from pathlib import Path
@@ -26,11 +25,12 @@ from nearfar._core.names import unknown_names
 from nearfar._core.opened import OpenedFile
 from nearfar._core.progress import ProgressLine
 from nearfar._core.types import Floats, RowNumbers
+from nearfar._core.warn import warn_user
 from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.embedding.labelled import as_list
 from nearfar.embedding.near import Answers, Queries, warn_of_unmet
 from nearfar.embedding.plain import Embedding
-from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
+from nearfar.errors import FileFormatError, InputError, MissingDependencyError
 from nearfar.search.candidates import BACKENDS, OWNER, Backend, alike, first_found, ranked
 from nearfar.search.products import LeftOut, best_rows, unit_rows
 
@@ -325,7 +325,7 @@ class EmbeddingIndex:
             message = (
                 f"{OWNER}: recall is {self.recall:.3f}, not {recall:g} as asked for. Take another kind or storage."
             )
-            warnings.warn(message, NearfarWarning, stacklevel=4)
+            warn_user(message)
 
     def _tenth(self, rows: RowNumbers, n_jobs: int) -> NDArray[np.float64]:
         """Return the score of the last of the nearest other rows of each row."""

@@ -20,14 +20,13 @@ import re
 import stat
 import tempfile
 import time
-import warnings
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from numba import config
 
-from nearfar.errors import NearfarWarning
+from nearfar._core.warn import warn_user
 
 DIGEST = 20  # bytes
 LIMIT = 512 << 20
@@ -45,7 +44,7 @@ def warn_once(text: str, hint: str = _FOLDER) -> None:
     """Warn of something that is the same for all functions."""
     if text not in _SAID:
         _SAID.add(text)
-        warnings.warn(f"nearfar: {text}. {hint}", NearfarWarning, stacklevel=3)
+        warn_user(f"nearfar: {text}. {hint}")
 
 
 @cache

@@ -6,7 +6,6 @@ else is a Python list. The first look-up makes a sorted index (16 bytes more eac
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, overload
@@ -17,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.checks import check_integer
 from nearfar._core.notebook import brief
 from nearfar._core.types import RowNumbers
-from nearfar.errors import InputError, NearfarWarning
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError
 
 
 class Ids(Sequence[Hashable]):
@@ -256,10 +256,8 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
     if not hasattr(index, "is_unique"):  # a list has a method of that name
         return rows, None
     if not index.is_unique:
-        warnings.warn(
-            f"{owner}: the index of X has equal labels, which cannot be ids: rows have the ids 0 to {len(index) - 1}.",
-            NearfarWarning,
-            stacklevel=3,
+        warn_user(
+            f"{owner}: the index of X has equal labels, which cannot be ids: rows have the ids 0 to {len(index) - 1}."
         )
         return rows, None
     return rows, Ids(index)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,9 +23,10 @@ from torch import Tensor, nn
 from nearfar._core.checks import check_choice, check_integer, check_numbers, check_random_state, check_real
 from nearfar._core.tensors import check_device
 from nearfar._core.types import Seed
+from nearfar._core.warn import warn_user
 from nearfar.contrastive import bounds
 from nearfar.contrastive.bounds import CRITICS, Baseline, Columns, OnColumns
-from nearfar.errors import InputError, NearfarWarning, NumericalError
+from nearfar.errors import InputError, NumericalError
 
 _OWNER = "estimate_mutual_information"
 _N_CHECKS = 20  # of the critic on the second part, in the course of the training
@@ -209,7 +209,7 @@ def estimate_mutual_information(
             f" {ceiling:.2f}: the mutual information may be much larger. Take larger batches, or a bound without a"
             " ceiling ('js', 'nwj', 'dv')."
         )
-        warnings.warn(message, NearfarWarning, stacklevel=2)
+        warn_user(message)
     return MutualInformation(
         mean,
         (mean - margin, mean + margin),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from nearfar._core.warn import warn_user
 from nearfar.errors import no_attribute
 from nearfar.steps import Ball, Sphere
 
@@ -19,6 +19,6 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of this pa
             from nearfar.engines import compiled_gradient
 
             new = "nearfar.methods.edrep.move_rows has its formula"
-            warnings.warn(f"nearfar.edrep.gradient is going away in version 0.4; {new}.", FutureWarning, stacklevel=2)
+            warn_user(f"nearfar.edrep.gradient is going away in version 0.4; {new}.", FutureWarning)
             return compiled_gradient()
         raise no_attribute(__name__, name, __all__)

@@ -14,7 +14,6 @@ pull less far force.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -28,8 +27,9 @@ from nearfar._core.checks import check_csr, check_finite, check_numbers
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.vector import FAST
+from nearfar._core.warn import warn_user
 from nearfar.contracts import FarField, Floats
-from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.errors import InputError, UnknownIdError
 from nearfar.relations.given import form_of
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.operators import LinearOperator
@@ -161,11 +161,9 @@ class FittedColumns:
 
 def _warn_of(unfinished: int, weights: NDArray[np.float64]) -> None:
     if unfinished:
-        warnings.warn(
+        warn_user(
             f"EDRep.transform: {unfinished} of {(weights > 0).sum()} rows still moved after {MAX_STEPS} steps: "
-            "nothing singles out one direction for them.",
-            NearfarWarning,
-            stacklevel=4,
+            "nothing singles out one direction for them."
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -19,7 +18,7 @@ from nearfar._core.frames import is_null
 from nearfar._core.ids import Ids
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.content import Fact, Value, name_of
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import InputError
 
 _IDS = ("id", "ids", "index", "row")
 _CODE = re.compile(r"[+-]?0\d")  # as a postal code begins
@@ -144,7 +143,7 @@ def facts_of(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) ->
     found = joined(owner, metadata, ids, id_column)
     if found.n_missing:
         text = f"{owner}: nothing is known of {found.n_missing:,} of {found.n:,} ids; their columns are empty"
-        warnings.warn(text, NearfarWarning, stacklevel=3)
+        warn_user(text)
     for name in found.columns:
         if name.lower() in ("id", "vector") or not name.strip() or "\0" in name:
             hint = "Rename it, or name the column of the ids with id_column=."

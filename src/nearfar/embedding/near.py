@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
@@ -23,9 +22,10 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids
 from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers, Series
+from nearfar._core.warn import warn_user
 from nearfar.embedding.labelled import Labelled, as_list
 from nearfar.engines.registry import on_a_cluster, on_cluster
-from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.errors import InputError, UnknownIdError
 from nearfar.search.products import LeftOut, best_rows, nearest_rows, row_norms, unit_rows
 
 Item = Hashable | Floats
@@ -419,7 +419,7 @@ class Near(Labelled):
         owner = f"{type(self).__name__}.recommend"
         if popularity is not None:
             text = f"{owner}(popularity=) is going away in version 0.4; write base_measure=."
-            warnings.warn(text, FutureWarning, stacklevel=2)
+            warn_user(text, FutureWarning)
             base_measure = popularity
         one_side = self._context_vectors is None
         items, topn = self if one_side else self.context, check_integer(owner, "topn", topn, low=1)
@@ -445,7 +445,7 @@ class Near(Labelled):
         if log_p is None and unknown.size:
             who = "row" if names is None else repr(names[int(unknown[0])])
             text = f"{owner}: nothing is known of {unknown.size} users, such as {who}: all items are equal for them."
-            warnings.warn(f"{text} Give base_measure=, for the most popular ones.", NearfarWarning, stacklevel=2)
+            warn_user(f"{text} Give base_measure=, for the most popular ones.")
         rows = np.flatnonzero(items._row_norms())
         if len(rows) < len(items):
             items = items.subset([items.ids[int(row)] for row in rows])
@@ -508,7 +508,7 @@ def warn_of_unmet(owner: str, unmet: Hashable, what: str, ids: Ids) -> None:
     """Warn, where the caller was called, that no id of ``exclude``, such as ``unmet``, is there; not of None."""
     if unmet is not None and len(ids):
         text = f"{owner}: exclude has no effect: none of its ids is {what}, such as {ids[0]!r}; got {unmet!r}."
-        warnings.warn(text, NearfarWarning, stacklevel=3)
+        warn_user(text)
 
 
 def _is_vector(item: object) -> TypeGuard[Floats]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, Self, cast
 
@@ -13,11 +12,12 @@ from numpy.typing import ArrayLike
 from nearfar._core.checks import check_choice, from_tensor, require
 from nearfar._core.lazy import LazyRows
 from nearfar._core.types import Floats, Seed
+from nearfar._core.warn import warn_user
 from nearfar.embedding.files import FORMATS, Content, registry, text_ids
 from nearfar.embedding.labelled import Bits, Labelled
 from nearfar.embedding.metadata import facts_of
 from nearfar.embedding.near import Metric, Near
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import InputError
 
 if TYPE_CHECKING:
     import gensim.models
@@ -443,10 +443,10 @@ class Embedding(Near):
             content.facts = facts_of(owner, metadata, self._ids, id_column)
         if self._context_vectors is not None and not kind.keeps_both_sides:
             text = f"{owner}: the format {kind.name!r} keeps one side; the context vectors are left out"
-            warnings.warn(text, NearfarWarning, stacklevel=2)
+            warn_user(text)
         elif self._base_measure is not None and not kind.keeps_both_sides:
             text = f"{owner}: the format {kind.name!r} keeps no base measure, which recommend adds; it is left out"
-            warnings.warn(text, NearfarWarning, stacklevel=2)
+            warn_user(text)
         return kind.write(content, registry.target_of(owner, kind, path, if_exists))
 
     @classmethod

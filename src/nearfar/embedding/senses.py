@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
@@ -15,12 +14,13 @@ from nearfar._core.ids import Ids
 from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.types import RowNumbers
 from nearfar._core.vector import read_only
+from nearfar._core.warn import warn_user
 from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.labelled import Bits, Labelled, Side, as_list
 from nearfar.embedding.matrices import entropy
 from nearfar.embedding.near import Found
 from nearfar.embedding.plain import Embedding, IfExists
-from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.errors import InputError, UnknownIdError
 from nearfar.search.products import nearest_rows, unit_rows
 
 if TYPE_CHECKING:
@@ -388,7 +388,7 @@ class SenseEmbedding(Embedding):
             scores -= np.logaddexp(0.0, -products).sum(axis=1)
         else:
             text = f"{owner}: no word around {word!r} is known; its senses are as probable as they are frequent"
-            warnings.warn(text, NearfarWarning, stacklevel=3)
+            warn_user(text)
         odds = np.exp(scores - scores.max())
         found: NDArray[np.float64] = odds / odds.sum()
         return found

@@ -35,6 +35,7 @@ from nearfar._core.ids import rows_and_ids
 from nearfar._core.parts import RowsInParts
 from nearfar._core.threads import single_threaded_blas
 from nearfar._core.types import Flags, Numbers, RowNumbers, Seed
+from nearfar._core.warn import warn_user
 from nearfar.base import RelationEmbedder, RelationLike, identity_of
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import FarField, Floats, Place, Rows
@@ -651,23 +652,19 @@ class EDRep(RelationEmbedder):
         """Say so where the far field misses the normalisers: gradients and losses are then those of another softmax."""
         error = self.far_check_["relative_error"]
         if error > WRONG:
-            warnings.warn(
+            warn_user(
                 f"EDRep.fit: normalisers should be known to {WRONG:.0%}; got a mean relative error of {error:.2f} at"
                 f" temperature {temperature:g} (far_check_). Rankings may be good all the same; probabilities are not."
-                " A temperature from 0.2 on has a smaller one, far='exact' none.",
-                NearfarWarning,
-                stacklevel=5,
+                " A temperature from 0.2 on has a smaller one, far='exact' none."
             )
 
     def _warn_if_collapsed(self, problem: Problem, state: FitState) -> None:
         closeness = 0.0 if state.sums is None else float(np.square(state.sums[1] / problem.r.sum()).sum())
         if closeness > COLLAPSED and np.count_nonzero(problem.r) > self.n_components:  # few may well be alike
-            warnings.warn(
+            warn_user(
                 f"EDRep.fit: the vectors of rows should differ; got a mean cosine of {closeness:.3f} between them."
                 " Their neighbours and scores say little. Try task='items' where columns are items of uneven"
-                " popularity, or a temperature below 1.",
-                NearfarWarning,
-                stacklevel=5,
+                " popularity, or a temperature below 1."
             )
 
     def _is_two_sided(self, rel: Relation) -> bool:

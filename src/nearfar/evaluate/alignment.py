@@ -9,7 +9,6 @@ Vectors that are learned anew are the same up to a rotation: scalar products and
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,7 +18,8 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer
 from nearfar._core.types import Doubles, Floats
-from nearfar.errors import InputError, NearfarWarning
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError
 from nearfar.evaluate.words import check_embedding
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _warn_if_loose(n: int, sizes: Doubles, U: Doubles, b: Embedding, mean: Doubl
         text = f"{n} shared ids are few for {d} components; the rotation also fits what they do not have in common"
     else:
         return
-    warnings.warn(f"{_OWNER}: {text}", NearfarWarning, stacklevel=3)
+    warn_user(f"{_OWNER}: {text}")
 
 
 def _moved(vectors: Floats, R: Doubles, factor: float, shift: Doubles) -> Floats:

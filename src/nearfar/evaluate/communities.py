@@ -18,7 +18,8 @@ from nearfar._core.by_id import in_order_of
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.units import in_units
-from nearfar.errors import InputError, NearfarWarning
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError
 from nearfar.evaluate.labels import label_codes
 
 if TYPE_CHECKING:
@@ -223,7 +224,5 @@ def _kmeans(X: Floats, k: int, n_init: int, seed: int, n_jobs: int) -> NDArray[n
         predicted: NDArray[np.int32] = KMeans(k, n_init=n_init, random_state=seed).fit_predict(unit)
     found = int(np.unique(predicted).size)
     if found < k:
-        warnings.warn(
-            f"{_OWNER}: {k} clusters wanted, but only {found} distinct vectors found", NearfarWarning, stacklevel=3
-        )
+        warn_user(f"{_OWNER}: {k} clusters wanted, but only {found} distinct vectors found")
     return predicted

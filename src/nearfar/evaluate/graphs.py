@@ -8,7 +8,6 @@ half, and other pairs, test it. A pair (u, v) is described by its Hadamard produ
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
@@ -20,7 +19,8 @@ from nearfar._core.checks import check_flag, check_integer, check_matrix, check_
 from nearfar._core.ids import rows_and_ids
 from nearfar._core.parameters import HasParameters
 from nearfar._core.types import Flags, Floats, Labels, RowNumbers, Seed
-from nearfar.errors import InputError, NearfarWarning
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError
 from nearfar.evaluate.baselines import PAIRS, graph_of, scores_of_pairs, spread_labels
 from nearfar.evaluate.labels import labelled_rows
 
@@ -531,7 +531,7 @@ def undirected(owner: str, relation: RelationLike | Graph) -> Edges:
     matrix = given.to_scipy()
     if abs(matrix - matrix.T).max() > 0:
         text = "directions are dropped; give the graph itself, and let the method make walks on it"
-        warnings.warn(f"{owner}: {text}", NearfarWarning, stacklevel=3)
+        warn_user(f"{owner}: {text}")
     upper = coo_array(triu(matrix.maximum(matrix.T), 1))
     edges = np.stack(upper.coords, axis=1).astype(np.int64)
     order = np.lexsort(edges.T[::-1])
@@ -554,7 +554,7 @@ def number_hidden(owner: str, graph: Edges, share: float, n_parts: int = 2) -> i
         raise InputError(owner, "held_out", f"such that at least {fewest} edges are held out", f"{wanted}")
     if wanted > spare:
         text = f"only {spare} of {n_edges} edges can be held out, or the rest would fall apart; {wanted} were asked for"
-        warnings.warn(f"{owner}: {text}", NearfarWarning, stacklevel=3)
+        warn_user(f"{owner}: {text}")
         wanted = spare
     empty = graph.n * (graph.n - 1) // 2 - n_edges
     if empty < wanted:

@@ -11,7 +11,6 @@ left out, equal distances in the order of the rows), all that is said of neighbo
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
@@ -26,7 +25,8 @@ from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.units import in_units, unit_of
 from nearfar._core.vector import FAST
-from nearfar.errors import InputError, NearfarWarning
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError
 from nearfar.evaluate.labels import label_codes
 from nearfar.evaluate.related import FAR, Related, shares_of
 from nearfar.relations.coordinates import coordinates_of
@@ -361,7 +361,7 @@ def metric_of(owner: str, drawn: object, *, distances: bool = False) -> str:
     if metric is None:
         drawn_by, instead = "from a relation, which was not given", "the relation, or metric="
     text = f"{owner}: the map was drawn {drawn_by}: it is by the Euclidean distance. Give {instead}."
-    warnings.warn(text, NearfarWarning, stacklevel=3)
+    warn_user(text)
     return "euclidean"
 
 

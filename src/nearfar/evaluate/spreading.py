@@ -6,7 +6,6 @@ future of contacts are shared. A logistic regression of the observed states on t
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,8 +18,9 @@ from nearfar._core.by_id import index_of
 from nearfar._core.checks import check_integer, check_random_state
 from nearfar._core.columns import is_missing, objects_of
 from nearfar._core.types import Seed
+from nearfar._core.warn import warn_user
 from nearfar.embedding.vectors import Embedding, as_list
-from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.errors import InputError, UnknownIdError
 from nearfar.evaluate.baselines import graph_of, spread_labels
 from nearfar.evaluate.graphs import interval_of
 
@@ -161,7 +161,7 @@ def reconstruct_spreading(
     states, known, labels, rows = _known(vectors, states)
     if infected not in labels and len(labels) > 1:
         text = f"infected={infected!r} is no known state ({', '.join(map(repr, labels))}): the curve counts nobody"
-        warnings.warn(f"{_OWNER}: {text}", NearfarWarning, stacklevel=2)
+        warn_user(f"{_OWNER}: {text}")
     rng = check_random_state(_OWNER, random_state)
     n_repeats = check_integer(_OWNER, "n_repeats", n_repeats, low=1)
     fixed, pairs = None, cast("list[tuple[Hashable, float]]", vectors.ids.to_list())
@@ -268,7 +268,7 @@ def _told(
 
     if (codes == codes[0]).all():
         text = f"{_OWNER}: all {codes.size} observed states are the same; all others are told to be that one"
-        warnings.warn(text, NearfarWarning, stacklevel=4)
+        warn_user(text)
         return np.full(len(X), codes[0]), np.full(len(X), float(is_infected[codes[0]]))
     model = LogisticRegression(max_iter=1000).fit(X[rows], codes)
     probabilities = model.predict_proba(X)

@@ -14,7 +14,6 @@ then one for all.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +29,8 @@ from nearfar._core.parameters import LATER
 from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_blocks, single_threaded_blas
 from nearfar._core.types import Floats, Integers
 from nearfar._core.vector import FAST
-from nearfar.errors import InputError, NearfarWarning
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError
 from nearfar.far.exact import FarPart, check_weights
 from nearfar.methods.normalizers import gaussian, mixture, moments, pooled, tied_mixture
 
@@ -807,11 +807,9 @@ def _compact(found: SphericalClusters, n_clusters: int) -> SphericalClusters:
     borne = np.unique(found.labels[found.labels >= 0])
     if len(borne) == n_clusters:
         return found
-    warnings.warn(
+    warn_user(
         f"spherical_kmeans: {len(borne)} clusters found where n_clusters is {n_clusters}: the rows have no more "
-        "distinct directions, or max_iter was too small.",
-        NearfarWarning,
-        stacklevel=3,
+        "distinct directions, or max_iter was too small."
     )
     position = np.full(n_clusters + 1, -1)
     position[borne] = np.arange(len(borne))

@@ -12,7 +12,6 @@ transform of the sampled B-spline, once for spreading, once for reading. Wide ma
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -25,8 +24,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_real
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats, Potential, Term
-from nearfar.errors import InputError, NearfarWarning, NumericalError
+from nearfar.errors import InputError, NumericalError
 from nearfar.far.fields import FieldPart, check_positions, linear_kernel, term_charges
 from nearfar.far.mesh_loops import (
     bounds_of_block,
@@ -432,7 +432,7 @@ def _padded(sizes: list[int], spared: list[float], order: int) -> tuple[int, int
 def warn_of_width(owner: str, width: float, error: float) -> None:
     """Warn of a map that is too wide for its mesh."""
     what = f"{owner}: the map is {width:.3g} wide, more than a mesh of its step can cover."
-    warnings.warn(f"{what} Errors of forces may now reach {error:.0%}.", NearfarWarning, stacklevel=3)
+    warn_user(f"{what} Errors of forces may now reach {error:.0%}.")
 
 
 def sort_points(Y: Floats, low: Floats, mesh: Mesh, n_jobs: int, buffers: Buffers) -> Points:

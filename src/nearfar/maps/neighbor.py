@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -34,6 +33,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
 from nearfar._core.types import Numbers, Seed, SparseMatrix
+from nearfar._core.warn import warn_user
 from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
@@ -60,7 +60,7 @@ from nearfar.engines.registry import (
     on_device,
     refused_on_cluster,
 )
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import InputError
 from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
@@ -659,7 +659,7 @@ class NeighborEmbedding(FrameOutput):
             folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
         affinities = made._fit(data, ids, owner, client, copies=copies)
         if not affinities.distances_[:, -1].any():
-            warnings.warn(f"{owner}: all {n} rows of X are equal: a map shows nothing.", NearfarWarning, stacklevel=4)
+            warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
         return Shown(affinities._drawn(), affinities, None if self.metric == "precomputed" else data, copies=copies)
 
     def _affinities(self, rows: ArrayLike, seed: int | None) -> Affinities:
@@ -751,13 +751,11 @@ class NeighborEmbedding(FrameOutput):
         early = state.n_iter < self.early_exaggeration_iter + LOOK_EVERY  # which holds points together
         fell = early or min(later) < first - _FELL * abs(first)
         if not fell and state.X.std(axis=0).max() < reach:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__}: the cost never fell: it was {first:.4g} at the start and is {self.cost_:.4g} "
                 f"after {state.n_iter} iterations. The kernel may be flat where the points start: give a wider start, "
                 "an array of shape (n, d), as init. Or the steps are too short or too few: take a larger learning_rate "
-                "or max_iter.",
-                NearfarWarning,
-                stacklevel=3,
+                "or max_iter."
             )
 
     def _warn_of_unused(self, affinities: Affinities | None) -> None:
@@ -769,9 +767,7 @@ class NeighborEmbedding(FrameOutput):
             used = usual if affinities is None else getattr(affinities, name)
             if not (np.array_equal(value, usual) or np.array_equal(value, used)):
                 instead = "a Relation needs none" if affinities is None else f"the Affinities have {used!r}"
-                warnings.warn(
-                    f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.", NearfarWarning, stacklevel=4
-                )
+                warn_user(f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.")
 
     def _checked(self) -> Parts:
         """Return divergence, kernel and normalisation; refuse parameters that cannot be used."""
@@ -982,11 +978,9 @@ class NeighborEmbedding(FrameOutput):
 
 
 def _warn_of_pairs(owner: str, what: str, n: int) -> None:
-    warnings.warn(
+    warn_user(
         f"{owner}: {what} of {n} points take all pairs of points in every iteration. One to three components (on a "
-        "device one or two), and divergences and kernels with formulas, take (next to) linear time.",
-        NearfarWarning,
-        stacklevel=5,
+        "device one or two), and divergences and kernels with formulas, take (next to) linear time."
     )
 
 

@@ -19,7 +19,6 @@ steps in d dimensions, each shortened until the cost falls.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -32,9 +31,10 @@ from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Numbers, SparseMatrix
 from nearfar._core.vector import FAST
+from nearfar._core.warn import warn_user
 from nearfar.contracts import Divergence, Floats, Kernel
 from nearfar.divergences.probability import linear_formulas, no_strength
-from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.errors import InputError, UnknownIdError
 from nearfar.kernels import CompiledKernel, compiled_kernel, exp
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def place(
         run_blocks(task, bounds, n_jobs)
     if unfinished.any():
         message = f"{owner}: {unfinished.sum()} of {len(out)} points still moved after {max_iter} looks at their cost."
-        warnings.warn(message, NearfarWarning, stacklevel=3)
+        warn_user(message)
     return out.astype(Y.dtype, copy=False)
 
 

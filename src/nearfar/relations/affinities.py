@@ -12,7 +12,6 @@ Var_p(r²).
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from functools import cached_property, partial
@@ -38,9 +37,10 @@ from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Floats, MatrixLike, Seed
 from nearfar._core.vector import read_only
+from nearfar._core.warn import warn_user
 from nearfar.engines import asked_engine, device_of_engine, engine_of, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
-from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.errors import DataError, InputError
 from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation
@@ -379,11 +379,9 @@ class Affinities(Parameters):
             hint = "3 * perplexity neighbours are usual, and the default."
             raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", k, hint)
         if 3 * largest > n_all - 1 and not isinstance(self.perplexity, str):
-            warnings.warn(
+            warn_user(
                 f"{owner}: perplexity {largest:g} is more than a third of the {n_all - 1} other points: "
-                "neighbourhoods are then all but everything. Take a smaller one.",
-                NearfarWarning,
-                stacklevel=4,
+                "neighbourhoods are then all but everything. Take a smaller one."
             )
 
     def _perplexities(self, owner: str, n: int, copies: Copies | None) -> tuple[float, ...]:
@@ -392,11 +390,9 @@ class Affinities(Parameters):
         if copies is None or self.kernel == "uniform" or not n - 1 <= max(asked) < len(copies.same) - 1:
             return asked
         used = tuple(min(one, max(1.0, (n - 1) / 3)) for one in asked)
-        warnings.warn(
+        warn_user(
             f"{owner}: X has {n} different rows among {len(copies.same)}, too few for perplexity {max(asked):g}: "
-            f"{max(used):.3g} is taken.",
-            NearfarWarning,
-            stacklevel=4,
+            f"{max(used):.3g} is taken."
         )
         return used
 
@@ -691,11 +687,9 @@ def _warn_of_lonely(owner: str, lonely: NDArray[np.int64], n: int, others: str) 
     what = (
         "They have no neighbours: a map draws them at its rim." if len(lonely) < n else "A map of them shows nothing."
     )
-    warnings.warn(
+    warn_user(
         f"{owner}: {len(lonely)} of {n} rows are at the greatest distance from {others}, first {lonely[:5].tolist()}. "
-        f"{what}",
-        NearfarWarning,
-        stacklevel=5,
+        f"{what}"
     )
 
 

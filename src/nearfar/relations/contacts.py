@@ -12,7 +12,6 @@ What has no next time has no such entry, so every entry goes forward in time.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -28,7 +27,8 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_path, check_real, require
 from nearfar._core.ids import Ids
 from nearfar._core.types import Bytes
-from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar._core.warn import warn_user
+from nearfar.errors import DataError, InputError
 from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
 from nearfar.relations.edges import CHUNK, EdgeCollector, is_text
 from nearfar.relations.facts import is_time
@@ -457,10 +457,10 @@ class _Reader:
         n_same = int(kept.size - kept.sum())
         if n_same:
             text = f"{owner}: {n_same} contact(s) of a node with itself are left out"
-            warnings.warn(text, NearfarWarning, stacklevel=4)
+            warn_user(text)
         if (np.diff(joined["time"]) < 0).any():
             text = f"{owner}: contacts are not in the order of their times; they were sorted"
-            warnings.warn(text, NearfarWarning, stacklevel=4)
+            warn_user(text)
         if "weight" in joined:
             kept = kept & (joined["weight"] > 0)
         if not kept.any():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -43,7 +42,8 @@ from nearfar._core.opened import OpenedFolder
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds
 from nearfar._core.types import Arrays
-from nearfar.errors import InputError, NearfarWarning
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError
 from nearfar.relations.edges import Edges
 from nearfar.relations.kernels import CsrArrays, build_csr, count_entries
 from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_some_edge, check_sums, rows_of
@@ -508,11 +508,9 @@ class MappedSparse(Sparse):
         """Return a folder for the transpose of a relation in a folder that may not be written to."""
         elsewhere = mkdtemp(prefix="nearfar-")
         weakref.finalize(self, shutil.rmtree, elsewhere, ignore_errors=True)
-        warnings.warn(
+        warn_user(
             f"Relation: the transpose of {self.folder}, which may not be written to, is made in "
-            f"{Path(elsewhere, _TRANSPOSED)} and not kept. Set TMPDIR to a folder with room, or copy the relation.",
-            NearfarWarning,
-            stacklevel=3,
+            f"{Path(elsewhere, _TRANSPOSED)} and not kept. Set TMPDIR to a folder with room, or copy the relation."
         )
         return OpenedFolder(Path(elsewhere))
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Self, TypedDict, Unpack, cast
@@ -35,11 +34,12 @@ from nearfar._core.tensors import (
     check_padding_idx,
     check_within,
 )
+from nearfar._core.warn import warn_user
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.labelled import Bits
 from nearfar.embedding.mixtures import Mixtures, heaviest, unsigned_dtype
 from nearfar.embedding.vectors import AnchoredEmbedding
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import InputError
 from nearfar.tables.graphs import anchor_logits, anchor_vectors, is_exporting, number_layer
 from nearfar.tables.mixtures import TrainedMixtures, layer_of
 from nearfar.tables.proximal import wrong_optimizer
@@ -676,7 +676,7 @@ class AnchorEmbedding(TrainedMixtures):
         n_unmet = int(self.unmet.sum())
         if n_unmet:
             text = f"{owner}: {n_unmet} of {self.num_embeddings} objects were in no batch; their vectors are 0"
-            warnings.warn(text, NearfarWarning, stacklevel=2)
+            warn_user(text)
         made = made.to_int8() if int8 else made if quantize is None else made.quantize(quantize)
         if path is not None:
             made.save(path)

@@ -6,7 +6,6 @@ owe shrinkage, which is applied when they are read (see :mod:`nearfar.tables.slo
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Iterator
 
@@ -16,7 +15,8 @@ from torch import Tensor
 from nearfar._core.checks import check_flag, check_integer
 from nearfar._core.processes import n_processes
 from nearfar._core.tensors import reads_values
-from nearfar.errors import InputError, NearfarWarning
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError
 from nearfar.tables.knowledge import RelatedPairs, check_pairs, related_slots, row_penalties
 from nearfar.tables.slots import (
     LazyShrinkage,
@@ -325,7 +325,7 @@ class TrainedMixtures(torch.nn.Module):
             f"AnchorEmbedding: {int(negative.sum())} entries of T were negative before its first step, as a function "
             "makes them that initialises all parameters of a model. Their absolute values are taken."
         )
-        warnings.warn(text, NearfarWarning, stacklevel=4)
+        warn_user(text)
 
     @torch.no_grad()
     def _settled(self, out: Tensor) -> Tensor:

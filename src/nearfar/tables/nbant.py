@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import math
 import numbers
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
@@ -18,7 +17,8 @@ from torch import Tensor
 
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.processes import all_gather, n_processes
-from nearfar.errors import InputError, NearfarWarning, NumericalError
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError, NumericalError
 from nearfar.tables.anchors import AnchorEmbedding
 
 
@@ -236,7 +236,7 @@ class NBANT:
                     f"NBANT: all of T is 0 in table {i} after epoch {epoch}: every vector is 0, and the anchors learn "
                     f"nothing. Lower its penalty, now {layer.penalty:g}."
                 )
-                warnings.warn(text, NearfarWarning, stacklevel=2)
+                warn_user(text)
         group = self._groups[(epoch - 1) % len(self._groups)]
         number = group[0].n_active + self._direction() * self.step_size
         self._set_numbers(group, [max(1, min(number, *(layer.n_anchors for layer in group)))] * len(group))

@@ -11,7 +11,6 @@ A plain threshold under an adaptive metric has other fixed points than the objec
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast, overload
 
@@ -22,7 +21,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from nearfar._core.checks import check_real
 from nearfar._core.processes import check_same_gradient, n_processes
 from nearfar._core.tensors import reads_values
-from nearfar.errors import InputError, NearfarWarning, NumericalError
+from nearfar._core.warn import warn_user
+from nearfar.errors import InputError, NumericalError
 from nearfar.tables.mixtures import TrainedMixtures, layer_of, owner_of
 from nearfar.tables.slots import Metric, Rows, put, take
 
@@ -181,7 +181,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 f"{type(self).__name__}: all of T is 0 after step {state['step']}: every vector is 0, and the "
                 f"anchors learn nothing. Lower penalty, now {layer.penalty:g}, or lr."
             )
-            warnings.warn(text, NearfarWarning, stacklevel=5)
+            warn_user(text)
 
     def _check_gradient(self, p: Tensor, layer: TrainedMixtures) -> None:
         grad = p.grad

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 from nearfar._core import columns as data
 from nearfar._core.ids import Ids
 from nearfar._core.types import Floats
+from nearfar._core.warn import warn_user
 from nearfar.embedding.metadata import joined
-from nearfar.errors import NearfarWarning
 
 if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata
@@ -92,7 +91,7 @@ def columns_of(
     wanted = list(found.columns)
     if len(wanted) > MOST_COLUMNS:
         left = f"{len(wanted) - MOST_COLUMNS} of {len(wanted)} columns of the metadata were left out"
-        warnings.warn(f"{owner}: {left}; give at most {MOST_COLUMNS}.", NearfarWarning, stacklevel=4)
+        warn_user(f"{owner}: {left}; give at most {MOST_COLUMNS}.")
         remarks.append(left + ".")
     return [_column(name, found.column(owner, name)) for name in wanted[:MOST_COLUMNS]], remarks
 

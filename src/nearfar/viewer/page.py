@@ -11,7 +11,6 @@ import base64
 import html
 import json
 import os
-import warnings
 import zlib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,10 +27,11 @@ from nearfar._core.checks import check_choice, check_integer, check_matrix, chec
 from nearfar._core.ids import Ids
 from nearfar._core.notebook import frame_of
 from nearfar._core.types import Floats, Seed
+from nearfar._core.warn import warn_user
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, Sense, SenseEmbedding
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import InputError
 from nearfar.evaluate.neighborhoods import METRICS, RELATION, Neighborhoods, metric_of, neighborhoods
 from nearfar.evaluate.related import FAR, Related, Shares, relation_of, shares_of
 from nearfar.maps.recipes import TSNE
@@ -276,7 +276,7 @@ def map_page(
         ids, vectors = ids.take(kept), vectors[kept]
         columns, placed = [column.take(kept) for column in columns], None if placed is None else placed[kept]
         said = f"{most:,} of {n_all:,} points are shown, drawn at random; neighbours are those among them."
-        warnings.warn(f"{_OWNER}: {said}", NearfarWarning, stacklevel=3)
+        warn_user(f"{_OWNER}: {said}")
         remarks.append(said)
     n = len(ids)
     has_data = placed is not None or embedding.n_components != 2

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
@@ -40,11 +39,12 @@ from nearfar._core.checks import bad_file
 from nearfar._core.columns import is_number
 from nearfar._core.ids import Ids
 from nearfar._core.streams import ByteStream, TextStream, decoded
+from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import ROWS, SAVE, Content, text_ids, text_lines
 from nearfar.embedding.files.records import read_rows, too_short
 from nearfar.embedding.files.registry import register
-from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.errors import DataError, InputError
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
@@ -183,16 +183,15 @@ def _read_rows(path: Path, first: bytes, file: BufferedReader) -> Content:
             row, before, line = row + 1, line, file.readline(longest)
     if file.read(1 << 16).strip():
         raise bad_file(path, "one of an id and numbers in each line", f"an empty line {row + 1}")
-    _check_end(path, before, depth=6)
+    _check_end(path, before)
     if repeated:
         _warn_of_repeated(path, repeated)
     return _content(path, False, [*rows], np.concatenate(blocks)[: len(rows)])
 
 
-def _check_end(path: Path, line: bytes, depth: int = 5) -> None:
+def _check_end(path: Path, line: bytes) -> None:
     if not line.endswith(b"\n"):  # the last number may lack digits
-        text = f"{path}: file has no line end after its last row; it may have been cut short"
-        warnings.warn(text, NearfarWarning, stacklevel=depth)
+        warn_user(f"{path}: file has no line end after its last row; it may have been cut short")
 
 
 def read_binary(path: Path) -> Content:
@@ -294,7 +293,7 @@ def _decoded(path: Path, raw: list[bytes]) -> list[str]:
 
 def _warn_of_repeated(path: Path, n: int) -> None:
     text = f"{path}: file has {n} repeated ids; the first of each is kept"
-    warnings.warn(text, NearfarWarning, stacklevel=6)
+    warn_user(text)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ client that was stopped itself, makes no worker silent.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextlib import contextmanager
@@ -17,8 +16,9 @@ from threading import Thread
 from typing import Any, Protocol, TypeVar
 
 from nearfar._core.checks import require
+from nearfar._core.warn import warn_user
 from nearfar.engines.registry import current_client
-from nearfar.errors import NearfarWarning, NumericalError
+from nearfar.errors import NumericalError
 
 T = TypeVar("T")
 
@@ -81,11 +81,9 @@ def client_of(owner: str) -> Iterator[Client]:
         distributed.LocalCluster(host=here, dashboard_address=f"{here}:0") as cluster,
         distributed.Client(cluster) as client,
     ):
-        warnings.warn(
+        warn_user(
             f"{owner}: engine='dask' found no client, so {len(cluster.workers)} workers were started on this machine;"
-            " they end with it. Run it within dask.distributed.Client(...) to use a cluster of your own.",
-            NearfarWarning,
-            stacklevel=4,
+            " they end with it. Run it within dask.distributed.Client(...) to use a cluster of your own."
         )
         yield client
 
@@ -205,11 +203,9 @@ class Watch:
         silent = [worker for worker, (_, looks) in self._heard.items() if looks == SILENT]
         if silent:
             since = time.strftime("%H:%M:%S", time.localtime(time.time() - PATIENCE * SILENT))
-            warnings.warn(
+            warn_user(
                 f"{self._owner}: no sign of life since {since} from {', '.join(silent)}. Such a worker is started anew"
-                " if it has a nanny, and left out if not; others do its tasks again, with the same result.",
-                NearfarWarning,
-                stacklevel=2,
+                " if it has a nanny, and left out if not; others do its tasks again, with the same result."
             )
             self.left_out += silent
             started(_replace, self._client, silent)
