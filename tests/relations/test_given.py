@@ -323,6 +323,8 @@ def test_a_matrix_of_distances_is_told(A):
         _nearest("connectivity"),
         1 / (1e-3 + _nearest("distance").toarray()) * (_nearest("connectivity").toarray() > 0),
         csr_array(_full() * (_full() > 1)),
+        csr_array((np.tile(np.uint8([9, 5, 2]), 40), np.arange(120) % 40, np.arange(0, 121, 3)), shape=(40, 40)),
+        csr_array((np.tile([0.1, 0.3, 0.6], 40), np.tile([3, 8, 20], 40), np.arange(0, 121, 3)), shape=(40, 40)),
         _distances()[:6, :6],  # so few say nothing
     ],
 )

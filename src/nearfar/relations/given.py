@@ -120,14 +120,14 @@ def why_distances(given: object, weights: LinearOperator) -> str:
 
 
 def _grows(A: Any) -> bool:
-    """Whether the entries of each row of a CSR matrix grow as they are stored, as many in each row."""
+    """Whether the entries of each row of a CSR matrix are as many and grow as they are stored, not by column."""
     if A.format != "csr":
         return False
     k = np.diff(A.indptr[: _SAMPLED + 1])
     if k[0] < 3 or (k != k[0]).any():
         return False
-    steps = np.diff(A.data[: k.sum()].reshape(len(k), -1), axis=1)
-    return bool((steps >= 0).all() and (steps > 0).any(axis=1).all())
+    columns, steps = (np.diff(part[: k.sum()].astype(np.float64).reshape(len(k), -1)) for part in (A.indices, A.data))
+    return bool((columns < 0).any() and (steps >= 0).all() and (steps > 0).any(axis=1).all())
 
 
 def _is_metric(S: Doubles) -> bool:
