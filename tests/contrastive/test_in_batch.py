@@ -39,7 +39,7 @@ def test_scores_are_scalar_products_and_the_diagonal_is_true():
     masked, _ = nn.in_batch_scores(queries, keys, ids=ids)
     others = (ids[:, None] == ids) & ~torch.eye(6, dtype=torch.bool)
     assert others.sum() == 4
-    assert torch.equal(masked == -math.inf, others)
+    assert torch.equal(masked < -1e20, others)
 
 
 @pytest.mark.parametrize("with_log_q", [False, True])
@@ -346,3 +346,71 @@ def test_memory_is_beside_the_plain_formulation(tmp_path, matrices, met):
     assert found[1:] == [f"{matrices:.2f} against 3.00 (B = 4,096), {matrices:.2f} against 3.00 (B = 8,192)", met]
     assert bars["memory of in_batch_nce, B in-batch negatives, in all"][2] == "yes"
     assert "| 8,192 | `in_batch_nce` | in all | 0.20 | 0.40 | 0.50 s |" in text
+
+
+def by_scores(q, k, **given):
+    return nn.global_nce(*nn.in_batch_scores(q, k, **given))
+
+
+LEARNED = {
+    "in_batch_nce": nn.in_batch_nce,
+    "global_nce": by_scores,
+    "local_nce": lambda *rows, **given: nn.local_nce(*nn.in_batch_scores(*rows, **given)),
+    "hinge": lambda *rows, **given: nn.hinge(*nn.in_batch_scores(*rows, **given)),
+    "debiased_nce": lambda *rows, **given: nn.debiased_nce(*nn.in_batch_scores(*rows, **given), 1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("ids", [None, torch.tensor([0, 1, 2, 3, 0, 1, 4, 5])], ids=["all", "masked"])
+def test_a_temperature_is_learned(name, ids):
+    queries, keys, *_ = batch(8)
+    queries, keys = (torch.nn.functional.normalize(rows.double(), dim=-1) for rows in (queries, keys))
+    log_scale = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+
+    def loss(log_scale):
+        return LEARNED[name](queries, keys, ids=ids, temperature=(-log_scale).exp())
+
+    assert torch.equal(loss(log_scale).detach(), loss(log_scale.detach()[None]))  # of one element, in any shape
+    fixed = LEARNED[name](queries, keys, ids=ids, temperature=math.exp(-1.5))
+    assert loss(log_scale).item() == pytest.approx(fixed.item())
+    assert torch.autograd.gradcheck(loss, log_scale)
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNED if name != "in_batch_nce"])
+def test_a_scale_may_come_after_the_mask(name):
+    queries, keys, *_ = batch(8)
+    ids = torch.tensor([0, 1, 2, 3, 0, 1, 4, 5])
+    loss = {
+        "global_nce": nn.global_nce,
+        "local_nce": nn.local_nce,
+        "hinge": lambda *given: nn.hinge(*given, negatives="sum"),
+        "debiased_nce": lambda *given: nn.debiased_nce(*given, 1.0, 0.0),
+    }[name]
+    log_scale = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+
+    def scaled(log_scale):
+        scores, target = nn.in_batch_scores(queries, keys, ids=ids)
+        return loss(scores * log_scale.exp(), target)
+
+    assert torch.autograd.gradcheck(scaled, log_scale)
+    scores, target = nn.in_batch_scores(queries, keys, ids=ids)
+    infinite = scores.masked_fill(scores < -1e20, -math.inf)  # the mask of whoever makes scores by hand
+    assert torch.equal(loss(scores, target), loss(infinite, target))
+
+
+@pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
+def test_a_learned_temperature_does_not_round_the_queries(narrow):
+    queries, keys, *_ = batch(8)
+    queries, keys = queries.to(narrow), keys.to(narrow)
+    for score in (nn.in_batch_nce, by_scores):
+        found = score(queries, keys, temperature=torch.tensor(0.3))
+        assert found.dtype == torch.float32
+        assert found.item() == pytest.approx(score(queries, keys, temperature=0.3).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("score", [nn.in_batch_nce, nn.in_batch_scores])
+@pytest.mark.parametrize("wrong", [torch.tensor(0.0), torch.tensor(-1.0), torch.tensor([1.0, 2.0]), torch.tensor(2)])
+def test_temperatures_that_are_none_are_refused(score, wrong):
+    with pytest.raises(InputError, match="temperature must be"):
+        score(*batch(8)[:2], temperature=wrong)

@@ -11,7 +11,7 @@ from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
-from nearfar.errors import NearfarWarning, NumericalError  # noqa: E402
+from nearfar.errors import InputError, NearfarWarning, NumericalError  # noqa: E402
 from nearfar.nn import AnchorEmbedding, ProxAdam, ProxSGD, ProxYogi  # noqa: E402
 
 MAKE = {
@@ -214,6 +214,71 @@ def test_other_parameters_are_trained_as_by_torch(ours, theirs, shape):
             descend(optimizer, (x - 1).pow(4).sum())
         ends.append(x.detach())
     assert_allclose(*ends, rtol=1e-9)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.5])
+def test_other_parameters_decay_as_by_adamw(decay):
+    ends = []
+    for make in (ProxAdam, torch.optim.AdamW):
+        x = torch.nn.Parameter(torch.arange(1.0, 5, dtype=torch.float64))
+        optimizer = make([{"params": [x], "weight_decay": decay, "name": "x"}], lr=0.03, eps=1e-14)
+        for _ in range(30):
+            descend(optimizer, (x - 1).pow(4).sum())
+        ends.append(x.detach())
+    assert_allclose(*ends, rtol=1e-9)
+
+
+def test_sgd_decays_apart_from_the_gradient():
+    x = torch.nn.Parameter(torch.tensor([2.0]))
+    descend(ProxSGD([x], lr=0.1, weight_decay=0.5), 0 * x.sum())
+    assert x.item() == pytest.approx(2 * (1 - 0.1 * 0.5))
+
+
+def test_entries_have_their_own_price_and_no_decay():
+    layer = table()
+    optimizer = ProxAdam(
+        [{"params": [layer.values], "weight_decay": 0.1}, {"params": [torch.nn.Parameter(torch.ones(2))]}]
+    )
+    before = layer.weight.clone()
+    with pytest.raises(InputError, match=r"weight_decay must be 0 for T; got 0\.1"):
+        descend(optimizer, layer(torch.tensor([1, 2])).sum())
+    assert torch.equal(layer.weight, before)
+
+
+def test_a_state_from_before_there_was_decay_is_loaded():
+    x = torch.nn.Parameter(torch.ones(2))
+    optimizer = ProxAdam([x], lr=0.1)
+    stored = copy.deepcopy(optimizer.state_dict())
+    del stored["param_groups"][0]["weight_decay"]
+    optimizer.load_state_dict(stored)
+    descend(optimizer, x.sum())
+    assert optimizer.param_groups[0]["weight_decay"] == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"lr": -1.0}, "lr must be a finite number > 0"),
+        ({"betas": (1.5, 2.0)}, "betas must be "),
+        ({"eps": 0.0}, "eps must be a finite number > 0"),
+        ({"weight_decay": -0.1}, "weight_decay must be a finite number >= 0"),
+        (
+            {"momentum": 0.9},
+            "momentum must be left out of a group; its options are lr, betas, eps, weight_decay; got 0.9",
+        ),
+        ({"amsgrad": False}, ""),
+        ({"maximize": True}, "maximize must be left out"),
+    ],
+)
+def test_options_of_a_group_are_checked_as_arguments_are(option, said):
+    group = {"params": [torch.nn.Parameter(torch.ones(2))], **option}
+    makers = [lambda: ProxAdam([group]), lambda: ProxAdam([torch.nn.Parameter(torch.ones(1))]).add_param_group(group)]
+    for make in makers:
+        if said:
+            with pytest.raises(InputError, match=said):
+                make()
+        else:
+            make()
 
 
 def test_sparse_gradients_of_other_tables_are_taken_as_by_sparse_adam():

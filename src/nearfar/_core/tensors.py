@@ -24,6 +24,10 @@ READ_ON = ("cpu",)
 """Devices on which checks look at values at no cost. Elsewhere a look is a copy to the host, for which each step of a
 training would wait."""
 
+MASKED, MASK = -1e20, -1e26
+"""Up to which score noise is masked, and what masks one that may be multiplied yet: by -inf, the gradient of a learned
+scale is 0 * inf."""
+
 
 def reads_values(tensor: Tensor) -> bool:
     """Return whether checks look at the values of a tensor: where it costs nothing, and where faults are looked for.

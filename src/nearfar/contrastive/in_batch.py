@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from nearfar._core.checks import check_flag, check_real
 from nearfar._core.processes import check_alike, join_rows, n_processes, rank
 from nearfar._core.tensors import (
+    MASK,
     Context,
     Reduction,
     check_device,
@@ -73,7 +74,7 @@ def gather_rows(rows: Tensor) -> Tensor:
 
 
 def in_batch_scores(
-    queries: Tensor, keys: Tensor, *, ids: Tensor | None = None, temperature: float = 1.0, gather: bool = True
+    queries: Tensor, keys: Tensor, *, ids: Tensor | None = None, temperature: float | Tensor = 1.0, gather: bool = True
 ) -> tuple[Tensor, Tensor]:
     """Score every query against the keys of the batch, as candidates for any loss of this module.
 
@@ -86,10 +87,10 @@ def in_batch_scores(
     keys : Tensor of floats, shape (B, d)
         ``keys[i]`` is the true answer to ``queries[i]``.
     ids : Tensor of integers, shape (B,), optional
-        What the keys stand for. Another key with the id of the true one is masked by -inf: for losses that are not
-        about probabilities. See the notes.
-    temperature : float, > 0
-        What the scalar products are divided by.
+        What the keys stand for. Another key with the id of the true one is masked, by -1e26, which may be multiplied
+        by a learned scale as -inf may not: for losses that are not about probabilities. See the notes.
+    temperature : float or Tensor of floats of one element, > 0
+        What the scalar products are divided by. A tensor gets a gradient: of a learned scale, exp(-log_scale).
     gather : bool
         Whether the keys of other processes are candidates too, where torch.distributed is initialised. All processes
         then have to call this function, and to go backward.
@@ -124,19 +125,19 @@ def in_batch_scores(
     >>> import torch
     >>> queries, keys = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]), torch.eye(3)[:, :2]
     >>> scores, target = in_batch_scores(queries, keys, ids=torch.tensor([7, 8, 7]), temperature=0.5)
-    >>> scores
-    tensor([[2., 0., -inf],
-            [0., 4., 0.],
-            [-inf, 2., 0.]])
+    >>> scores.clamp(min=-9)
+    tensor([[ 2.,  0., -9.],
+            [ 0.,  4.,  0.],
+            [-9.,  2.,  0.]])
     >>> target
     tensor([0, 1, 2])
     """
-    scale, batch = _check_batch("in_batch_scores", queries, keys, None, ids, temperature, gather)
+    queries, scale, batch = _check_batch("in_batch_scores", queries, keys, None, ids, temperature, gather)
     wide = working_dtype(queries)
     with _without_autocast(queries):
         scores = torch.mm(queries.to(wide) * scale, batch.keys.to(wide).T)
     hits = _accidental_hits(batch, slice(None))
-    return (scores if hits is None else scores.masked_fill(hits, -torch.inf)), batch.target
+    return (scores if hits is None else scores.masked_fill(hits, MASK)), batch.target
 
 
 def in_batch_nce(
@@ -145,7 +146,7 @@ def in_batch_nce(
     *,
     log_q: Tensor | None = None,
     ids: Tensor | None = None,
-    temperature: float = 1.0,
+    temperature: float | Tensor = 1.0,
     gather: bool = True,
     reduction: Reduction = "mean",
 ) -> Tensor:
@@ -170,8 +171,8 @@ def in_batch_nce(
     ids : Tensor of integers, shape (B,), optional
         What the keys stand for. The loss then is that of naming the true id instead of its row: the other keys with
         the id of the true one are left out, and the true one counts as often as its id comes.
-    temperature : float, > 0
-        What the scalar products are divided by.
+    temperature : float or Tensor of floats of one element, > 0
+        What the scalar products are divided by. A tensor gets a gradient: of a learned scale, exp(-log_scale).
     gather : bool
         Whether the keys of other processes are candidates too, where torch.distributed is initialised. All processes
         then have to call this function, and to go backward.
@@ -216,7 +217,7 @@ def in_batch_nce(
     """
     owner = "in_batch_nce"
     check_reduction(owner, reduction)
-    scale, batch = _check_batch(owner, queries, keys, log_q, ids, temperature, gather)
+    queries, scale, batch = _check_batch(owner, queries, keys, log_q, ids, temperature, gather)
     losses: Tensor = _InBatch.apply(queries, scale, *batch)  # type: ignore[no-untyped-call]
     if reads_values(losses) and not bool(losses.detach().isfinite().all()):
         raise NumericalError(f"{owner}: a scalar product of queries and keys is too large. Normalise the vectors.")
@@ -239,14 +240,13 @@ def _check_batch(
     keys: Tensor,
     log_q: Tensor | None,
     ids: Tensor | None,
-    temperature: float,
+    temperature: float | Tensor,
     gather: bool,
-) -> tuple[float, _Batch]:
-    """Return the factor of scalar products, and the keys of all processes."""
+) -> tuple[Tensor, float, _Batch]:
+    """Return the queries, the factor of scalar products, and the keys of all processes."""
     check_floats(owner, "queries", queries, (None, None))
     check_floats(owner, "keys", keys, queries.shape)
     check_same_kind(owner, "keys", keys, "queries", queries)
-    scale = 1 / check_real(owner, "temperature", temperature, low=0, open_low=True)
     log_q = None if log_q is None else check_floats(owner, "log_q", log_q, (len(keys),))
     ids = None if ids is None else check_integers(owner, "ids", ids, (len(keys),))
     for name, value in (("log_q", log_q), ("ids", ids)):
@@ -254,6 +254,7 @@ def _check_batch(
             check_device(owner, name, value, "keys", keys)
     check_finite(owner, "queries", queries)
     check_finite(owner, "keys", keys)
+    queries, scale = _scaled(owner, queries, temperature)
     if log_q is not None:
         check_log_probabilities(owner, "log_q", log_q, "A key that is in the batch has a probability above 0.")
         log_q = log_q.detach().to(working_dtype(keys))
@@ -268,11 +269,25 @@ def _check_batch(
         keys = join_rows(keys)
         log_q, ids = (None if rows is None else join_rows(rows) for rows in (log_q, ids))
     if ids is None:
-        return scale, _Batch(keys, target, log_q, None, None)
+        return queries, scale, _Batch(keys, target, log_q, None, None)
     ids = ids.contiguous()
     ascending = ids.sort().values  # how often each comes, without its number of values, for which a device would wait
     count = torch.searchsorted(ascending, ids, right=True) - torch.searchsorted(ascending, ids)
-    return scale, _Batch(keys, target, log_q, ids, count.log())
+    return queries, scale, _Batch(keys, target, log_q, ids, count.log())
+
+
+def _scaled(owner: str, queries: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
+    """Return the queries and by what they are still to be multiplied: those over a tensor carry its gradient."""
+    if not isinstance(temperature, Tensor):
+        return queries, 1 / check_real(owner, "temperature", temperature, low=0, open_low=True)
+    if temperature.numel() != 1 or not temperature.is_floating_point():
+        got = f"{temperature.dtype} of shape {tuple(temperature.shape)}"
+        raise InputError(owner, "temperature", "a number, or a tensor of floats of one element", got)
+    check_device(owner, "temperature", temperature, "queries", queries)
+    if reads_values(temperature):
+        check_real(owner, "temperature", float(temperature.detach()), low=0, open_low=True)
+    wide = working_dtype(queries)
+    return queries.to(wide) / temperature.reshape(()).to(wide), 1.0
 
 
 def _accidental_hits(batch: _Batch, rows: slice) -> Tensor | None:

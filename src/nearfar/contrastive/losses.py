@@ -10,10 +10,10 @@ and the others are noise. With s the scores, s+ that of the true candidate, s- t
     hinge            max(0, margin - s+ + s-)             for the hardest, a semi-hard or every noise candidate
     debiased_nce     -ln(e+ / (e+ + g))                   e = exp(s / temperature), g an estimate of the sum over noise
 
-A score of -inf masks a candidate: it is left out, gets no gradient, and does not count in the N of its row. A row whose
-target is ``ignore_index`` has no loss. Mask by what does not depend on the draws, such as the length of a row: noise
-that happens to be the true candidate has to stay in, or the optima of NCE are others. Half precision is computed in
-float32, and the loss then is float32; gradients have the type of the scores.
+A score of -inf, or below -1e20, masks a candidate: it is left out, gets no gradient, and does not count in the N of its
+row. A row whose target is ``ignore_index`` has no loss. Mask by what does not depend on the draws, such as the length
+of a row: noise that happens to be the true candidate has to stay in, or the optima of NCE are others. Half precision is
+computed in float32, and the loss then is float32; gradients have the type of the scores.
 
 What a loss has learned: at the optimum, ``ln p(y|x)`` is ``s + ln q`` up to a constant for each x (global), or
 ``s + ln q + ln(N - 1)`` without one (local). A loss that was given ``log_q`` has learned ln p itself.
@@ -34,6 +34,7 @@ from torch.nn.functional import softplus
 from nearfar._core.checks import check_choice, check_real
 from nearfar._core.notebook import brief_fields
 from nearfar._core.tensors import (
+    MASKED,
     Context,
     Reduction,
     TargetRows,
@@ -181,9 +182,9 @@ def _ln_n_noise(owner: str, scores: Tensor) -> Shift:
 def _n_left(scores: Tensor) -> Tensor | None:
     """Return how many candidates of each row are not masked, in the working type; None if all are left."""
     scores = scores.detach()
-    if reads_values(scores) and float(scores.amin()) > -math.inf:
+    if reads_values(scores) and float(scores.amin()) > MASKED:
         return None
-    counts = [(scores[rows] > -math.inf).sum(1) for rows in row_blocks(len(scores), scores.shape[1], scores.device)]
+    counts = [(scores[rows] > MASKED).sum(1) for rows in row_blocks(len(scores), scores.shape[1], scores.device)]
     return torch.cat(counts).to(working_dtype(scores))
 
 
@@ -396,8 +397,8 @@ def hinge(
 
 def _semi_hard(true: Tensor, noise: Tensor) -> Tensor:
     below = noise.masked_fill(noise >= true[:, None], -math.inf).amax(1)
-    lowest = noise.masked_fill(noise == -math.inf, math.inf).amin(1)
-    return torch.where((below == -math.inf) & (lowest < math.inf), lowest, below)
+    lowest = noise.masked_fill(noise <= MASKED, math.inf).amin(1)
+    return torch.where((below <= MASKED) & (lowest < math.inf), lowest, below)
 
 
 def debiased_nce(
@@ -469,7 +470,7 @@ def debiased_nce(
     concentration = check_real(owner, "concentration", concentration, low=0)
     check_reduction(owner, reduction)
     true, noise = (part / temperature for part in _split(scores, target))
-    masked = noise == -math.inf
+    masked = noise <= MASKED
     n_noise = (~masked).sum(1).to(noise.dtype)
     if reads_values(n_noise) and float(n_noise.min()) == 0:
         raise InputError(owner, "scores", "noise that is not masked in every row", "a row with all noise masked")
@@ -487,7 +488,7 @@ def debiased_nce(
 
 def _check_cosines(owner: str, scores: Tensor) -> None:
     seen = scores.detach()
-    low = float(seen.masked_fill(seen == -math.inf, 0).amin())
+    low = float(seen.masked_fill(seen <= MASKED, 0).amin())
     worst = max(float(seen.amax()), low, key=abs)
     if abs(worst) > 1 + 8 * torch.finfo(scores.dtype).eps:
         hint = "Give cosines, and the temperature apart; or class_prior=0."

@@ -2,7 +2,7 @@
 
 All three share one form. With a direction u, a step size a and a diagonal metric h of the optimiser's own,
 
-    x <- x - a u / h                              everywhere
+    x <- (1 - lr weight_decay) x - a u / h        everywhere, but for the first factor in T
     t <- max(t - a' penalty / h, 0)               in T besides: the proximal step in the metric h
 
 A plain threshold under an adaptive metric has other fixed points than the objective has minima.
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict, cast, overload
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from nearfar._core.checks import check_real
+from nearfar._core.checks import Check, check_real
 from nearfar._core.processes import check_same_gradient, n_processes
 from nearfar._core.tensors import reads_values
 from nearfar._core.warn import warn_user
@@ -41,6 +42,7 @@ class Group(TypedDict, total=False):
 
     params: list[torch.nn.Parameter]
     lr: float
+    weight_decay: float
     betas: tuple[float, float]
     eps: float
     initial: float
@@ -72,14 +74,43 @@ class Step(NamedTuple):
 class ProximalOptimizer(torch.optim.Optimizer):
     """Base of the optimisers; a subclass says what its state starts from, and what the step and the metric are."""
 
+    _checks: ClassVar[dict[str, Check]] = {
+        "lr": partial(check_real, low=0, open_low=True),
+        "weight_decay": partial(check_real, low=0),
+    }
+
     def __init__(self, params: ParamsT, **defaults: float | tuple[float, float]) -> None:
-        owner = type(self).__name__
-        check_real(owner, "lr", defaults["lr"], low=0, open_low=True)
         super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
         for group in self.param_groups:
-            for p in group["params"]:
-                if p.is_complex():
-                    raise InputError(owner, "params", "real", str(p.dtype))
+            group.setdefault("weight_decay", 0.0)  # of a state that was stored before there was one
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters that are trained alike.
+
+        Parameters
+        ----------
+        param_group : dict
+            ``"params"``, and what differs from the defaults; ``"name"`` is free.
+
+        Raises
+        ------
+        InputError
+            An option that this optimiser has not, or one out of its range; a complex parameter.
+        """
+        owner, known = type(self).__name__, {"params", "param_names", "name", *self.defaults}
+        for name in param_group.keys() - known:
+            if param_group[name]:  # what is off in other optimisers is off here
+                options = ", ".join(self.defaults)
+                raise InputError(owner, name, f"left out of a group; its options are {options}", param_group[name])
+        for name, check in self._checks.items():
+            check(owner, name, param_group.get(name, self.defaults[name]))
+        super().add_param_group(param_group)
+        for p in self.param_groups[-1]["params"]:
+            if p.is_complex():
+                raise InputError(owner, "params", "real", str(p.dtype))
 
     # -- of a subclass -------------------------------------------------------------------------------------------
 
@@ -118,7 +149,8 @@ class ProximalOptimizer(torch.optim.Optimizer):
         Raises
         ------
         InputError
-            Gradients of T that differ between processes: the model is not in ``DistributedDataParallel``.
+            Gradients of T that differ between processes: the model is not in ``DistributedDataParallel``;
+            ``weight_decay`` in the group of T.
         NumericalError
             A gradient of T is NaN or infinite, as after a loss that is; nothing has been changed then.
 
@@ -134,9 +166,12 @@ class ProximalOptimizer(torch.optim.Optimizer):
         groups = cast("list[Group]", self.param_groups)
         trained = [(p, group) for group in groups for p in group["params"] if p.grad is not None]
         layers = [layer_of(p) for p, _ in trained]
-        for (p, _), layer in zip(trained, layers, strict=True):
+        for (p, group), layer in zip(trained, layers, strict=True):
             if layer is not None:
                 self._check_gradient(p, layer)
+                if group["weight_decay"]:
+                    hint = "Its entries have their own price, penalty. Give it a group of its own."
+                    raise InputError(type(self).__name__, "weight_decay", "0 for T", group["weight_decay"], hint)
         for (p, group), layer in zip(trained, layers, strict=True):
             state = self.state[p]
             if not state:
@@ -146,7 +181,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
             rows, slope = _gradient_rows(p)
             if layer is None:
                 state["step"] += 1
-                values = take(p, rows)
+                values = take(p, rows) * (1 - group["lr"] * group["weight_decay"])
                 put(p, rows, _moved(values, self._step_in(state, rows, slope, group)).to(p.dtype))
             else:
                 self._step_mixtures(state, rows, slope, group, layer)
@@ -250,6 +285,9 @@ class ProxSGD(ProximalOptimizer):
         :class:`AnchorEmbedding` are trained without a proximal step; their gradients may be sparse too.
     lr : float, > 0
         Step size.
+    weight_decay : float, >= 0, default=0
+        How much parameters that are no T shrink, as in AdamW: by the factor ``1 - lr weight_decay``. With sparse
+        gradients only the rows that have one.
 
     Raises
     ------
@@ -276,8 +314,8 @@ class ProxSGD(ProximalOptimizer):
     True
     """
 
-    def __init__(self, params: ParamsT, lr: float) -> None:
-        super().__init__(params, lr=lr)
+    def __init__(self, params: ParamsT, lr: float, *, weight_decay: float = 0.0) -> None:
+        super().__init__(params, lr=lr, weight_decay=weight_decay)
 
     def _starts(self, _group: Group) -> Starts:
         return {}
@@ -289,15 +327,19 @@ class ProxSGD(ProximalOptimizer):
         return Metric()
 
 
+def _check_betas(owner: str, name: str, betas: object) -> None:
+    for beta in cast("tuple[float, float]", betas):
+        check_real(owner, name, beta, low=0, high=1, open_high=True)
+
+
 class AdaptiveOptimizer(ProximalOptimizer):
     """Adam and Yogi: a mean of gradients m over sqrt(v) + eps; a subclass says how v follows their squares."""
 
-    def __init__(self, params: ParamsT, lr: float, betas: tuple[float, float], eps: float, **more: float) -> None:
-        owner = type(self).__name__
-        for beta in betas:
-            check_real(owner, "betas", beta, low=0, high=1, open_high=True)
-        check_real(owner, "eps", eps, low=0, open_low=True)
-        super().__init__(params, lr=lr, betas=betas, eps=eps, **more)
+    _checks: ClassVar[dict[str, Check]] = {
+        **ProximalOptimizer._checks,
+        "betas": _check_betas,
+        "eps": partial(check_real, low=0, open_low=True),
+    }
 
     def _second_moment(self, v: Tensor, square: Tensor, beta: float) -> None:
         """Update v in place."""
@@ -335,6 +377,8 @@ class ProxAdam(AdaptiveOptimizer):
         Rates of the two moving averages.
     eps : float, > 0, default=1e-8
         Added to the root of the second moment, before it is corrected for its start from 0.
+    weight_decay : float, >= 0, default=0
+        As of :class:`ProxSGD`.
 
     Raises
     ------
@@ -371,9 +415,15 @@ class ProxAdam(AdaptiveOptimizer):
     """
 
     def __init__(
-        self, params: ParamsT, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
+        self,
+        params: ParamsT,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        *,
+        weight_decay: float = 0.0,
     ) -> None:
-        super().__init__(params, lr, betas, eps)
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
 
     def _second_moment(self, v: Tensor, square: Tensor, beta: float) -> None:
         v.lerp_(square, 1 - beta)
@@ -396,6 +446,8 @@ class ProxYogi(AdaptiveOptimizer):
         Added to the root of the second moment.
     initial : float, >= 0, default=1e-6
         What second moments start from.
+    weight_decay : float, >= 0, default=0
+        As of :class:`ProxSGD`.
 
     Raises
     ------
@@ -421,6 +473,8 @@ class ProxYogi(AdaptiveOptimizer):
     0.01
     """
 
+    _checks: ClassVar[dict[str, Check]] = {**AdaptiveOptimizer._checks, "initial": partial(check_real, low=0)}
+
     def __init__(
         self,
         params: ParamsT,
@@ -428,9 +482,10 @@ class ProxYogi(AdaptiveOptimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-3,
         initial: float = 1e-6,
+        *,
+        weight_decay: float = 0.0,
     ) -> None:
-        check_real("ProxYogi", "initial", initial, low=0)
-        super().__init__(params, lr, betas, eps, initial=initial)
+        super().__init__(params, lr=lr, betas=betas, eps=eps, initial=initial, weight_decay=weight_decay)
 
     def _second_moment(self, v: Tensor, square: Tensor, beta: float) -> None:
         v.sub_((1 - beta) * torch.sign(v - square) * square)
