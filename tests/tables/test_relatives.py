@@ -479,3 +479,25 @@ def test_damaged_files_of_whole_numbers(change, tmp_path):
     write_arrays("test", tmp_path / "x.safetensors", arrays, metadata)
     with pytest.raises(FileFormatError):
         Embedding.load(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_noise_does_not_follow_the_grad_mode(reentrant):
+    from torch.utils.checkpoint import checkpoint
+
+    table, ids = VocabularyDropoutEmbedding(20, 3), torch.tensor([1, 4, 4, 7])
+
+    def checkpointed(ids):  # torch asks for an input with a gradient
+        return checkpoint(lambda _one, ids: table(ids), torch.ones(1, requires_grad=True), ids, use_reentrant=reentrant)
+
+    found = []
+    for call in (table, checkpointed):
+        torch.manual_seed(3)
+        table.zero_grad()
+        rows = call(ids)
+        rows.square().sum().backward()
+        found.append((rows.detach(), table.vectors.grad.clone()))
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+    with torch.no_grad():
+        assert not torch.equal(table(ids), table.weight[ids])
+    assert torch.equal(table.eval()(ids), table.weight[ids])

@@ -32,8 +32,11 @@ scale is 0 * inf."""
 def reads_values(tensor: Tensor) -> bool:
     """Return whether checks look at the values of a tensor: where it costs nothing, and where faults are looked for.
 
-    Elsewhere NaN and infinity show in the loss, and torch itself refuses an index that is out of range.
+    Elsewhere, and in a graph that is compiled, NaN and infinity show in the loss, and torch itself refuses an index
+    that is out of range.
     """
+    if torch.compiler.is_compiling():  # a graph cannot depend on values
+        return False
     return tensor.device.type in READ_ON or torch.is_anomaly_enabled()
 
 

@@ -310,6 +310,10 @@ class InBatchNoise(Noise):
             self.register_buffer("_hits", torch.zeros(self.n, dtype=torch.int64))
             self.register_buffer("_drawn", torch.zeros((), dtype=torch.int64))
 
+    @property
+    def _device(self) -> torch.device:  # the batch is not in a state: it may be where the module was made
+        return (self._log_q if self._is_known else self._gap).device
+
     @torch.no_grad()
     def observe(self, ids: Tensor) -> None:
         """Take note of a batch.

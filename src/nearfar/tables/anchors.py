@@ -835,7 +835,7 @@ class AnchorEmbedding(TrainedMixtures):
     def _check_anchor_ids(self, owner: str, ids: Tensor) -> Tensor:
         checked = check_integers(owner, "anchor_ids", ids, (self.n_anchors,))
         check_within(owner, "anchor_ids", checked, self.num_embeddings)
-        if len(torch.unique(checked)) < len(checked):
+        if not checked.is_meta and len(torch.unique(checked)) < len(checked):
             raise InputError(owner, "anchor_ids", "different objects", "one of them twice")
         return checked
 

@@ -65,6 +65,10 @@ class SmallTable(torch.nn.Module):
         """Return the vectors (n, d) of different objects (n,)."""
         raise NotImplementedError
 
+    def _rows_of_call(self, ids: Tensor) -> Tensor:
+        """Return the same as a call takes them: with noise, where there is any in training."""
+        return self._rows(ids)
+
     @uncompiled
     def forward(self, ids: Tensor) -> Tensor:
         """Return the vectors of objects.
@@ -82,12 +86,12 @@ class SmallTable(torch.nn.Module):
         checked = check_ids(self._owner, ids, device)
         check_within(self._owner, "ids", checked, self.num_embeddings)
         if checked.numel() >= self.num_embeddings:  # most objects are in it: all are made
-            return take_rows(self._without_padding(torch.arange(self.num_embeddings, device=device)), checked)
-        ids, places = torch.unique(checked, return_inverse=True)
-        return take_rows(self._without_padding(ids), places)
+            ids, places = torch.arange(self.num_embeddings, device=device), checked
+        else:
+            ids, places = torch.unique(checked, return_inverse=True)
+        return take_rows(self._without_padding(ids, self._rows_of_call(ids)), places)
 
-    def _without_padding(self, ids: Tensor) -> Tensor:
-        rows = self._rows(ids)
+    def _without_padding(self, ids: Tensor, rows: Tensor) -> Tensor:
         return rows if self.padding_idx is None else rows.masked_fill((ids == self.padding_idx)[:, None], 0)
 
     @property
@@ -96,7 +100,9 @@ class SmallTable(torch.nn.Module):
         with torch.no_grad():
             every = torch.arange(self.num_embeddings, device=next(self.parameters()).device)
             blocks = row_slices(self.num_embeddings, self.embedding_dim)
-            return torch.cat([self._without_padding(every[block]) for block in blocks]).as_subclass(FormedTable)
+            return torch.cat(
+                [self._without_padding(ids, self._rows(ids)) for ids in map(every.__getitem__, blocks)]
+            ).as_subclass(FormedTable)
 
     @property
     def n_parameters(self) -> int:
@@ -450,7 +456,7 @@ class MixedDimensionEmbedding(SmallTable):
         start = sizes.cumsum(0) - sizes
         block_of, place = torch.empty_like(numbers), torch.empty_like(numbers)
         block_of[order] = numbers
-        place[order] = torch.arange(num_embeddings) - start[numbers]
+        place[order] = torch.arange(num_embeddings, device=order.device) - start[numbers]
         self.register_buffer("block_of", block_of.short())
         self.register_buffer("place", place.int())
         lengths = [first * (n / int(sizes[0])) ** -temperature for n in sizes.tolist()]
@@ -636,11 +642,12 @@ class QuantizedEmbedding(SmallTable):
             check_integer(self._owner, "rank", rank, low=1, high=embedding_dim)
         self.vectors = normal(num_embeddings, rank or embedding_dim, std=_SPREAD)
         with torch.no_grad():
-            scale = self._std / self._rounded(self.vectors).square().mean().sqrt().item()
-        if rank is None:
-            self.basis = torch.nn.Parameter(torch.full((embedding_dim,), scale))
-        else:
-            self.basis = normal(rank, embedding_dim, std=scale / math.sqrt(rank))
+            scale = self._std / self._rounded(self.vectors).square().mean().sqrt()
+            if rank is None:
+                self.basis = torch.nn.Parameter(scale.expand(embedding_dim).clone())
+            else:
+                self.basis = normal(rank, embedding_dim, std=1 / math.sqrt(rank))
+                self.basis.mul_(scale)
 
     def _rows(self, ids: Tensor) -> Tensor:
         rounded = self._rounded(take_rows(self.vectors, ids))
@@ -1028,9 +1035,9 @@ class VocabularyDropoutEmbedding(SelectionTable):
         x = self.log_rate.clamp(-10, 10)
         return (0.63576 * (1 - torch.sigmoid(1.8732 + 1.48695 * x)) + 0.5 * softplus(-x)).sum()
 
-    def _rows(self, ids: Tensor) -> Tensor:
-        rows = super()._rows(ids)
-        if not (self.training and torch.is_grad_enabled()):
+    def _rows_of_call(self, ids: Tensor) -> Tensor:
+        rows = self._rows(ids)
+        if not self.training:
             return rows
         spread = take_rows(self.log_rate, ids).clamp(-10, 10).mul(0.5).exp()
         return rows * (1 + spread * torch.randn_like(rows))
