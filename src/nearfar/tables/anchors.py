@@ -363,6 +363,7 @@ class AnchorEmbedding(TrainedMixtures):
         return mixtures, entries, columns
 
     def _before_call(self) -> None:
+        self._bring_along()
         if self.anchors.shape != (self.n_anchors, self.embedding_dim) or len(self.values) != self.num_embeddings:
             expected = f"of {self.n_anchors} anchors of {self.embedding_dim} numbers and {self.num_embeddings} objects"
             got = f"{tuple(self.anchors.shape)} and {tuple(self.values.shape)}"
@@ -777,10 +778,10 @@ class AnchorEmbedding(TrainedMixtures):
         self._starts_at_random, self._unmet = mark == _NOT_BEGUN, None
         if mark == _UNMET:
             bits = np.unpackbits(state[3:].cpu().numpy().view(np.uint8), count=self.num_embeddings)
-            self._unmet = torch.from_numpy(bits).to(self.values.device, torch.bool)
+            self._unmet = torch.from_numpy(bits).to(dtype=torch.bool)  # values may be on meta yet
             rest = rest[-(-self.num_embeddings // 64) :]
         rest = rest[1:] if mark < 0 else rest
-        self._unpenalized = rest.to(self.values.device) if len(rest) else None
+        self._unpenalized = rest.cpu() if len(rest) else None
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
         anchors, values, columns = (state.get(prefix + name) for name in ("anchors", "slots.values", "slots.columns"))
@@ -817,7 +818,7 @@ class AnchorEmbedding(TrainedMixtures):
 
     def __getstate__(self) -> dict[str, object]:
         self.settle()
-        kept_out = ("_shrinkage", "_requests", "_seen_version", "_last_read")
+        kept_out = ("_shrinkage", "_requests", "_seen_version", "_last_read", "_trained")
         return {name: value for name, value in self.__dict__.items() if name not in kept_out}
 
     def __setstate__(self, state: dict[str, object]) -> None:

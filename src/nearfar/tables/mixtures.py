@@ -32,20 +32,25 @@ from nearfar.tables.slots import (
     take,
 )
 
-# The layer of a parameter. Not an attribute of the parameter, which would be stored with it.
+# All that live, the newest last. Whose a parameter is is asked of them: parameters are replaced, by
+# load_state_dict(assign=True), by fully_shard, by whoever sets an attribute.
 _LAYERS: weakref.WeakValueDictionary[int, TrainedMixtures] = weakref.WeakValueDictionary()
+
+
+def any_lives() -> bool:
+    """Return whether there is any such layer in this process."""
+    return bool(_LAYERS)
 
 
 def owner_of(parameter: Tensor) -> TrainedMixtures | None:
     """Return the layer whose T or whose anchors are stored in a parameter, None if there is none."""
-    layer = _LAYERS.get(id(parameter))
-    return layer if layer is not None and (layer.values is parameter or layer.anchors is parameter) else None
+    layers = reversed([*_LAYERS.values()])
+    return next((one for one in layers if one.values is parameter or one.anchors is parameter), None)
 
 
 def layer_of(parameter: Tensor) -> TrainedMixtures | None:
     """Return the layer whose T is stored in a parameter, None if there is none."""
-    layer = owner_of(parameter)
-    return layer if layer is not None and layer.values is parameter else None
+    return next((one for one in reversed([*_LAYERS.values()]) if one.values is parameter), None)
 
 
 class TrainedMixtures(torch.nn.Module):
@@ -74,7 +79,24 @@ class TrainedMixtures(torch.nn.Module):
         self._requests: list[SlotRequests] = []
         self._seen_version: int | None = None  # of the values, at the first gradient since the last step
         self._last_read: tuple[Tensor, Tensor, tuple[int, int, float, int]] | None = None  # rows, entries, when
-        _LAYERS[id(self.values)] = _LAYERS[id(self.anchors)] = self  # for the optimisers
+        self._trained = weakref.ref(self.values)
+        _LAYERS.pop(id(self), None)
+        _LAYERS[id(self)] = self  # for the optimisers
+
+    def _bring_along(self) -> None:
+        """Move what is kept beside the parameters to where these are now: they may have been replaced.
+
+        Values that are new owe nothing.
+        """
+        if self._trained() is not self.values:
+            self._trained = weakref.ref(self.values)
+            self._shrinkage.all_applied()
+            self._requests.clear()
+            self._accept_values()
+        for name in ("_unmet", "_unpenalized"):
+            kept = getattr(self, name)
+            if kept is not None and kept.device != self.values.device:
+                setattr(self, name, kept.to(self.values.device))
 
     @property
     def values(self) -> torch.nn.Parameter:
@@ -98,6 +120,7 @@ class TrainedMixtures(torch.nn.Module):
         Such a row is as it was drawn. It is not counted, its vector is 0 in ``weight``, in ``export``, and, after
         ``eval()``, in calls; it is where it started when a batch meets it.
         """
+        self._bring_along()
         none = torch.zeros(self.num_embeddings, dtype=torch.bool, device=self.values.device)
         return none if self._unmet is None else self._unmet.clone()
 
@@ -112,6 +135,7 @@ class TrainedMixtures(torch.nn.Module):
         Rows that no batch has met are 0 but in training.
         """
         entries, frozen = self._shrunk(rows), self._frozen(rows)
+        self._bring_along()
         if self._unmet is not None and (final or not self.training):
             entries.masked_fill_(take(self._unmet, rows)[:, None], 0)
         return entries if frozen is None else entries.masked_fill_(frozen, 0)

@@ -24,7 +24,7 @@ from nearfar._core.processes import check_same_gradient, n_processes
 from nearfar._core.tensors import reads_values
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NumericalError
-from nearfar.tables.mixtures import TrainedMixtures, layer_of, owner_of
+from nearfar.tables.mixtures import TrainedMixtures, any_lives, layer_of, owner_of
 from nearfar.tables.slots import Metric, Rows, put, take
 
 if TYPE_CHECKING:
@@ -166,6 +166,9 @@ class ProximalOptimizer(torch.optim.Optimizer):
         groups = cast("list[Group]", self.param_groups)
         trained = [(p, group) for group in groups for p in group["params"] if p.grad is not None]
         layers = [layer_of(p) for p, _ in trained]
+        for (p, _), layer in zip(trained, layers, strict=True):
+            if layer is not None:
+                _refuse_shards(p)
         for (p, group), layer in zip(trained, layers, strict=True):
             if layer is not None:
                 self._check_gradient(p, layer)
@@ -262,9 +265,16 @@ def _moved(values: Tensor, step: Step) -> Tensor:
     return values - step.size / step.metric * step.direction
 
 
+def _refuse_shards(p: Tensor) -> None:
+    """Rows owe shrinkage of which a process knows all, or none."""
+    if hasattr(p, "placements"):
+        hint = "Leave the table out: fully_shard(model, ignored_params=set(table.parameters()))."
+        raise InputError("AnchorEmbedding", "T", "whole in each process", "a part of it, by fully_shard", hint)
+
+
 def _refuse_others(optimizer: torch.optim.Optimizer, _args: object, _kwargs: object) -> None:
     """Before a step of any optimiser: T is for those that shrink it."""
-    if isinstance(optimizer, ProximalOptimizer):
+    if isinstance(optimizer, ProximalOptimizer) or not any_lives():
         return
     if any(p.grad is not None and layer_of(p) is not None for group in optimizer.param_groups for p in group["params"]):
         raise wrong_optimizer(type(optimizer).__name__)
