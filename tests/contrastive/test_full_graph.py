@@ -23,14 +23,12 @@ LOSSES = {
     "debiased_nce": (lambda x: nn.debiased_nce(x, TARGET, class_prior=0.0), SCORES),
     "info_nce_bound": (lambda x: nn.info_nce_bound(x[:5, :5]), SCORES),
 }
-QUICK = "in_batch_nce, ids, temperature"
 
 
 # The compiler makes an object of a function of autograd.
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
-@pytest.mark.parametrize(
-    "name", [name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LOSSES]
-)
+@pytest.mark.slow  # the compiler is imported
+@pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_is_one_graph(name):
     function, start = LOSSES[name]
     found = []
