@@ -37,7 +37,7 @@ MAPS = {
 
 
 # One of each way in which a map goes through its pairs, in the type that loops are compiled for anyway.
-OFTEN = ["t-SNE", "by row", "weighted, mesh", "sampled"]
+OFTEN = ["t-SNE", "by row", "Jensen-Shannon", "weighted, mesh", "sampled"]
 
 
 @pytest.mark.parametrize(
