@@ -73,7 +73,7 @@ class OpenedFile:
             If the file ends before them: to touch what is not there would end the process.
         """
         end = start + int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
-        if min(shape, default=0) < 0 or end > self.size:
+        if min(shape, default=0) < 0 or not start <= end <= self.size:  # sizes of texts overflow in NumPy before 2.2
             raise ValueError(f"{np.dtype(dtype)} of shape {shape} in a file of {self.size} bytes")
         if start == end:  # nothing can be mapped
             return np.empty(shape, dtype)

@@ -25,9 +25,12 @@ from nearfar.embedding.files.registry import register
 def write(content: Content, path: Path) -> None:
     """Write an uncompressed archive."""
     of_content, metadata = to_arrays(content)
-    arrays = {name: np.asarray(array) for name, array in of_content.items()}
-    with atomic_write(path, check=_check) as file:
-        np.savez(file, allow_pickle=False, metadata=np.array(json.dumps(metadata)), **arrays)
+    arrays = {"metadata": np.array(json.dumps(metadata)), **of_content}
+    # np.savez of older versions leaves the archive open where the disk is full.
+    with atomic_write(path, check=_check) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
 def _check(path: Path) -> None:
