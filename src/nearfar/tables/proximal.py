@@ -87,7 +87,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
         for group in self.param_groups:
             group.setdefault("weight_decay", 0.0)  # of a state that was stored before there was one
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: dict[str, object]) -> None:
         """Add parameters that are trained alike.
 
         Parameters
