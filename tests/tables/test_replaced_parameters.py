@@ -1,6 +1,8 @@
 """A table whose parameters are replaced by others, as loaders and wrappers of models do, is that table still."""
 
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -101,18 +103,33 @@ def test_entries_without_a_price_come_along(way):
     assert torch.equal(WAYS[way](layer)._unpenalized, layer._unpenalized)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("optimizer", [ProxAdam, torch.optim.Adam])
-def test_shards_are_refused(optimizer, tmp_path):
-    import torch.distributed as dist
-    from torch.distributed.fsdp import fully_shard
+SHARDS = """
+import os, sys, torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from nearfar.errors import InputError
+from nearfar.nn import AnchorEmbedding, ProxAdam
 
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'group'}", rank=0, world_size=1)
+torch.distributed.init_process_group("gloo", init_method=sys.argv[1], rank=0, world_size=1)
+for make in (ProxAdam, torch.optim.Adam):
+    model = torch.nn.Sequential(AnchorEmbedding(40, 6, 8, nnz_per_row=4, sparse=False), torch.nn.Linear(6, 6))
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    optimizer = make(model.parameters(), lr=0.02)
+    model(torch.tensor([1, 2])).square().sum().backward()
     try:
-        model = torch.nn.Sequential(table(sparse=False), torch.nn.Linear(D, D))
-        fully_shard(model)
-        given = optimizer(model.parameters(), lr=0.02)
-        with pytest.raises(InputError, match=r"T must be whole in each process|optimizer must be ProxSGD"):
-            descend(given, model(torch.tensor([1, 2])).square().sum())
-    finally:
-        dist.destroy_process_group()
+        optimizer.step()
+    except InputError as error:
+        print(error)
+sys.stdout.flush()
+os._exit(0)  # to take a group apart may wait for ever
+"""
+
+
+@pytest.mark.slow
+def test_shards_are_refused(tmp_path):
+    if torch.__version__.startswith("2.6."):
+        pytest.skip("fully_shard of torch 2.6 fails without a GPU")
+    command = [sys.executable, "-W", "ignore", "-c", SHARDS, (tmp_path / "meet").as_uri()]
+    said = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True).stdout
+    assert "T must be whole in each process; got a part of it, by fully_shard" in said
+    assert "optimizer must be ProxSGD, ProxAdam or ProxYogi; got Adam" in said
