@@ -37,20 +37,26 @@ from nearfar.tables.slots import (
 _LAYERS: weakref.WeakValueDictionary[int, TrainedMixtures] = weakref.WeakValueDictionary()
 
 
-def any_lives() -> bool:
-    """Return whether there is any such layer in this process."""
-    return bool(_LAYERS)
+Owners = dict[int, "TrainedMixtures"]
 
 
-def owner_of(parameter: Tensor) -> TrainedMixtures | None:
-    """Return the layer whose T or whose anchors are stored in a parameter, None if there is none."""
-    layers = reversed([*_LAYERS.values()])
-    return next((one for one in layers if one.values is parameter or one.anchors is parameter), None)
+def owners() -> Owners:
+    """Return, by the id of a parameter, the layer whose T or whose anchors it stores at this moment."""
+    return {id(part): one for one in [*_LAYERS.values()] for part in (one.values, one.anchors)}
 
 
-def layer_of(parameter: Tensor) -> TrainedMixtures | None:
+def owner_of(parameter: Tensor, known: Owners | None = None) -> TrainedMixtures | None:
+    """Return the layer whose T or whose anchors are stored in a parameter, None if there is none.
+
+    ``known`` are the ``owners()``, where several parameters are asked for.
+    """
+    return (owners() if known is None else known).get(id(parameter))
+
+
+def layer_of(parameter: Tensor, known: Owners | None = None) -> TrainedMixtures | None:
     """Return the layer whose T is stored in a parameter, None if there is none."""
-    return next((one for one in reversed([*_LAYERS.values()]) if one.values is parameter), None)
+    layer = owner_of(parameter, known)
+    return layer if layer is not None and layer.values is parameter else None
 
 
 class TrainedMixtures(torch.nn.Module):

@@ -24,7 +24,7 @@ from nearfar._core.processes import check_same_gradient, n_processes
 from nearfar._core.tensors import reads_values
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NumericalError
-from nearfar.tables.mixtures import TrainedMixtures, any_lives, layer_of, owner_of
+from nearfar.tables.mixtures import Owners, TrainedMixtures, layer_of, owner_of, owners
 from nearfar.tables.slots import Metric, Rows, put, take
 
 if TYPE_CHECKING:
@@ -165,13 +165,12 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 loss = closure()
         groups = cast("list[Group]", self.param_groups)
         trained = [(p, group) for group in groups for p in group["params"] if p.grad is not None]
-        layers = [layer_of(p) for p, _ in trained]
-        for (p, _), layer in zip(trained, layers, strict=True):
-            if layer is not None:
-                _refuse_shards(p)
+        known = owners()
+        layers = [layer_of(p, known) for p, _ in trained]
         for (p, group), layer in zip(trained, layers, strict=True):
             if layer is not None:
-                self._check_gradient(p, layer)
+                _refuse_shards(p)
+                self._check_gradient(p, layer, known)
                 if group["weight_decay"]:
                     hint = "Its entries have their own price, penalty. Give it a group of its own."
                     raise InputError(type(self).__name__, "weight_decay", "0 for T", group["weight_decay"], hint)
@@ -181,10 +180,12 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 state["step"] = 0
                 for name, start in self._starts(group).items():
                     state[name] = torch.full_like(p, start, memory_format=torch.contiguous_format)
-            rows, slope = _gradient_rows(p)
+            rows, slope = _gradient_rows(p, known)
             if layer is None:
                 state["step"] += 1
-                values = take(p, rows) * (1 - group["lr"] * group["weight_decay"])
+                values = take(p, rows)
+                if group["weight_decay"]:
+                    values = values * (1 - group["lr"] * group["weight_decay"])
                 put(p, rows, _moved(values, self._step_in(state, rows, slope, group)).to(p.dtype))
             else:
                 self._step_mixtures(state, rows, slope, group, layer)
@@ -221,7 +222,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
             )
             warn_user(text)
 
-    def _check_gradient(self, p: Tensor, layer: TrainedMixtures) -> None:
+    def _check_gradient(self, p: Tensor, layer: TrainedMixtures, known: Owners) -> None:
         grad = p.grad
         assert grad is not None
         values = grad._values() if grad.is_sparse else grad
@@ -234,11 +235,11 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 "Is the loss finite? A smaller lr helps where training has run away."
             )
         if n_processes() > 1:
-            rows, slope = _gradient_rows(p)
+            rows, slope = _gradient_rows(p, known)
             check_same_gradient(type(self).__name__, rows, slope, take(layer.columns, rows))
 
 
-def _gradient_rows(p: Tensor) -> tuple[Rows, Tensor]:
+def _gradient_rows(p: Tensor, known: Owners) -> tuple[Rows, Tensor]:
     """Return which rows of a parameter are trained, and their gradient.
 
     Of anchors these are the ones that are switched on; of a T with dense gradients, those with a gradient.
@@ -246,7 +247,7 @@ def _gradient_rows(p: Tensor) -> tuple[Rows, Tensor]:
     grad = p.grad
     assert grad is not None
     if not grad.is_sparse:
-        layer = owner_of(p)
+        layer = owner_of(p, known)
         rows: Rows = slice(layer.n_active) if layer is not None and layer.anchors is p else slice(None)
         if layer is not None and layer.values is p and not layer.sparse:
             met = grad.any(1)
@@ -274,9 +275,10 @@ def _refuse_shards(p: Tensor) -> None:
 
 def _refuse_others(optimizer: torch.optim.Optimizer, _args: object, _kwargs: object) -> None:
     """Before a step of any optimiser: T is for those that shrink it."""
-    if isinstance(optimizer, ProximalOptimizer) or not any_lives():
+    if isinstance(optimizer, ProximalOptimizer) or not (known := owners()):
         return
-    if any(p.grad is not None and layer_of(p) is not None for group in optimizer.param_groups for p in group["params"]):
+    trained = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    if any(layer_of(p, known) is not None for p in trained):
         raise wrong_optimizer(type(optimizer).__name__)
 
 
