@@ -43,6 +43,8 @@ help:
 # The pip of $(PYTHON) installs another in a third of the time that venv takes to unpack one. With it comes what builds
 # the package: pip would install that anew, in a place of its own, for each extra.
 BUILD := pip hatchling editables
+# Old versions of some packages have no wheel, and are built with parts of their own.
+ISOLATION = $(if $(findstring oldest,$(CONSTRAINTS)),,--no-build-isolation)
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "nearfar needs Python 3.11 or later; try: make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -55,7 +57,7 @@ $(BIN)/python:
 # two processes: for them all processors make the bytecode, once. Some packages hold files that are no Python.
 $(STAMP)-%: $(PACKAGE_FILES) | $(BIN)/python
 	@$(BIN)/python -c "import hatchling, editables" 2> /dev/null || $(PIP) install --quiet --no-compile $(BUILD)
-	$(PIP) install --quiet --no-compile --no-build-isolation $(addprefix --constraint ,$(CONSTRAINTS)) --editable ".[$*]"
+	$(PIP) install --quiet --no-compile $(ISOLATION) $(addprefix --constraint ,$(CONSTRAINTS)) --editable ".[$*]"
 	$(if $(filter dev,$*),@$(BIN)/python -m compileall -q -j 0 -x /tests/ $(VENV)/lib > /dev/null 2>&1 || true)
 	@touch $@
 

@@ -993,6 +993,9 @@ def test_times_of_real_contacts_are_no_ends(name):
         ("582 364 0\n168 472 2797\n168 912 3304\n2 790 4523\n2 322 7926\n", (0, 1)),
         ("u1 d5 red Bob 4\nu2 d5 red Bob 4\nu1 d6 tan Eve 7\nu3 d7 red Cem 2\nu2 d6 tan Eve 7\n", (0, 1)),
         ("u1 2020-01-01 - x\nu2 2020-01-02  y\nu1 2020-01-03 m x\n".replace(" ", "\t"), (0, 3)),
+        ("SRR00123 GSM0451\nSRR00124 GSM0451\nSRR00123 GSM0452\n", (0, 1)),  # no amounts of money
+        ("d1 n1 e7\nd2 n2 e7\nd1 n1 e8\nd2 n2 e9\n", (0, 2)),  # n is another name of d
+        ("d1 C7 C7 pain\nd2 C7 C7 pain\nd1 C8 C8 rash\nd2 C9 C5 ache\n", (0, 1)),  # C says the same twice
         ("% bip weighted\n1\t1\t5\t1045526400\n1\t2\t3\t1045526411\n2\t1\t4\t1047168000\n", (0, 1)),
     ],
 )
@@ -1015,6 +1018,7 @@ def test_what_the_values_decide_is_said_on_the_line(text, read):
             "grows for each source",
         ),
         ("7 1 4\n7 2 9\n7 3 2\n4 1 9\n4 2 3\n4 3 7\n9 1 7\n9 2 4\n", "column 1 .* looks like ranks; 0 -> 2 is read"),
+        ("a,b,EUR 5\nb,c,EUR 7\nc,a,EUR 12\n", "holds no plain numbers"),
         ("a1 d5 red Bob 4\nb2 d6 tan Eve 7\nc3 d7 hue Cem 2\nd4 d8 sky Mo 9\n", "by its place alone"),
     ],
 )

@@ -191,6 +191,8 @@ class Ends:
             if _is_between(between, best, self.columns):
                 self.told += [] if between.numeric else [between.at]
                 return best[0].at, best[1].at
+            if first in best and _is_label(between, first) and could[2] in best:
+                return best[0].at, best[1].at  # read under either name
             what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
             what = "ranks" if counts_within(first.values, between.values) else what
             what = "another name of the one before" if _alike((between, first), (best[0], first)) else what
@@ -286,8 +288,10 @@ def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
     score += 1.5 * min(sorted_ones if a is all_columns[0] else a.diversity, b.diversity)
     score += of_two_kinds(a.name, b.name)
     pairs = _pairs(a, b)
-    if len(a.known) == len(b.known) == pairs < len(a.values):
-        score -= 3.0  # one is the label of the other
+    if _is_label(a, b):
+        score -= 3.0
+    elif 2 * sum(str(x) == str(y) for x, y in zip(a.values, b.values, strict=False)) > len(a.values) > 2:
+        score -= 3.0  # one says the other again; few edges lead from a node to itself
     elif a.name is not None and len(a.known) < len(b.known) == pairs < len(b.values):
         score -= 1.0  # each of the second is of one of the first, as a gene is of a species
     may_be_constant = a.name is None or len(all_columns) < _MATRIX
@@ -302,6 +306,11 @@ def _pairs(a: Column, b: Column) -> int:
     if len(a.values) != len(b.values):
         return -1
     return len(set(zip(map(str, a.values), map(str, b.values), strict=True)))
+
+
+def _is_label(a: Column, b: Column) -> bool:
+    """Whether one column is another name of the other: each value comes with one alone, some again."""
+    return len(a.known) == len(b.known) == _pairs(a, b) < len(a.values)
 
 
 def _alike(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:

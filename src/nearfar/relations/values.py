@@ -25,7 +25,9 @@ _DATE = re.compile(
 _WHOLE = re.compile(r"[+-]?\d{1,40}")  # Python refuses thousands of digits
 _AMOUNT = re.compile(r"[$€£¥₹]?\s?[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%$€£¥₹]?")  # $7, 50%, 1,234.5
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+),(\d{1,2}|\d{4,})")  # 1.234,5: with three digits it may be 1,234
-_MEASURE = re.compile(r"[+-]?\d+([.,]\d+)? ?([a-zA-Zµ²]{1,5}|[A-Za-z]+/[a-z]+)|[A-Z]{3} ?\d[\d.,]*")  # 75km, EUR 5
+_CURRENCY = "EUR|USD|GBP|JPY|CHF|CAD|AUD|NZD|CNY|INR|SEK|NOK|DKK|PLN|BRL|MXN|ZAR|RUB|KRW|TRY|SGD|HKD"
+# 75km, EUR 5; but SRR00123 is a name: any three letters may begin one.
+_MEASURE = re.compile(rf"[+-]?\d+([.,]\d+)? ?([a-zA-Zµ²]{{1,5}}|[A-Za-z]+/[a-z]+)|({_CURRENCY}) ?(?!0\d)\d[\d.,]*")
 _TRUTHS = frozenset(("true", "false", "yes", "no"))
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "\\n", "-", "--", "?", ".", "#n/a", "<na>", "nat"))
 
