@@ -11,8 +11,11 @@ from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
+from torch.optim.optimizer import _global_optimizer_pre_hooks  # noqa: E402
+
 from nearfar.errors import InputError, NearfarWarning, NumericalError  # noqa: E402
 from nearfar.nn import AnchorEmbedding, ProxAdam, ProxSGD, ProxYogi  # noqa: E402
+from nearfar.tables.mixtures import owners  # noqa: E402
 
 MAKE = {
     "sgd": lambda params, lr=0.05: ProxSGD(params, lr=lr),
@@ -368,3 +371,18 @@ def test_a_state_that_is_loaded_again_changes_nothing():
                 optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
         ends.append(layer.weight)
     assert_allclose(ends[0], ends[1], rtol=1e-12)
+
+
+def test_optimisers_of_other_models_are_looked_at_once_and_only_while_a_table_lives():
+    gc.collect()
+    weight = torch.nn.Parameter(torch.ones(3))
+    other = torch.optim.Adam([weight])
+    layer = AnchorEmbedding(10, 4, 3, sparse=False)
+    assert len(_global_optimizer_pre_hooks) == 1
+    descend(other, weight.sum())
+    other.add_param_group({"params": [layer.values]})
+    with pytest.raises(InputError, match="optimizer must be"):
+        descend(other, layer(torch.tensor([1])).sum())
+    del layer, other
+    gc.collect()
+    assert bool(_global_optimizer_pre_hooks) == bool(owners())

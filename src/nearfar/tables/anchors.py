@@ -33,6 +33,7 @@ from nearfar._core.tensors import (
     check_integers,
     check_padding_idx,
     check_within,
+    reads_values,
 )
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.registry import check_output
@@ -40,9 +41,10 @@ from nearfar.embedding.labelled import Bits
 from nearfar.embedding.mixtures import Mixtures, heaviest, unsigned_dtype
 from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError
+from nearfar.tables.copies import Kin, Mark
 from nearfar.tables.graphs import anchor_logits, anchor_vectors, is_exporting, number_layer
 from nearfar.tables.mixtures import TrainedMixtures, layer_of
-from nearfar.tables.proximal import wrong_optimizer
+from nearfar.tables.proximal import guard, wrong_optimizer
 from nearfar.tables.slots import (
     AllLogits,
     Formed,
@@ -60,7 +62,9 @@ from nearfar.tables.slots import (
 )
 from nearfar.tables.starts import column_dtype, nonnegative_rows, random_columns
 
-_NOT_BEGUN, _UNMET = -1, -2  # in the extra state: all rows are as they were drawn; bits of those that are follow
+# In the extra state, before a bit for each row: all rows are as they were drawn, or those are whose bit is set. No bits
+# follow the last, of older states.
+_NOT_BEGUN, _UNMET, _NOT_BEGUN_OLD = -3, -2, -1
 
 
 Device = torch.device | str | int | None
@@ -212,12 +216,14 @@ class AnchorEmbedding(TrainedMixtures):
         sparse = check_flag(owner, "sparse", sparse)
         self.slots = Slots(torch.empty(slots, device=device, dtype=dtype), columns, sparse)
         self._n_active = self.n_anchors
+        self._kin = Kin()
         self._start_training_state()
         self.reset_parameters(ids, start)
 
     def _start_training_state(self) -> None:
         super()._start_training_state()
         self._number = number_layer(self)
+        guard(self)
 
     # -- E = T A -------------------------------------------------------------------------------------------------------
 
@@ -363,6 +369,10 @@ class AnchorEmbedding(TrainedMixtures):
         return mixtures, entries, columns
 
     def _before_call(self) -> None:
+        if not (self._is_known or self.values.requires_grad):
+            self._is_known = True
+            self._find_kin(self.values)
+        self._is_called |= torch.is_grad_enabled() and self.values.requires_grad
         self._bring_along()
         if self.anchors.shape != (self.n_anchors, self.embedding_dim) or len(self.values) != self.num_embeddings:
             expected = f"of {self.n_anchors} anchors of {self.embedding_dim} numbers and {self.num_embeddings} objects"
@@ -374,8 +384,8 @@ class AnchorEmbedding(TrainedMixtures):
         if self.sparse and torch.is_grad_enabled() and self.values.requires_grad and not joins_sparse():
             hint = "Its gradients are then dense arrays. Or join the processes by gloo."
             raise InputError("AnchorEmbedding", "sparse", "False where processes are joined by NCCL", "True", hint)
-        if self.values.grad is None:
-            self._requests.clear()  # those of gradients that were thrown away
+        if self._requests and not _is_left(self.values.grad):
+            self._requests.clear()
         if self._seen_version is not None and self.values._version != self._seen_version:
             self._accept_values()
             raise wrong_optimizer("another one")
@@ -585,6 +595,7 @@ class AnchorEmbedding(TrainedMixtures):
         self.slots.values = torch.nn.Parameter(new.values.detach(), requires_grad=trained)
         self.slots.columns = new.columns
         self.num_embeddings = n
+        self._kin = Kin()
         self._start_training_state()
         return self
 
@@ -744,6 +755,7 @@ class AnchorEmbedding(TrainedMixtures):
         -------
         dict of Tensor
         """
+        self._bring_along()
         if keep_vars or self._shrinkage.applied is None:
             self.settle()
         found = super().state_dict(*args, prefix=prefix, keep_vars=keep_vars, **more)
@@ -753,12 +765,11 @@ class AnchorEmbedding(TrainedMixtures):
 
     def get_extra_state(self) -> Tensor:
         """Return what a ``state_dict`` keeps besides: switches, rows not met, entries without a price."""
-        parts = [torch.tensor([self._n_active, self._zeros_fixed])]
-        if self._starts_at_random:
-            parts.append(torch.tensor([_NOT_BEGUN]))
-        elif self._unmet is not None and bool(self._unmet.any()):
-            bits = pad(self._unmet.cpu(), (0, -self.num_embeddings % 64)).numpy()
-            parts += [torch.tensor([_UNMET]), torch.from_numpy(np.packbits(bits).view(np.int64))]
+        mark = _NOT_BEGUN if self._starts_at_random else _UNMET
+        none = torch.zeros(self.num_embeddings, dtype=torch.bool)  # values may be on meta yet
+        bits = pad(none if self._unmet is None else self._unmet.cpu(), (0, -self.num_embeddings % 64)).numpy()
+        parts = [torch.tensor([self._n_active, self._zeros_fixed, mark])]
+        parts.append(torch.from_numpy(np.packbits(bits).view(np.int64)))
         if self._unpenalized is not None:
             parts.append(self._unpenalized.cpu())
         return torch.cat(parts)
@@ -775,12 +786,14 @@ class AnchorEmbedding(TrainedMixtures):
         self._n_active = check_integer("AnchorEmbedding.load_state_dict", "n_active", n_active, 1, self.n_anchors)
         self._zeros_fixed = bool(zeros_fixed)
         mark, rest = (int(state[2]) if len(state) > 2 else 0), state[2:]
-        self._starts_at_random, self._unmet = mark == _NOT_BEGUN, None
-        if mark == _UNMET:
-            bits = np.unpackbits(state[3:].cpu().numpy().view(np.uint8), count=self.num_embeddings)
-            self._unmet = torch.from_numpy(bits).to(dtype=torch.bool)  # values may be on meta yet
-            rest = rest[-(-self.num_embeddings // 64) :]
+        self._starts_at_random, self._unmet = mark in (_NOT_BEGUN, _NOT_BEGUN_OLD), None
         rest = rest[1:] if mark < 0 else rest
+        if mark in (_NOT_BEGUN, _UNMET):
+            n_words = -(-self.num_embeddings // 64)
+            bits = np.unpackbits(rest[:n_words].cpu().numpy().view(np.uint8), count=self.num_embeddings)
+            if bits.any():
+                self._unmet = torch.from_numpy(bits).to(dtype=torch.bool)  # values may be on meta yet
+            rest = rest[n_words:]
         self._unpenalized = rest.cpu() if len(rest) else None
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
@@ -803,6 +816,9 @@ class AnchorEmbedding(TrainedMixtures):
             if low < 0 or high >= self.n_anchors:
                 refuse("columns", f"in 0 .. {self.n_anchors - 1}", f"columns from {low} to {high}")
         super()._load_from_state_dict(state, prefix, *args)
+        if values is not None and not values.is_meta:
+            self._find_kin(values)
+        self._mark = None  # of what is loaded after this
         self._shrinkage.all_applied()
         self._requests.clear()
         self._accept_values()
@@ -818,7 +834,9 @@ class AnchorEmbedding(TrainedMixtures):
 
     def __getstate__(self) -> dict[str, object]:
         self.settle()
-        kept_out = ("_shrinkage", "_requests", "_seen_version", "_last_read", "_trained")
+        self._bring_along()
+        self._is_called, self._mark = False, Mark(self.values)
+        kept_out = ("_shrinkage", "_requests", "_seen_version", "_last_read", "_trained", "_mark", "_meant")
         return {name: value for name, value in self.__dict__.items() if name not in kept_out}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -873,11 +891,26 @@ class TiedLogits(torch.nn.Module):
 
     def __init__(self, table: AnchorEmbedding, bias: bool = False) -> None:
         super().__init__()
+        self.tie(table)
+        zeros = table.anchors.new_zeros(table.num_embeddings) if check_flag("TiedLogits", "bias", bias) else None
+        self.bias = None if zeros is None else torch.nn.Parameter(zeros)
+
+    def tie(self, table: AnchorEmbedding) -> None:
+        """Take another table: that which a tool has put into the model, such as a copy that is trained.
+
+        Parameters
+        ----------
+        table : AnchorEmbedding
+            The table.
+
+        Raises
+        ------
+        InputError
+            ``table`` is none.
+        """
         if not isinstance(table, AnchorEmbedding):
             raise InputError("TiedLogits", "table", "an AnchorEmbedding", type(table).__name__)
         self.__dict__["table"] = table  # no submodule: that would store it twice
-        zeros = table.anchors.new_zeros(table.num_embeddings) if check_flag("TiedLogits", "bias", bias) else None
-        self.bias = None if zeros is None else torch.nn.Parameter(zeros)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return scores of all objects.
@@ -894,9 +927,12 @@ class TiedLogits(torch.nn.Module):
         Raises
         ------
         InputError
-            The table has been resized, and there is a bias for each object.
+            The table has been resized, and there is a bias for each object; or it was replaced in the model by a copy.
         """
-        table = self.__dict__["table"]
+        table: AnchorEmbedding = self.__dict__["table"]
+        if hidden.requires_grad and not torch.compiler.is_compiling() and table._is_replaced:
+            hint = "A tool that puts a copy of a table into a model does not see the head: call head.tie(copy)."
+            raise InputError("TiedLogits", "table", "the one that is called", "one of which a copy is called", hint)
         if self.bias is not None and len(self.bias) != table.num_embeddings:
             got = f"{len(self.bias)}, and {table.num_embeddings} objects"
             raise InputError("TiedLogits", "bias", "one for each object", got, "Make it anew after resize.")
@@ -962,6 +998,14 @@ def softmax_mixture(tables: Sequence[AnchorEmbedding], ids: Tensor) -> Tensor:
         raise InputError(owner, "tables", "of as many objects and dimensions each", f"{shapes[0]} and {shapes[1]}")
     rows, places = found[0]._distinct(owner, ids)
     return embedding(places, reduce(torch.add, (_softmax_rows(table, rows) for table in found)))
+
+
+def _is_left(grad: Tensor | None) -> bool:
+    """Whether a gradient was not thrown away: by None, or by zeros."""
+    if grad is None:
+        return False
+    values = grad._values() if grad.is_sparse else grad
+    return not reads_values(values) or bool(values.any())
 
 
 def _softmax_rows(table: AnchorEmbedding, rows: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from nearfar._core.processes import n_processes
 from nearfar._core.tensors import reads_values
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
+from nearfar.tables.copies import Kin, Mark
 from nearfar.tables.knowledge import RelatedPairs, check_pairs, related_slots, row_penalties
 from nearfar.tables.slots import (
     LazyShrinkage,
@@ -78,9 +79,15 @@ class TrainedMixtures(torch.nn.Module):
     _starts_at_random: bool  # and has made no step yet
     _unmet: Tensor | None  # rows (V,) that have had no gradient since their random start
     _unpenalized: Tensor | None  # sorted numbers u K + a of the entries that cost nothing
+    _kin: Kin[TrainedMixtures]
 
     def _start_training_state(self) -> None:
         """Start what is kept between calls and steps, and is never stored."""
+        self._kin.join(self)
+        self._mark: Mark | None = Mark(self.values) if any(self._kin.others(self)) else None
+        self._meant: Tensor | None = None  # columns of a copy that follows, where no tool averages them
+        self._is_called = False  # with gradients, since it was copied last
+        self._is_known = False  # whose copy this is was asked
         self._shrinkage = LazyShrinkage()
         self._requests: list[SlotRequests] = []
         self._seen_version: int | None = None  # of the values, at the first gradient since the last step
@@ -103,6 +110,50 @@ class TrainedMixtures(torch.nn.Module):
             kept = getattr(self, name)
             if kept is not None and kept.device != self.values.device:
                 setattr(self, name, kept.to(self.values.device))
+        leader = self._kin.leader_of(self)
+        if leader is not None and self._shrinkage.applied is None and self.values.shape == leader.values.shape:
+            self._follow(leader)
+
+    @torch.no_grad()
+    def _follow(self, leader: TrainedMixtures) -> None:
+        """If others have written parameters of the layer that is trained into this copy, take over what they mean.
+
+        A slot that stands for another anchor than before starts from 0, but where it has the layer's own value.
+        """
+        if self._mark is None or not self._mark.differs(self.values):
+            self._mark = self._mark or Mark(self.values)
+            return
+        values, columns = leader.values.detach().to(self.values), leader.slots.columns.to(self.values.device)
+        same = self.values == values
+        moved = (self.slots.columns if self._meant is None else self._meant) != columns
+        self.values.masked_fill_(moved & ~same, 0)
+        if leader._shrinkage.applied is not None:
+            settled = leader._settled(torch.empty_like(leader.values)).to(self.values)
+            self.values.copy_(torch.where(same, settled, self.values))
+        self.slots.columns.copy_(columns)
+        self._meant = columns.clone()
+        for name in ("_n_active", "_zeros_fixed", "_starts_at_random", "_unmet", "_unpenalized"):
+            kept = getattr(leader, name)
+            setattr(self, name, kept.to(columns.device, copy=True) if isinstance(kept, Tensor) else kept)
+        self._accept_values()
+        self._mark = Mark(self.values)
+
+    def _find_kin(self, values: Tensor) -> None:
+        """Join the layer whose T these values are, if there is one: this layer is its copy, made by hand."""
+        for other in reversed([*_LAYERS.values()]):
+            if other._kin is not self._kin and other.values.shape == values.shape and not other.values.is_meta:
+                first = slice(64)
+                if torch.allclose(other._shrunk(first), values[first].detach().to(other.values), rtol=1e-5) and (
+                    torch.allclose(other._shrunk(slice(None)), values.detach().to(other.values), rtol=1e-5)
+                ):
+                    self._kin = other._kin
+                    self._kin.join(self)
+                    return
+
+    @property
+    def _is_replaced(self) -> bool:
+        """Whether a copy of this layer is trained in its place."""
+        return not self._is_called and any(copy._is_called for copy in self._kin.others(self))
 
     @property
     def values(self) -> torch.nn.Parameter:
@@ -117,6 +168,7 @@ class TrainedMixtures(torch.nn.Module):
     @property
     def columns(self) -> Tensor:
         """The anchors that they belong to, (V, r)."""
+        self._bring_along()
         return self.slots.columns
 
     @property
@@ -264,6 +316,9 @@ class TrainedMixtures(torch.nn.Module):
     # -- the proximal step: what the optimisers call, in this order ----------------------------------------------------
 
     def _begin_step(self, metric: Metric) -> None:
+        self._kin.lead(self)
+        for copy in self._kin.others(self):
+            copy._bring_along()  # before slots change
         shrinkage = self._shrinkage
         if shrinkage.applied is None or shrinkage.metric.v is not metric.v:
             self.settle()  # in the metric of another optimiser
@@ -305,6 +360,10 @@ class TrainedMixtures(torch.nn.Module):
         else:
             put(self.values, rows, new)
         return new
+
+    def _end_step(self) -> None:
+        if any(copy._meant is not None for copy in self._kin.others(self)):
+            self.settle()  # what is copied next owes nothing
 
     def _assign_slots(self) -> list[tuple[Tensor, Tensor]]:
         """Assign slots to columns that requested them, in all processes; return rows and slots that changed."""

@@ -11,6 +11,7 @@ A plain threshold under an adaptive metric has other fixed points than the objec
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict, cast, overload
@@ -29,6 +30,7 @@ from nearfar.tables.slots import Metric, Rows, put, take
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
+    from torch.utils.hooks import RemovableHandle
 
 
 def wrong_optimizer(got: str) -> InputError:
@@ -210,6 +212,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 state[name][who, slots] = start
         if new.numel() and reads_values(new) and not assigned and not new[0].any() and not new.any():
             self._warn_if_all_zero(state, layer)
+        layer._end_step()
 
     def _warn_if_all_zero(self, state: State, layer: TrainedMixtures) -> None:
         if state["step"] < state.get("look_again", 0):  # it takes long to count all of T
@@ -273,16 +276,32 @@ def _refuse_shards(p: Tensor) -> None:
         raise InputError("AnchorEmbedding", "T", "whole in each process", "a part of it, by fully_shard", hint)
 
 
+_GUARDS: list[RemovableHandle] = []  # one while a layer lives, none else
+_WITHOUT_T: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = weakref.WeakKeyDictionary()  # of so many parameters
+
+
+def guard(layer: TrainedMixtures) -> None:
+    """Refuse steps of other optimisers in T while the layer lives; optimisers of other models are looked at once."""
+    if not _GUARDS:
+        _GUARDS.append(register_optimizer_step_pre_hook(_refuse_others))
+    weakref.finalize(layer, _unguard)
+
+
+def _unguard() -> None:
+    if _GUARDS and not owners():
+        _GUARDS.pop().remove()
+
+
 def _refuse_others(optimizer: torch.optim.Optimizer, _args: object, _kwargs: object) -> None:
-    """Before a step of any optimiser: T is for those that shrink it."""
-    if isinstance(optimizer, ProximalOptimizer) or not (known := owners()):
+    n_parameters = sum(len(group["params"]) for group in optimizer.param_groups)
+    if isinstance(optimizer, ProximalOptimizer) or _WITHOUT_T.get(optimizer) == n_parameters:
         return
-    trained = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-    if any(layer_of(p, known) is not None for p in trained):
+    known = owners()
+    found = [p for group in optimizer.param_groups for p in group["params"] if layer_of(p, known) is not None]
+    if any(p.grad is not None for p in found):
         raise wrong_optimizer(type(optimizer).__name__)
-
-
-register_optimizer_step_pre_hook(_refuse_others)
+    if not found:
+        _WITHOUT_T[optimizer] = n_parameters
 
 
 class ProxSGD(ProximalOptimizer):
