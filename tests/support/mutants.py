@@ -454,9 +454,15 @@ FAULTS = [
     ),
     Fault(
         "ends: labels of a column are its partners",
-        "score -= 3.0  # one is the label",
-        "score += 3.0  # one is the label",
+        "if _is_label(a, b):\n        score -= 3.0",
+        "if _is_label(a, b):\n        score += 3.0",
         "test_what_files_are",
+    ),
+    Fault(
+        "copies: a slot keeps what it meant",
+        "self.slots.columns.copy_(columns)",
+        "self.slots.columns.copy_(self.slots.columns)",
+        "test_copies",
     ),
     Fault(
         "weight: a distance is a strength",
