@@ -50,10 +50,10 @@ def test_the_minimum_of_a_quadratic_is_reached(name, r):
         for _ in range(500 if name == "sgd" else 200):
             descend(optimizer, (curvature / 2 * (layer(ids) - centre).square()).sum())
     expected = (centre - 0.2 / curvature).clamp(min=0)
-    assert_allclose(layer.weight, expected, atol=2e-3)
-    assert (layer.weight == 0).equal(expected == 0)
+    assert_allclose(layer.weight.detach(), expected, atol=2e-3)
+    assert (layer.weight.detach() == 0).equal(expected == 0)
     # Karush, Kuhn, Tucker: the slope is -penalty where t > 0 and not below it elsewhere.
-    slope = curvature * (layer.weight - centre)
+    slope = curvature * (layer.weight.detach() - centre)
     assert_allclose(slope[expected > 0], -0.2, atol=2e-2)
     assert (slope[expected == 0] >= -0.2).all()
 
@@ -75,32 +75,34 @@ def test_fixed_zeros_stay_and_the_others_go_where_the_loss_is_least(name, r):
             descend(optimizer, (layer(rows) - centre.double()[rows]).square().sum())
 
     train(torch.arange(4), 120)
-    found = layer.weight.clone()
+    found = layer.weight.detach().clone()
     assert 4 < layer.nnz < 9
     layer.zeros_fixed = True
-    assert layer.weight.equal(found)
+    assert layer.weight.detach().equal(found)
     states = copy.deepcopy(layer.state_dict())
     train(torch.arange(3), 1)
-    assert layer.weight[3].equal(found[3])  # nothing is owed
+    assert layer.weight.detach()[3].equal(found[3])  # nothing is owed
     for lr in (0.02, 0.002):
         optimizer.param_groups[0]["lr"] = lr
         train(torch.arange(4), 180)
-    assert (layer.weight == 0).equal(found == 0)
-    assert_allclose(layer.weight, torch.where(found > 0, centre.double(), 0), atol=1e-3)
+    assert (layer.weight.detach() == 0).equal(found == 0)
+    assert_allclose(layer.weight.detach(), torch.where(found > 0, centre.double(), 0), atol=1e-3)
     centre[0, :2] = torch.tensor([-1.0, 3.0])
     optimizer.param_groups[0]["lr"] = 0.04
     train(torch.arange(4), 180)
-    assert layer.weight[0, 0] == 0
+    assert layer.weight.detach()[0, 0] == 0
     centre[0, :2] = torch.tensor([1.0, 0.5])
     train(torch.arange(4), 180)
-    assert_allclose(layer.weight, torch.where(found > 0, centre.double(), 0), atol=1e-2)  # it may return, others not
+    assert_allclose(
+        layer.weight.detach(), torch.where(found > 0, centre.double(), 0), atol=1e-2
+    )  # it may return, others not
     optimizer.param_groups[0]["lr"] = 0.004
     layer.load_state_dict(states)
-    assert layer.weight.equal(found)
+    assert layer.weight.detach().equal(found)
     assert layer.zeros_fixed
     layer.zeros_fixed = False  # as before: the objective has its minimum where it was
     train(torch.arange(4), 180)
-    assert_allclose(layer.weight, (centre.double() - 0.1).clamp(min=0), atol=1e-2)
+    assert_allclose(layer.weight.detach(), (centre.double() - 0.1).clamp(min=0), atol=1e-2)
     layer.zeros_fixed = True
     layer.reset_parameters()
     assert not layer.zeros_fixed
@@ -132,7 +134,7 @@ def eager(name, start, batches, goals, penalty, lr):
 @every
 def test_lazy_shrinkage_is_eager_shrinkage(name):
     layer, lr = table(), 0.01
-    start = layer.weight
+    start = layer.weight.detach()
     generator = torch.Generator().manual_seed(2)
     batches = [torch.randint(11, (n % 4,), generator=generator) for n in range(40)]  # empty ones too
     goals = [torch.rand(len(ids), 4, dtype=torch.float64, generator=generator) for ids in batches]
@@ -144,11 +146,11 @@ def test_lazy_shrinkage_is_eager_shrinkage(name):
         if n == 25:
             layer.settle()  # at any time
     expected = eager(name, start, batches, goals, penalty, lr)
-    assert_allclose(layer.weight, expected, atol=1e-12)
+    assert_allclose(layer.weight.detach(), expected, atol=1e-12)
     assert (expected == 0).any()
     assert layer.nnz == int((expected > 0).sum())
     layer.settle()
-    assert_allclose(layer.weight, expected, atol=1e-12)
+    assert_allclose(layer.weight.detach(), expected, atol=1e-12)
 
 
 def test_a_step_touches_the_rows_of_the_batch_alone():
@@ -184,7 +186,7 @@ def test_rows_that_no_batch_meets_shrink_in_a_metric_of_their_own_only(optimizer
 
 def test_values_written_between_a_call_and_its_step_are_those_that_the_step_starts_from():
     layer, ids = table(penalty=0.2), torch.tensor([2, 5])
-    optimizer, start = ProxSGD([layer.values], lr=0.01), layer.weight
+    optimizer, start = ProxSGD([layer.values], lr=0.01), layer.weight.detach()
     layer(ids).sum().backward()
     with torch.no_grad():
         layer.values.mul_(3)
@@ -242,10 +244,10 @@ def test_entries_have_their_own_price_and_no_decay():
     optimizer = ProxAdam(
         [{"params": [layer.values], "weight_decay": 0.1}, {"params": [torch.nn.Parameter(torch.ones(2))]}]
     )
-    before = layer.weight.clone()
+    before = layer.weight.detach().clone()
     with pytest.raises(InputError, match=r"weight_decay must be 0 for T; got 0\.1"):
         descend(optimizer, layer(torch.tensor([1, 2])).sum())
-    assert torch.equal(layer.weight, before)
+    assert torch.equal(layer.weight.detach(), before)
 
 
 def test_a_state_from_before_there_was_decay_is_loaded():
@@ -320,11 +322,11 @@ def test_a_penalty_that_takes_everything_warns_with_the_step(name):
 @every
 def test_a_loss_that_is_nan_stops_before_anything_changes(name):
     layer = table()
-    before, optimizer = layer.weight, MAKE[name](layer.parameters())
+    before, optimizer = layer.weight.detach(), MAKE[name](layer.parameters())
     (layer(torch.tensor([1, 2])).sum() * float("nan")).backward()
     with pytest.raises(NumericalError, match="gradient of T is NaN or infinite at step 1"):
         optimizer.step()
-    assert layer.weight.equal(before)
+    assert layer.weight.detach().equal(before)
 
 
 test_bad_input_is_refused = refusals(
@@ -349,15 +351,15 @@ def test_rows_are_read_without_the_optimiser():
     optimizer = ProxAdam([layer.values], lr=0.01)
     for ids in (torch.arange(4), torch.tensor([1]), torch.tensor([2])):
         descend(optimizer, layer(ids).square().sum())
-    before, stored = layer.weight, layer.values.detach().clone()
+    before, stored = layer.weight.detach(), layer.values.detach().clone()
     gone = weakref.ref(optimizer)
     del optimizer
     gc.collect()
     assert gone() is None
-    assert layer.weight.equal(before)
+    assert layer.weight.detach().equal(before)
     layer.settle()
     assert (layer.values < stored)[0].any()  # there was something to come
-    assert layer.weight.equal(before)
+    assert layer.weight.detach().equal(before)
 
 
 def test_a_state_that_is_loaded_again_changes_nothing():
@@ -369,7 +371,7 @@ def test_a_state_that_is_loaded_again_changes_nothing():
             descend(optimizer, layer(torch.tensor([step % 3])).square().sum())
             if reload and step == 7:
                 optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-        ends.append(layer.weight)
+        ends.append(layer.weight.detach())
     assert_allclose(ends[0], ends[1], rtol=1e-12)
 
 

@@ -115,6 +115,19 @@ LAYERS = {
     "rows": (lambda **o: SelectionEmbedding(V, D, unit="rows", **o), twin_of_a_selection, V * D),
     "noise": (lambda **o: VocabularyDropoutEmbedding(V, D, **o).eval(), twin_of_a_selection, V * D),
 }
+PRETRAINED = {
+    "hashes": {"n_buckets": 7, "n_hashes": 3},
+    "buckets": {"counts": COUNTS, "n_frequent": 4, "n_buckets": 5},
+    "mixed dimensions": {"counts": COUNTS, "n_blocks": 4, "temperature": 0.6},
+    "low rank": {"rank": 2},
+    "whole numbers": {"bits": 3},
+    "whole numbers, low rank": {"bits": 2, "rank": 5},
+    "tensor train": {"row_shape": (2, 3, 4), "dim_shape": (1, 3, 2), "rank": 3},
+    "quotients": {"n_remainders": 9},
+    "entries": {},
+    "rows": {"unit": "rows"},
+    "noise": {},
+}
 every = pytest.mark.parametrize("name", LAYERS)
 
 
@@ -141,10 +154,17 @@ def test_a_call_gives_the_rows_of_a_dense_table(name, ids):
 
 
 @every
-def test_the_weight_is_all_rows_without_a_gradient(name):
+def test_the_weight_is_all_rows_and_trains_as_calls_do(name):
     layer = make(name)
-    assert not layer.weight.requires_grad
-    assert_allclose(layer.weight, dense(name, layer).detach(), atol=1e-13)
+    assert_allclose(layer.weight.detach(), dense(name, layer).detach(), atol=1e-13)
+    hidden, slopes = torch.randn(5, D, dtype=torch.float64), []
+    for rows in (layer.weight, layer(torch.arange(V))):
+        layer.zero_grad()
+        torch.nn.functional.linear(hidden, rows).square().sum().backward()
+        slopes.append([p.grad for p in layer.parameters() if p.grad is not None])
+    assert len(slopes[0]) >= 1
+    for one, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(one, other)
     with pytest.raises(InputError, match=r"weight must be left as it is.*Initialise the parameters of the layer"):
         torch.nn.init.normal_(layer.weight)
 
@@ -155,7 +175,7 @@ def test_sizes_are_those_of_the_formulas(name):
     assert layer.n_parameters == size
     kinds = {t.dtype for t in layer.parameters()}
     assert kinds == {torch.float64}
-    held = sum(t.nbytes for t in layer.state_dict().values())
+    held = sum(t.nbytes for t in layer.state_dict().values())  # with hash functions, places, what is kept
     assert layer.nbytes == held >= 8 * size
     assert f"n_parameters={size}" in repr(layer)
 
@@ -229,6 +249,41 @@ def test_a_table_starts_with_the_deviation_that_is_asked_for(name):
 def test_ids_that_are_none_are_refused(name, ids, message):
     with pytest.raises(InputError, match=message):
         make(name)(ids)
+
+
+NEAR = {"hashes": 0.35, "whole numbers": 0.3, "whole numbers, low rank": 0.6, "tensor train": 0.2, "quotients": 0.2}
+
+
+@every
+def test_a_table_of_vectors_that_it_can_hold_is_near_to_them(name):
+    goal = make(name, seed=3).weight.detach()
+    torch.manual_seed(4)
+    layer = type(make(name)).from_pretrained(goal, **PRETRAINED[name])
+    error = (layer.weight - goal).square().mean().sqrt() / goal.square().mean().sqrt()
+    assert error <= NEAR.get(name, 1e-6)
+    assert layer.weight.dtype == torch.float64
+    assert not any(p.requires_grad for p in layer.parameters())
+    with pytest.raises(InputError, match="vectors must be finite"):
+        type(layer).from_pretrained(goal / 0, **PRETRAINED[name])
+
+
+@every
+def test_a_resized_table_keeps_its_rows_and_trains_on(name):
+    layer = make(name, padding_idx=2)
+    before, most = layer.weight.detach(), 24 if name == "tensor train" else V + 9
+    assert layer.resize(most) is layer
+    now = layer.weight
+    assert now.shape == (most, D)
+    assert torch.equal(now[:V], before)
+    assert now[V:].any(1).all()
+    now[V:].sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in layer.parameters() if p.grad is not None)
+    other = make(name, padding_idx=2).resize(most)
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other.weight, layer.weight)
+    assert torch.equal(layer.resize(11).weight, before[:11])
+    with pytest.raises(InputError, match="num_embeddings must be above padding, 2"):
+        layer.resize(2)
 
 
 test_arguments_that_cannot_be_used_are_named = refusals(
@@ -347,7 +402,7 @@ def test_what_is_pruned_stays_zero_and_is_not_counted(name):
 
 def test_noise_is_there_in_training_only():
     layer = make("noise").train()
-    clean = layer.weight
+    clean = layer.weight.detach()
     assert torch.equal(layer.weight, clean)
     draws = torch.stack([layer(torch.arange(V)) for _ in range(1000)]).detach()
     assert_allclose(draws.mean(0), clean, atol=0.03)
@@ -406,7 +461,7 @@ def test_whole_numbers_are_stored_as_they_were_trained(bits, rank, tmp_path):
     made = layer.export(tmp_path / "x.safetensors", names)
     assert made.ids.to_list() == [name for name in names if name != "w4"]
     kept = torch.arange(V) != 4
-    assert_allclose(made.vectors, layer.weight[kept], rtol=1e-5, atol=1e-6)
+    assert_allclose(made.vectors, layer.weight.detach()[kept], rtol=1e-5, atol=1e-6)
     n_codes = rank or D
     assert made.nbytes == layer.stored_nbytes == (V - 1) * -(-n_codes * bits // 8) + 4 * n_codes * (D if rank else 1)
     assert layer.export().ids.to_list() == [i for i in range(V) if i != 4]
@@ -427,6 +482,42 @@ def test_whole_numbers_are_stored_as_they_were_trained(bits, rank, tmp_path):
     assert Embedding.load(tmp_path / "x.npz").equals(plain)
     assert pickle.loads(pickle.dumps(loaded)).equals(made)
     assert made.quantize("int8").parameters["quantize_error"] < 0.01
+
+
+@pytest.mark.parametrize("rank", [None, 5])
+@pytest.mark.parametrize("bits", [1, 3, 4, 8])
+def test_a_packed_table_is_the_same_and_as_small_as_it_says(bits, rank):
+    torch.manual_seed(2)
+    layer = QuantizedEmbedding(V, D, bits=bits, rank=rank)
+    before, made, size = layer.weight.detach(), layer.export(), layer.n_parameters
+    assert layer.pack() is layer.pack() is layer
+    assert_allclose(layer.weight.detach(), before, rtol=1e-6)
+    assert layer(IDS).requires_grad  # the basis still is
+    assert layer.n_parameters == size
+    buffer = io.BytesIO()
+    torch.save(layer.state_dict(), buffer)
+    held = sum(part.nbytes for part in layer.state_dict().values())
+    assert held == layer.nbytes == layer.stored_nbytes == made.nbytes
+    assert layer.export().equals(made)
+    buffer.seek(0)
+    state = torch.load(buffer, weights_only=True)
+    with torch.device("meta"):
+        other = QuantizedEmbedding(V, D, bits=bits, rank=rank)
+    for found, options in ((QuantizedEmbedding(V, D, bits=bits, rank=rank), {}), (other, {"assign": True})):
+        found.load_state_dict(state, **options)
+        assert torch.equal(found(IDS), layer(IDS))
+    with pytest.raises(InputError, match=r"load_state_dict: state must be .* bytes; got"):
+        QuantizedEmbedding(V + 1, D, bits=bits, rank=rank).load_state_dict(state)
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if make(name).state_dict().get("_extra_state") is not None])
+def test_states_that_held_buffers_are_read(name):
+    layer, other = make(name), make(name, seed=1)
+    state = layer.state_dict()
+    del state["_extra_state"]
+    other.load_state_dict({**state, **layer._codes})
+    assert torch.equal(layer.weight, other.weight)
+    assert not list(layer.buffers())
 
 
 def test_training_on_whole_numbers_finds_a_table_of_such():

@@ -35,6 +35,7 @@ from nearfar.contrastive.losses import (  # noqa: E402
 from nearfar.contrastive.mutual_information import MutualInformation, estimate_mutual_information  # noqa: E402
 from nearfar.contrastive.noise import AdaptiveNoise, CategoricalNoise, InBatchNoise, UniformNoise, UnigramNoise  # noqa: E402
 from nearfar.tables.anchors import AnchorEmbedding, TiedLogits, softmax_mixture  # noqa: E402
+from nearfar.tables.bags import EmbeddingBag  # noqa: E402
 from nearfar.tables.budget import ParameterBudget  # noqa: E402
 from nearfar.tables.knowledge import RelatedPairs  # noqa: E402
 from nearfar.tables.nbant import NBANT, nbant_objective  # noqa: E402
@@ -60,6 +61,7 @@ __all__ = [
     "BilinearCritic",
     "BucketEmbedding",
     "CategoricalNoise",
+    "EmbeddingBag",
     "HashEmbedding",
     "InBatchNoise",
     "JointCritic",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Self, TypedDict, Unpack, cast
 
 import numpy as np
@@ -49,6 +49,7 @@ from nearfar.tables.slots import (
     AllLogits,
     Formed,
     LazyShrinkage,
+    ReadRows,
     Slots,
     TakeRows,
     all_logits,
@@ -77,6 +78,7 @@ class Options(TypedDict, total=False):
     padding_idx: int | None
     sparse: bool
     anchors: Tensor | None
+    std: float
     device: Device
     dtype: torch.dtype | None
 
@@ -116,7 +118,9 @@ class AnchorEmbedding(TrainedMixtures):
     anchor_ids : Tensor of integers, shape (K,), optional
         Objects that are anchors, as :func:`choose_anchors` finds them: each starts as its own anchor, with weight 1.
     anchors : Tensor, shape (K, d), optional
-        Vectors that anchors start from; a random basis, N(0, 1), if they are left out.
+        Vectors that anchors start from; a random basis, N(0, std^2), if they are left out.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start: that of the table whose place it takes.
     device : torch.device, optional
         Where the parameters are made.
     dtype : torch.dtype, optional
@@ -193,6 +197,7 @@ class AnchorEmbedding(TrainedMixtures):
         sparse: bool = True,
         anchor_ids: Tensor | None = None,
         anchors: Tensor | None = None,
+        std: float = 1.0,
         device: Device = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -207,6 +212,7 @@ class AnchorEmbedding(TrainedMixtures):
         self.nnz_per_row = min(check_integer(owner, "nnz_per_row", nnz_per_row, low=1), self.n_anchors)
         self.penalty = check_real(owner, "penalty", penalty, low=0)
         self.padding_idx = check_padding_idx(owner, padding_idx, self.num_embeddings)
+        self._std = check_real(owner, "std", std, low=0, open_low=True)
         ids = None if anchor_ids is None else self._check_anchor_ids(owner, anchor_ids)
         shape = (self.n_anchors, self.embedding_dim)
         start = None if anchors is None else check_floats(owner, "anchors", anchors, shape)
@@ -318,9 +324,13 @@ class AnchorEmbedding(TrainedMixtures):
     @uncompiled
     def _logits_of_all(self, mixed: Tensor) -> Tensor:
         """Return the logits (n, V), given products with the anchors (n, K)."""
+        return self._products(mixed, self._read)
+
+    def _products(self, mixed: Tensor, read: ReadRows) -> Tensor:
+        """Return products (n, V) of rows (n, K) with all rows of T, as they are read."""
         self._before_call()
         every: Tensor = AllLogits.apply(  # type: ignore[no-untyped-call]
-            mixed, self.values, self.columns, self._read, self._request_slots, self._padding_row, self.sparse
+            mixed, self.values, self.columns, read, self._request_slots, self._padding_row, self.sparse
         )
         return every
 
@@ -337,15 +347,12 @@ class AnchorEmbedding(TrainedMixtures):
 
     @property
     def weight(self) -> Tensor:
-        """The whole table, (V, d), made anew at each access, without a gradient: use ``logits`` to train through it.
+        """The whole table, (V, d), made anew at each access; gradients go to anchors and T.
 
         To write to it, as functions of ``torch.nn.init`` do, raises InputError.
         """
-        with torch.no_grad():
-            table = self.anchors.new_empty(self.num_embeddings, self.embedding_dim)
-            for block, entries, columns in self._blocks(self.n_anchors, final=True):
-                table[block] = dense_rows(entries, columns, self.n_anchors) @ self.anchors
-            return table.as_subclass(Formed)
+        anchors = pad(self.anchors[: self.n_active].T, (0, self.n_anchors - self.n_active))
+        return self._products(anchors.contiguous(), partial(self._read, final=True)).T.as_subclass(Formed)
 
     def _mixtures(self, rows: Tensor) -> Tensor:
         """Return rows of T, dense (n, n_active); gradients go to their slots, requests come from the others."""
@@ -402,13 +409,13 @@ class AnchorEmbedding(TrainedMixtures):
         anchor_ids : Tensor of int64, shape (K,), optional
             Objects that start as anchors.
         anchors : Tensor, shape (K, d), optional
-            Their vectors; N(0, 1) if left out.
+            Their vectors; N(0, std^2) if left out.
         """
         self.anchor_ids, self._unpenalized = anchor_ids, None
         with torch.no_grad():
             self._shrinkage = LazyShrinkage()
             self._zeros_fixed, self._starts_at_random, self._unmet = False, True, None
-            self.anchors.normal_() if anchors is None else self.anchors.copy_(anchors)
+            self.anchors.normal_(std=self._std) if anchors is None else self.anchors.copy_(anchors)
             self.values.normal_(std=1 / math.sqrt(self.nnz_per_row)).abs_()
             drawn_from = max(self.n_active, self.nnz_per_row)
             random_columns(self.num_embeddings, drawn_from, self.nnz_per_row, self.columns)

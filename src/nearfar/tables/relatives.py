@@ -16,123 +16,33 @@ Vectors of object i::
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from nearfar._core.checks import check_choice, check_integer, check_real
-from nearfar._core.ids import check_names
-from nearfar._core.tensors import Context, check_floats, check_ids, check_integers, check_padding_idx, check_within
+from nearfar._core.ids import Ids
+from nearfar._core.tensors import Context, check_floats, check_integers
 from nearfar.embedding.files.content import Content
-from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.quantized import MOST_BITS, CodedRows
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
-from nearfar.tables.slots import Formed, row_slices, uncompiled
+from nearfar.tables.small import CodedTable, SmallTable, normal, resized, take_rows
 
 PRIME = 2**31 - 1  # of the hash functions
 _SPREAD = 0.1  # standard deviation, at the start, of what is rounded to -1 .. 1
 
 
-class FormedTable(Formed):
-    """The vectors of a small table, which it is no use to write to."""
-
-    owner = "small table"
-    hint = "Initialise the parameters of the layer, or freeze the layer itself; for other uses clone the weight."
-
-
-class SmallTable(torch.nn.Module):
-    """Vectors (V, d) of objects; a subclass makes its parameters, and computes rows from them in ``_rows``."""
-
-    def __init__(self, num_embeddings: int, embedding_dim: int, std: float, padding_idx: int | None) -> None:
-        super().__init__()
-        self.num_embeddings = check_integer(self._owner, "num_embeddings", num_embeddings, low=1)
-        self.embedding_dim = check_integer(self._owner, "embedding_dim", embedding_dim, low=1)
-        self._std = check_real(self._owner, "std", std, low=0, open_low=True)
-        self.padding_idx = check_padding_idx(self._owner, padding_idx, self.num_embeddings)
-
-    @property
-    def _owner(self) -> str:
-        return type(self).__name__
-
-    def _rows(self, ids: Tensor) -> Tensor:
-        """Return the vectors (n, d) of different objects (n,)."""
-        raise NotImplementedError
-
-    def _rows_of_call(self, ids: Tensor) -> Tensor:
-        """Return the same as a call takes them: with noise, where there is any in training."""
-        return self._rows(ids)
-
-    @uncompiled
-    def forward(self, ids: Tensor) -> Tensor:
-        """Return the vectors of objects.
-
-        Parameters
-        ----------
-        ids : Tensor of integers, any shape
-            In 0 .. num_embeddings - 1; any may be repeated, and there may be none.
-
-        Returns
-        -------
-        Tensor, shape (..., d), the dots standing for that of ``ids``
-        """
-        device = next(self.parameters()).device
-        checked = check_ids(self._owner, ids, device)
-        check_within(self._owner, "ids", checked, self.num_embeddings)
-        if checked.numel() >= self.num_embeddings:  # most objects are in it: all are made
-            ids, places = torch.arange(self.num_embeddings, device=device), checked
-        else:
-            ids, places = torch.unique(checked, return_inverse=True)
-        return take_rows(self._without_padding(ids, self._rows_of_call(ids)), places)
-
-    def _without_padding(self, ids: Tensor, rows: Tensor) -> Tensor:
-        return rows if self.padding_idx is None else rows.masked_fill((ids == self.padding_idx)[:, None], 0)
-
-    @property
-    def weight(self) -> Tensor:
-        """The whole table, (V, d), made anew at each access, without a gradient. To write to it raises InputError."""
-        with torch.no_grad():
-            every = torch.arange(self.num_embeddings, device=next(self.parameters()).device)
-            blocks = row_slices(self.num_embeddings, self.embedding_dim)
-            return torch.cat(
-                [self._without_padding(ids, self._rows(ids)) for ids in map(every.__getitem__, blocks)]
-            ).as_subclass(FormedTable)
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of parameters."""
-        return sum(p.numel() for p in self.parameters())
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the layer holds: parameters, and what says which of them belong to an object."""
-        return sum(t.nbytes for t in (*self.parameters(), *self.buffers()))
-
-    def extra_repr(self) -> str:
-        """Return what torch shows of the module."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}, n_parameters={self.n_parameters}"
-
-
-def take_rows(table: Tensor, ids: Tensor) -> Tensor:
-    """Return the rows (..., k) of a table (n, k); on a CPU its gradient is faster than an embedding's."""
-    return table.index_select(0, ids.flatten()).reshape(*ids.shape, table.shape[1])
-
-
-def normal(*shape: int, std: float) -> torch.nn.Parameter:
-    """Return a parameter drawn from N(0, std^2)."""
-    return torch.nn.Parameter(std * torch.randn(shape))
-
-
-def draw_hashes(n_hashes: int) -> Tensor:
+def draw_hashes(n_hashes: int, seed: int) -> Tensor:
     """Return the numbers (n_hashes, 2) of functions ((a i + b) mod p) mod n: Carter & Wegman (1979)."""
-    return torch.stack([torch.randint(1, PRIME, (n_hashes,)), torch.randint(PRIME, (n_hashes,))], dim=1)
+    rng = np.random.default_rng(seed)  # the same in all processes, which torch's need not be
+    return torch.from_numpy(np.stack([rng.integers(1, PRIME, n_hashes), rng.integers(0, PRIME, n_hashes)], axis=1))
 
 
 def hashed(ids: Tensor, hashes: Tensor, n_buckets: int) -> Tensor:
@@ -147,10 +57,18 @@ def by_frequency(owner: str, counts: object, n: int) -> Tensor:
     low, high = float(checked.min()), float(checked.max())
     if not low >= 0 or high == torch.inf:
         raise InputError(owner, "counts", "finite numbers, none below 0", f"numbers from {low:g} to {high:g}")
-    return checked.argsort(descending=True, stable=True)
+    return checked.cpu().argsort(descending=True, stable=True)
 
 
-class HashEmbedding(SmallTable):
+def factor(rows: Tensor, short: Tensor, to_long: Tensor) -> None:
+    """Write the nearest product of rank r: short rows (n, r) and a map (r, d) of length 1."""
+    left, sizes, right = torch.linalg.svd(rows.double(), full_matrices=False)
+    n = min(len(sizes), short.shape[1])
+    short.zero_()[:, :n] = (left * sizes)[:, :n]
+    to_long.zero_()[:n] = right[:n]
+
+
+class HashEmbedding(CodedTable):
     """Hash embeddings: a vector is a weighted sum of shared vectors, e_i = sum_j P[i, j] B[h_j(i)].
 
     Which of the shared vectors B an object has is drawn by hash functions; how much of each, its row of P, is learned.
@@ -169,6 +87,8 @@ class HashEmbedding(SmallTable):
         Standard deviation of the table's numbers at the start.
     padding_idx : int, optional
         An object whose vector is 0; counted from the end if it is negative.
+    seed : int, >= 0, default=0
+        Of the hash functions.
 
     Attributes
     ----------
@@ -201,8 +121,6 @@ class HashEmbedding(SmallTable):
     True
     """
 
-    hashes: Tensor
-
     def __init__(
         self,
         num_embeddings: int,
@@ -212,20 +130,29 @@ class HashEmbedding(SmallTable):
         n_hashes: int = 2,
         std: float = 1.0,
         padding_idx: int | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, std, padding_idx)
         check_integer(self._owner, "n_buckets", n_buckets, low=1)
         check_integer(self._owner, "n_hashes", n_hashes, low=1)
-        self.register_buffer("hashes", draw_hashes(n_hashes))
+        self._codes["hashes"] = draw_hashes(n_hashes, check_integer(self._owner, "seed", seed, low=0))
         self.importance = normal(num_embeddings, n_hashes, std=1 / math.sqrt(n_hashes))
         self.buckets = normal(n_buckets, embedding_dim, std=self._std)
+
+    @property
+    def hashes(self) -> Tensor:
+        """Numbers (k, 2) of the hash functions."""
+        return self._code("hashes")
 
     def _rows(self, ids: Tensor) -> Tensor:
         shared = take_rows(self.buckets, hashed(ids, self.hashes, len(self.buckets)))
         return (take_rows(self.importance, ids)[:, :, None] * shared).sum(1)
 
+    def _resize(self, n: int) -> None:
+        self.importance = resized(self.importance, n, 1 / math.sqrt(self.importance.shape[1]))
 
-class BucketEmbedding(SmallTable):
+
+class BucketEmbedding(CodedTable):
     """Rows of their own for the most frequent objects; all others share the rows of some buckets, by a hash function.
 
     Parameters
@@ -244,6 +171,8 @@ class BucketEmbedding(SmallTable):
         Standard deviation of the table's numbers at the start.
     padding_idx : int, optional
         An object whose vector is 0; counted from the end if it is negative.
+    seed : int, >= 0, default=0
+        Of the hash functions.
 
     Attributes
     ----------
@@ -275,8 +204,6 @@ class BucketEmbedding(SmallTable):
     True
     """
 
-    place: Tensor
-
     def __init__(
         self,
         num_embeddings: int,
@@ -287,18 +214,38 @@ class BucketEmbedding(SmallTable):
         n_buckets: int = 1000,
         std: float = 1.0,
         padding_idx: int | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, std, padding_idx)
         check_integer(self._owner, "n_frequent", n_frequent, low=0, high=num_embeddings)
         check_integer(self._owner, "n_buckets", n_buckets, low=1)
         order = by_frequency(self._owner, counts, num_embeddings)
-        place = n_frequent + hashed(torch.arange(num_embeddings), draw_hashes(1), n_buckets)[:, 0]
-        place[order[:n_frequent].cpu()] = torch.arange(n_frequent)
-        self.register_buffer("place", place.int())
+        self._n_frequent = n_frequent
+        self._hashes = hashes = draw_hashes(1, check_integer(self._owner, "seed", seed, low=0))
+        with torch.device("cpu"):  # a layer may be made on meta
+            place = n_frequent + hashed(torch.arange(num_embeddings), hashes, n_buckets)[:, 0]
+            place[order[:n_frequent]] = torch.arange(n_frequent)
+        self._codes["place"] = place.int()
         self.vectors = normal(n_frequent + n_buckets, embedding_dim, std=self._std)
+
+    @property
+    def place(self) -> Tensor:
+        """Rows (V,) of ``vectors`` that objects have."""
+        return self._code("place")
 
     def _rows(self, ids: Tensor) -> Tensor:
         return take_rows(self.vectors, self.place[ids])
+
+    def _fit(self, vectors: Tensor) -> None:
+        place = self.place.long()
+        counts = place.bincount(minlength=len(self.vectors)).clamp(min=1)
+        self.vectors.copy_(torch.zeros_like(self.vectors).index_add_(0, place, vectors) / counts[:, None])
+
+    def _resize(self, n: int) -> None:
+        with torch.device("cpu"):
+            new = self._n_frequent + hashed(torch.arange(n), self._hashes, len(self.vectors) - self._n_frequent)[:, 0]
+        old = self.place.cpu()[:n]
+        self._codes["place"] = torch.cat([old, new[len(old) :].int()])
 
 
 class QuotientRemainderEmbedding(SmallTable):
@@ -369,8 +316,11 @@ class QuotientRemainderEmbedding(SmallTable):
         m = len(self.remainders)
         return take_rows(self.quotients, ids // m) * take_rows(self.remainders, ids % m)
 
+    def _resize(self, n: int) -> None:
+        self.quotients = resized(self.quotients, -(-n // len(self.remainders)), math.sqrt(self._std))
 
-class MixedDimensionEmbedding(SmallTable):
+
+class MixedDimensionEmbedding(CodedTable):
     """Mixed dimensions: frequent objects have long vectors, rare ones short vectors that a linear map makes longer.
 
     Objects, the most frequent first, are cut into blocks of equal mass: each has the same share of all occurrences.
@@ -427,9 +377,6 @@ class MixedDimensionEmbedding(SmallTable):
     [(6, 64), (69, 32), (791, 8), (9134, 4)]
     """
 
-    block_of: Tensor
-    place: Tensor
-
     def __init__(
         self,
         num_embeddings: int,
@@ -446,7 +393,7 @@ class MixedDimensionEmbedding(SmallTable):
         check_integer(self._owner, "n_blocks", n_blocks, low=1)
         check_real(self._owner, "temperature", temperature, low=0)
         first = embedding_dim if base_dim is None else check_integer(self._owner, "base_dim", base_dim, low=1)
-        order = by_frequency(self._owner, counts, num_embeddings).cpu()
+        order = by_frequency(self._owner, counts, num_embeddings)
         sorted_counts = counts.cpu()[order].double()
         mass = sorted_counts.cumsum(0)
         if mass[-1] == 0:
@@ -456,9 +403,8 @@ class MixedDimensionEmbedding(SmallTable):
         start = sizes.cumsum(0) - sizes
         block_of, place = torch.empty_like(numbers), torch.empty_like(numbers)
         block_of[order] = numbers
-        place[order] = torch.arange(num_embeddings, device=order.device) - start[numbers]
-        self.register_buffer("block_of", block_of.short())
-        self.register_buffer("place", place.int())
+        place[order] = torch.arange(num_embeddings, device="cpu") - start[numbers]
+        self._codes |= {"block_of": block_of.short(), "place": place.int()}
         lengths = [first * (n / int(sizes[0])) ** -temperature for n in sizes.tolist()]
         dims = [min(2 ** max(round(math.log2(x)), 0), embedding_dim) for x in lengths]
         self.blocks = torch.nn.ParameterList(
@@ -468,15 +414,49 @@ class MixedDimensionEmbedding(SmallTable):
             {str(i): normal(k, embedding_dim, std=1 / math.sqrt(k)) for i, k in enumerate(dims) if k != embedding_dim}
         )
 
+    @property
+    def block_of(self) -> Tensor:
+        """Blocks (V,) of objects."""
+        return self._code("block_of")
+
+    @property
+    def place(self) -> Tensor:
+        """Rows (V,) that they have there."""
+        return self._code("place")
+
     def _rows(self, ids: Tensor) -> Tensor:
         blocks = self.block_of[ids]
         parts, places = [], []
+        if torch.compiler.is_compiling():  # how many are of a block is known only when the graph runs
+            every = self.place[ids]
+            for number, vectors in enumerate(self.blocks):
+                rows = take_rows(vectors, every.clamp(max=len(vectors) - 1))
+                parts.append(rows @ self.maps[str(number)] if str(number) in self.maps else rows)
+            return torch.stack(parts)[blocks.long(), torch.arange(len(ids), device=ids.device)]
         for number, vectors in enumerate(self.blocks):
             of_block = torch.nonzero(blocks == number)[:, 0]
             rows = take_rows(vectors, self.place[ids[of_block]])
             parts.append(rows @ self.maps[str(number)] if str(number) in self.maps else rows)
             places.append(of_block)
         return torch.cat(parts)[torch.cat(places).argsort()]
+
+    def _fit(self, vectors: Tensor) -> None:
+        for number, block in enumerate(self.blocks):
+            objects = torch.nonzero(self.block_of == number)[:, 0]
+            rows = vectors[objects[self.place[objects].argsort()]]
+            if str(number) in self.maps:
+                factor(rows, block, self.maps[str(number)])
+            else:
+                block.copy_(rows)
+
+    def _resize(self, n: int) -> None:
+        old, last = min(n, self.num_embeddings), len(self.blocks) - 1
+        block_of, place = self.block_of.cpu()[:old], self.place.cpu()[:old]
+        first = len(self.blocks[last])  # what comes is rare
+        new = torch.arange(n - old, dtype=place.dtype, device="cpu")
+        self._codes["block_of"] = torch.cat([block_of, torch.full_like(new, last).to(block_of.dtype)])
+        self._codes["place"] = torch.cat([place, first + new])
+        self.blocks[last] = resized(self.blocks[last], first + len(new), self._std)
 
 
 class LowRankEmbedding(SmallTable):
@@ -537,6 +517,12 @@ class LowRankEmbedding(SmallTable):
     def _rows(self, ids: Tensor) -> Tensor:
         return take_rows(self.vectors, ids) @ self.map
 
+    def _fit(self, vectors: Tensor) -> None:
+        factor(vectors, self.vectors, self.map)
+
+    def _resize(self, n: int) -> None:
+        self.vectors = resized(self.vectors, n, self._std)
+
 
 def whole_numbers(x: Tensor, half: float) -> Tensor:
     """Return the k of the levels (k + 1/2) / h that are nearest, whole numbers from -h to h - 1."""
@@ -560,7 +546,7 @@ class _Rounded(torch.autograd.Function):
         return slope.masked_fill((x.abs() > 1) & (slope * x < 0), 0), None
 
 
-class QuantizedEmbedding(SmallTable):
+class QuantizedEmbedding(CodedTable):
     """A table that is trained as whole numbers of a few bits, E = q(U) B: what is trained is what is stored.
 
     U (V, r) is rounded in each call to one of 2^bits levels, and B maps the rounded rows to vectors: a number for each
@@ -583,12 +569,12 @@ class QuantizedEmbedding(SmallTable):
 
     Attributes
     ----------
-    vectors : torch.nn.Parameter, shape (V, r)
-        U, before it is rounded. What is outside of -1 .. 1 is rounded to the outermost level.
+    vectors : torch.nn.Parameter, shape (V, r), or None
+        U, before it is rounded. What is outside of -1 .. 1 is rounded to the outermost level. None after ``pack``.
     basis : torch.nn.Parameter, shape (d,) or (r, d)
         B.
     stored_nbytes : int
-        Bytes of codes and basis, as :meth:`export` keeps them. ``nbytes`` are those of the layer while it is trained.
+        Bytes of codes and basis, as :meth:`export` and :meth:`pack` keep them; a ``state_dict`` too, after that.
 
     Raises
     ------
@@ -626,6 +612,8 @@ class QuantizedEmbedding(SmallTable):
     True
     """
 
+    vectors: torch.nn.Parameter | None
+
     def __init__(
         self,
         num_embeddings: int,
@@ -650,7 +638,7 @@ class QuantizedEmbedding(SmallTable):
                 self.basis.mul_(scale)
 
     def _rows(self, ids: Tensor) -> Tensor:
-        rounded = self._rounded(take_rows(self.vectors, ids))
+        rounded = self._levels(ids) if self.vectors is None else self._rounded(take_rows(self.vectors, ids))
         return rounded * self.basis if self.basis.ndim == 1 else rounded @ self.basis
 
     def _rounded(self, x: Tensor) -> Tensor:
@@ -661,49 +649,86 @@ class QuantizedEmbedding(SmallTable):
     def _half(self) -> float:
         return float(2 ** (self.bits - 1))
 
+    def _fit(self, vectors: Tensor) -> None:
+        short, basis = vectors.clone(), torch.ones_like(self.basis)
+        if basis.ndim == 2:
+            factor(vectors, short := vectors.new_empty(len(vectors), self._width), basis)
+        widths = 2 * short.std(0).clamp(min=1e-12)
+        self.vectors = torch.nn.Parameter(short / widths)
+        self.basis.copy_(basis * (widths if basis.ndim == 1 else widths[:, None]))
+        self._descend(vectors, lr=0.01)
+
+    def _resize(self, n: int) -> None:
+        if self.vectors is None:
+            raise InputError(f"{self._owner}.resize", "self", "a table that is not packed", "one that is")
+        self.vectors = resized(self.vectors, n, _SPREAD)
+
     @property
-    def stored_nbytes(self) -> int:
-        """Bytes of codes and basis, as :meth:`export` keeps them."""
-        n = self.num_embeddings - (self.padding_idx is not None)
-        return n * -(-self.vectors.shape[1] * self.bits // 8) + 4 * self.basis.numel()
+    def _width(self) -> int:
+        return self.basis.shape[0]
 
-    def export(self, path: str | os.PathLike[str] | None = None, ids: Iterable[Hashable] | None = None) -> Embedding:
-        """Return the table as an embedding that needs no torch and holds the codes, and write it to a file.
+    def _levels(self, ids: Tensor) -> Tensor:
+        """Return rows (n, r) of q(U) from their codes."""
+        codes = self._code("codes")[ids]
+        places = (codes[:, :, None] >> torch.arange(8, device=codes.device, dtype=torch.uint8)) & 1
+        places = places.flatten(1)[:, : self._width * self.bits].reshape(len(ids), self._width, self.bits)
+        powers = 2.0 ** torch.arange(self.bits, device=codes.device)
+        return ((places.float() @ powers + 0.5) / self._half - 1).to(self.basis.dtype)
 
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write it. A ``.safetensors`` file holds codes and basis, too; other formats hold float32.
-        ids : iterable of hashable, of length V, optional
-            Distinct names of the objects; 0 .. V - 1 by default.
+    def pack(self) -> QuantizedEmbedding:
+        """Keep the codes of U in its place: the layer, and its ``state_dict``, then take ``stored_nbytes``.
+
+        U is trained no more. A state that was packed packs the layer that it is loaded into.
 
         Returns
         -------
-        Embedding
-            Rows become float32 when they are read. The object of ``padding_idx``, which has no vector, is left out.
+        QuantizedEmbedding
+            The layer itself.
 
-        Raises
-        ------
-        InputError
-            If names are not distinct and as many as there are objects, the path cannot be written to, or a parameter
-            is not finite.
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> table = nf.nn.QuantizedEmbedding(1_000, 16, bits=4).pack()
+        >>> sum(part.nbytes for part in table.state_dict().values()) == table.nbytes == table.stored_nbytes
+        True
         """
-        owner = f"{self._owner}.export"
-        if path is not None:
-            check_output(owner, path)
-        names = check_names(owner, "ids", ids, self.num_embeddings)
-        if not all(torch.isfinite(p).all() for p in self.parameters()):
-            raise InputError(owner, "parameters", "finite", "NaN or infinity", "Training has failed before.")
-        kept = np.delete(np.arange(self.num_embeddings), [] if self.padding_idx is None else [self.padding_idx])
+        if self.vectors is not None:
+            codes = np.zeros((self.num_embeddings, -(-self._width * self.bits // 8)), np.uint8)
+            if not self.vectors.is_meta:
+                codes = self._packed(slice(None)).codes
+            self._codes["codes"] = torch.from_numpy(codes)
+            self.register_parameter("vectors", None)
+        return self
+
+    def _packed(self, rows: slice | NDArray[np.intp]) -> CodedRows:
+        """Return rows as codes, and the basis of odd numbers that goes with them."""
+        basis = (self.basis.detach().float() / (2 * self._half)).cpu().numpy()
+        if self.vectors is None:
+            return CodedRows(self._code("codes").cpu().numpy()[rows], basis, self.bits)
         with torch.no_grad():
             whole = whole_numbers(self.vectors.float(), self._half) + self._half
-        basis = (self.basis.detach().float() / (2 * self._half)).cpu().numpy()
-        rows = CodedRows.of(whole.long().cpu().numpy()[kept], basis, self.bits)
+        return CodedRows.of(whole.long().cpu().numpy()[rows], basis, self.bits)
+
+    def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
+        if len(state.get(f"{prefix}_extra_state", ())) and f"{prefix}vectors" not in state:
+            self.pack()
+        super()._load_from_state_dict(state, prefix, *args)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters, those that were packed too."""
+        return self.num_embeddings * self._width + self.basis.numel()
+
+    @property
+    def stored_nbytes(self) -> int:
+        """Bytes of codes and basis, as :meth:`export` keeps them; :meth:`pack` keeps the row of padding, too."""
+        n = self.num_embeddings - (self.padding_idx is not None)
+        return n * -(-self._width * self.bits // 8) + 4 * self.basis.numel()
+
+    def _exported(self, kept: NDArray[np.intp], names: Ids) -> Embedding:
+        """Return codes and basis, which become float32 when rows are read."""
         parameters = {"layer": self._owner, "bits": self.bits, "padding_idx": self.padding_idx}
-        made = Embedding._from_content(Content(rows, names.take(kept), parameters=parameters))
-        if path is not None:
-            made.save(path)
-        return made
+        return Embedding._from_content(Content(self._packed(kept), names, parameters=parameters))
 
     def extra_repr(self) -> str:
         """Return what torch shows of the module."""
@@ -792,6 +817,11 @@ class TensorTrainEmbedding(SmallTable):
             raise InputError(self._owner, name, "a tuple of integers", repr(shape))
         return tuple(check_integer(self._owner, name, length, low=1) for length in shape)
 
+    def _resize(self, n: int) -> None:
+        most = math.prod(self.row_shape)
+        if n > most:
+            raise InputError(f"{self._owner}.resize", "num_embeddings", f"at most the product of row_shape, {most}", n)
+
     def _rows(self, ids: Tensor) -> Tensor:
         return self._product(ids, len(self.cores))[:, :, 0]
 
@@ -801,21 +831,36 @@ class TensorTrainEmbedding(SmallTable):
         _, v, d, right = core.shape
         if n_cores == 1:
             return core[0].index_select(0, ids)
-        first, places = torch.unique(ids // v, return_inverse=True)
-        before = self._product(first, n_cores - 1).index_select(0, places)  # (n, components so far, left)
+        first, places = ids // v, None
+        if not torch.compiler.is_compiling():
+            first, places = torch.unique(first, return_inverse=True)
+        before = self._product(first, n_cores - 1)  # (n, components so far, left)
+        before = before if places is None else before.index_select(0, places)
         factors = core.transpose(0, 1).index_select(0, ids % v)  # (n, left, d, right)
         return (before @ factors.flatten(2)).reshape(len(ids), before.shape[1] * d, right)
 
 
-class SelectionTable(SmallTable):
+class SelectionTable(CodedTable):
     """Vectors (V, d), and which of them, or of their entries, are kept: ``kept`` (V, 1) or (V, d)."""
 
     vectors: torch.nn.Parameter
-    kept: Tensor
 
     def _start(self, width: int) -> None:
         self.vectors = normal(self.num_embeddings, self.embedding_dim, std=self._std)
-        self.register_buffer("kept", torch.ones(self.num_embeddings, width, dtype=torch.bool))
+        self._codes["kept"] = torch.ones(self.num_embeddings, width, dtype=torch.bool, device="cpu")
+
+    @property
+    def kept(self) -> Tensor:
+        """What has not been taken out by ``prune``."""
+        return self._code("kept")
+
+    def _fit(self, vectors: Tensor) -> None:
+        self.vectors.copy_(vectors)
+
+    def _resize(self, n: int) -> None:
+        self.vectors = resized(self.vectors, n, self._std)
+        kept = self.kept[:n]
+        self._codes["kept"] = torch.cat([kept, kept.new_ones(n - len(kept), kept.shape[1])])
 
     @property
     def _present(self) -> Tensor:
@@ -836,7 +881,7 @@ class SelectionTable(SmallTable):
         """
         check_real(f"{self._owner}.prune", "threshold", threshold)
         with torch.no_grad():
-            self.kept &= self.scores > threshold
+            self._codes["kept"] = self.kept & (self.scores > threshold)
             self.vectors.mul_(self.kept)
 
     def _rows(self, ids: Tensor) -> Tensor:
@@ -1020,6 +1065,12 @@ class VocabularyDropoutEmbedding(SelectionTable):
         self._start(1)
         self.log_rate = torch.nn.Parameter(torch.full((num_embeddings, 1), -3.0))
 
+    def _resize(self, n: int) -> None:
+        super()._resize(n)
+        self.log_rate = resized(self.log_rate, n, 0.0)
+        with torch.no_grad():
+            self.log_rate[self.num_embeddings :] = -3.0
+
     @property
     def scores(self) -> Tensor:
         """How little noise an object bears, -log a_i, (V, 1)."""
@@ -1040,4 +1091,8 @@ class VocabularyDropoutEmbedding(SelectionTable):
         if not self.training:
             return rows
         spread = take_rows(self.log_rate, ids).clamp(-10, 10).mul(0.5).exp()
-        return rows * (1 + spread * torch.randn_like(rows))
+        if torch.compiler.is_compiling():  # ids may be repeated, and then have the same noise
+            noise = take_rows(torch.randn_like(self.vectors), ids)
+        else:
+            noise = torch.randn_like(rows)
+        return rows * (1 + spread * noise)

@@ -8,9 +8,10 @@ penalty in that direction (:class:`SlotRequests`). docs/decisions says why.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, ParamSpec
+from typing import NamedTuple, ParamSpec, cast
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ Rows = Tensor | slice
 ReadRows = Callable[[Rows], Tensor]
 OnSlope = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 Arguments = ParamSpec("Arguments")
+_WHY = "a table with sparse gradients finds its rows between graphs; AnchorEmbedding(sparse=False) is for full graphs"
 
 
 def uncompiled(method: Callable[Arguments, Tensor]) -> Callable[Arguments, Tensor]:
@@ -40,7 +42,9 @@ def uncompiled(method: Callable[Arguments, Tensor]) -> Callable[Arguments, Tenso
         if "torch._dynamo" not in sys.modules:
             return method(*args, **named)
         if not disabled:
-            disabled.append(torch.compiler.disable(method))  # type: ignore[no-untyped-call]
+            known = inspect.signature(torch.compiler.disable).parameters  # a reason: since torch 2.7
+            said = {"reason": _WHY} if "reason" in known else {}
+            disabled.append(torch.compiler.disable(method, **said))  # type: ignore[no-untyped-call]
         return disabled[0](*args, **named)
 
     return call
@@ -68,6 +72,8 @@ class Formed(Tensor):
         if isinstance(first, cls) and (in_place or (name.endswith("_") and not name.endswith("__"))):
             raise InputError(cls.owner, "weight", "left as it is: it is made anew at each access", name, cls.hint)
         with torch._C.DisableTorchFunctionSubclass():
+            if name in ("numpy", "__array__", "__deepcopy__"):  # it shares no memory with anything
+                args = (cast("Tensor", first).detach(), *args[1:])
             found = func(*(a.as_subclass(Tensor) if isinstance(a, cls) else a for a in args), **kwargs)
             if not (isinstance(first, cls) and isinstance(found, Tensor) and found.layout == torch.strided):
                 return found

@@ -1,0 +1,88 @@
+"""Bags of objects: those of torch.nn.EmbeddingBag, for any table."""
+
+import pytest
+from descent import descend
+from refusals import refusals
+
+torch = pytest.importorskip("torch")
+
+from nearfar.nn import AnchorEmbedding, EmbeddingBag, HashEmbedding, LowRankEmbedding, ProxAdam  # noqa: E402
+
+V, D = 30, 4
+IDS = torch.tensor([3, 1, 3, 29, 0, 7, 7, 2])
+OFFSETS = torch.tensor([0, 2, 2, 7])  # one bag without objects
+TABLES = {
+    "anchors": lambda **o: AnchorEmbedding(V, D, 5, **o),
+    "hashes": lambda **o: HashEmbedding(V, D, 9, **o),
+    "torch": lambda **o: torch.nn.Embedding(V, D, **o),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("form", ["offsets", "last offset", "matrix"])
+@pytest.mark.parametrize("padding", [None, 3])
+def test_a_bag_is_that_of_torch(name, mode, form, padding):
+    torch.manual_seed(0)
+    table = TABLES[name](padding_idx=padding)
+    bag = EmbeddingBag(table, mode, include_last_offset=form == "last offset")
+    offsets = torch.cat([OFFSETS, torch.tensor([8])]) if form == "last offset" else OFFSETS
+    given = (IDS.reshape(4, 2),) if form == "matrix" else (IDS, offsets)
+    found = bag(*given)
+    rows = table(torch.arange(V)).detach()
+    expected = torch.nn.functional.embedding_bag(
+        given[0],
+        rows,
+        *given[1:],
+        mode=mode,
+        padding_idx=padding,
+        include_last_offset=form == "last offset",
+    )
+    torch.testing.assert_close(found.detach(), expected)
+    found.sum().backward()
+    assert any(p.grad is not None for p in table.parameters())
+
+
+def test_weights_and_lengths():
+    torch.manual_seed(0)
+    table = LowRankEmbedding(V, D, 2, std=3.0).double()
+    weights = torch.rand(8, dtype=torch.float64, requires_grad=True)
+    bag = EmbeddingBag(table, "sum", max_norm=1.5)
+    rows = table.weight.detach()
+    short = rows * (1.5 / rows.norm(dim=1, keepdim=True)).clamp(max=1)
+    assert (rows.norm(dim=1) > 1.5).any()
+    assert (rows.norm(dim=1) < 1.5).any()
+    expected = torch.nn.functional.embedding_bag(IDS, short, OFFSETS, mode="sum", per_sample_weights=weights.detach())
+    torch.testing.assert_close(bag(IDS, OFFSETS, weights), expected)
+    assert torch.autograd.gradcheck(lambda w: bag(IDS, OFFSETS, w), (weights,))
+    torch.testing.assert_close(table.weight.detach(), rows)  # parameters stay
+
+
+def test_a_classifier_of_bags_trains_a_table_of_anchors():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(EmbeddingBag(AnchorEmbedding(V, D, 5)), torch.nn.Linear(D, 2))
+    optimizer = ProxAdam(model.parameters(), lr=0.05)
+    for _ in range(200):
+        bags = torch.randint(V, (16, 5))
+        loss = torch.nn.functional.cross_entropy(model(bags), (bags < V // 2).sum(1).gt(2).long())
+        descend(optimizer, loss)
+    bags = torch.randint(V, (200, 5))
+    right = model(bags).argmax(1) == (bags < V // 2).sum(1).gt(2)
+    assert right.float().mean() > 0.9
+
+
+test_what_does_not_fit_is_refused = refusals(
+    lambda call: call(),
+    [
+        (lambda: EmbeddingBag(torch.ones(3, 4)), "table"),
+        (lambda: EmbeddingBag(TABLES["hashes"](), "median"), "mode"),
+        (lambda: EmbeddingBag(TABLES["hashes"](), max_norm=0), "max_norm"),
+        (lambda: EmbeddingBag(TABLES["hashes"]())(IDS), "ids"),
+        (lambda: EmbeddingBag(TABLES["hashes"]())(IDS.reshape(4, 2), OFFSETS), "ids"),
+        (lambda: EmbeddingBag(TABLES["hashes"]())(IDS, OFFSETS + 1), "offsets"),
+        (lambda: EmbeddingBag(TABLES["hashes"]())(IDS, OFFSETS.flip(0)), "offsets"),
+        (lambda: EmbeddingBag(TABLES["hashes"](), include_last_offset=True)(IDS, OFFSETS), "offsets"),
+        (lambda: EmbeddingBag(TABLES["hashes"]())(IDS, OFFSETS, torch.ones(8)), "per_sample_weights"),
+        (lambda: EmbeddingBag(TABLES["hashes"](), "sum")(IDS, OFFSETS, torch.ones(7)), "per_sample_weights"),
+    ],
+)
