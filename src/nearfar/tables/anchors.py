@@ -831,6 +831,8 @@ class AnchorEmbedding(TrainedMixtures):
         self._accept_values()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        if fn(none := self.values.detach()[:0]) is none:  # it moves nothing
+            return super()._apply(fn, recurse)  # type: ignore[no-untyped-call,no-any-return]
         self.settle()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name in ("_unpenalized", "_unmet"):

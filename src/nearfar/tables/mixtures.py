@@ -39,6 +39,7 @@ _LAYERS: weakref.WeakValueDictionary[int, TrainedMixtures] = weakref.WeakValueDi
 
 
 Owners = dict[int, "TrainedMixtures"]
+Owed = tuple[Tensor, Tensor, float]
 
 
 def owners() -> Owners:
@@ -315,7 +316,7 @@ class TrainedMixtures(torch.nn.Module):
 
     # -- the proximal step: what the optimisers call, in this order ----------------------------------------------------
 
-    def _begin_step(self, metric: Metric) -> None:
+    def _begin_step(self, metric: Metric, owed: Owed | None = None) -> None:
         self._kin.lead(self)
         for copy in self._kin.others(self):
             copy._bring_along()  # before slots change
@@ -323,6 +324,8 @@ class TrainedMixtures(torch.nn.Module):
         if shrinkage.applied is None or shrinkage.metric.v is not metric.v:
             self.settle()  # in the metric of another optimiser
             shrinkage.begin(self.num_embeddings, self.values.device, metric)
+            if owed is not None:
+                self._owe(owed)
         shrinkage.metric = metric
         if self._starts_at_random:
             self._starts_at_random = False
@@ -330,6 +333,32 @@ class TrainedMixtures(torch.nn.Module):
             for rows in (self.anchor_ids, self.padding_idx):
                 if rows is not None:
                     self._unmet[rows] = False
+
+    def _owed(self) -> Owed | None:
+        """Return values (V, r), how much of the shrinkage each row (V,) has had, and how much there was in all.
+
+        What a state of the layer holds is that after the shrinkage. It is rounded: from it training goes on, but to
+        other last bits.
+        """
+        shrinkage = self._shrinkage
+        if shrinkage.applied is None:
+            return None
+        return self.values.detach().clone(), shrinkage.applied.clone(), shrinkage.total
+
+    def _owe(self, owed: Owed) -> None:
+        """Take that back, if the values are those after this shrinkage."""
+        shrinkage, settled = self._shrinkage, self.values.clone()
+        before, applied, total = owed
+        if before.shape != settled.shape:
+            return
+        assert shrinkage.applied is not None
+        self.values.copy_(before)
+        shrinkage.applied.copy_(applied)
+        shrinkage.total = total
+        if not torch.equal(self._settled(torch.empty_like(settled)), settled):
+            self.values.copy_(settled)
+            shrinkage.all_applied()
+        self._accept_values()
 
     def _rows_before_step(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
         """Return entries (n, r) and which are not trained; entries from the last call, where nothing has changed."""

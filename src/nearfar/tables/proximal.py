@@ -25,7 +25,7 @@ from nearfar._core.processes import check_same_gradient, n_processes
 from nearfar._core.tensors import reads_values
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NumericalError
-from nearfar.tables.mixtures import Owners, TrainedMixtures, layer_of, owner_of, owners
+from nearfar.tables.mixtures import Owed, Owners, TrainedMixtures, layer_of, owner_of, owners
 from nearfar.tables.slots import Metric, Rows, put, take
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class State(TypedDict, total=False):
     m: Tensor
     v: Tensor
     look_again: int
+    owed: Owed  # of a state that was stored: see TrainedMixtures._owed
 
 
 Starts = dict[Literal["m", "v"], float]
@@ -83,6 +84,36 @@ class ProximalOptimizer(torch.optim.Optimizer):
 
     def __init__(self, params: ParamsT, **defaults: float | tuple[float, float]) -> None:
         super().__init__(params, defaults)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, with what rows of T owe: training goes on from it to the same bits.
+
+        Returns
+        -------
+        dict
+        """
+        found = super().state_dict()
+        for number, p in enumerate(p for group in self.param_groups for p in group["params"]):
+            layer = layer_of(p)
+            owed = None if layer is None else layer._owed()
+            if owed is not None and number in found["state"]:
+                found["state"][number] = {**found["state"][number], "owed": owed}
+        return found
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take a state.
+
+        Parameters
+        ----------
+        state_dict : dict
+            What ``state_dict`` returned. Load that of the model before it.
+        """
+        kept = {number: state["owed"] for number, state in state_dict["state"].items() if "owed" in state}
+        plain = {n: {k: part for k, part in state.items() if k != "owed"} for n, state in state_dict["state"].items()}
+        super().load_state_dict({**state_dict, "state": plain})
+        for number, p in enumerate(p for group in self.param_groups for p in group["params"]):
+            if number in kept:  # as it is: torch would make everything as the parameters are
+                self.state[p]["owed"] = kept[number]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -195,7 +226,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
 
     def _step_mixtures(self, state: State, rows: Rows, slope: Tensor, group: Group, layer: TrainedMixtures) -> None:
         """Step in the rows of T that the batch touched; the layer shrinks the others when it reads them."""
-        layer._begin_step(self._metric(state, group))
+        layer._begin_step(self._metric(state, group), state.pop("owed", None))
         state["step"] += 1
         values, frozen = layer._rows_before_step(rows)
         moments = [] if frozen is None else [state[name] for name in self._starts(group)]
