@@ -128,7 +128,7 @@ def test_the_alias_table_holds_the_probabilities(counts, power):
     n = len(counts)
     kept = noise._threshold.double().numpy()
     table = kept / n
-    np.add.at(table, noise._alias.numpy(), (1 - kept) / n)
+    np.add.at(table, noise._code("_alias").numpy(), (1 - kept) / n)
     w = np.array(counts)
     q = np.where(w > 0, np.exp(power * np.log(np.where(w > 0, w, 1) / w.max())), 0)
     assert_allclose(table, q / q.sum(), atol=2e-7 / n)
@@ -384,3 +384,22 @@ test_bad_input_is_refused = refusals(
 def test_all_are_names_of_nn():
     for name in ("UniformNoise", "UnigramNoise", "CategoricalNoise", "InBatchNoise", "AdaptiveNoise"):
         assert getattr(nf.nn, name).__name__ == name
+
+
+@pytest.mark.parametrize("counts", [None, [5, 1, 3, 8, 2, 2]])
+def test_no_whole_number_is_where_tools_average(counts):
+    torch.manual_seed(0)
+    for noise in (InBatchNoise(6, counts), UnigramNoise([5, 1, 3, 8, 2, 2])):
+        if isinstance(noise, InBatchNoise):
+            noise.observe(torch.tensor([0, 3, 3, 5]))
+        assert all(part.is_floating_point() for name, part in noise.named_buffers() if name != "_batch")
+        average = torch.optim.swa_utils.AveragedModel(
+            noise, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9), use_buffers=True
+        ).module
+        ids = torch.arange(6)
+        torch.testing.assert_close(average.log_prob(ids), noise.log_prob(ids))
+        state = noise.state_dict()
+        earlier = {**{name: part for name, part in state.items() if name != "_extra_state"}, **noise._codes}
+        other = copy.deepcopy(noise)
+        other.load_state_dict(earlier)
+        assert torch.equal(other.log_prob(ids), noise.log_prob(ids))

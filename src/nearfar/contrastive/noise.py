@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_integer, check_real
+from nearfar._core.coded import Coded
 from nearfar._core.random import alias_table
 from nearfar._core.tensors import check_counts, check_ids, check_probabilities, check_vector, check_within, reads_values
 from nearfar.errors import InputError
@@ -125,7 +126,7 @@ class UniformNoise(Noise):
         return torch.full(ids.shape, -math.log(self.n), device=ids.device)
 
 
-class CategoricalNoise(Noise):
+class CategoricalNoise(Noise, Coded):
     """Ids with probabilities of your own.
 
     Parameters
@@ -163,7 +164,6 @@ class CategoricalNoise(Noise):
     """
 
     _threshold: Tensor
-    _alias: Tensor
     _log_q: Tensor
 
     def __init__(self, probabilities: Tensor | ArrayLike) -> None:
@@ -177,7 +177,7 @@ class CategoricalNoise(Noise):
         with np.errstate(divide="ignore"):
             log_q = np.log(q)
         self.register_buffer("_threshold", torch.from_numpy(threshold.astype(np.float32)))
-        self.register_buffer("_alias", torch.from_numpy(alias))
+        self._codes["_alias"] = torch.from_numpy(alias)
         self.register_buffer("_log_q", torch.from_numpy(log_q.astype(np.float32)))
 
     @property
@@ -188,7 +188,7 @@ class CategoricalNoise(Noise):
     def _draw(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         place = torch.rand(shape, dtype=torch.float64, generator=generator, device=self._device) * self.n
         cell = place.long().clamp_(max=self.n - 1)  # the product may have been rounded up to n
-        return torch.where(place - cell < self._threshold[cell], cell, self._alias[cell].long())
+        return torch.where(place - cell < self._threshold[cell], cell, self._code("_alias")[cell].long())
 
     def _log_prob(self, ids: Tensor) -> Tensor:
         return self._log_q[ids]
@@ -237,7 +237,7 @@ class UnigramNoise(CategoricalNoise):
         return f"n={self.n}, power={self.power:g}"
 
 
-class InBatchNoise(Noise):
+class InBatchNoise(Noise, Coded):
     """The batch is the noise: its items serve as candidates of each other, drawn as often as the data have them.
 
     ``observe(ids)`` takes note of each batch; ``sample`` draws from the last one; ``log_prob(ids)`` is the log of how
@@ -286,9 +286,6 @@ class InBatchNoise(Noise):
 
     _log_q: Tensor
     _gap: Tensor
-    _last: Tensor
-    _hits: Tensor
-    _drawn: Tensor
     _batch: Tensor
 
     def __init__(self, n: int, counts: Tensor | ArrayLike | None = None, rate: float = 0.01) -> None:
@@ -306,9 +303,10 @@ class InBatchNoise(Noise):
             self.register_buffer("_log_q", torch.from_numpy(log_q.astype(np.float32)))
         else:
             self.register_buffer("_gap", torch.zeros(self.n))
-            self.register_buffer("_last", torch.zeros(self.n, dtype=torch.int64))
-            self.register_buffer("_hits", torch.zeros(self.n, dtype=torch.int64))
-            self.register_buffer("_drawn", torch.zeros((), dtype=torch.int64))
+            with torch.device("cpu"):
+                self._codes["_last"] = torch.zeros(self.n, dtype=torch.int64)
+                self._codes["_hits"] = torch.zeros(self.n, dtype=torch.int64)
+                self._codes["_drawn"] = torch.zeros((), dtype=torch.int64)
 
     @property
     def _device(self) -> torch.device:  # the batch is not in a state: it may be where the module was made
@@ -330,13 +328,14 @@ class InBatchNoise(Noise):
         if self._is_known:
             return
         items, which, count = ids.unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
-        when = self._drawn + torch.arange(1, ids.numel() + 1, device=ids.device)
+        last, hits, drawn = map(self._code, ("_last", "_hits", "_drawn"))
+        when = drawn + torch.arange(1, ids.numel() + 1, device=ids.device)
         newest = torch.zeros_like(items).scatter_reduce_(0, which, when, "amax")
-        self._hits[items] += count
-        weight = torch.maximum(count / self._hits[items], 1 - (1 - self.rate) ** count)
-        self._gap[items] += weight * ((newest - self._last[items]) / count - self._gap[items])
-        self._last[items] = newest
-        self._drawn += ids.numel()
+        hits[items] += count
+        weight = torch.maximum(count / hits[items], 1 - (1 - self.rate) ** count)
+        self._gap[items] += weight * ((newest - last[items]) / count - self._gap[items])
+        last[items] = newest
+        drawn += ids.numel()
 
     def _draw(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         # From the batch observed last.
@@ -347,7 +346,7 @@ class InBatchNoise(Noise):
     def _log_prob(self, ids: Tensor) -> Tensor:
         if self._is_known:
             return self._log_q[ids]
-        return -torch.where(self._hits[ids] > 0, self._gap[ids], self._drawn + 1).log()
+        return -torch.where(self._code("_hits")[ids] > 0, self._gap[ids], self._code("_drawn") + 1).log()
 
     def extra_repr(self) -> str:
         """Return what torch shows of the module."""

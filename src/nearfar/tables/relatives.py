@@ -404,7 +404,7 @@ class MixedDimensionEmbedding(CodedTable):
         block_of, place = torch.empty_like(numbers), torch.empty_like(numbers)
         block_of[order] = numbers
         place[order] = torch.arange(num_embeddings, device="cpu") - start[numbers]
-        self._codes |= {"block_of": block_of.short(), "place": place.int()}
+        self._codes.update(block_of=block_of.short(), place=place.int())
         lengths = [first * (n / int(sizes[0])) ** -temperature for n in sizes.tolist()]
         dims = [min(2 ** max(round(math.log2(x)), 0), embedding_dim) for x in lengths]
         self.blocks = torch.nn.ParameterList(

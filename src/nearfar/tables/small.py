@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Self, cast
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Self, cast
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_flag, check_integer, check_real
+from nearfar._core.coded import Coded
 from nearfar._core.ids import Ids, check_names
 from nearfar._core.tensors import check_finite, check_floats, check_ids, check_padding_idx, check_within
 from nearfar.embedding.files.content import Content
@@ -231,60 +232,13 @@ class SmallTable(torch.nn.Module):
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}, n_parameters={self.n_parameters}"
 
 
-class CodedTable(SmallTable):
-    """A table with whole numbers or truths beside its parameters: hash functions, places, what was pruned.
-
-    They are no buffers, which tools average and take for numbers, but the extra state of the layer: bytes, one array
-    after the other. They follow the parameters from device to device.
-    """
-
-    def __init__(self, num_embeddings: int, embedding_dim: int, std: float, padding_idx: int | None) -> None:
-        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
-        self._codes: dict[str, Tensor] = {}
-
-    def _code(self, name: str) -> Tensor:
-        """Return one of them, on the device of the parameters."""
-        found, device = self._codes[name], self._device
-        if found.device == device:
-            return found
-        moved = found.to(device)
-        if device.type != "meta":
-            self._codes[name] = moved
-        return moved
+class CodedTable(SmallTable, Coded):
+    """A table with whole numbers or truths beside its parameters: hash functions, places, what was pruned."""
 
     @property
     def nbytes(self) -> int:
         """Bytes that the layer holds: parameters, and what says which of them belong to an object."""
         return super().nbytes + sum(code.nbytes for code in self._codes.values())
-
-    def get_extra_state(self) -> Tensor:
-        """Return what a ``state_dict`` keeps beside the parameters."""
-        parts = [code.cpu().contiguous().view(torch.uint8).flatten() for code in self._codes.values()]
-        return torch.cat([torch.empty(0, dtype=torch.uint8), *parts])
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take it from a ``state_dict``.
-
-        Parameters
-        ----------
-        state : Tensor of uint8
-            What ``get_extra_state`` returned.
-        """
-        sizes = [code.nbytes for code in self._codes.values()]
-        if len(state) != sum(sizes):
-            hint = "It is of another table, or of one of another size."
-            raise InputError(f"{self._owner}.load_state_dict", "state", f"{sum(sizes)} bytes", f"{len(state)}", hint)
-        for (name, code), part in zip([*self._codes.items()], torch.split(state.cpu(), sizes), strict=True):
-            self._codes[name] = part.clone().view(code.dtype).reshape(code.shape)
-
-    def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
-        earlier = {name: state[prefix + name] for name in self._codes if prefix + name in state}  # they were buffers
-        if earlier:
-            self._codes.update((name, part.to(self._codes[name].dtype).clone()) for name, part in earlier.items())
-            state = {key: part for key, part in state.items() if key.removeprefix(prefix) not in earlier}
-        if earlier or not self._codes:
-            state = {f"{prefix}_extra_state": self.get_extra_state(), **state}
-        super()._load_from_state_dict(state, prefix, *args)
 
 
 def resized(old: torch.nn.Parameter, n: int, std: float) -> torch.nn.Parameter:

@@ -1,0 +1,66 @@
+"""Whole numbers and truths of a module of torch that are no buffers: tools average buffers, and processes send them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nearfar.errors import InputError
+
+
+class Coded(torch.nn.Module):
+    """A module that keeps them in its extra state: bytes, one array after the other.
+
+    They follow its parameters from device to device. A subclass says where these are, and puts arrays into ``_codes``.
+    """
+
+    @property
+    def _device(self) -> torch.device:
+        raise NotImplementedError
+
+    @property
+    def _codes(self) -> dict[str, Tensor]:
+        codes: dict[str, Tensor] = self.__dict__.setdefault("_codes_by_name", {})
+        return codes
+
+    def _code(self, name: str) -> Tensor:
+        """Return one of them, on the device of the parameters."""
+        found, device = self._codes[name], self._device
+        if found.device == device:
+            return found
+        moved = found.to(device)
+        if device.type != "meta":
+            self._codes[name] = moved
+        return moved
+
+    def get_extra_state(self) -> Tensor:
+        """Return what a ``state_dict`` keeps beside parameters and buffers."""
+        parts = [code.cpu().contiguous().view(-1).view(torch.uint8) for code in self._codes.values()]
+        return torch.cat([torch.empty(0, dtype=torch.uint8), *parts])
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take it from a ``state_dict``.
+
+        Parameters
+        ----------
+        state : Tensor of uint8
+            What ``get_extra_state`` returned.
+        """
+        sizes = [code.nbytes for code in self._codes.values()]
+        if len(state) != sum(sizes):
+            owner = f"{type(self).__name__}.load_state_dict"
+            hint = "It is of another module, or of one of another size."
+            raise InputError(owner, "state", f"{sum(sizes)} bytes", f"{len(state)}", hint)
+        for (name, code), part in zip([*self._codes.items()], torch.split(state.cpu(), sizes), strict=True):
+            self._codes[name] = part.clone().view(code.dtype).reshape(code.shape)
+
+    def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
+        earlier = {name: state[prefix + name] for name in self._codes if prefix + name in state}  # they were buffers
+        self._codes.update((name, part.to(self._codes[name].dtype).clone()) for name, part in earlier.items())
+        state = {key: part for key, part in state.items() if key.removeprefix(prefix) not in earlier}
+        if earlier or not self._codes:
+            state = {f"{prefix}_extra_state": self.get_extra_state(), **state}
+        super()._load_from_state_dict(state, prefix, *args)
