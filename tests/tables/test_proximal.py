@@ -388,3 +388,34 @@ def test_optimisers_of_other_models_are_looked_at_once_and_only_while_a_table_li
     del layer, other
     gc.collect()
     assert bool(_global_optimizer_pre_hooks) == bool(owners())
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_tools_that_ask_for_the_state_of_an_optimiser_leave_no_trace(sparse):
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+    def steps(layer, optimizer, seed):
+        torch.manual_seed(seed)
+        for _ in range(5):
+            descend(optimizer, layer(torch.randint(5, (8,))).square().mean())
+        optimizer.zero_grad()
+
+    ends = []
+    for asked in (True, False):
+        layer = table(r=3, sparse=sparse)
+        optimizer = ProxAdam(layer.parameters(), lr=0.02)
+        before = layer.weight.detach()
+        if asked:  # makes a step without a gradient
+            get_state_dict(layer, optimizer)
+        assert torch.equal(layer.weight, before)
+        steps(layer, optimizer, 0)
+        assert layer.unmet.sum() >= 6
+        if asked:
+            states = copy.deepcopy(get_state_dict(layer, optimizer))
+            layer = table(r=3, seed=4, sparse=sparse)
+            optimizer = ProxAdam(layer.parameters(), lr=0.02)
+            set_state_dict(layer, optimizer, model_state_dict=states[0], optim_state_dict=states[1])
+        steps(layer, optimizer, 1)
+        ends.append(layer.state_dict())
+    for name, part in ends[0].items():
+        assert torch.equal(part, ends[1][name]), name

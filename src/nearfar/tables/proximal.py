@@ -214,6 +214,8 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 for name, start in self._starts(group).items():
                     state[name] = torch.full_like(p, start, memory_format=torch.contiguous_format)
             rows, slope = _gradient_rows(p, known)
+            if layer is not None and not group["lr"] and layer._starts_at_random and not slope.any():
+                continue  # tools make such a step to see what an optimiser keeps: nothing has begun
             if layer is None:
                 state["step"] += 1
                 values = take(p, rows)
@@ -283,9 +285,10 @@ def _gradient_rows(p: Tensor, known: Owners) -> tuple[Rows, Tensor]:
     if not grad.is_sparse:
         layer = owner_of(p, known)
         rows: Rows = slice(layer.n_active) if layer is not None and layer.anchors is p else slice(None)
-        if layer is not None and layer.values is p and not layer.sparse:
+        if layer is not None and layer.values is p:
             met = grad.any(1)
-            rows = slice(None) if reads_values(met) and met.all() else torch.nonzero(met)[:, 0]
+            whole = reads_values(met) and (met.any() if layer.sparse else met.all())
+            rows = slice(None) if whole else torch.nonzero(met)[:, 0]
         return rows, take(grad, rows)
     found, slope = grad._indices()[0], grad._values()
     if (
