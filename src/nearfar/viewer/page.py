@@ -36,7 +36,7 @@ from nearfar.evaluate.neighborhoods import METRICS, RELATION, Neighborhoods, met
 from nearfar.evaluate.related import FAR, Related, Shares, relation_of, shares_of
 from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
-from nearfar.plots.scatter import densest
+from nearfar.plots.groups import densest
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.metadata import Column, columns_of
