@@ -24,6 +24,7 @@ _FINE = 40  # a side of the map, for finding the parts of a group
 _PART, _PART_POINTS, _FAR = 0.1, 10, 0.15  # of a part with a name of its own: share, points, and sides of the map away
 _ASKED, _NEAREST = 2000, 10  # points, and neighbours of each, that tell whether groups hold together
 _TOGETHER = 0.5  # share of neighbours of the same group, above chance, from which they do
+_BULK_FROM, _TAIL, _AFAR = 30, 0.02, 0.005  # points from which some may be left out of view, quantile, share of these
 _FIRST_DAY, _LAST_DAY = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")  # that colour bars know
 _NOISE = re.compile(r"-1(?:[_ :].*)?|noise|outliers?|unknown|unlabell?ed|unassigned", re.IGNORECASE | re.DOTALL)
 
@@ -180,9 +181,25 @@ def hold_together(xy: Doubles, codes: Longs) -> bool:
     return alike - chance > _TOGETHER * (1 - chance)
 
 
+def in_view(xy: Doubles) -> Flags:
+    """Return which points a picture shows: all, but for a few that are far from the bulk.
+
+    Far is more than the width of the middle 96 % away from these, which is 8 standard deviations of a Gaussian.
+    """
+    everything = np.ones(len(xy), np.bool_)
+    if len(xy) < _BULK_FROM:
+        return everything
+    low, high = np.quantile(xy, (_TAIL, 1 - _TAIL), axis=0)
+    width = np.maximum(high - low, 0.3 * (high - low).max())
+    inside: Flags = ((xy >= low - width) & (xy <= high + width)).all(axis=1)
+    return inside if (~inside).sum() <= max(1, _AFAR * len(xy)) else everything
+
+
 def _in_unit_square(xy: Doubles) -> tuple[Doubles, Doubles, float]:
-    low, side = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
-    return (xy - low) / side, low, side
+    """Return places in the unit square, its lower left and its side; what is out of view is at its edge."""
+    seen = xy[in_view(xy)]
+    low, side = seen.min(axis=0), float(np.ptp(seen, axis=0).max()) or 1.0
+    return np.clip((xy - low) / side, 0.0, 1.0), low, side
 
 
 def _densest(xy: Doubles) -> Doubles:

@@ -21,7 +21,7 @@ from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 from nearfar.plots.density import draw_contours, pixel_grid, shade
 from nearfar.plots.fonts import as_written, say_what_is_lacking
-from nearfar.plots.groups import Colours, Groups, hold_together, parts_of, rows_of_groups
+from nearfar.plots.groups import Colours, Groups, hold_together, in_view, parts_of, rows_of_groups
 from nearfar.plots.names import MOST_NAMED, draw_names, show_box
 from nearfar.plots.palette import COLOURS, GREY, LIGHT_END, SCALE, hex_of, rgb_of
 
@@ -44,7 +44,6 @@ _ROBUST_FROM = 100  # values from which the ends of the colour bar leave out the
 _UNKNOWN = 0.45  # opacity of points without a group or value, as a share of that of others
 _WORD_SIZE, _LIFT, _APART = 7.0, 1.5, 1.0  # points: of a word, above its dot, beside other words
 _WORDS, _LOOKED_AT = 300, 20_000  # words written, rows from which they are taken
-_BULK_FROM, _TAIL, _AFAR = 30, 0.02, 0.005  # points from which some may be left out of view, quantile, share of these
 _MARGIN = 0.04  # share of the picture around the points
 _INK, _SOFT = "#22262B", "#7A828A"  # of titles and what is below them
 _NOTE: dict[str, Any] = {"fontsize": 8, "color": _SOFT}
@@ -305,20 +304,6 @@ def draw_dots(
     for spine in axes.spines.values():
         spine.set_color(GREY)
     return bar
-
-
-def in_view(xy: Doubles) -> Flags:
-    """Return which points a picture shows: all, but for a few that are far from the bulk.
-
-    Far is more than the width of the middle 96 % away from these, which is 8 standard deviations of a Gaussian.
-    """
-    everything = np.ones(len(xy), np.bool_)
-    if len(xy) < _BULK_FROM:
-        return everything
-    low, high = np.quantile(xy, (_TAIL, 1 - _TAIL), axis=0)
-    width = np.maximum(high - low, 0.3 * (high - low).max())
-    inside: Flags = ((xy >= low - width) & (xy <= high + width)).all(axis=1)
-    return inside if (~inside).sum() <= max(1, _AFAR * len(xy)) else everything
 
 
 def _mark_outside(axes: Axes, xy: Doubles, colours: Doubles, low: Doubles, high: Doubles) -> None:

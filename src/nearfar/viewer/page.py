@@ -39,6 +39,7 @@ from nearfar.maps.solver import z_order
 from nearfar.plots.groups import densest
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
+from nearfar.viewer.drawn import group_facts, in_frame, names_of_groups
 from nearfar.viewer.metadata import Column, columns_of
 
 if TYPE_CHECKING:
@@ -134,9 +135,8 @@ class MapPage:
         str
         """
         n, k = self.neighbors.shape
-        low, span = self.positions.min(axis=0), float(np.ptp(self.positions, axis=0).max()) or 1.0
-        middle = (self.positions.max(axis=0) + low) / 2
-        scaled = np.rint(((self.positions - middle) / span + 0.5) * 65535).astype(np.uint16)
+        scaled, frame, outside = in_frame(self.positions)
+        xy = self.positions.astype(np.float64)
         order = z_order(scaled.astype(np.float32))
         place = np.empty(n, np.int64)
         place[order] = np.arange(n)
@@ -167,6 +167,7 @@ class MapPage:
                 fact["type"] = _TYPES[codes.itemsize]
                 blocks[f"column-{at}"] = _planes(codes)
                 blocks[f"names-{at}"] = _texts(column.names)
+                fact |= group_facts(column, xy, place)
             else:
                 blocks[f"column-{at}"] = _texts(values.tolist())
             facts.append(fact)
@@ -183,7 +184,9 @@ class MapPage:
             "k": k,
             "title": self.title,
             "summary": self.summary,
-            "remarks": self.remarks,
+            "remarks": self.remarks
+            + [f"{len(outside):,} points lie far outside, and are drawn at the edge."] * bool(outside),
+            "frame": frame | {"outside": [[int(place[row]), *self.positions[row].tolist()] for row in outside]},
             "ids": "range" if plain else "text",
             "columns": facts,
             "labels": [(int(place[row]), text) for row, text in self.labels],
@@ -199,6 +202,7 @@ class MapPage:
             title=html.escape(self.title),
             style=read["viewer.css"],
             library=read["scatterplot.js"],
+            names=read["names.js"],
             script=read["viewer.js"],
             blocks="\n".join(
                 f'<script type="text/plain" id="block-{name}">{text}</script>' for name, text in texts.items()
@@ -229,7 +233,7 @@ class MapPage:
         return frame_of(page, 'style="width: 100%; height: 620px; border: 0"')
 
 
-_ASSETS = ("page.html", "viewer.css", "scatterplot.js", "viewer.js")
+_ASSETS = ("page.html", "viewer.css", "scatterplot.js", "names.js", "viewer.js")
 
 
 def _planes(array: NDArray[np.generic]) -> bytes:
@@ -460,12 +464,7 @@ def _labels(
 ) -> list[tuple[int, str]]:
     """Return names and the points at which they stand: of the categories, else of clusters by their typical ids."""
     if 0 <= chosen < len(columns) and columns[chosen].kind == "category":
-        column = columns[chosen]
-        order = np.argsort(column.values, kind="stable")
-        cuts = np.searchsorted(column.values[order], np.arange(len(column.names) + 1))
-        groups = [(order[cuts[code] : cuts[code + 1]], name) for code, name in enumerate(column.names)]
-        groups.sort(key=lambda group: -len(group[0]))
-        return [(_middle(xy, rows), name) for rows, name in groups[:1000] if len(rows)]
+        return names_of_groups(columns[chosen], xy)
     if ids.is_integer:
         return []
     from sklearn.cluster import KMeans
