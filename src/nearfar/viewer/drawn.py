@@ -101,7 +101,7 @@ def _parts(codes: Longs, count: int, xy: Doubles) -> list[Part]:
     number[named] = np.arange(len(named))
     parts = parts_of(xy, number[codes], len(named))
     found = [Part(int(named[part.group]), part.place, part.size, part.first) for part in parts]
-    return sorted(found, key=lambda part: (not part.first, -part.size))
+    return sorted(found, key=lambda part: (not part.first, -int(sizes[part.group])))
 
 
 def _rows_at(parts: list[Part], codes: Longs, xy: Doubles) -> list[int]:

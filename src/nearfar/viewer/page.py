@@ -184,8 +184,7 @@ class MapPage:
             "k": k,
             "title": self.title,
             "summary": self.summary,
-            "remarks": self.remarks
-            + [f"{len(outside):,} points lie far outside, and are drawn at the edge."] * bool(outside),
+            "remarks": self.remarks + [f"{len(outside):,} far outside: drawn at the edge."] * bool(outside),
             "frame": frame | {"outside": [[int(place[row]), *self.positions[row].tolist()] for row in outside]},
             "ids": "range" if plain else "text",
             "columns": facts,

@@ -210,7 +210,7 @@
       else seen.push(name);
       if (seen.length === NAMES) break;
     }
-    const placed = mapNames.place(seen, width, height, covered);
+    placed = mapNames.place(seen, width, height, covered);
     for (const { name, line } of placed) {
       if (!line) continue;
       for (const [colour, wide_] of [[back, 3], [inkOf(name, inks, letters), 1]]) {
@@ -259,7 +259,7 @@
     const across = (2 * distance) / height;
     return { low: [cx - (across * width) / 2, cy - distance], across, up: across };
   }
-  let names = [], ink = () => 0;
+  let names = [], placed = [], ink = () => 0;
   const inkOf = (name, inks, letters) => (name.shade < 0 ? letters : dark ? inks[name.shade] : mixed([inks[name.shade], "#000000"], 0.3));
   function nameGroups() { // names follow the column that colours
     const own = coloured !== null && coloured.kind === "category";
@@ -730,7 +730,9 @@
   applyTheme();
   document.documentElement.dataset.ready = Math.round(performance.now());
   // For tests and for scripts in the console.
-  window.nearfarMap = { header, plot, columns, neighboursOf, idOf, pin, select, table, picture, colour, x, y, move,
+  window.nearfarMap = { header, plot, columns, neighboursOf, idOf, pin, select, table, picture, colour, x, y, move, placeOf,
+    drawn: () => Array.from({ length: n }, (_, slot) => rowOf(slot)),
+    names: () => placed.map(({ name, x: left, y: top, line }) => ({ text: name.text, row: name.row, size: name.size, at: [left, top], led: line !== null })),
     state: () => ({ pinned, selection, shown: Number(document.documentElement.dataset.shown), hits: hits.length, dark }) };
 })().catch((error) => {
   document.getElementById("state").textContent = `This page could not be drawn: ${error.message ?? error}`;
