@@ -37,10 +37,12 @@ from nearfar.evaluate.related import FAR, Related, Shares, relation_of, shares_o
 from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
 from nearfar.plots.groups import densest
+from nearfar.plots.scatter import PICTURES
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.drawn import group_facts, in_frame, names_of_groups
 from nearfar.viewer.metadata import Column, columns_of
+from nearfar.viewer.picture import picture_of
 
 if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata
@@ -111,19 +113,24 @@ class MapPage:
     color: int = -1
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page; it appears whole or not at all.
+        """Write the page, or a picture of it; the file appears whole or not at all.
 
         Parameters
         ----------
         path : path-like
-            Of a .html or .htm file.
+            Of a .html or .htm file; .png, .svg and .pdf are pictures in the colours of the page.
 
         Raises
         ------
         InputError
             Another suffix, or a path that cannot be written to.
+        MissingDependencyError
+            A picture without matplotlib.
         """
-        target = check_suffix(_OWNER, path, PAGES)
+        target = check_suffix(_OWNER, path, (*PAGES, *PICTURES))
+        if target.suffix.lower() in PICTURES:
+            picture_of(self, target)
+            return
         with atomic_write(target, owner=_OWNER) as file:
             file.write(self.html().encode("utf-8"))
 
