@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import html
+import importlib.util
 import json
 import os
 import zlib
@@ -16,7 +17,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,8 @@ from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.drawn import group_facts, in_frame, names_of_groups
 from nearfar.viewer.metadata import Column, columns_of
 from nearfar.viewer.picture import picture_of
+from nearfar.viewer.thumbnails import thumbnails
+from nearfar.viewer.widget import widget_of
 
 if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata
@@ -95,6 +98,8 @@ class MapPage:
         Row of the point at which a name stands, and the name; the most important first.
     color : int
         Number of the column that colours the points at first; -1 for none.
+    images : list of str, optional
+        Of each point a small image, as an address that holds it.
     """
 
     ids: Ids
@@ -111,6 +116,7 @@ class MapPage:
     judged: Neighborhoods | None
     labels: list[tuple[int, str]]
     color: int = -1
+    images: list[str] | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page, or a picture of it; the file appears whole or not at all.
@@ -144,7 +150,7 @@ class MapPage:
         n, k = self.neighbors.shape
         scaled, frame, outside = in_frame(self.positions)
         xy = self.positions.astype(np.float64)
-        order = z_order(scaled.astype(np.float32))
+        order = _along_curve(scaled)
         place = np.empty(n, np.int64)
         place[order] = np.arange(n)
         blocks: dict[str, bytes] = {
@@ -178,6 +184,8 @@ class MapPage:
             else:
                 blocks[f"column-{at}"] = _texts(values.tolist())
             facts.append(fact)
+        if self.images is not None:
+            blocks["images"] = _texts([self.images[row] for row in order.tolist()])
         if k:
             moved = place[self.neighbors[order]] - np.arange(n)[:, None]
             zigzag = np.where(moved < 0, -2 * moved - 1, 2 * moved).astype(np.uint32)
@@ -194,6 +202,7 @@ class MapPage:
             "remarks": self.remarks + [f"{len(outside):,} far outside: drawn at the edge."] * bool(outside),
             "frame": frame | {"outside": [[int(place[row]), *self.positions[row].tolist()] for row in outside]},
             "ids": "range" if plain else "text",
+            "images": self.images is not None,
             "columns": facts,
             "labels": [(int(place[row]), text) for row, text in self.labels],
             "colour": self.color,
@@ -215,6 +224,37 @@ class MapPage:
             ),
         )
 
+    def widget(self) -> Any:
+        """Return the page as a widget for notebooks, for a million points too.
+
+        Returns
+        -------
+        anywidget.AnyWidget
+            ``selected`` has the ids of the points that are selected there by the lasso or a click;
+            ``observe(function, "selected")`` calls a function with each change.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without anywidget.
+
+        Examples
+        --------
+        >>> widget = page.widget()  # doctest: +SKIP
+        >>> widget.selected  # doctest: +SKIP
+        ['row 3', 'row 17']
+        """
+        return widget_of(self)
+
+    def order(self) -> NDArray[np.int64]:
+        """Return the row of each point of the file.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return _along_curve(in_frame(self.positions)[0])
+
     def _trust(self, judged: Neighborhoods) -> dict[str, object]:
         # Near the number of all points R_NX is a ratio of two numbers near 0.
         curve = judged.r_nx[: max(1, int(0.9 * len(judged.r_nx)))]
@@ -231,15 +271,25 @@ class MapPage:
         trust = "" if self.judged is None else f", {self.missing.mean():.0%} of neighbours missing"
         return f"MapPage({len(self.ids):,} points, {len(self.columns)} columns{trust})"
 
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """Return the widget where the page is too large for the file of a notebook, if there are widgets."""
+        if len(self.ids) <= _SMALL // 4 or importlib.util.find_spec("anywidget") is None:
+            return {}
+        return self.widget()._repr_mimebundle_(**options)
+
     def _repr_html_(self) -> str:
         page = "" if len(self.ids) > _SMALL // 4 else self.html()  # two numbers of 16 bits a point: surely larger
         if not 0 < len(page) <= _SMALL:
             shown = html.escape(repr(self))
-            return f"<p>{shown}: more than 2 MB, too large for a notebook. Write it with .save(...).</p>"
+            return f"<p>{shown}: more than 2 MB. .widget() shows it with anywidget; .save(...) writes it.</p>"
         return frame_of(page, 'style="width: 100%; height: 620px; border: 0"')
 
 
 _ASSETS = ("page.html", "viewer.css", "scatterplot.js", "names.js", "viewer.js")
+
+
+def _along_curve(scaled: NDArray[np.uint16]) -> NDArray[np.int64]:
+    return z_order(scaled.astype(np.float32)).astype(np.int64, copy=False)
 
 
 def _planes(array: NDArray[np.generic]) -> bytes:
@@ -263,6 +313,7 @@ def map_page(
     metric: str | None = None,
     max_points: int = MAX_POINTS,
     title: str | None = None,
+    images: object = None,
     random_state: Seed = 0,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -279,12 +330,14 @@ def map_page(
         raise InputError(_OWNER, "id_column", "given with metadata only", repr(id_column))
     columns, unknown = _known(embedding, metadata, id_column)
     placed = None if positions is None else _positions(positions, embedding)
+    shown = None if images is None else thumbnails(_OWNER, images, embedding.ids)
     metric, drawn_of = _judges(metric, positions, remarks)
     ids, vectors = embedding.ids, embedding.vectors
     if n_all > most:
         kept = np.sort(rng.choice(n_all, most, replace=False))
         ids, vectors = ids.take(kept), vectors[kept]
         columns, placed = [column.take(kept) for column in columns], None if placed is None else placed[kept]
+        shown = None if shown is None else [shown[row] for row in kept.tolist()]
         said = f"{most:,} of {n_all:,} points are shown, drawn at random; neighbours are those among them."
         warn_user(f"{_OWNER}: {said}")
         remarks.append(said)
@@ -328,6 +381,7 @@ def map_page(
         judged=judged,
         labels=_labels(ids, vectors, np.asarray(placed, np.float64), columns, chosen),
         color=chosen,
+        images=shown,
     )
 
 

@@ -356,8 +356,10 @@
   // ---- cards
 
   const card = $("card");
+  const images = header.images ? await textsOf("images") : null;
   function fillCard(i, whole) {
     card.replaceChildren(make("b", idOf(i), { dir: "auto" }));
+    if (images && images[i]) card.append(make("img", undefined, { src: images[i], alt: "" }));
     const facts = make("dl");
     for (const column of columns) {
       const value = shownValue(column, i);
@@ -389,8 +391,10 @@
   }
   function pin(i) {
     pinned = i;
-    if (i >= 0) fillCard(i, true);
-    else card.hidden = true;
+    if (i >= 0) {
+      fillCard(i, true);
+      tell([i]);
+    } else card.hidden = true;
     refresh();
   }
   function go(i) {
@@ -419,6 +423,10 @@
     selection = points && points.length ? points : null;
     $("selection").textContent = selection ? `${number(selection.length)} points selected` : "";
     if (selection) pin(-1);
+    tell(selection ?? []);
+  }
+  function tell(points) { // a notebook around the page
+    if (window.parent !== window) window.parent.postMessage({ nearfar: "selected", points: Array.from(points) }, "*");
   }
 
   // ---- colours and filters
