@@ -581,3 +581,44 @@ def test_many_groups_and_noise(browser, back):
     browser.execute_async_script("nearfarMap.colour(1).then(arguments[0])")
     wait(browser, "return nearfarMap.names().length === 2")
     assert {name["text"] for name in browser.execute_script("return nearfarMap.names()")} == {"left", "right"}
+
+
+def test_images_are_on_the_cards(browser, back):
+    pytest.importorskip("PIL")
+    rng = np.random.default_rng(0)
+    images = [None if k == 3 else rng.integers(0, 256, (8, 12), dtype=np.uint8) for k in range(40)]
+    opened(browser, nf.Embedding(rng.normal(size=(40, 2))).map(images=images), "images.html")
+    browser.execute_script("nearfarMap.pin(arguments[0])", row_of(browser, "5"))
+    size = "const i = document.querySelector('#card img'); return i && i.complete && [i.naturalWidth, i.naturalHeight]"
+    assert wait(browser, size) == [12, 8]
+    browser.execute_script("nearfarMap.pin(arguments[0])", row_of(browser, "3"))
+    assert browser.execute_script("return document.querySelector('#card img')") is None
+
+
+def test_the_widget_hears_what_is_selected_in_its_frame(browser, back, page):
+    """The script of the widget with a model that only remembers."""
+    import base64
+    from importlib import resources
+
+    script = resources.files("nearfar.viewer").joinpath("assets", "widget.js").read_text("utf-8")
+    packed = base64.b64encode(page.html().encode()).decode()
+    harness = f"""<!doctype html><body><script type="module">
+    {script}
+    const bytes = Uint8Array.from(atob("{packed}"), (c) => c.charCodeAt(0));
+    window.kept = {{ _page: new DataView(bytes.buffer) }};
+    const model = {{
+      get: (name) => kept[name], set: (name, value) => (kept[name] = value), save_changes: () => (window.saved = true)
+    }};
+    window.end = render({{ model, el: document.body }});
+    </script></body>"""
+    (browser.folder / "harness.html").write_text(harness)
+    browser.get((browser.folder / "harness.html").as_uri())
+    browser.switch_to.frame(wait(browser, "return document.querySelector('iframe')"))
+    wait(browser, "return 'ready' in document.documentElement.dataset")
+    browser.execute_script("nearfarMap.select([3, 5, 8])")
+    browser.switch_to.default_content()
+    heard = "return window.saved && Array.from(new Uint32Array(kept._points.buffer))"
+    assert wait(browser, heard) == [3, 5, 8]
+    browser.execute_script("window.saved = false; window.postMessage({ nearfar: 'selected', points: [1] }, '*')")
+    time.sleep(0.2)
+    assert not browser.execute_script("return window.saved")  # only its own frame is heard
