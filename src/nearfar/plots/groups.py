@@ -22,7 +22,11 @@ from nearfar.plots.palette import colours_of_groups
 _CELLS = 24  # a side of the map, for finding where a group is densest
 _FINE = 40  # a side of the map, for finding the parts of a group
 _PART, _PART_POINTS, _FAR = 0.1, 10, 0.15  # of a part with a name of its own: share, points, and sides of the map away
-_ASKED, _NEAREST = 2000, 10  # points, and neighbours of each, that tell whether groups hold together
+_SEEN, _ASKED, _NEAREST = (
+    100_000,
+    2000,
+    10,
+)  # points, those asked, and neighbours of each, for whether groups hold together
 _TOGETHER = 0.5  # share of neighbours of the same group, above chance, from which they do
 _BULK_FROM, _TAIL, _AFAR = 30, 0.02, 0.005  # points from which some may be left out of view, quantile, share of these
 _FIRST_DAY, _LAST_DAY = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")  # that colour bars know
@@ -97,7 +101,9 @@ def groups_of(owner: str, labels: ColumnLike, n: int, ids: Ids | None = None) ->
     number = np.full(len(names) + 1, -1)  # the last is that of no label
     kept = [at for at in range(len(names)) if at not in noise]
     number[kept] = np.arange(len(kept))
-    rest = [names[at] for at in noise] + ["no label"] * bool(column.missing.any())
+    rest = ["noise (-1)" if names[at] == "-1" else names[at] for at in noise] + ["no label"] * bool(
+        column.missing.any()
+    )
     return Groups(number[codes], [names[at] for at in kept], ", ".join(rest))
 
 
@@ -171,11 +177,11 @@ def rows_of_groups(codes: Longs, count: int) -> list[Longs]:
 
 def hold_together(xy: Doubles, codes: Longs) -> bool:
     """Whether most neighbours on the map are of one group, so that a name there says what is there."""
-    known = np.flatnonzero(codes >= 0)
+    known = np.random.default_rng(0).permutation(np.flatnonzero(codes >= 0))[:_SEEN]
     if len(known) < 3:
         return False
     chance = float(((np.bincount(codes[known]) / len(known)) ** 2).sum())
-    asked = np.random.default_rng(0).permutation(known)[:_ASKED]
+    asked = known[:_ASKED]
     nearest = np.asarray(cKDTree(xy[known]).query(xy[asked], min(_NEAREST, len(known) - 1) + 1)[1])
     alike = float((codes[known][nearest[:, 1:]] == codes[asked, None]).mean())
     return alike - chance > _TOGETHER * (1 - chance)
