@@ -166,7 +166,20 @@ def draw_groups() -> None:
     X = centres[group] + rng.normal(size=(9000, 12))
     lost = rng.random(9000) < 0.1
     X[lost] = 2.4 * rng.normal(size=(lost.sum(), 12))
-    words = "river harbour forest copper orchid winter signal meadow island ember canyon lantern".split()
+    words = [
+        "river",
+        "harbour",
+        "forest",
+        "copper",
+        "orchid",
+        "winter",
+        "signal",
+        "meadow",
+        "island",
+        "ember",
+        "canyon",
+        "lantern",
+    ]
     names = [" ".join(rng.choice(words, rng.integers(1, 4), replace=False)) + f" {k}" for k in range(60)]
     labels = np.array([*names, "-1"])[np.where(lost, -1, group)]
     Y = nf.TSNE(random_state=0).fit(X).vectors_

@@ -390,8 +390,6 @@ def test_the_command_line_writes_the_page(tmp_path):
 
 
 def test_a_picture_of_a_page_has_its_colours_and_says_what_the_map_lost(tmp_path):
-    from nearfar.viewer.picture import picture_of
-
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(3, 5)) * 9, 40, axis=0) + rng.normal(size=(120, 5))
     known = {
@@ -402,7 +400,7 @@ def test_a_picture_of_a_page_has_its_colours_and_says_what_the_map_lost(tmp_path
     }
     for color in [*known, "missing neighbours"]:
         page = nf.Embedding(X).map(X[:, :2], metadata=known, color=color, title="Three", metric="euclidean")
-        ax = picture_of(page)
+        ax = page.picture()
         assert ax.get_title() == "Three"
         lost = f"{page.missing.mean():.0%} of them far away in the map"
         assert ax.texts[0].get_text() == f"120 points of 5 components, neighbours by the Euclidean distance, {lost}"

@@ -151,7 +151,7 @@ def map_(
     if output is not None:
         (shown or drawn).save(output)
     if plot is not None and shown is not None and coloured:
-        nf.viewer.picture.picture_of(shown, plot, words=bool(words))
+        shown.picture(plot, words=bool(words))
     elif plot is not None:
         if words is None:
             words = any(isinstance(word, str) for word in drawn.ids)

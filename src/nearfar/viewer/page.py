@@ -27,7 +27,7 @@ from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_random_state
 from nearfar._core.ids import Ids
 from nearfar._core.notebook import frame_of
-from nearfar._core.types import Floats, Seed
+from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.warn import warn_user
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
@@ -38,16 +38,18 @@ from nearfar.evaluate.related import FAR, Related, Shares, relation_of, shares_o
 from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
 from nearfar.plots.groups import densest
-from nearfar.plots.scatter import PICTURES
+from nearfar.plots.scatter import PICTURES, scatter
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.drawn import group_facts, in_frame, names_of_groups
 from nearfar.viewer.metadata import Column, columns_of
-from nearfar.viewer.picture import picture_of
 from nearfar.viewer.thumbnails import thumbnails
 from nearfar.viewer.widget import widget_of
 
 if TYPE_CHECKING:
+    from anywidget import AnyWidget
+    from matplotlib.axes import Axes
+
     from nearfar.embedding.metadata import Metadata
 
 _OWNER = "Embedding.map"
@@ -135,7 +137,7 @@ class MapPage:
         """
         target = check_suffix(_OWNER, path, (*PAGES, *PICTURES))
         if target.suffix.lower() in PICTURES:
-            picture_of(self, target)
+            self.picture(target)
             return
         with atomic_write(target, owner=_OWNER) as file:
             file.write(self.html().encode("utf-8"))
@@ -224,7 +226,7 @@ class MapPage:
             ),
         )
 
-    def widget(self) -> Any:
+    def widget(self) -> AnyWidget:
         """Return the page as a widget for notebooks, for a million points too.
 
         Returns
@@ -244,7 +246,40 @@ class MapPage:
         >>> widget.selected  # doctest: +SKIP
         ['row 3', 'row 17']
         """
-        return widget_of(self)
+        return widget_of(self.html(), self.ids, self.order())
+
+    def picture(self, path: str | os.PathLike[str] | None = None, *, words: bool = False) -> Axes:
+        """Draw the map in the colours of the page, and say below the title how many neighbours it lost.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Write the picture there too, as .png, .svg or .pdf.
+        words : bool, default=False
+            Write ids at the points.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        See Also
+        --------
+        nearfar.plots.scatter : draws it.
+        """
+        labels: ColumnLike | None = None
+        values: ColumnLike | None = None
+        if self.color >= len(self.columns):
+            values = (self.missing, self.false)[self.color - len(self.columns)]
+        elif self.color >= 0:
+            column = self.columns[self.color]
+            if column.kind == "category":
+                labels = np.array([*column.names, None], dtype=object)[column.values]
+            else:
+                values = column.values
+        lost = "" if self.judged is None else f", {self.missing.mean():.0%} of them far away in the map"
+        texts = list(map(name_of, self.ids)) if words else False
+        below = self.summary + lost
+        return scatter(self.positions, labels, values=values, words=texts, title=self.title, subtitle=below, path=path)
 
     def order(self) -> NDArray[np.int64]:
         """Return the row of each point of the file.

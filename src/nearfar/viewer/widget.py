@@ -9,19 +9,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearfar._core.checks import require
+from nearfar._core.ids import Ids
+from nearfar._core.types import Longs
 
 if TYPE_CHECKING:
-    from nearfar.viewer.page import MapPage
+    from anywidget import AnyWidget
 
 
-def widget_of(page: MapPage) -> Any:
-    """Return a widget with a page; what :meth:`nearfar.viewer.MapPage.widget` does."""
-    widget = _kind()(_page=page.html().encode("utf-8"))
-    in_file = page.order()
+def widget_of(page: str, ids: Ids, in_file: Longs) -> AnyWidget:
+    """Return a widget with a page; what :meth:`nearfar.viewer.MapPage.widget` does.
+
+    Parameters
+    ----------
+    page : str
+        Its HTML.
+    ids : Ids
+        Of the points.
+    in_file : ndarray, shape (n,)
+        The row of each point of the file.
+    """
+    widget = _kind()(_page=page.encode("utf-8"))
 
     def heard(change: Any) -> None:
         rows = in_file[np.frombuffer(change["new"], "<u4")]
-        widget.selected = page.ids.take(np.sort(rows)).to_list()
+        widget.selected = ids.take(np.sort(rows)).to_list()
 
     widget.observe(heard, "_points")
     return widget
