@@ -23,6 +23,7 @@ from unittest import mock
 
 import matplotlib
 import numpy as np
+from matplotlib import pyplot
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
@@ -234,6 +235,7 @@ def draw_front() -> None:
         axes[0].figure.savefig(path)
         return axes
 
+    pyplot.close("all")  # the first example shall not draw into what was drawn before
     FRONT_IMAGES.mkdir(parents=True, exist_ok=True)
     names: dict[str, Any] = {}
     start, settings = Path.cwd(), {"figure.figsize": (6, 5.2), "savefig.dpi": 150, "font.size": 8}

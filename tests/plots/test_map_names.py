@@ -14,7 +14,7 @@ import nearfar as nf  # noqa: E402
 from nearfar.errors import NearfarWarning  # noqa: E402
 from nearfar.plots import scatter  # noqa: E402
 from nearfar.plots.fonts import _best_for, _said, as_written  # noqa: E402
-from nearfar.plots.groups import hold_together, noise_among  # noqa: E402
+from nearfar.plots.groups import noise_among, togetherness  # noqa: E402
 from nearfar.plots.names import ink_of, wrapped  # noqa: E402
 from nearfar.plots.palette import contrast, rgb_of  # noqa: E402
 
@@ -122,8 +122,10 @@ def test_groups_that_do_not_hold_together_have_a_legend() -> None:
     rng = np.random.default_rng(0)
     xy = rng.normal(size=(500, 2))
     mixed, split = rng.choice(["male", "female"], 500), np.where(xy[:, 0] < 0, "left", "right")
-    assert not hold_together(xy, (mixed == "male").astype(int))
-    assert hold_together(xy, (split == "left").astype(int))
+    assert abs(togetherness(xy, (mixed == "male").astype(int))) < 0.15
+    assert togetherness(xy, (split == "left").astype(int)) > 0.8
+    assert togetherness(xy, np.zeros(500, int)) == 1
+    assert togetherness(xy[:2], np.array([0, -1])) == 0
     assert scatter(xy, mixed).get_legend() is not None
     assert scatter(xy, split).get_legend() is None
     assert [name.get_text() for name in names_of(scatter(xy, mixed, names="map"))] == ["female", "male"]

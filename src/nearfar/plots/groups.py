@@ -27,7 +27,6 @@ _SEEN, _ASKED, _NEAREST = (
     2000,
     10,
 )  # points, those asked, and neighbours of each, for whether groups hold together
-_TOGETHER = 0.5  # share of neighbours of the same group, above chance, from which they do
 _BULK_FROM, _TAIL, _AFAR = 30, 0.02, 0.005  # points from which some may be left out of view, quantile, share of these
 _FIRST_DAY, _LAST_DAY = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")  # that colour bars know
 _NOISE = re.compile(r"-1(?:[_ :].*)?|noise|outliers?|unknown|unlabell?ed|unassigned", re.IGNORECASE | re.DOTALL)
@@ -175,16 +174,16 @@ def rows_of_groups(codes: Longs, count: int) -> list[Longs]:
     return [order[first:last] for first, last in pairwise(cuts.tolist())]
 
 
-def hold_together(xy: Doubles, codes: Longs) -> bool:
-    """Whether most neighbours on the map are of one group, so that a name there says what is there."""
+def togetherness(xy: Doubles, codes: Longs) -> float:
+    """Return how far neighbours on the map are of one group: 1 if all are, 0 at chance."""
     known = np.random.default_rng(0).permutation(np.flatnonzero(codes >= 0))[:_SEEN]
     if len(known) < 3:
-        return False
+        return 0.0
     chance = float(((np.bincount(codes[known]) / len(known)) ** 2).sum())
     asked = known[:_ASKED]
     nearest = np.asarray(cKDTree(xy[known]).query(xy[asked], min(_NEAREST, len(known) - 1) + 1)[1])
     alike = float((codes[known][nearest[:, 1:]] == codes[asked, None]).mean())
-    return alike - chance > _TOGETHER * (1 - chance)
+    return (alike - chance) / (1 - chance) if chance < 1 else 1.0
 
 
 def in_view(xy: Doubles) -> Flags:

@@ -21,7 +21,7 @@ from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 from nearfar.plots.density import draw_contours, pixel_grid, shade
 from nearfar.plots.fonts import as_written, say_what_is_lacking
-from nearfar.plots.groups import Colours, Groups, hold_together, in_view, parts_of, rows_of_groups
+from nearfar.plots.groups import Colours, Groups, in_view, parts_of, rows_of_groups, togetherness
 from nearfar.plots.names import MOST_NAMED, draw_names, show_box
 from nearfar.plots.palette import COLOURS, GREY, LIGHT_END, SCALE, hex_of, rgb_of
 
@@ -38,6 +38,7 @@ _OWNER = "plots.scatter"
 _RASTER_FROM = 3000  # dots from which a vector format holds a bitmap of them
 _SHADED_FROM = 50_000  # dots from which their density is drawn
 _CONTOURS_FROM = 1000  # dots
+_NAMED_FROM, _CONTOURED_FROM = 0.5, 0.75  # togetherness of groups with names on the map, and with contours
 LEGEND_UP_TO, _COLUMN = 40, 20  # groups in a legend, and in a column of it
 _AREAS = ((12, 39.0), (30, 65.0), (10**9, 100.0))  # square inches of a figure with names of up to so many groups
 _ROBUST_FROM = 100  # values from which the ends of the colour bar leave out the outermost hundredth at either side
@@ -140,9 +141,9 @@ def scatter(
 
     xy, groups = in_plane(X, X), colours.groups
     say_what_is_lacking([title or "", subtitle or "", *(groups.names if groups is not None else ())])
-    together = groups is not None and hold_together(xy, groups.codes)
+    together = 0.0 if groups is None else togetherness(xy, groups.codes)
     if names == "auto":
-        names = "map" if together and texts is None else "legend"
+        names = "map" if together > _NAMED_FROM and texts is None else "legend"
     count = len(groups.names) if groups is not None and names == "map" else 0
     axes = new_axes(_figure_size(xy[in_view(xy)], count), shown=path is None) if ax is None else ax
     palette = None if groups is None else groups.palette(xy)
@@ -154,7 +155,7 @@ def scatter(
     if title is not None:
         _write_title(axes, title, _subtitle(vectors, len(X)) if subtitle is None else subtitle)
     if groups is not None and palette is not None:
-        if together and len(xy) >= _CONTOURS_FROM:
+        if together > _CONTOURED_FROM and len(xy) >= _CONTOURS_FROM:
             draw_contours(axes, xy, rows_of_groups(groups.codes, len(groups.names)), palette)
         if names == "legend":
             add_legend(axes, groups, palette)
