@@ -98,10 +98,9 @@ ROWS = [
 
 HEAD = """# Gallery
 
-All maps of nearfar on one data set: the {n:,} handwritten digits of scikit-learn, {p} pixels each, one colour per
-digit. Each row has the code, and the area under the R_NX curve ([evaluating maps](judging-maps.md)): 1 if neighbours at
-all scales are preserved, 0 at chance. The methods are described in [maps](maps.md) and [multidimensional
-scaling](mds.md). On other data the ranking differs; see the [benchmarks](../benchmarks.md).
+All maps of nearfar on the {n:,} handwritten digits of scikit-learn, {p} pixels each. Rows have the code, and the area
+under the R_NX curve ([evaluating maps](judging-maps.md)): 1 if all neighbours are preserved, 0 at chance. The methods:
+[maps](maps.md), [multidimensional scaling](mds.md). On other data the ranking differs ([benchmarks](../benchmarks.md)).
 
 ```python
 >>> import nearfar as nf

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure  # noqa: E402
 import nearfar as nf  # noqa: E402
 from nearfar.errors import NearfarWarning  # noqa: E402
 from nearfar.plots import scatter  # noqa: E402
-from nearfar.plots.fonts import _best_for, _said, as_written  # noqa: E402
+from nearfar.plots.fonts import _best_for, _nowhere, _said, as_written  # noqa: E402
 from nearfar.plots.groups import noise_among, togetherness  # noqa: E402
 from nearfar.plots.names import ink_of, wrapped  # noqa: E402
 from nearfar.plots.palette import contrast, rgb_of  # noqa: E402
@@ -261,6 +261,7 @@ def test_titles_are_on_the_left_with_what_is_known_below(tmp_path) -> None:
 def test_letters_that_no_font_has_are_boxes_and_told_of_once(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("nearfar.plots.fonts._files", lambda: iter(()))
     _said.clear()
+    _nowhere.clear()
     xy = np.random.default_rng(0).normal(size=(120, 2))
     with pytest.warns() as told:
         ax = scatter(xy, ["财务报表", "신용카드", "plain"] * 40, title="财务", path=tmp_path / "x.png")
@@ -268,6 +269,7 @@ def test_letters_that_no_font_has_are_boxes_and_told_of_once(tmp_path, monkeypat
     assert "Install one that has, such as Noto Sans CJK" in str(told[0].message)
     scatter(xy, ["财务报表", "plain", "plain"] * 40, path=tmp_path / "x.png")  # warnings are errors
     assert {text.get_text() for text in ax.get_legend().get_texts()} == {"□" * 4, "plain"}
+    _nowhere.clear()
 
 
 def test_a_font_that_has_the_letters_is_found(monkeypatch) -> None:

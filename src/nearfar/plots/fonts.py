@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from nearfar._core.warn import warn_user
@@ -20,7 +20,8 @@ _LIKELY = (
     *("Apple SD Gothic Neo", "Arial Unicode MS", "Nirmala UI", "Noto Sans", "Segoe UI", "FreeSans"),
 )
 _BOX = "\u25a1"  # for a letter that no font has
-_said: set[str] = set()
+_said: set[str] = set()  # letters of which a warning has told
+_nowhere: set[str] = set()  # letters that no font has
 
 
 def as_written(text: Text) -> Text:
@@ -55,15 +56,20 @@ def _best_for(shown: str, usual: FontProperties) -> tuple[str | None, frozenset[
     """Return the file of the font that lacks fewest letters, if any is better than the usual one, and these letters."""
     from matplotlib.font_manager import findfont
 
-    needed = frozenset(filter(str.isprintable, shown))
+    printed = frozenset(filter(str.isprintable, shown))
+    needed = printed - _nowhere
     best, least = None, needed - _letters_of(findfont(usual))
+    anywhere = needed - least
     for file in _files() if least else ():
-        without = needed - _letters_of(file)
-        if len(without) < len(least):
-            best, least = file, without
+        letters = _letters_of(file)
+        anywhere |= needed & letters
+        if len(needed - letters) < len(least):
+            best, least = file, needed - letters
         if not least:
             break
-    return best, least
+    if least:  # all fonts have been asked
+        _nowhere.update(needed - anywhere)
+    return best, least | (printed & _nowhere)
 
 
 def _say(lacking: frozenset[str]) -> None:
@@ -83,7 +89,7 @@ def _files() -> Iterator[str]:
     yield from sorted(set(findSystemFonts()).difference(known))  # installed since matplotlib last looked
 
 
-@cache
+@lru_cache(maxsize=32)  # those of a font for Chinese take some MB
 def _letters_of(file: str) -> frozenset[str]:
     from matplotlib.font_manager import get_font
 
