@@ -265,8 +265,9 @@
     const own = coloured !== null && coloured.kind === "category";
     const listed = own ? coloured.labels.map(([row, code, text, share, first]) => ({ row, text, share, first, shade: coloured.shades[code] }))
       : header.labels.map(([row, text]) => ({ row, text, share: 0.3, first: true, shade: -1 }));
+    const room = Math.min(1, Math.max(0.75, size().width / 800)); // smaller names in a small window
     names = listed.map((name) => {
-      const px = Math.round(10 * (name.first ? 1 : 0.85) * (listed.length > 30 ? 10 + 5 * Math.sqrt(name.share) : 11 + 6 * Math.sqrt(name.share))) / 10, lines = name.text.split("\n");
+      const px = Math.round(10 * room * (name.first ? 1 : 0.85) * (listed.length > 30 ? 10 + 5 * Math.sqrt(name.share) : 11 + 6 * Math.sqrt(name.share))) / 10, lines = name.text.split("\n");
       const font = `${name.first ? 650 : 400} ${px}px ${FONTS}`, step = 1.15 * px;
       context.font = font;
       return { ...name, lines, font, step, size: [Math.max(...lines.map((line) => context.measureText(line).width)) + 6, lines.length * step + 4] };
