@@ -39,7 +39,7 @@ _RASTER_FROM = 3000  # dots from which a vector format holds a bitmap of them
 _SHADED_FROM = 50_000  # dots from which their density is drawn
 _CONTOURS_FROM = 1000  # dots
 _NAMED_FROM, _CONTOURED_FROM = 0.5, 0.75  # togetherness of groups with names on the map, and with contours
-LEGEND_UP_TO, _COLUMN = 40, 20  # groups in a legend, and in a column of it
+LEGEND_UP_TO, COLUMN = 40, 20  # groups in a legend, and in a column of it
 _AREAS = ((12, 39.0), (30, 65.0), (10**9, 100.0))  # square inches of a figure with names of up to so many groups
 _ROBUST_FROM = 100  # values from which the ends of the colour bar leave out the outermost hundredth at either side
 _UNKNOWN = 0.45  # opacity of points without a group or value, as a share of that of others
@@ -382,7 +382,7 @@ def add_bar(figure: Figure | SubFigure, axes: Axes | list[Axes], bar: Bar, **lay
 def add_legend(axes: Axes, groups: Groups, palette: Doubles) -> None:
     """Name the groups in a legend on the right."""
     handles = legend_handles(groups, palette)
-    columns = -(-len(handles) // _COLUMN)
+    columns = -(-len(handles) // COLUMN)
     write_legend(
         axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, ncols=columns)
     )

@@ -28,6 +28,7 @@ from nearfar.plots.fonts import as_written
 from nearfar.plots.groups import Colours
 from nearfar.plots.palette import COLOURS
 from nearfar.plots.scatter import (
+    COLUMN,
     LEGEND_UP_TO,
     Bar,
     add_bar,
@@ -331,8 +332,9 @@ def grid(
     across = min(columns or math.ceil(math.sqrt(count)), count)
     down = math.ceil(count / across)
     entries = 0 if colours.groups is None else min(len(colours.groups.names), LEGEND_UP_TO) + 2
-    margin = 0.0 if colours.groups is None and colours.values is None else _KEY
-    figure = new_figure((across * side + margin, max(down * (side + _TITLE), _LINE * entries)), shown=shown)
+    margin = 0.0 if colours.groups is None and colours.values is None else _KEY * max(1, -(-entries // COLUMN))
+    height = max(down * (side + _TITLE), _LINE * min(entries, COLUMN))
+    figure = new_figure((across * side + margin, height), shown=shown)
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
     for surplus in axes[count:]:
         surplus.remove()
@@ -355,7 +357,8 @@ def add_key(figure: Figure, axes: list[Axes], colours: Colours, palette: Doubles
     """Say once, on the right, what the colours mean."""
     if colours.groups is not None and palette is not None:
         handles = legend_handles(colours.groups, palette)
-        write_legend(figure.legend(handles=handles, loc="outside right center", frameon=False))
+        columns = -(-len(handles) // COLUMN)
+        write_legend(figure.legend(handles=handles, loc="outside right center", frameon=False, ncols=columns))
     elif bar is not None:
         add_bar(figure, axes, bar, aspect=30, shrink=min(1.0, 4.0 / figure.get_figheight()))
 
