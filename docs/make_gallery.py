@@ -23,6 +23,7 @@ from unittest import mock
 
 import matplotlib
 import numpy as np
+from matplotlib import pyplot
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
@@ -97,10 +98,9 @@ ROWS = [
 
 HEAD = """# Gallery
 
-All maps of nearfar on one data set: the {n:,} handwritten digits of scikit-learn, {p} pixels each, one colour per
-digit. Each row has the code, and the area under the R_NX curve ([evaluating maps](judging-maps.md)): 1 if neighbours at
-all scales are preserved, 0 at chance. The methods are described in [maps](maps.md) and [multidimensional
-scaling](mds.md). On other data the ranking differs; see the [benchmarks](../benchmarks.md).
+All maps of nearfar on the {n:,} handwritten digits of scikit-learn, {p} pixels each. Rows have the code, and the area
+under the R_NX curve ([evaluating maps](judging-maps.md)): 1 if all neighbours are preserved, 0 at chance. The methods:
+[maps](maps.md), [multidimensional scaling](mds.md). On other data the ranking differs ([benchmarks](../benchmarks.md)).
 
 ```python
 >>> import nearfar as nf
@@ -117,11 +117,17 @@ scaling](mds.md). On other data the ranking differs; see the [benchmarks](../ben
 """
 ROW = "| ![{0.name}](../images/gallery/{0.image}) | **{0.name}**<br>{0.text}<br>`{0.code}` | {1} |\n"
 FRAMES = """
+## Many groups
+
+![Sixty groups with their names, and grey noise](../images/gallery/groups.webp)
+
+`nf.plots.scatter(Y, groups, title="Sixty groups")`: each has a colour by its place and a name where it hides least;
+noise (-1) is grey.
+
 ## The optimisation over time
 
-These frames show the optimisation of the first map: 250 iterations with attraction exaggerated twelve times, then 500
-in which the groups spread. Each frame has its own scale; the first map is three hundred thousand times smaller than the
-last.
+Frames of the first map: 250 iterations with attraction exaggerated twelve times, then 500 in which the groups spread.
+Each has its own scale; the first is three hundred thousand times smaller than the last.
 
 ![t-SNE of the digits, at every hundredth iteration](../images/gallery/frames.webp)
 
@@ -150,6 +156,36 @@ def draw_map(Y: np.ndarray, labels: np.ndarray, name: str) -> None:
     FigureCanvasAgg(figure)
     nf.plots.scatter(Y, labels, names="none", ax=figure.add_axes((0.01, 0.01, 0.98, 0.98)))
     save(figure, 44, name)
+
+
+def draw_groups() -> None:
+    """Draw a map of sixty planted groups, a tenth of the points noise, with names of one to three words."""
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(60, 12)) * 2.2
+    group = rng.choice(60, 9000, p=rng.dirichlet(np.full(60, 2.5)))
+    X = centres[group] + rng.normal(size=(9000, 12))
+    lost = rng.random(9000) < 0.1
+    X[lost] = 2.4 * rng.normal(size=(lost.sum(), 12))
+    words = [
+        "river",
+        "harbour",
+        "forest",
+        "copper",
+        "orchid",
+        "winter",
+        "signal",
+        "meadow",
+        "island",
+        "ember",
+        "canyon",
+        "lantern",
+    ]
+    names = [" ".join(rng.choice(words, rng.integers(1, 4), replace=False)) + f" {k}" for k in range(60)]
+    labels = np.array([*names, "-1"])[np.where(lost, -1, group)]
+    Y = nf.TSNE(random_state=0).fit(X).vectors_
+    with tempfile.TemporaryDirectory() as folder:
+        axes = nf.plots.scatter(Y, labels, title="Sixty groups", path=Path(folder, "groups.png"))
+    save(axes.figure, 100, "groups.webp")
 
 
 def draw_frames(X: np.ndarray, labels: np.ndarray) -> None:
@@ -198,6 +234,7 @@ def draw_front() -> None:
         axes[0].figure.savefig(path)
         return axes
 
+    pyplot.close("all")  # the first example shall not draw into what was drawn before
     FRONT_IMAGES.mkdir(parents=True, exist_ok=True)
     names: dict[str, Any] = {}
     start, settings = Path.cwd(), {"figure.figsize": (6, 5.2), "savefig.dpi": 150, "font.size": 8}
@@ -221,7 +258,7 @@ def known_areas() -> dict[str, str]:
 
 
 def main(names: list[str]) -> None:
-    if unknown := set(names) - {row.name for row in ROWS} - {"frames", "front"}:
+    if unknown := set(names) - {row.name for row in ROWS} - {"frames", "front", "groups"}:
         sys.exit(f"no such row: {', '.join(sorted(unknown))}")
     X, digit = load_digits(return_X_y=True)
     IMAGES.mkdir(parents=True, exist_ok=True)
@@ -233,6 +270,8 @@ def main(names: list[str]) -> None:
             areas[row.image] = f"{nf.evaluate.neighborhoods(X, Y).auc:.3f}"
     if not names or "frames" in names:
         draw_frames(X, digit)
+    if not names or "groups" in names:
+        draw_groups()
     if not names or "front" in names:
         draw_front()
     rows = "".join(ROW.format(row, areas[row.image]) for row in ROWS)

@@ -114,7 +114,7 @@ def test_a_blank_label_is_none(tmp_path):
     for missing in ("", "NA", "nan"):
         FRAME.assign(label=FRAME["label"].where(FRAME.index % 5 > 0)).to_csv(tmp_path / "t.csv", na_rep=missing)
         numbers, table = read_table(str(tmp_path / "t.csv"), None, None, owner="x")
-        drawn = nf.plots.scatter(numbers, **table.colours, path=tmp_path / "out.png")
+        drawn = nf.plots.scatter(numbers, **table.colours, names="legend", path=tmp_path / "out.png")
         assert [text.get_text() for text in drawn.get_legend().get_texts()] == ["a", "b", "c", "d", "no label"]
     gaps = FRAME.assign(label=np.where(FRAME.index % 5 > 0, FRAME["alpha"], np.nan))
     gaps.to_csv(tmp_path / "t.csv", index=False)

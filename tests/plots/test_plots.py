@@ -2,7 +2,6 @@
 
 import datetime as dt
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ import pytest
 
 matplotlib = pytest.importorskip("matplotlib")
 
+from matplotlib.collections import PathCollection  # noqa: E402
 from matplotlib.colors import to_rgba  # noqa: E402
 from matplotlib.dates import num2date  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
@@ -70,15 +70,13 @@ def colours_of(ax, xy: np.ndarray) -> np.ndarray:
     return collection.get_facecolors()[places, :3]
 
 
-def test_the_smallest_of_many_groups_are_grey() -> None:
-    labels = np.concatenate([np.repeat(np.arange(21), 4), np.arange(100, 110)])
-    xy = np.random.default_rng(0).normal(size=(94, 2))
-    ax = scatter(xy, labels, names="legend")
+def test_each_of_many_groups_has_a_colour_and_the_legend_names_the_largest() -> None:
+    labels = np.concatenate([np.repeat(np.arange(40), 4), np.arange(100, 120)])
+    xy = np.random.default_rng(0).normal(size=(180, 2))
+    ax = scatter(xy, labels)
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert texts == [*map(str, range(21)), "10 others"]
-    colours = colours_of(ax, xy)
-    assert len(np.unique(colours, axis=0)) == 22
-    np.testing.assert_allclose(colours[84:], np.tile(to_rgba("#BBBBBB")[:3], (10, 1)))
+    assert texts == [*map(str, range(40)), "and 20 smaller ones"]
+    assert len(np.unique(colours_of(ax, xy), axis=0)) == 60
 
 
 def test_labels_of_several_types_and_none() -> None:
@@ -100,9 +98,9 @@ def test_names_of_many_groups_stand_where_these_are_densest() -> None:
     xy[labels == 5] += np.where(rng.uniform(size=(100, 1)) < 0.2, [[300.0, 0.0]], [[0.0, 0.0]])  # in two parts
     ax = scatter(xy, labels)
     assert ax.get_legend() is None
-    assert [text.get_text() for text in ax.texts] == [str(label) for label in range(12)]
-    for text, centre in zip(ax.texts, centres, strict=True):
-        np.testing.assert_allclose(text.get_position(), centre, atol=2.0)
+    assert sorted(text.get_text() for text in ax.texts) == sorted([*(str(label) for label in range(12)), "5"])
+    for text in sorted(ax.texts, key=lambda text: text.get_position()[0])[:12]:  # the second "5" is far on the right
+        np.testing.assert_allclose(text.get_position(), centres[int(text.get_text())], atol=12.0)
     assert len(scatter(xy, labels, names="none").texts) == 0
     assert len(scatter(xy[labels < 3], labels[labels < 3], names="map").texts) == 3
 
@@ -124,8 +122,8 @@ def test_values_have_a_colour_bar_and_unknown_ones_are_grey() -> None:
     assert len(ax.figure.axes) == 2
     assert ax.figure.axes[1].get_ylim() == (0.5, 2.5)
     colours = colours_of(ax, xy)
-    cividis = matplotlib.colormaps["cividis"]
-    np.testing.assert_allclose(colours[[0, 1, 3]], cividis([0.0, 1.0, 0.25])[:, :3], atol=0.01)
+    viridis = matplotlib.colormaps["viridis"]  # without the end that is as light as the paper
+    np.testing.assert_allclose(colours[[0, 1, 3]], viridis(np.array([0.0, 7 / 8, 7 / 32]))[:, :3], atol=0.03)
     np.testing.assert_allclose(colours[2], to_rgba("#BBBBBB")[:3])
     assert len(scatter(np.eye(2), values=[np.nan, np.nan]).figure.axes) == 1
     assert len(scatter(np.eye(2), values=[7, 7]).figure.axes) == 2  # integers, all the same
@@ -143,7 +141,7 @@ def test_more_dots_are_smaller_more_transparent_and_a_bitmap() -> None:
     rng = np.random.default_rng(0)
     few, many = (scatter(rng.normal(size=(n, 2))).collections[0] for n in (100, 20_000))
     assert few.get_sizes()[0] > 10 * many.get_sizes()[0]
-    assert few.get_alpha() > many.get_alpha() > 0.1
+    assert few.get_facecolors()[0, 3] > many.get_facecolors()[0, 3] > 0.1
     assert many.get_rasterized()
     assert not few.get_rasterized()
 
@@ -153,8 +151,8 @@ def test_of_very_many_dots_the_density_is_drawn(tmp_path) -> None:
     n = 120_000
     side = np.where(np.arange(n) % 4 == 0, -1.0, 1.0)  # a thin cloud on the left, a dense one on the right
     xy = np.column_stack([20 * side + rng.uniform(-3, 3, n), rng.uniform(-3, 3, n)])
-    ax = scatter(xy, np.where(side < 0, "thin", "dense"), path=tmp_path / "map.png")
-    assert not ax.collections
+    ax = scatter(xy, np.where(side < 0, "thin", "dense"), names="legend", path=tmp_path / "map.png")
+    assert not any(isinstance(drawn, PathCollection) for drawn in ax.collections)
     image = ax.images[0]
     picture, (left, right, bottom, top) = np.asarray(image.get_array()), image.get_extent()
     assert left < xy[:, 0].min() < xy[:, 0].max() < right
@@ -392,11 +390,9 @@ def test_words_do_not_lie_on_each_other_and_the_first_come_first(tmp_path, optio
 def test_words_are_the_ids_of_an_embedding_or_any_text(tmp_path) -> None:
     """Also with signs that mean something to matplotlib, of a map with ids, and on dense pictures."""
     X = np.eye(4)[:, :2] + np.arange(4)[:, None]
-    emb = nf.Embedding(X, ids=["a$b$", "_c^", "Köln", "東京"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the font need not have all letters
-        ax = scatter(emb, words=True, path=tmp_path / "ids.svg")
-    assert written(ax) == ["a$b$", "_c^", "Köln", "東京"]
+    emb = nf.Embedding(X, ids=["a$b$", "_c^", "Köln", "Ωμ"])
+    ax = scatter(emb, words=True, path=tmp_path / "ids.svg")
+    assert written(ax) == ["a$b$", "_c^", "Köln", "Ωμ"]
     assert written(scatter(emb)) == []
     assert written(scatter(X, words=["", "one", " ", "two"])) == ["one", "two"]
     assert written(scatter(nf.Embedding(X), words=True)) == ["0", "1", "2", "3"]

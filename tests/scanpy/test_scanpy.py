@@ -177,3 +177,61 @@ class TestScanpy:
         sc.pp.neighbors(ours, use_rep="X_edrep", key_added="again")
         nf.scanpy.tl.umap(ours, neighbors_key="again", key_added="X_again", **FAST)
         assert ours.obsm["X_again"].shape == (60, 2)
+
+
+class TestIngest:
+    @pytest.fixture
+    def parts(self, adata, anndata):
+        """Two thirds of the cells with components and a map of t-SNE, and the others without."""
+        held_out, groups = np.arange(60) % 3 == 0, adata.obs["group"].astype("category")
+        known, new = anndata.AnnData(adata.X[~held_out]), anndata.AnnData(adata.X[held_out])
+        known.obs["group"], new.obs["group"] = groups.array[~held_out], groups.array[held_out]
+        centred = known.X - known.X.mean(axis=0)
+        known.varm["PCs"] = np.linalg.svd(centred, full_matrices=False)[2][:10].T
+        known.obsm["X_pca"] = centred @ known.varm["PCs"]
+        nf.scanpy.tl.tsne(known, perplexity=8, max_iter=300, n_jobs=1)
+        return known, new
+
+    def test_new_cells_are_placed_by_their_groups_and_take_labels(self, parts):
+        known, new = parts
+        map_before, labels = known.obsm["X_tsne"].copy(), new.obs["group"].to_numpy()
+        del new.obs["group"]
+        assert nf.scanpy.tl.ingest(new, known, obs="group", n_jobs=1) is None
+        np.testing.assert_array_equal(known.obsm["X_tsne"], map_before)
+        np.testing.assert_allclose(
+            new.obsm["X_pca"], (new.X - known.X.mean(axis=0)) @ known.varm["PCs"], rtol=1e-4, atol=1e-3
+        )
+        assert (new.obs["group"].to_numpy() == labels).all()
+        assert new.obs["group"].dtype == known.obs["group"].dtype
+        away = np.linalg.norm(new.obsm["X_tsne"][:, None] - known.obsm["X_tsne"], axis=2)
+        assert (known.obs["group"].to_numpy()[away.argmin(axis=1)] == labels).all()
+
+    def test_it_is_the_transform_of_the_map(self, parts):
+        known, new = parts
+        model = nf.TSNE(perplexity=8, max_iter=300, random_state=0, n_jobs=1).fit(known.obsm["X_pca"])
+        nf.scanpy.tl.ingest(new, known, n_jobs=1)
+        np.testing.assert_allclose(new.obsm["X_tsne"], model.transform(new.obsm["X_pca"]), rtol=1e-4, atol=1e-3)
+
+    def test_other_representations_and_maps(self, parts):
+        known, new = parts
+        known.obsm["X_mine"], new.obsm["X_mine"] = known.X[:, :8], new.X[:, :8]
+        known.obsm["X_umap"] = known.obsm["X_tsne"]
+        made = nf.scanpy.tl.ingest(new, known, basis="umap", use_rep="X_mine", perplexity=8, copy=True, n_jobs=1)
+        assert made.obsm["X_umap"].shape == (20, 2)
+        assert "X_umap" not in new.obsm
+        assert nf.scanpy.tl.ingest(new, known, use_rep="X", copy=True, n_jobs=1).obsm["X_tsne"].shape == (20, 2)
+
+    def test_what_is_not_there_is_named(self, parts, anndata):
+        known, new = parts
+        for how, said in (
+            ({"basis": "pacmap"}, "basis must be a map in adata_ref.obsm; got 'pacmap'"),
+            ({"obs": "leiden"}, "obs must be columns of adata_ref.obs; got 'leiden'"),
+            ({"use_rep": "X_scVI"}, "use_rep must be 'X' or a key of adata.obsm; got 'X_scVI'"),
+        ):
+            with pytest.raises(InputError, match=said):
+                nf.scanpy.tl.ingest(new, known, **how)
+        with pytest.raises(InputError, match="adata must be cells with the genes of adata_ref; got none of '0'"):
+            nf.scanpy.tl.ingest(anndata.AnnData(new.X, var=pd.DataFrame(index=[f"g{k}" for k in range(60)])), known)
+        del known.varm["PCs"]
+        with pytest.raises(InputError, match=r"adata_ref must be one with varm\['PCs'\]; got none"):
+            nf.scanpy.tl.ingest(new, known)

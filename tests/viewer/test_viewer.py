@@ -357,7 +357,7 @@ def test_a_page_is_saved_whole_and_shown_in_notebooks(tmp_path):
     assert page._repr_html_().startswith("<iframe")
     assert "30 points" in repr(page)
     with pytest.raises(InputError, match=r"a file name ending in \.html"):
-        page.save(tmp_path / "map.png")
+        page.save(tmp_path / "map.gif")
     assert [path.name for path in tmp_path.iterdir()] == ["map.html"]
 
 
@@ -373,6 +373,42 @@ def test_the_command_line_writes_the_page(tmp_path):
     facts = header(target.read_text("utf-8"))
     assert facts["n"] == 40
     assert [column["name"] for column in facts["columns"]] == ["kind"]
-    refused = CliRunner().invoke(_cli, [*arguments, "-o", str(tmp_path / "map.npz"), "--color", "kind"])
-    assert "are for a page" in refused.output
     assert json.loads(ran.stdout)["output"] == str(target)
+    refused = CliRunner().invoke(_cli, [*arguments, "-o", str(tmp_path / "map.npz"), "--color", "kind"])
+    assert "are for a page or a picture" in refused.output
+    ran = CliRunner().invoke(
+        _cli,
+        [*arguments, "-o", str(tmp_path / "map.png"), "--metadata", str(tmp_path / "kinds.csv"), "--color", "kind"],
+    )
+    assert ran.exit_code == 0, ran.output
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads(ran.stdout)["plot"] == str(tmp_path / "map.png")
+    wrong = CliRunner().invoke(
+        _cli, [*arguments, "-o", str(tmp_path / "no.png"), "--metadata", str(tmp_path / "kinds.csv"), "--color", "size"]
+    )
+    assert "color must be one of 'kind'" in str(wrong.exception)
+
+
+def test_a_picture_of_a_page_has_its_colours_and_says_what_the_map_lost(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(3, 5)) * 9, 40, axis=0) + rng.normal(size=(120, 5))
+    known = {
+        "kind": ["a", "b", "c"] * 40,
+        "group": np.repeat(["x", "y", "z"], 40).tolist(),
+        "size": rng.random(120).tolist(),
+        "day": pd.Series(pd.date_range("2024-01-01", periods=120)),
+    }
+    for color in [*known, "missing neighbours"]:
+        page = nf.Embedding(X).map(X[:, :2], metadata=known, color=color, title="Three", metric="euclidean")
+        ax = page.picture()
+        assert ax.get_title() == "Three"
+        lost = f"{page.missing.mean():.0%} of them far away in the map"
+        assert ax.texts[0].get_text() == f"120 points of 5 components, neighbours by the Euclidean distance, {lost}"
+        if color == "kind":
+            assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b", "c"]
+        elif color == "group":
+            assert {text.get_text() for text in ax.texts[1:]} == {"x", "y", "z"}
+        else:
+            assert len(ax.figure.axes) == 2
+    page.save(tmp_path / "map.svg")
+    assert (tmp_path / "map.svg").read_bytes().startswith(b"<?xml")

@@ -103,7 +103,7 @@ def keys(driver: Any, *pressed: str) -> None:
 
 def place(driver: Any, row: int) -> tuple[float, float]:
     """Return where a point is in the window, by its row in the file."""
-    return tuple(driver.execute_script(f"return nearfarMap.plot.getScreenPosition({row})"))
+    return tuple(driver.execute_script(f"return nearfarMap.placeOf({row})"))
 
 
 def row_of(driver: Any, key: str) -> int:
@@ -202,11 +202,11 @@ def test_a_legend_filters_and_csv_holds_what_is_shown(browser):
     browser.execute_script("document.querySelectorAll('#legend li')[0].click()")
     wait(browser, f"return nearfarMap.state().shown === {N * 3 // 4}")
     rows = list(csv.reader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
-    assert rows[0] == ["id", "kind", "height", "missing neighbours", "false neighbours"]
+    assert rows[0] == ["id", "x", "y", "kind", "height", "missing neighbours", "false neighbours"]
     assert len(rows) == 1 + N * 3 // 4
-    assert all(len(row[2].lstrip("-")) <= 12 for row in rows[1:])  # as precise as the file, without digits of noise
+    assert all(len(row[4].lstrip("-")) <= 12 for row in rows[1:])  # as precise as the file, without digits of noise
     hidden = browser.execute_script("return document.querySelectorAll('#legend li')[0].textContent").rpartition(" (")[0]
-    assert hidden not in {row[1] for row in rows[1:]}
+    assert hidden not in {row[3] for row in rows[1:]}
 
 
 def test_colours_of_numbers_and_of_trust(browser, page):
@@ -236,6 +236,7 @@ def test_a_lasso_selects_and_csv_holds_the_selection(browser):
     actions.pointer_action.pointer_up()
     actions.perform()
     wait(browser, "return nearfarMap.state().pinned >= 0 || nearfarMap.state().selection")
+    time.sleep(0.5)  # what may look like the end of the lasso
     browser.execute_script("nearfarMap.select([3, 5, 8])")
     assert text(browser, "selection") == "3 points selected"
     assert len(browser.execute_script("return nearfarMap.table()").splitlines()) == 4
@@ -245,7 +246,7 @@ def test_csv_has_no_formulas_and_keeps_numbers(browser):
     browser.execute_script("nearfarMap.select(arguments[0])", [row_of(browser, FORMULA), *range(0, N, 7)])
     rows = list(csv.reader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
     assert "'" + FORMULA in {row[0] for row in rows}
-    heights = [row[2] for row in rows[1:]]
+    heights = [row[4] for row in rows[1:]]
     assert any(height.startswith("-") for height in heights)
     assert np.isfinite([float(height) for height in heights]).all()
 
@@ -266,9 +267,9 @@ def test_keys_zoom_and_move_and_the_theme_changes(browser):
     x, _ = place(browser, row)
     browser.execute_script("document.getElementById('plot').focus()")
     keys(browser, webdriver.Keys.ARROW_LEFT)
-    wait(browser, f"return nearfarMap.plot.getScreenPosition({row})[0] > {x + 5}")
+    wait(browser, f"return nearfarMap.placeOf({row})[0] > {x + 5}")
     keys(browser, "0")
-    wait(browser, f"return Math.abs(nearfarMap.plot.getScreenPosition({row})[0] - {x}) < 1")
+    wait(browser, f"return Math.abs(nearfarMap.placeOf({row})[0] - {x}) < 1")
     keys(browser, "+")
     wait(browser, "return nearfarMap.plot.get('cameraDistance') < 0.9")
     dark = browser.execute_script("return nearfarMap.state().dark")
@@ -302,7 +303,7 @@ def test_close_points_have_their_ids(browser):
 
 def test_a_map_fills_a_narrow_window_too(browser):
     inside = """const stage = document.getElementById('stage'), [w, h] = [stage.clientWidth, stage.clientHeight];
-    let out = 0; for (let i = 0; i < nearfarMap.header.n; i++) { const [x, y] = nearfarMap.plot.getScreenPosition(i);
+    let out = 0; for (let i = 0; i < nearfarMap.header.n; i++) { const [x, y] = nearfarMap.placeOf(i);
     if (x < 0 || y < 0 || x > w || y > h) out++; } return out"""
     assert browser.execute_script(inside) == 0
     browser.set_window_size(500, 900)
@@ -356,7 +357,7 @@ def test_fingers_move_and_pinch(browser):
     touch("touchStart", (300, 300))
     touch("touchMove", (360, 300))
     touch("touchEnd")
-    wait(browser, f"return nearfarMap.plot.getScreenPosition({row})[0] > {x + 20}")
+    wait(browser, f"return nearfarMap.placeOf({row})[0] > {x + 20}")
     touch("touchStart", (300, 300), (400, 300))
     touch("touchMove", (250, 300), (450, 300))
     touch("touchEnd")
@@ -443,3 +444,181 @@ def test_a_map_of_a_relation_shows_what_is_related(tmp_path):
             assert "missing neighbours0 %" in card
     finally:
         driver.quit()
+
+
+def lasso(driver: Any, corners: list[tuple[float, float]]) -> list[bool]:
+    """Draw a lasso, and return whether there was a card at each corner."""
+    driver.execute_script("document.getElementById('lasso').click()")
+    cards = []
+    actions = mouse(driver, corners[0])
+    actions.pointer_action.pointer_down()
+    actions.perform()
+    for corner in corners[1:]:
+        actions = mouse(driver, corner)
+        actions.pointer_action.pause(0.1)
+        actions.perform()
+        cards.append(not driver.execute_script("return document.getElementById('card').hidden"))
+    actions = ActionBuilder(driver)
+    actions.pointer_action.pointer_up()
+    actions.perform()
+    return cards
+
+
+def test_a_lasso_that_ends_on_a_point_selects_and_pins_none(browser):
+    rows = [row for row in range(N) if browser.execute_script(f"return nearfarMap.idOf({row})").startswith("point 1")]
+    x, y = np.median([place(browser, row) for row in rows], axis=0)
+    row = min(rows, key=lambda row: np.hypot(*np.subtract(place(browser, row), (x, y))))
+    x, y = place(browser, row)
+    corners = [(x, y), (x - 60, y - 60), (x + 60, y - 60), (x + 60, y + 60), (x - 60, y + 60), (x, y)]
+    cards = lasso(browser, corners)
+    wait(browser, "return nearfarMap.state().selection")
+    time.sleep(0.6)
+    state = browser.execute_script("return nearfarMap.state()")
+    assert state["pinned"] == -1
+    assert len(state["selection"]) > 1
+    assert not any(cards)
+    assert text(browser, "selection") == f"{len(state['selection'])} points selected"
+    assert len(browser.execute_script("return nearfarMap.table()").splitlines()) == 1 + len(state["selection"])
+
+
+INSIDE = """const stage = document.getElementById('stage'), [w, h] = [stage.clientWidth, stage.clientHeight];
+let out = 0; for (let i = 0; i < nearfarMap.header.n; i++) { const [x, y] = nearfarMap.placeOf(i);
+if (x < 0 || y < 0 || x > w || y > h) out++; } return out"""
+
+
+def test_points_stay_in_a_window_that_becomes_narrow(browser):
+    before = browser.execute_script("return nearfarMap.x[0]")
+    browser.set_window_size(560, 900)
+    wait(browser, f"return Math.abs(nearfarMap.x[0] - {before}) > 1e-3")
+    wait(browser, INSIDE.replace("return out", "return out === 0"))
+    browser.set_window_size(1300, 900)
+    wait(browser, f"return Math.abs(nearfarMap.x[0] - {before}) < 1e-3")
+    assert browser.execute_script(INSIDE) == 0
+
+
+def test_the_dark_page_is_dark_again_after_a_reload(browser):
+    dark = browser.execute_script("return nearfarMap.state().dark")
+    browser.execute_script("document.getElementById('theme').click()")
+    browser.refresh()
+    wait(browser, "return 'ready' in document.documentElement.dataset")
+    assert browser.execute_script("return nearfarMap.state().dark") is not dark
+    browser.execute_script("document.getElementById('theme').click()")
+
+
+def test_search_answers_while_one_types(browser):
+    field, counts = browser.find_element("id", "search"), []
+    for letter in "point 39":
+        field.send_keys(letter)
+        typed = field.get_attribute("value").strip()
+        expected = sum(typed in f"point {i}" for i in range(3, N)) + (typed in "right to left") * 0
+        counts.append(browser.execute_script("return nearfarMap.state().hits"))
+        if len(typed) > 4:
+            assert counts[-1] == expected
+    field.send_keys(webdriver.Keys.BACKSPACE)
+    assert browser.execute_script("return nearfarMap.state().hits") == 111  # 3, 30 .. 39, 300 .. 399
+    assert text(browser, "found").endswith("111 found")
+
+
+def test_csv_has_the_positions(browser, page):
+    rows = list(csv.reader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
+    known = dict(zip(map(str, page.ids), page.positions, strict=True))
+    for key, x, y, *_ in rows[1:]:
+        np.testing.assert_allclose([float(x), float(y)], known[key.lstrip("'")], atol=1e-3)
+
+
+def opened(driver: Any, page: nf.viewer.MapPage, name: str) -> None:
+    page.save(driver.folder / name)
+    driver.get((driver.folder / name).as_uri())
+    wait(driver, "return 'ready' in document.documentElement.dataset")
+
+
+@pytest.fixture
+def back(browser) -> Iterator[None]:
+    yield
+    browser.get((browser.folder / "map.html").as_uri())
+    wait(browser, "return 'ready' in document.documentElement.dataset")
+
+
+def test_many_groups_and_noise(browser, back):
+    rng = np.random.default_rng(0)
+    groups, n = 60, 3000
+    centres = 10.0 * np.array([divmod(k, 8) for k in range(groups)])
+    labels = rng.integers(-1, groups, n)
+    xy = np.where(labels[:, None] < 0, rng.uniform(0, 75, (n, 2)), centres[labels] + rng.normal(size=(n, 2)))
+    xy[0] = [4000.0, 5000.0]
+    names = [f"{k}_words of topic" if k >= 0 else "-1_the_of" for k in labels]
+    half = np.where(np.arange(n) % 7 == 0, "", np.where(xy[:, 0] < 40, "left", "right")).tolist()
+    opened(browser, nf.Embedding(xy).map(metadata={"topic": names, "half": half}), "many.html")
+    shown = wait(browser, "return nearfarMap.names().length > 40 && nearfarMap.names()")
+    assert not any(name["text"].startswith("-1") for name in shown)
+    boxes = np.array(
+        [[*np.subtract(s["at"], np.divide(s["size"], 2)), *np.add(s["at"], np.divide(s["size"], 2))] for s in shown]
+    )
+    apart = (boxes[:, None, :2] >= boxes[:, 2:] - 0.5) | (boxes[:, None, 2:] <= boxes[:, :2] + 0.5)
+    assert (apart.any(axis=2) | np.eye(len(boxes), dtype=bool)).all()
+    width, height = browser.execute_script(
+        "const s = document.getElementById('stage'); return [s.clientWidth, s.clientHeight]"
+    )
+    assert (boxes >= 0).all()
+    assert (boxes <= [width, height, width, height]).all()
+    # Noise is last in the legend, grey, and first among what is drawn.
+    items = browser.execute_script("return Array.from(document.querySelectorAll('#legend li'), (e) => e.textContent)")
+    assert items[-1].startswith("-1_the_of")
+    colours = browser.execute_script("return nearfarMap.plot.get('pointColor').length")
+    assert colours == groups + 1
+    facts = browser.execute_script("return nearfarMap.columns[0]")
+    assert len(set(facts["light"])) == groups
+    assert facts["shades"][facts["names"].index("-1_the_of")] == -1
+    first = browser.execute_script("return nearfarMap.drawn().slice(0, 20)")
+    assert {names[int(browser.execute_script(f"return nearfarMap.idOf({row})"))] for row in first} == {"-1_the_of"}
+    # One point that is far away does not hide the others, and its place is not lost.
+    assert browser.execute_script(INSIDE) == 0
+    assert np.ptp(browser.execute_script("return Array.from(nearfarMap.x)")) > 1
+    assert "1 far outside: drawn at the edge." in text(browser, "remarks")
+    rows = list(csv.reader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
+    assert next([float(x), float(y)] for key, x, y, *_ in rows[1:] if key == "0") == [4000.0, 5000.0]
+    # Names follow the column that colours.
+    browser.execute_async_script("nearfarMap.colour(1).then(arguments[0])")
+    wait(browser, "return nearfarMap.names().length === 2")
+    assert {name["text"] for name in browser.execute_script("return nearfarMap.names()")} == {"left", "right"}
+
+
+def test_images_are_on_the_cards(browser, back):
+    pytest.importorskip("PIL")
+    rng = np.random.default_rng(0)
+    images = [None if k == 3 else rng.integers(0, 256, (8, 12), dtype=np.uint8) for k in range(40)]
+    opened(browser, nf.Embedding(rng.normal(size=(40, 2))).map(images=images), "images.html")
+    browser.execute_script("nearfarMap.pin(arguments[0])", row_of(browser, "5"))
+    size = "const i = document.querySelector('#card img'); return i && i.complete && [i.naturalWidth, i.naturalHeight]"
+    assert wait(browser, size) == [12, 8]
+    browser.execute_script("nearfarMap.pin(arguments[0])", row_of(browser, "3"))
+    assert browser.execute_script("return document.querySelector('#card img')") is None
+
+
+def test_the_widget_hears_what_is_selected_in_its_frame(browser, back, page):
+    """The script of the widget with a model that only remembers."""
+    import base64
+    from importlib import resources
+
+    script = resources.files("nearfar.viewer").joinpath("assets", "widget.js").read_text("utf-8")
+    packed = base64.b64encode(page.html().encode()).decode()
+    harness = f"""<!doctype html><body><script type="module">
+    {script}
+    const bytes = Uint8Array.from(atob("{packed}"), (c) => c.charCodeAt(0));
+    window.kept = {{ _page: new DataView(bytes.buffer) }};
+    const model = {{
+      get: (name) => kept[name], set: (name, value) => (kept[name] = value), save_changes: () => (window.saved = true)
+    }};
+    window.end = render({{ model, el: document.body }});
+    </script></body>"""
+    (browser.folder / "harness.html").write_text(harness)
+    browser.get((browser.folder / "harness.html").as_uri())
+    browser.switch_to.frame(wait(browser, "return document.querySelector('iframe')"))
+    wait(browser, "return 'ready' in document.documentElement.dataset")
+    browser.execute_script("nearfarMap.select([3, 5, 8])")
+    browser.switch_to.default_content()
+    heard = "return window.saved && Array.from(new Uint32Array(kept._points.buffer))"
+    assert wait(browser, heard) == [3, 5, 8]
+    browser.execute_script("window.saved = false; window.postMessage({ nearfar: 'selected', points: [1] }, '*')")
+    time.sleep(0.2)
+    assert not browser.execute_script("return window.saved")  # only its own frame is heard

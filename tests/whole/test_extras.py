@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 CALLED = {"faiss": "faiss-cpu", "sqlite_vec": "sqlite-vec", "embedding_atlas": "embedding-atlas"}
 # A package that another one of the extra needs.
-BROUGHT = {"fsspec": "dask", "h5py": "anndata", "anndata": "scanpy", "uvicorn": "embedding-atlas"}
+BROUGHT = {"PIL": "matplotlib", "fsspec": "dask", "h5py": "anndata", "anndata": "scanpy", "uvicorn": "embedding-atlas"}
 
 
 def packages(extra):

@@ -160,7 +160,7 @@ def test_a_missing_label_is_none_of_the_groups(form):
     given, rows = MISSING[form](gaps), X[:, :2]
     emb, kept = nf.Embedding(X), X[known]
     inner = [label for label in gaps if label]
-    texts = [text.get_text() for text in nf.plots.scatter(rows, given).get_legend().get_texts()]
+    texts = [text.get_text() for text in nf.plots.scatter(rows, given, names="legend").get_legend().get_texts()]
     assert len(texts) == 3
     assert texts[-1] == "no label"
     shown = page_of(emb, given)

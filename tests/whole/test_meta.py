@@ -230,6 +230,7 @@ OF_ANY_TYPE = {
     "nearfar.callbacks.Progress.__init__": "each solver has a state of its own",
     "nearfar.far.fields.FieldPart.work": "what a field keeps between two calls is its own",
     "nearfar.scanpy.tl.edrep": "passed on, to be checked there",
+    "nearfar.scanpy.tl.ingest": "passed on, to be checked there",
     "nearfar.scanpy.tl.tsne": "passed on, to be checked there",
     "nearfar.scanpy.tl.umap": "passed on, to be checked there",
     "nearfar.tables.anchors.AnchorEmbedding.state_dict": "as torch has it",

@@ -419,8 +419,8 @@ def test_a_frame_whose_ids_are_not_distinct_is_refused():
 
 def test_a_series_of_labels_or_values_goes_by_id_in_a_picture():
     pytest.importorskip("matplotlib")
-    from nearfar.plots.scatter import groups_of
-    from nearfar.plots.small_multiples import Colours, panels_of
+    from nearfar.plots.groups import Colours, groups_of
+    from nearfar.plots.small_multiples import panels_of
 
     emb = nf.Embedding([[0, 1], [2, 3], [4, 5]], ["a", "b", "c"])
     labels, values = pd.Series({"c": "z", "a": "x", "b": "y"}), pd.Series({"b": 2.0, "c": 3.0, "a": 1.0})

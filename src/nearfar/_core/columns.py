@@ -7,6 +7,7 @@ NaT, pandas' NA, what an array masks, and the empty text.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Hashable, Iterable, Sequence, Set
 from contextlib import suppress
@@ -235,10 +236,12 @@ def is_number(field: str | bytes) -> bool:
     return "_" not in str(field)
 
 
-def as_number_first(text: str) -> tuple[float, str]:
-    """Return a key that puts numbers in their order, before other text."""
+def as_number_first(text: str) -> tuple[float, list[Any]]:
+    """Return a key that puts numbers in their order, before other text, and numbers within text too."""
     number = float(text) if is_number(text) else math.inf
-    return (math.inf if math.isnan(number) else number), text
+    parts = re.split(r"([0-9]+)", text)
+    parts[1::2] = map(int, parts[1::2])
+    return (math.inf if math.isnan(number) else number), parts
 
 
 def _unit_of(times: NDArray[np.datetime64]) -> Unit:
@@ -275,8 +278,20 @@ def _of_series(owner: str, name: str, series: nw.Series[Any]) -> Column:
     if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
         series = series.dt.replace_time_zone(None)  # as clocks there show it
     column = _of_array(owner, name, series.to_numpy())
-    order = _of_objects(owner, name, list(dtype.categories)).texts() if isinstance(dtype, nw.Enum) else None
+    order = _given_order(owner, name, series)
     return Column(column.kind, column.values, column.missing | missing, order)
+
+
+def _given_order(owner: str, name: str, series: nw.Series[Any]) -> list[str] | None:
+    """Return the order of categories: of ordered ones, and in pandas of others that are not merely sorted."""
+    import narwhals as nw
+
+    if isinstance(series.dtype, nw.Enum):
+        return _of_objects(owner, name, list(series.dtype.categories)).texts()
+    if series.dtype != nw.Categorical or not series.implementation.is_pandas():
+        return None
+    given = _of_objects(owner, name, series.to_native().cat.categories.tolist()).texts()
+    return None if given == sorted(given) else given
 
 
 def _of_array(owner: str, name: str, array: NDArray[Any]) -> Column:

@@ -53,11 +53,11 @@ _table_options = together(
 
 @command("Draw a map of vectors, of a table, or of AnnData.", "map")
 @argument("file")
-@option("-o", "--output", metavar="OUT", help="File for the positions; .html is a page to explore.")
+@option("-o", "--output", metavar="OUT", help="File for the positions; .html is a page to explore, .png a picture.")
 @option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
 @option("--frames", metavar="PICTURE", help="File for the optimisation: .gif or .mp4; .png, ... side by side.")
-@option("--metadata", metavar="CSV", help="For a page: what is known of the points, joined by id.")
-@option("--color", metavar="COLUMN", help="For a page: the column that colours the points at first.")
+@option("--metadata", metavar="CSV", help="For a page or picture: what is known of the points, joined by id.")
+@option("--color", metavar="COLUMN", help="For a page or picture: the column that colours the points.")
 @option("--method", type=click.Choice(list(METHODS)), default="tsne", help="Which map.")
 @options_of(_MAP, "n_components perplexity", perplexity={"default": None, "note": "[default: 30; umap: 10]"})
 @option("--min-dist", type=float, help="Of umap: distance below which points are equally near.  [default: 0.1]")
@@ -108,6 +108,7 @@ def map_(
       nearfar map contacts.safetensors --frames contacts.gif
       nearfar map words.vec -o words.html --metric cosine
       nearfar map genes.npz -o genes.html --metadata genes.csv --color pathway
+      nearfar map genes.npz -o genes.png --metadata genes.csv --color pathway
       nearfar map words.vec -o map.tsv --metric cosine --perplexity 15
       nearfar map ratings.safetensors --side context --plot items.png
       nearfar map iris.csv --labels species --plot iris.png
@@ -120,10 +121,14 @@ def map_(
     from nearfar.callbacks import Frames
     from nearfar.embedding.metadata import TableFile
     from nearfar.engines import check_ready
+    from nearfar.plots.scatter import PICTURES
 
+    if plot is None and output is not None and output.lower().endswith(PICTURES):
+        output, plot = None, output
     page = output is not None and output.lower().endswith(PAGES)
-    if not page and (metadata is not None or color is not None):
-        raise click.UsageError("--metadata and --color are for a page: give --output OUT.html.")
+    coloured = metadata is not None or color is not None
+    if coloured and not page and plot is None:
+        raise click.UsageError("--metadata and --color are for a page or a picture: give --output OUT.html or OUT.png.")
     _check_targets(output, plot, frames, arguments["n_components"])
     form = take_text_format("nearfar map", arguments)
     estimator = getattr(nf, METHODS[method])()
@@ -134,7 +139,7 @@ def map_(
     started = time.perf_counter()
     points = _points(file, side, names, labels, prepare, obsm, form, arguments.get("metric"))
     table, known = points.table, TableFile(metadata, form) if metadata else points.known
-    if page:
+    if page or coloured:
         nf.viewer.page.check_known(points.vectors, known, color)
     callbacks = None if recorder is None else [recorder]
     estimator.set_params(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
@@ -142,11 +147,12 @@ def map_(
     used = ("n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state")
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, points.ids, parameters={"estimator": METHODS[method], **made})
-    if page and output is not None:
-        points.vectors.map(drawn, metadata=known, color=color, title=file).save(output)
-    elif output is not None:
-        drawn.save(output)
-    if plot is not None:
+    shown = points.vectors.map(drawn, metadata=known, color=color, title=file) if page or coloured else None
+    if output is not None:
+        (shown or drawn).save(output)
+    if plot is not None and shown is not None and coloured:
+        shown.picture(plot, words=bool(words))
+    elif plot is not None:
         if words is None:
             words = any(isinstance(word, str) for word in drawn.ids)
         nf.plots.scatter(drawn, **table.colours, words=words, path=plot)

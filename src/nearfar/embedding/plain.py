@@ -184,6 +184,7 @@ class Embedding(Near):
         metric: str | None = None,
         max_points: int = 1_000_000,
         title: str | None = None,
+        images: object = None,
         random_state: Seed = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -217,6 +218,8 @@ class Embedding(Near):
             Of more, so many are drawn at random, and the page says so.
         title : str, optional
             Heading of the page.
+        images : sequence, or mapping from ids, optional
+            Small copies are shown on the cards: files, bytes of files, arrays of pixels, images of Pillow, or None.
         random_state : int, Generator, RandomState or None
             For that draw.
         n_jobs : int, optional
@@ -260,6 +263,7 @@ class Embedding(Near):
             metric=metric,
             max_points=max_points,
             title=title,
+            images=images,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,

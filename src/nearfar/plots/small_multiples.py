@@ -14,22 +14,24 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._core import checks as _checks
 from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.types import ColumnLike
+from nearfar._core.types import ColumnLike, Doubles
 from nearfar.callbacks import Frame, Frames
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.evaluate.neighborhoods import Neighborhoods
+from nearfar.plots.fonts import as_written
+from nearfar.plots.groups import Colours
+from nearfar.plots.palette import COLOURS
 from nearfar.plots.scatter import (
-    COLOURS,
+    COLUMN,
+    LEGEND_UP_TO,
     Bar,
-    Colours,
     add_bar,
-    as_written,
     check_picture_path,
     draw_dots,
     in_plane,
@@ -129,8 +131,9 @@ def small_multiples(
     target = check_picture_path(_OWNER, path)
 
     figure, axes = grid(len(panels), columns, _SIDE, colours, shown=path is None)
-    bars = [draw_panel(ax, panel, colours, _SIDE) for ax, panel in zip(axes, panels, strict=True)]
-    add_key(figure, axes, colours, bars[0])
+    palette = _palette(panels, colours)
+    bars = [draw_panel(ax, panel, colours, palette, _SIDE) for ax, panel in zip(axes, panels, strict=True)]
+    add_key(figure, axes, colours, palette, bars[0])
     if title is not None:
         as_written(figure.suptitle(title))
     write(_OWNER, figure, target)
@@ -201,6 +204,7 @@ def animation(
     target = check_film(_ANIMATION, path)
     writer = _writer(target, per_second)
 
+    palette = _palette(panels, colours)
     figure, axes = grid(1, 1, _ANIMATION_SIDE, colours)
     ax, keyed = axes[0], False
     with TemporaryDirectory(prefix="nearfar-") as folder:
@@ -208,11 +212,11 @@ def animation(
         with _filming(writer, figure, film):
             for picture in _pictures(panels, between, hold=per_second):
                 ax.clear()
-                bar = draw_panel(ax, picture, colours, _ANIMATION_SIDE)
+                bar = draw_panel(ax, picture, colours, palette, _ANIMATION_SIDE)
                 ax.set(xlim=(-_MARGIN, _MARGIN), ylim=(-_MARGIN, _MARGIN))
                 ax.set_aspect("equal", adjustable="box")  # the same square in every picture
                 if not keyed:
-                    add_key(figure, axes, colours, bar)
+                    add_key(figure, axes, colours, palette, bar)
                     _settle(figure)
                     keyed = True
                 writer.grab_frame()
@@ -267,7 +271,7 @@ def _pictures(panels: list[Panel], between: int, hold: int) -> Iterator[Panel]:
         yield scaled[-1]
 
 
-def _filling(xy: NDArray[np.float64]) -> NDArray[np.float64]:
+def _filling(xy: Doubles) -> Doubles:
     low, high = xy.min(axis=0), xy.max(axis=0)
     half = float((high - low).max()) / 2
     return np.asarray((xy - (low + high) / 2) / (half if half > 0 else 1.0))
@@ -278,7 +282,7 @@ class Panel:
     """A map in the plane, and what stands above it."""
 
     title: str
-    xy: NDArray[np.float64]
+    xy: Doubles
     ids: Ids | None = None
 
 
@@ -327,26 +331,34 @@ def grid(
     """Return a figure and its ``count`` axes, squares of ``side`` inches, with room for a key on the right."""
     across = min(columns or math.ceil(math.sqrt(count)), count)
     down = math.ceil(count / across)
-    entries = 0 if colours.groups is None else len(colours.groups.names) + 1
-    margin = 0.0 if colours.groups is None and colours.values is None else _KEY
-    figure = new_figure((across * side + margin, max(down * (side + _TITLE), _LINE * entries)), shown=shown)
+    entries = 0 if colours.groups is None else min(len(colours.groups.names), LEGEND_UP_TO) + 2
+    margin = 0.0 if colours.groups is None and colours.values is None else _KEY * max(1, -(-entries // COLUMN))
+    height = max(down * (side + _TITLE), _LINE * min(entries, COLUMN))
+    figure = new_figure((across * side + margin, height), shown=shown)
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
     for surplus in axes[count:]:
         surplus.remove()
     return figure, axes[:count]
 
 
-def draw_panel(axes: Axes, panel: Panel, colours: Colours, side: float) -> Bar | None:
+def _palette(panels: list[Panel], colours: Colours) -> Doubles | None:
+    """Return the colours of the groups by their places on the last map; the same on all."""
+    return None if colours.groups is None else colours.groups.palette(panels[-1].xy)
+
+
+def draw_panel(axes: Axes, panel: Panel, colours: Colours, palette: Doubles | None, side: float) -> Bar | None:
     """Draw a map with its title on axes of this size; return what a colour bar needs."""
-    bar = draw_dots(axes, panel.xy, colours, side**2 / _WHOLE)
+    bar = draw_dots(axes, panel.xy, colours, palette, side**2 / _WHOLE)
     as_written(axes.set_title(panel.title, fontsize=10))
     return bar
 
 
-def add_key(figure: Figure, axes: list[Axes], colours: Colours, bar: Bar | None) -> None:
+def add_key(figure: Figure, axes: list[Axes], colours: Colours, palette: Doubles | None, bar: Bar | None) -> None:
     """Say once, on the right, what the colours mean."""
-    if colours.groups is not None:
-        write_legend(figure.legend(handles=legend_handles(colours.groups), loc="outside right center", frameon=False))
+    if colours.groups is not None and palette is not None:
+        handles = legend_handles(colours.groups, palette)
+        columns = -(-len(handles) // COLUMN)
+        write_legend(figure.legend(handles=handles, loc="outside right center", frameon=False, ncols=columns))
     elif bar is not None:
         add_bar(figure, axes, bar, aspect=30, shrink=min(1.0, 4.0 / figure.get_figheight()))
 

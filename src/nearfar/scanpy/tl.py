@@ -21,7 +21,7 @@ from nearfar.relations.matrix import Relation
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["edrep", "tsne", "umap"]
+__all__ = ["edrep", "ingest", "tsne", "umap"]
 
 _FEW = 50  # columns of X that scanpy takes as they are
 
@@ -198,6 +198,115 @@ def edrep(
     made = model.fit(_neighbors(owner, adata, neighbors_key)).embedding_
     _write(adata, "edrep", key_added, made, _plain(model))
     return adata if copy else None
+
+
+def ingest(
+    adata: AnnData,
+    adata_ref: AnnData,
+    obs: str | list[str] | None = None,
+    *,
+    basis: str = "tsne",
+    use_rep: str | None = None,
+    n_neighbors: int = 15,
+    copy: bool = False,
+    **parameters: Any,
+) -> AnnData | None:
+    """Place new cells in a map that is there, and label them by their neighbours, as ``scanpy.tl.ingest`` does.
+
+    Parameters
+    ----------
+    adata : AnnData
+        The new cells.
+    adata_ref : AnnData
+        Those of the map; it stays as it is.
+    obs : str or list of str, optional
+        Columns of ``adata_ref.obs`` to hand on: each new cell takes the most frequent among its neighbours.
+    basis : str, default="tsne"
+        The map is ``adata_ref.obsm["X_" + basis]``. That of "umap" is taken for one of UMAP, others for t-SNE.
+    use_rep : str, optional
+        A key of both ``obsm``, or "X", by which neighbours are found. By default what drew the map of nearfar, else
+        "X_pca". The principal components of new cells are always those of ``adata_ref``: ``varm["PCs"]`` is applied.
+    n_neighbors : int, default=15
+        How many cells hand on their labels.
+    copy : bool, default=False
+        Return a copy with the places, and leave ``adata`` as it is.
+    **parameters
+        Those of :class:`nearfar.TSNE` or :class:`nearfar.UMAP` that drew the map, such as ``perplexity``.
+
+    Returns
+    -------
+    AnnData or None
+        ``obsm["X_" + basis]`` holds the places, ``obsm["X_pca"]`` the components, ``obs`` the columns.
+
+    Raises
+    ------
+    InputError
+        If the map, the representation, a gene or a column is not there.
+
+    See Also
+    --------
+    nearfar.NeighborEmbedding.transform
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> nf.scanpy.tl.tsne(adata_ref)  # doctest: +SKIP
+    >>> nf.scanpy.tl.ingest(adata, adata_ref, obs="leiden")  # doctest: +SKIP
+    """
+    owner = "scanpy.tl.ingest"
+    reference, adata = _checked(owner, adata_ref, False), _checked(owner, adata, copy)
+    key = f"X_{basis}"
+    if key not in reference.obsm:
+        got = f"{basis!r}, where there are {', '.join(map(repr, reference.obsm)) or 'none'}"
+        raise InputError(owner, "basis", "a map in adata_ref.obsm", got, "Draw it first, as by nf.scanpy.tl.tsne.")
+    columns = [obs] if isinstance(obs, str) else list(obs or ())
+    for column in columns:
+        if column not in reference.obs:
+            raise InputError(owner, "obs", "columns of adata_ref.obs", repr(column))
+    told = dict(reference.uns.get(basis, {})).get("params", {})
+    use_rep = use_rep or told.get("use_rep")
+    known = _representation(owner, reference, use_rep, None)
+    if use_rep is None and known is not reference.obsm.get("X_pca"):
+        use_rep = "X"
+    rows = (
+        _projected(owner, adata, reference)
+        if use_rep in (None, "X_pca")
+        else _representation(owner, adata, use_rep, None)
+    )
+
+    places = np.ascontiguousarray(reference.obsm[key], dtype=np.float32)
+    drawn = UMAP if basis == "umap" else TSNE
+    kept = {name: told[name] for name in ("perplexity", "metric", "min_dist", "spread") if name in told}
+    model = drawn(init=places, early_exaggeration_iter=0, max_iter=1, random_state=0, **(kept | parameters))
+    model.fit(known)
+    model.embedding_ = places  # the map as it is: the fit was for the neighbours
+    adata.obsm[key] = np.asarray(model.transform(rows))
+    if columns:
+        from sklearn.neighbors import KNeighborsClassifier
+
+        for column in columns:
+            voters = KNeighborsClassifier(check_integer(owner, "n_neighbors", n_neighbors, low=1, high=reference.n_obs))
+            named = reference.obs[column].astype("category")
+            codes = voters.fit(known, named.cat.codes).predict(rows)
+            adata.obs[column] = named.cat.categories[codes]
+            adata.obs[column] = adata.obs[column].astype(named.dtype)
+    return adata if copy else None
+
+
+def _projected(owner: str, adata: AnnData, reference: AnnData) -> NDArray[np.floating]:
+    """Return the components of new cells along those of the reference, and keep them as scanpy would."""
+    if "PCs" not in reference.varm:
+        raise InputError(owner, "adata_ref", "one with varm['PCs']", "none", "Run scanpy.pp.pca, or give use_rep.")
+    missing = reference.var_names.difference(adata.var_names)
+    if len(missing):
+        raise InputError(owner, "adata", "cells with the genes of adata_ref", f"none of {missing[0]!r}")
+    components = np.asarray(reference.varm["PCs"])
+    known, new = in_memory(reference.X), in_memory(adata.X)[:, adata.var_names.get_indexer(reference.var_names)]
+    centred = dict(reference.uns.get("pca", {})).get("params", {}).get("zero_center", True)
+    mean = np.asarray(known.mean(axis=0)).ravel() if centred else np.zeros(reference.n_vars)
+    rows = np.asarray(new @ components - mean @ components)
+    adata.obsm["X_pca"] = rows
+    return rows
 
 
 def _checked(owner: str, adata: AnnData, copy: bool) -> AnnData:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import html
+import importlib.util
 import json
 import os
 import zlib
@@ -16,7 +17,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_random_state
 from nearfar._core.ids import Ids
 from nearfar._core.notebook import frame_of
-from nearfar._core.types import Floats, Seed
+from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.warn import warn_user
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
@@ -36,12 +37,19 @@ from nearfar.evaluate.neighborhoods import METRICS, RELATION, Neighborhoods, met
 from nearfar.evaluate.related import FAR, Related, Shares, relation_of, shares_of
 from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
-from nearfar.plots.scatter import densest
+from nearfar.plots.groups import densest
+from nearfar.plots.scatter import PICTURES, scatter
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
+from nearfar.viewer.drawn import group_facts, in_frame, names_of_groups
 from nearfar.viewer.metadata import Column, columns_of
+from nearfar.viewer.thumbnails import thumbnails
+from nearfar.viewer.widget import widget_of
 
 if TYPE_CHECKING:
+    from anywidget import AnyWidget
+    from matplotlib.axes import Axes
+
     from nearfar.embedding.metadata import Metadata
 
 _OWNER = "Embedding.map"
@@ -92,6 +100,8 @@ class MapPage:
         Row of the point at which a name stands, and the name; the most important first.
     color : int
         Number of the column that colours the points at first; -1 for none.
+    images : list of str, optional
+        Of each point a small image, as an address that holds it.
     """
 
     ids: Ids
@@ -108,21 +118,27 @@ class MapPage:
     judged: Neighborhoods | None
     labels: list[tuple[int, str]]
     color: int = -1
+    images: list[str] | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page; it appears whole or not at all.
+        """Write the page, or a picture of it; the file appears whole or not at all.
 
         Parameters
         ----------
         path : path-like
-            Of a .html or .htm file.
+            Of a .html or .htm file; .png, .svg and .pdf are pictures in the colours of the page.
 
         Raises
         ------
         InputError
             Another suffix, or a path that cannot be written to.
+        MissingDependencyError
+            A picture without matplotlib.
         """
-        target = check_suffix(_OWNER, path, PAGES)
+        target = check_suffix(_OWNER, path, (*PAGES, *PICTURES))
+        if target.suffix.lower() in PICTURES:
+            self.picture(target)
+            return
         with atomic_write(target, owner=_OWNER) as file:
             file.write(self.html().encode("utf-8"))
 
@@ -134,10 +150,9 @@ class MapPage:
         str
         """
         n, k = self.neighbors.shape
-        low, span = self.positions.min(axis=0), float(np.ptp(self.positions, axis=0).max()) or 1.0
-        middle = (self.positions.max(axis=0) + low) / 2
-        scaled = np.rint(((self.positions - middle) / span + 0.5) * 65535).astype(np.uint16)
-        order = z_order(scaled.astype(np.float32))
+        scaled, frame, outside = in_frame(self.positions)
+        xy = self.positions.astype(np.float64)
+        order = _along_curve(scaled)
         place = np.empty(n, np.int64)
         place[order] = np.arange(n)
         blocks: dict[str, bytes] = {
@@ -167,9 +182,12 @@ class MapPage:
                 fact["type"] = _TYPES[codes.itemsize]
                 blocks[f"column-{at}"] = _planes(codes)
                 blocks[f"names-{at}"] = _texts(column.names)
+                fact |= group_facts(column, xy, place)
             else:
                 blocks[f"column-{at}"] = _texts(values.tolist())
             facts.append(fact)
+        if self.images is not None:
+            blocks["images"] = _texts([self.images[row] for row in order.tolist()])
         if k:
             moved = place[self.neighbors[order]] - np.arange(n)[:, None]
             zigzag = np.where(moved < 0, -2 * moved - 1, 2 * moved).astype(np.uint32)
@@ -183,8 +201,10 @@ class MapPage:
             "k": k,
             "title": self.title,
             "summary": self.summary,
-            "remarks": self.remarks,
+            "remarks": self.remarks + [f"{len(outside):,} far outside: drawn at the edge."] * bool(outside),
+            "frame": frame | {"outside": [[int(place[row]), *self.positions[row].tolist()] for row in outside]},
             "ids": "range" if plain else "text",
+            "images": self.images is not None,
             "columns": facts,
             "labels": [(int(place[row]), text) for row, text in self.labels],
             "colour": self.color,
@@ -199,11 +219,76 @@ class MapPage:
             title=html.escape(self.title),
             style=read["viewer.css"],
             library=read["scatterplot.js"],
+            names=read["names.js"],
             script=read["viewer.js"],
             blocks="\n".join(
                 f'<script type="text/plain" id="block-{name}">{text}</script>' for name, text in texts.items()
             ),
         )
+
+    def widget(self) -> AnyWidget:
+        """Return the page as a widget for notebooks, for a million points too.
+
+        Returns
+        -------
+        anywidget.AnyWidget
+            ``selected`` has the ids of the points that are selected there by the lasso or a click;
+            ``observe(function, "selected")`` calls a function with each change.
+
+        Raises
+        ------
+        MissingDependencyError
+            Without anywidget.
+
+        Examples
+        --------
+        >>> widget = page.widget()  # doctest: +SKIP
+        >>> widget.selected  # doctest: +SKIP
+        ['row 3', 'row 17']
+        """
+        return widget_of(self.html(), self.ids, self.order())
+
+    def picture(self, path: str | os.PathLike[str] | None = None, *, words: bool = False) -> Axes:
+        """Draw the map in the colours of the page, and say below the title how many neighbours it lost.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Write the picture there too, as .png, .svg or .pdf.
+        words : bool, default=False
+            Write ids at the points.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        See Also
+        --------
+        nearfar.plots.scatter : draws it.
+        """
+        labels: ColumnLike | None = None
+        values: ColumnLike | None = None
+        if self.color >= len(self.columns):
+            values = (self.missing, self.false)[self.color - len(self.columns)]
+        elif self.color >= 0:
+            column = self.columns[self.color]
+            if column.kind == "category":
+                labels = np.array([*column.names, None], dtype=object)[column.values]
+            else:
+                values = column.values
+        lost = "" if self.judged is None else f", {self.missing.mean():.0%} of them far away in the map"
+        texts = list(map(name_of, self.ids)) if words else False
+        below = self.summary + lost
+        return scatter(self.positions, labels, values=values, words=texts, title=self.title, subtitle=below, path=path)
+
+    def order(self) -> NDArray[np.int64]:
+        """Return the row of each point of the file.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return _along_curve(in_frame(self.positions)[0])
 
     def _trust(self, judged: Neighborhoods) -> dict[str, object]:
         # Near the number of all points R_NX is a ratio of two numbers near 0.
@@ -221,15 +306,25 @@ class MapPage:
         trust = "" if self.judged is None else f", {self.missing.mean():.0%} of neighbours missing"
         return f"MapPage({len(self.ids):,} points, {len(self.columns)} columns{trust})"
 
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """Return the widget where the page is too large for the file of a notebook, if there are widgets."""
+        if len(self.ids) <= _SMALL // 4 or importlib.util.find_spec("anywidget") is None:
+            return {}
+        return self.widget()._repr_mimebundle_(**options)
+
     def _repr_html_(self) -> str:
         page = "" if len(self.ids) > _SMALL // 4 else self.html()  # two numbers of 16 bits a point: surely larger
         if not 0 < len(page) <= _SMALL:
             shown = html.escape(repr(self))
-            return f"<p>{shown}: more than 2 MB, too large for a notebook. Write it with .save(...).</p>"
+            return f"<p>{shown}: more than 2 MB. .widget() shows it with anywidget; .save(...) writes it.</p>"
         return frame_of(page, 'style="width: 100%; height: 620px; border: 0"')
 
 
-_ASSETS = ("page.html", "viewer.css", "scatterplot.js", "viewer.js")
+_ASSETS = ("page.html", "viewer.css", "scatterplot.js", "names.js", "viewer.js")
+
+
+def _along_curve(scaled: NDArray[np.uint16]) -> NDArray[np.int64]:
+    return z_order(scaled.astype(np.float32)).astype(np.int64, copy=False)
 
 
 def _planes(array: NDArray[np.generic]) -> bytes:
@@ -253,6 +348,7 @@ def map_page(
     metric: str | None = None,
     max_points: int = MAX_POINTS,
     title: str | None = None,
+    images: object = None,
     random_state: Seed = 0,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -269,12 +365,14 @@ def map_page(
         raise InputError(_OWNER, "id_column", "given with metadata only", repr(id_column))
     columns, unknown = _known(embedding, metadata, id_column)
     placed = None if positions is None else _positions(positions, embedding)
+    shown = None if images is None else thumbnails(_OWNER, images, embedding.ids)
     metric, drawn_of = _judges(metric, positions, remarks)
     ids, vectors = embedding.ids, embedding.vectors
     if n_all > most:
         kept = np.sort(rng.choice(n_all, most, replace=False))
         ids, vectors = ids.take(kept), vectors[kept]
         columns, placed = [column.take(kept) for column in columns], None if placed is None else placed[kept]
+        shown = None if shown is None else [shown[row] for row in kept.tolist()]
         said = f"{most:,} of {n_all:,} points are shown, drawn at random; neighbours are those among them."
         warn_user(f"{_OWNER}: {said}")
         remarks.append(said)
@@ -318,6 +416,7 @@ def map_page(
         judged=judged,
         labels=_labels(ids, vectors, np.asarray(placed, np.float64), columns, chosen),
         color=chosen,
+        images=shown,
     )
 
 
@@ -460,12 +559,7 @@ def _labels(
 ) -> list[tuple[int, str]]:
     """Return names and the points at which they stand: of the categories, else of clusters by their typical ids."""
     if 0 <= chosen < len(columns) and columns[chosen].kind == "category":
-        column = columns[chosen]
-        order = np.argsort(column.values, kind="stable")
-        cuts = np.searchsorted(column.values[order], np.arange(len(column.names) + 1))
-        groups = [(order[cuts[code] : cuts[code + 1]], name) for code, name in enumerate(column.names)]
-        groups.sort(key=lambda group: -len(group[0]))
-        return [(_middle(xy, rows), name) for rows, name in groups[:1000] if len(rows)]
+        return names_of_groups(columns[chosen], xy)
     if ids.is_integer:
         return []
     from sklearn.cluster import KMeans

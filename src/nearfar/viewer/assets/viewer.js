@@ -2,16 +2,16 @@
 // The map of a page: reads the blocks that page.py wrote, draws the points with regl-scatterplot, and all that lies over
 // them (labels, lines to neighbours) on a second canvas. Whatever comes from the data enters the page as text only.
 (async () => {
-  // Of categories, on white and on black; a scale leaves out the end that is as light or as dark as what is behind.
-  const COLOURS = { light: ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B3A1E", "#8F70EF",
-    "#58CF68", "#AF1818", "#979700", "#FF8F87"], dark: ["#3B9AD9", "#E8743B", "#1FB58A", "#D98CB8", "#F0B429", "#86CDF2",
-    "#B98B5E", "#A58BF5", "#79DB86", "#E04F4F", "#BDBD2E", "#FFAAA4"] };
-  const KINDS = COLOURS.light.length;
-  const GREY = "#9aa0a6";
+  // Categories bring their colours along, for the light page and for the dark one. A scale leaves out the end that is as
+  // light or as dark as what is behind.
+  const PLAIN = { light: "#0072B2", dark: "#3B9AD9" }, GREYS = { light: "#c6cacf", dark: "#474e56" };
   const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
   const SCALES = { light: VIRIDIS.slice(0, -1), dark: VIRIDIS.slice(2) };
+  const IN_ORDER = 40; // categories up to which the legend is in their order, not by size
+  const GLOW_FROM = 1000; // points from which the density of the groups is behind them
   const LISTED = 200; // categories in the legend, and hits of a search that are marked
   const STEPS = 32; // colours of a scale
+  const NAMES = 80, FONTS = '"Inter", "Segoe UI", "Helvetica Neue", "Noto Sans", system-ui, sans-serif';
   const CLOSE = 0.9, NAMED = 400; // share of the map in view, and points in it, up to which points have their ids
   const MARGIN = 0.94; // of the picture that the points fill
   const $ = (id) => document.getElementById(id);
@@ -66,16 +66,28 @@
     for (let i = 0; i < n; i++) most = Math.max(most, Math.abs(values[i] - 32767.5));
     return most / 32767.5;
   };
-  const fit = MARGIN * Math.min(size().width / size().height / reach(qx), 1 / reach(qy));
+  const [wide, high] = [reach(qx), reach(qy)];
+  let fit = 0;
   const x = new Float32Array(n), y = new Float32Array(n);
-  for (let i = 0; i < n; i++) {
-    x[i] = fit * ((qx[i] / 65535) * 2 - 1);
-    y[i] = fit * ((qy[i] / 65535) * 2 - 1);
+  function refit() { // whether the map was too large or too small for the window
+    const next = MARGIN * Math.min(size().width / size().height / wide, 1 / high), before = fit;
+    if (!(next > 0) || Math.abs(next - fit) < 0.01 * fit) return 1;
+    fit = next;
+    for (let i = 0; i < n; i++) {
+      x[i] = fit * ((qx[i] / 65535) * 2 - 1);
+      y[i] = fit * ((qy[i] / 65535) * 2 - 1);
+    }
+    return before ? fit / before : 1;
   }
+  refit();
 
   // ---- the points
 
+  const THEME = "nearfar-theme";
   let dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
+  try { // a page within another may not keep anything
+    dark = { dark: true, light: false }[localStorage.getItem(THEME)] ?? dark;
+  } catch { /* as the system has it */ }
   async function begun(options) { // a browser that is busy may refuse a canvas, and give the next one
     for (let tried = 1; ; tried++) {
       try {
@@ -92,31 +104,46 @@
   const plot = await begun({
     ...size(), lassoColor: "#56b4e9", pointSize: n > 200000 ? 1.5 : n > 20000 ? 2.5 : n > 2000 ? 4 : 7,
     pointSizeSelected: 1, pointOutlineWidth: 1, opacityBy: n > 20000 ? "density" : undefined, opacity: 0.75,
-    pointColorHover: "#56b4e9", actionKeyMap: { lasso: "shift", merge: "ctrl" },
+    pointColorHover: "#56b4e9", backgroundColor: [0, 0, 0, 0], actionKeyMap: { lasso: "shift", merge: "ctrl" },
   });
   // The library draws in a picture no larger than the screen. A page that is zoomed out is larger: points would be cut.
   const roomy = () => plot.get("renderer").resize(window.innerWidth, window.innerHeight);
   roomy();
   const z = new Float32Array(n);
   let shown = new Uint8Array(n).fill(1);
+  // Where each point is in what is drawn, and back: grey points come first, below the others.
+  let slots = null, rows = null, plainIndex = null;
+  const slotOf = (i) => (slots ? slots[i] : i), rowOf = (slot) => (rows ? rows[slot] : slot);
+  const placeOf = (i) => plot.getScreenPosition(slotOf(i));
   async function drawPoints() {
+    const grey = palette().length - 1;
+    const below = coloured === null ? [] : Array.from(z.keys()).filter((i) => z[i] === grey);
     plot.set({ colorBy: "valueA", pointColor: palette(), pointColorActive: palette() });
-    const spatialIndex = plot.get("spatialIndex");
-    await plot.draw({ x, y, z }, { zDataType: "categorical", ...(spatialIndex ? { spatialIndex } : {}) });
+    if (!below.length) {
+      slots = rows = null;
+      await plot.draw({ x, y, z }, { zDataType: "categorical", ...(plainIndex ? { spatialIndex: plainIndex } : {}) });
+      plainIndex = plot.get("spatialIndex");
+      return;
+    }
+    rows = Uint32Array.from(below.concat(Array.from(z.keys()).filter((i) => z[i] !== grey)));
+    slots = new Uint32Array(n);
+    rows.forEach((i, slot) => (slots[i] = slot));
+    await plot.draw({ x: x.map((_, t) => x[rows[t]]), y: y.map((_, t) => y[rows[t]]), z: z.map((_, t) => z[rows[t]]) }, { zDataType: "categorical" });
   }
   let coloured = null;
   const theme = () => (dark ? "dark" : "light");
   function palette() {
-    const kinds = COLOURS[theme()], scale = SCALES[theme()];
-    if (coloured === null) return [kinds[0]];
-    if (coloured.kind === "category") return [...kinds, GREY];
-    return [...Array.from({ length: STEPS }, (_, t) => mixed(scale, (t / (STEPS - 1)) * (scale.length - 1))), GREY];
+    const scale = SCALES[theme()], grey = GREYS[theme()];
+    if (coloured === null) return [PLAIN[theme()]];
+    if (coloured.kind === "category") return [...coloured[theme()], grey];
+    return [...Array.from({ length: STEPS }, (_, t) => mixed(scale, (t / (STEPS - 1)) * (scale.length - 1))), grey];
   }
   function applyTheme() {
     document.documentElement.dataset.theme = theme();
     $("theme").setAttribute("aria-pressed", dark);
     const colours = palette();
-    plot.set({ backgroundColor: dark ? "#14171b" : "#ffffff", pointColor: colours, pointColorActive: colours });
+    plot.set({ pointColor: colours, pointColorActive: colours });
+    glow();
     for (const dot of document.querySelectorAll("#legend .dot")) dot.style.background = colours[dot.dataset.place];
     for (const bar of document.querySelectorAll("#legend .bar")) bar.style.background = `linear-gradient(to right, ${SCALES[theme()].join(", ")})`;
     refresh();
@@ -150,52 +177,70 @@
     }
     context.setTransform(scale, 0, 0, scale, 0, 0);
     context.clearRect(0, 0, width, height);
-    const ink = dark ? "#e8ebee" : "#1b1f24", back = dark ? "#14171b" : "#ffffff", lost = dark ? "#ff9d4d" : "#d55e00";
-    for (const i of hits.slice(0, LISTED)) ring(plot.getScreenPosition(i), 6, ink, 1.5);
+    const letters = dark ? "#e8ebee" : "#1b1f24", back = dark ? "#14171b" : "#ffffff", lost = dark ? "#ff9d4d" : "#d55e00";
+    for (const i of hits.slice(0, LISTED)) ring(placeOf(i), 6, letters, 1.5);
     if (pinned >= 0) {
-      const from = plot.getScreenPosition(pinned);
+      const from = placeOf(pinned);
       for (const { row, torn } of neighboursOf(pinned)) {
-        const to = plot.getScreenPosition(row);
+        const to = placeOf(row);
         context.beginPath();
         context.setLineDash(torn ? [6, 4] : []);
         context.lineWidth = torn ? 2 : 1;
-        context.strokeStyle = torn ? lost : ink;
+        context.strokeStyle = torn ? lost : letters;
         context.moveTo(...from);
         context.lineTo(...to);
         context.stroke();
         context.setLineDash([]);
-        ring(to, 5, torn ? lost : ink);
+        ring(to, 5, torn ? lost : letters);
       }
-      ring(from, 8, ink, 3);
+      ring(from, 8, letters, 3);
     }
+    drawGlow();
     if (!labelled) return;
-    context.font = "600 13px system-ui, sans-serif";
     context.textAlign = "center";
     context.textBaseline = "middle";
-    const taken = [];
-    for (const [row, text] of header.labels) { // the largest first; a smaller one appears where zooming makes room
-      if (!shown[row]) continue;
-      const [cx, cy] = plot.getScreenPosition(row);
-      const half = context.measureText(text).width / 2 + 4;
-      if (cx < 0 || cy < 0 || cx > width || cy > height) continue;
-      if (taken.some((t) => Math.abs(t[0] - cx) < t[2] + half + 14 && Math.abs(t[1] - cy) < 34)) continue;
-      taken.push([cx, cy, half]);
-      write(text, cx, cy, ink, back);
-      if (taken.length > 60) break;
+    const taken = [], inks = palette();
+    const { low, across, up } = view();
+    const covered = (left, top, right, bottom) => ink(low[0] + left * across, low[1] + (height - bottom) * up, low[0] + right * across, low[1] + (height - top) * up);
+    const seen = [];
+    for (const name of names) { // the largest first; a smaller one appears where zooming makes room
+      if (!shown[name.row]) continue;
+      name.at = placeOf(name.row);
+      if (name.at[0] < 0 || name.at[1] < 0 || name.at[0] > width || name.at[1] > height) name.last = undefined;
+      else seen.push(name);
+      if (seen.length === NAMES) break;
     }
-    overlay.dataset.labels = taken.length;
+    placed = mapNames.place(seen, width, height, covered);
+    for (const { name, line } of placed) {
+      if (!line) continue;
+      for (const [colour, wide_] of [[back, 3], [inkOf(name, inks, letters), 1]]) {
+        context.beginPath();
+        context.moveTo(...line[0]);
+        context.lineTo(...line[1]);
+        context.lineWidth = wide_;
+        context.strokeStyle = colour;
+        context.stroke();
+      }
+    }
+    for (const { name, x: cx, y: cy } of placed) {
+      context.font = name.font;
+      name.lines.forEach((text, at) => write(text, cx, cy + (at - (name.lines.length - 1) / 2) * name.step, inkOf(name, inks, letters), back));
+      taken.push([cx, cy, name.size[0] / 2, name.size[1] / 2]);
+    }
+    overlay.dataset.labels = placed.length;
     overlay.dataset.ids = 0;
     if (ids === null || plot.get("cameraDistance") > CLOSE) return;
     const near = plot.get("pointsInView"); // few are left: each has its name
     if (near.length > NAMED) return;
     context.font = "11px system-ui, sans-serif";
-    for (const row of near) {
+    for (const slot of near) {
+      const row = rowOf(slot);
       if (!shown[row]) continue;
-      const text = idOf(row).slice(0, 30), [cx, cy] = plot.getScreenPosition(row);
+      const text = idOf(row).slice(0, 30), [cx, cy] = placeOf(row);
       const half = context.measureText(text).width / 2, below = cy + 13;
-      if (taken.some((t) => Math.abs(t[0] - cx) < t[2] + half + 3 && Math.abs(t[1] - below) < 13)) continue;
-      taken.push([cx, below, half]);
-      write(text, cx, below, ink, back);
+      if (taken.some((t) => Math.abs(t[0] - cx) < t[2] + half + 3 && Math.abs(t[1] - below) < t[3] + 6)) continue;
+      taken.push([cx, below, half, 7]);
+      write(text, cx, below, letters, back);
     }
     overlay.dataset.ids = taken.length - overlay.dataset.labels;
   }
@@ -208,6 +253,47 @@
     context.fillText(text, cx, cy);
   }
 
+  // What is seen, in the coordinates of x and y: the lower left, and the size of a pixel.
+  function view() {
+    const { width, height } = size(), [cx, cy] = plot.get("cameraTarget"), distance = plot.get("cameraDistance");
+    const across = (2 * distance) / height;
+    return { low: [cx - (across * width) / 2, cy - distance], across, up: across };
+  }
+  let names = [], placed = [], ink = () => 0;
+  const inkOf = (name, inks, letters) => (name.shade < 0 ? letters : dark ? inks[name.shade] : mixed([inks[name.shade], "#000000"], 0.3));
+  function nameGroups() { // names follow the column that colours
+    const own = coloured !== null && coloured.kind === "category";
+    const listed = own ? coloured.labels.map(([row, code, text, share, first]) => ({ row, text, share, first, shade: coloured.shades[code] }))
+      : header.labels.map(([row, text]) => ({ row, text, share: 0.3, first: true, shade: -1 }));
+    const room = Math.min(1, Math.max(0.75, size().width / 800)); // smaller names in a small window
+    names = listed.map((name) => {
+      const px = Math.round(10 * room * (name.first ? 1 : 0.85) * (listed.length > 30 ? 10 + 5 * Math.sqrt(name.share) : 11 + 6 * Math.sqrt(name.share))) / 10, lines = name.text.split("\n");
+      const font = `${name.first ? 650 : 400} ${px}px ${FONTS}`, step = 1.15 * px;
+      context.font = font;
+      return { ...name, lines, font, step, size: [Math.max(...lines.map((line) => context.measureText(line).width)) + 6, lines.length * step + 4] };
+    });
+    const grey = coloured === null ? -1 : palette().length - 1; // hiding noise costs nothing
+    ink = mapNames.grid(x, y, (i) => shown[i] && z[i] !== grey);
+  }
+
+  // The density of the groups, on a canvas behind the points.
+  let behind = null;
+  const under = $("glow");
+  function glow() {
+    const rgb = coloured !== null && coloured.kind === "category" && n >= GLOW_FROM
+      ? palette().slice(0, -1).map((hex) => [1, 3, 5].map((c) => parseInt(hex.slice(c, c + 2), 16))) : null;
+    behind = rgb && mapNames.glow(x, y, (i) => (shown[i] ? rgb[z[i]] : null));
+  }
+  function drawGlow() {
+    const { width, height } = size();
+    under.width = width;
+    under.height = height;
+    if (!behind) return;
+    const { low, across, up } = view(), pen = under.getContext("2d");
+    pen.imageSmoothingQuality = "high";
+    pen.drawImage(behind.picture, (behind.left - low[0]) / across, height - (behind.top - low[1]) / up, (behind.right - behind.left) / across, (behind.top - behind.bottom) / up);
+  }
+
   // ---- first picture
 
   let first;
@@ -215,7 +301,6 @@
   plot.subscribe("draw", () => { first(); refresh(); });
   plot.subscribe("view", refresh);
   document.documentElement.dataset.theme = theme();
-  plot.set({ backgroundColor: dark ? "#14171b" : "#ffffff" });
   await drawPoints();
   await drawn;
   document.documentElement.dataset.firstPicture = Math.round(performance.now());
@@ -272,8 +357,10 @@
   // ---- cards
 
   const card = $("card");
+  const images = header.images ? await textsOf("images") : null;
   function fillCard(i, whole) {
     card.replaceChildren(make("b", idOf(i), { dir: "auto" }));
+    if (images && images[i]) card.append(make("img", undefined, { src: images[i], alt: "" }));
     const facts = make("dl");
     for (const column of columns) {
       const value = shownValue(column, i);
@@ -297,7 +384,7 @@
     card.className = whole ? "" : "hover";
     card.hidden = false;
     // A card that stays is put where it hides least: in the upper corner farther from its point, or above or below it.
-    const [px, py] = plot.getScreenPosition(i), { width, height } = size();
+    const [px, py] = placeOf(i), { width, height } = size();
     const left = whole ? (px < width / 2 ? width - card.offsetWidth - 10 : 10) : px + 14;
     card.style.left = `${Math.max(4, Math.min(left, width - card.offsetWidth - 6))}px`;
     const narrow = width < 2 * card.offsetWidth && py < height / 2;
@@ -305,26 +392,42 @@
   }
   function pin(i) {
     pinned = i;
-    if (i >= 0) fillCard(i, true);
-    else card.hidden = true;
+    if (i >= 0) {
+      fillCard(i, true);
+      tell([i]);
+    } else card.hidden = true;
     refresh();
   }
   function go(i) {
-    plot.select([i], { preventEvent: true });
+    plot.select([slotOf(i)], { preventEvent: true });
     plot.zoomToLocation([x[i], y[i]], 0.25).then(() => pin(i));
   }
-  plot.subscribe("pointover", (i) => { if (pinned < 0) fillCard(i, false); });
+  let drawing = false, ended = -Infinity, selection = null; // of the lasso: its end may look like a click
+  plot.subscribe("lassoStart", () => { drawing = true; if (pinned < 0) card.hidden = true; });
+  plot.subscribe("lassoEnd", () => { drawing = false; ended = performance.now(); });
+  const justEnded = () => performance.now() - ended < 400;
+  const again = () => setTimeout(() => selection && plot.select(selection.map(slotOf), { preventEvent: true }));
+  plot.subscribe("pointover", (slot) => { if (pinned < 0 && !drawing) fillCard(rowOf(slot), false); });
   plot.subscribe("pointout", () => { if (pinned < 0) card.hidden = true; });
-  let selection = null;
   plot.subscribe("select", ({ points }) => {
-    if (points.length === 1) pin(points[0]);
-    else select(points);
+    if (drawing) select(points.map(rowOf));
+    else if (justEnded()) again();
+    else if (points.length === 1) pin(rowOf(points[0]));
+    else select(points.map(rowOf));
   });
-  plot.subscribe("deselect", () => { select(null); pin(-1); });
+  plot.subscribe("deselect", () => {
+    if (justEnded() && selection) return again();
+    select(null);
+    return pin(-1);
+  });
   function select(points) {
     selection = points && points.length ? points : null;
     $("selection").textContent = selection ? `${number(selection.length)} points selected` : "";
     if (selection) pin(-1);
+    tell(selection ?? []);
+  }
+  function tell(points) { // a notebook around the page
+    if (window.parent !== window) window.parent.postMessage({ nearfar: "selected", points: Array.from(points) }, "*");
   }
 
   // ---- colours and filters
@@ -335,11 +438,12 @@
   columns.forEach((column, at) => {
     if (column.kind !== "text") choice.append(make("option", column.name, { value: String(at) }));
   });
-  function largest(column) { // categories by size where not all have a colour, else by name
+  function listed(column) { // categories in their order, many by size; noise last
     const counts = new Uint32Array(column.names.length + 1);
     for (let i = 0; i < n; i++) counts[Math.min(column.values[i], column.names.length)]++;
     const order = Array.from(column.names.keys());
-    if (order.length > KINDS) order.sort((a, b) => counts[b] - counts[a]);
+    if (order.length > IN_ORDER) order.sort((a, b) => counts[b] - counts[a]);
+    order.sort((a, b) => (column.shades[a] < 0) - (column.shades[b] < 0));
     return { counts, order };
   }
   async function colour(at) {
@@ -352,15 +456,14 @@
       z.fill(0);
       await drawPoints();
     } else if (coloured.kind === "category") {
-      const { counts, order } = largest(coloured);
-      const place = new Uint32Array(coloured.names.length + 1).fill(KINDS);
-      order.slice(0, KINDS).forEach((code, rank) => (place[code] = rank));
-      for (let i = 0; i < n; i++) z[i] = place[Math.min(coloured.values[i], coloured.names.length)];
+      const { counts, order } = listed(coloured), grey = coloured.light.length;
+      const shades = [...coloured.shades.map((shade) => (shade < 0 ? grey : shade)), grey];
+      for (let i = 0; i < n; i++) z[i] = shades[Math.min(coloured.values[i], coloured.names.length)];
       await drawPoints();
       const list = make("ul");
       for (const code of order.slice(0, LISTED)) {
         const item = make("li", undefined, { role: "button", tabindex: "0" });
-        const dot = make("span", undefined, { class: "dot", "data-place": place[code] });
+        const dot = make("span", undefined, { class: "dot", "data-place": shades[code] });
         item.append(dot, make("span", `${coloured.names[code]} (${number(counts[code])})`, { dir: "auto" }));
         item.onclick = () => {
           off.has(code) ? off.delete(code) : off.add(code);
@@ -418,36 +521,58 @@
       if (!all && shown[i]) kept.push(i);
     }
     document.documentElement.dataset.shown = all ? n : kept.length;
-    await (all ? plot.unfilter() : plot.filter(kept));
+    await (all ? plot.unfilter() : plot.filter(slots ? kept.map(slotOf) : kept));
+    nameGroups();
+    glow();
     refresh();
   }
   choice.onchange = () => colour(Number(choice.value));
 
   // ---- search
 
-  let timer;
-  $("search").oninput = () => {
-    clearTimeout(timer);
-    timer = setTimeout(search, 150);
-  };
-  function search() {
-    const wanted = $("search").value.trim().toLowerCase(), list = $("found");
-    list.replaceChildren();
+  // It answers while one types: in pieces, and what contains more letters is looked for in what was found before.
+  let asked = 0, found = { wanted: "", hits: [], whole: false };
+  const texts = []; // all of a point that can be searched, in small letters
+  function textOf(i) {
+    if (texts[i] === undefined) {
+      const known = columns.filter((column) => column.kind !== "number" || column.written).map((column) => String(shownValue(column, i)));
+      texts[i] = [idOf(i), ...known].join("\n").toLowerCase();
+    }
+    return texts[i];
+  }
+  $("search").oninput = search;
+  async function search() {
+    const wanted = $("search").value.trim().toLowerCase(), mine = ++asked;
+    const among = found.whole && found.wanted && wanted.startsWith(found.wanted) ? found.hits : null;
     hits = [];
-    if (wanted) {
-      const lists = columns.filter((column) => column.kind !== "number" || column.written);
-      for (let i = 0; i < n; i++) {
-        const found = idOf(i).toLowerCase().includes(wanted) || lists.some((column) => String(shownValue(column, i)).toLowerCase().includes(wanted));
-        if (found) hits.push(i);
+    if (!wanted) return listHits(true);
+    let pause = performance.now();
+    for (let at = 0, count = among ? among.length : n; at < count; at++) {
+      const i = among ? among[at] : at;
+      if (textOf(i).includes(wanted)) hits.push(i);
+      if (at % 1000 === 999 && performance.now() - pause > 30) {
+        listHits(false);
+        await new Promise((resolve) => setTimeout(resolve));
+        if (mine !== asked) return undefined;
+        pause = performance.now();
       }
+    }
+    found = { wanted, hits, whole: true };
+    return listHits(true);
+  }
+  function listHits(whole) {
+    const list = $("found");
+    list.replaceChildren();
+    if ($("search").value.trim()) {
       // The shortest first, so that an id that is all of the query leads.
-      hits.sort((a, b) => idOf(a).length - idOf(b).length || (idOf(a) < idOf(b) ? -1 : 1));
-      for (const i of hits.slice(0, 30)) {
+      const first = whole ? [...hits].sort((a, b) => idOf(a).length - idOf(b).length || (idOf(a) < idOf(b) ? -1 : 1)) : hits;
+      if (whole) hits = first;
+      for (const i of first.slice(0, 30)) {
         const item = make("li", idOf(i), { dir: "auto" });
         item.onclick = () => go(i);
         list.append(item);
       }
-      list.append(make("li", hits.length ? `${number(hits.length)} found` : "nothing found"));
+      list.append(make("li", hits.length ? `${number(hits.length)} found${whole ? "" : " so far"}` : whole ? "nothing found" : "searching"));
     }
     refresh();
   }
@@ -467,10 +592,13 @@
   const field = (value) => (/[",\n\r]/.test(plain(value)) ? `"${plain(value).replaceAll('"', '""')}"` : plain(value));
   function table() {
     const rows = selection ?? Array.from(shown.keys()).filter((i) => shown[i]);
-    const lines = [["id", ...columns.map((column) => column.name)].map(field).join(",")];
+    const lines = [["id", "x", "y", ...columns.map((column) => column.name)].map(field).join(",")];
+    const { middle, span, outside } = header.frame, afar = new Map(outside.map(([i, ...place]) => [i, place.map(single)]));
+    const digits = Math.max(0, Math.min(15, 5 - Math.floor(Math.log10(span))));
+    const there = (q, c) => (((q / 65535 - 0.5) * span) + middle[c]).toFixed(digits);
     for (const i of rows) {
       const raw = columns.map((column) => (column.kind === "number" && !column.written && !Number.isNaN(column.values[i]) ? single(column.values[i]) : String(shownValue(column, i))));
-      lines.push([idOf(i), ...raw].map(field).join(","));
+      lines.push([idOf(i), ...(afar.get(i) ?? [there(qx[i], 0), there(qy[i], 1)]), ...raw].map(field).join(","));
     }
     return lines.join("\n") + "\n";
   }
@@ -486,8 +614,9 @@
     points.getContext("2d").putImageData(image, 0, 0);
     pen.fillStyle = dark ? "#14171b" : "#ffffff";
     pen.fillRect(0, 0, whole.width, whole.height);
-    pen.drawImage(points, 0, 0);
     drawOverlay();
+    pen.drawImage(under, 0, 0, whole.width, whole.height);
+    pen.drawImage(points, 0, 0);
     pen.drawImage(overlay, 0, 0, whole.width, whole.height);
     return new Promise((resolve) => whole.toBlob(resolve, "image/png"));
   }
@@ -505,6 +634,7 @@
     plot.deselect();
     select(null);
     pin(-1);
+    asked++;
     hits = [];
     $("search").value = "";
     $("found").replaceChildren();
@@ -519,7 +649,11 @@
   $("lasso").onclick = () => lasso(!lassoing);
   $("clear").onclick = clear;
   $("reset").onclick = () => plot.reset();
-  $("theme").onclick = () => { dark = !dark; applyTheme(); };
+  $("theme").onclick = () => {
+    dark = !dark;
+    try { localStorage.setItem(THEME, theme()); } catch { /* forgotten, then */ }
+    applyTheme();
+  };
   $("names").onclick = () => {
     labelled = !labelled;
     $("names").setAttribute("aria-pressed", labelled);
@@ -550,7 +684,22 @@
     const [from, to] = [centre(before), centre(after)];
     move(-(to[0] - from[0]) / half, (to[1] - from[1]) / half, spread(before) / spread(after));
   });
-  new ResizeObserver(() => { roomy(); plot.set(size()); refresh(); }).observe(stage);
+  let settling;
+  new ResizeObserver(() => {
+    roomy();
+    plot.set(size());
+    refresh();
+    clearTimeout(settling);
+    settling = setTimeout(async () => { // the map is as large as the window allows, whatever it was drawn for
+      const ratio = refit();
+      if (ratio === 1) return;
+      const [[cx, cy], distance] = camera();
+      plainIndex = null;
+      await drawPoints();
+      await filter();
+      await plot.zoomToLocation([cx * ratio, cy * ratio], distance);
+    }, 120);
+  }).observe(stage);
 
   // ---- what the page says
 
@@ -590,7 +739,9 @@
   applyTheme();
   document.documentElement.dataset.ready = Math.round(performance.now());
   // For tests and for scripts in the console.
-  window.nearfarMap = { header, plot, columns, neighboursOf, idOf, pin, select, table, picture, colour, x, y, move,
+  window.nearfarMap = { header, plot, columns, neighboursOf, idOf, pin, select, table, picture, colour, x, y, move, placeOf,
+    drawn: () => Array.from({ length: n }, (_, slot) => rowOf(slot)),
+    names: () => placed.map(({ name, x: left, y: top, line }) => ({ text: name.text, row: name.row, size: name.size, at: [left, top], led: line !== null })),
     state: () => ({ pinned, selection, shown: Number(document.documentElement.dataset.shown), hits: hits.length, dark }) };
 })().catch((error) => {
   document.getElementById("state").textContent = `This page could not be drawn: ${error.message ?? error}`;

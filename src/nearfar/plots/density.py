@@ -1,0 +1,104 @@
+"""Where points are dense: soft contours behind groups, and of very many points a picture of their density."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+
+from nearfar._core.types import Doubles, Longs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_PIXELS = 1100  # of the longer side
+_FAINTEST = 0.4  # opacity of a single point
+_FULL = 0.995  # quantile, over the pixels with points, of the number from which a pixel is opaque
+_GRID, _EDGE = 200, 12  # cells of the longer side, and around it, of the density of a group
+_SHARES = (0.95, 0.6)  # of the points of a group within its contours
+_FILLS = (0.10, 0.13)  # opacity of what is within
+_LEAST = 20  # points of a group with contours
+
+
+def draw_contours(axes: Axes, xy: Doubles, rows_of_groups: list[Longs], colours: Doubles) -> None:
+    """Draw behind each group in which places most of its points are: the smallest with 60 and with 95 % of them."""
+    low, side = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
+    cells = _GRID + 2 * _EDGE
+    at = np.clip(np.floor((xy - low) / side * _GRID), 0, _GRID - 1).astype(np.int64) + _EDGE
+    centres = (np.arange(cells) - _EDGE + 0.5) / _GRID * side
+    for rows, colour in zip(rows_of_groups, colours, strict=True):
+        if len(rows) < _LEAST:
+            continue
+        counts = np.bincount(at[rows, 1] * cells + at[rows, 0], minlength=cells * cells).reshape(cells, cells)
+        # A little less wide than Scott (1992) advises, by the middle half: parts far away would make it too wide.
+        spread = np.subtract(*np.quantile(at[rows], (0.75, 0.25), axis=0)).mean() / 1.35
+        density = gaussian_filter(counts.astype(np.float64), np.clip(0.8 * spread * len(rows) ** (-1 / 6), 1.2, 4.0))
+        levels = _levels(density)
+        if levels[0] < levels[1] < density.max():
+            fills = [(*colour, alpha) for alpha in _FILLS]
+            place = (low[0] + centres, low[1] + centres)
+            axes.contourf(*place, density, [*levels, 1.01 * density.max()], colors=fills, zorder=0.5)
+            axes.contour(*place, density, levels[:1], colors=[(*colour, 0.45)], linewidths=0.7, zorder=0.6)
+
+
+def _levels(density: Doubles) -> list[float]:
+    """Return above which densities lie the shares of the points."""
+    ranked = np.sort(density, axis=None)[::-1]
+    within = np.cumsum(ranked) / max(density.sum(), 1e-300)
+    return [float(ranked[min(int(np.searchsorted(within, share)), ranked.size - 1)]) for share in _SHARES]
+
+
+# A map of very many points as a picture of their density: counts per pixel, the mean colour of the points there.
+#
+# Transparent dots fail where thousands lie on each other: dense places are all alike, and what is drawn last hides the
+# rest. A pixel's colour is the mean over its points, and its opacity grows with the logarithm of their number.
+
+
+def pixel_grid(xy: NDArray[np.float64]) -> tuple[NDArray[np.int64], tuple[int, int], tuple[float, float, float, float]]:
+    """Return each point's pixel, the (height, width) in square pixels, and the extent of the picture in data units."""
+    low, spans = xy.min(axis=0), np.ptp(xy, axis=0)
+    side = float(spans.max()) / (_PIXELS - 4) or 1.0
+    low = low - 2 * side  # a margin of two pixels
+    width, height = (np.ceil(spans / side).astype(int) + 4).tolist()
+    columns, rows = ((xy - low) / side).astype(np.int64).T
+    extent = (low[0], low[0] + width * side, low[1], low[1] + height * side)
+    return np.minimum(rows, height - 1) * width + np.minimum(columns, width - 1), (height, width), extent
+
+
+def shade(pixels: NDArray[np.int64], shape: tuple[int, int], colours: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the picture, shape (height, width, 4), of points with the given colours.
+
+    Parameters
+    ----------
+    pixels : ndarray, shape (n,)
+        Pixel of each point.
+    shape : tuple
+        Height and width.
+    colours : ndarray, shape (n, 3) or (3,)
+        Red, green, blue, in [0, 1].
+    """
+    size = shape[0] * shape[1]
+    weights = [None, *(np.broadcast_to(colours[..., c], pixels.shape) for c in range(3))]
+    layers = [np.bincount(pixels, weight, minlength=size) for weight in weights]
+    counts, *sums = (_spread(layer.astype(np.float32).reshape(shape)) for layer in layers)
+    picture = np.ones((*shape, 4), np.float32)
+    picture[..., 3] = 0
+    drawn = counts > 0
+    for c in range(3):
+        picture[drawn, c] = sums[c][drawn] / counts[drawn]
+    full = max(float(np.quantile(counts[drawn], _FULL)), 1.0 + 1e-6)
+    opacity = np.log1p(counts[drawn]) / np.log1p(full)
+    picture[drawn, 3] = np.clip(_FAINTEST + (1 - _FAINTEST) * opacity, 0, 1)
+    return picture
+
+
+def _spread(layer: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Let each point cover the four neighbours of its pixel too, half as strongly."""
+    spread = layer.copy()
+    spread[1:] += layer[:-1] / 2
+    spread[:-1] += layer[1:] / 2
+    spread[:, 1:] += layer[:, :-1] / 2
+    spread[:, :-1] += layer[:, 1:] / 2
+    return spread
