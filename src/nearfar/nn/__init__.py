@@ -20,7 +20,7 @@ from nearfar.contrastive.bounds import (  # noqa: E402
     smile_bound,
     tuba_bound,
 )
-from nearfar.contrastive.in_batch import gather_rows, in_batch_nce, in_batch_scores  # noqa: E402
+from nearfar.contrastive.in_batch import gather_rows, in_batch_nce, in_batch_scores, symmetric_nce  # noqa: E402
 from nearfar.contrastive.losses import (  # noqa: E402
     SelfNormalization,
     debiased_nce,
@@ -104,6 +104,7 @@ __all__ = [
     "self_normalization",
     "smile_bound",
     "softmax_mixture",
+    "symmetric_nce",
     "tuba_bound",
     "unrelated_overlap",
 ]
