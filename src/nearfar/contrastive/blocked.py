@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nearfar._core.derivatives import apply, keep, transformable
 from nearfar._core.tensors import working_dtype
-from nearfar.contrastive.rows import RANKING, RowLoss, row_blocks
+from nearfar.contrastive.rows import RowLoss, row_blocks, true_of
 
 
 class Candidates(NamedTuple):
@@ -212,9 +212,9 @@ def make_logits(
     """Make the scores of a block to logits, in place, and return them with their target."""
     if candidates.log_q is not None:
         logits.sub_(candidates.log_q)
-    target = None if candidates.target is None else candidates.target[rows]
+    target = None if candidates.target is None else true_of(candidates.target, rows, logits)
     if target is not None and target.ndim == 2:
-        return logits, target.to(logits.dtype)
+        return logits, target
     hits = accidental_hits(candidates, rows, target)
     if hits is None:
         return logits, target

@@ -9,6 +9,8 @@ batch.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -143,10 +145,10 @@ def in_batch_scores(
     tensor([0, 1, 2])
     """
     owner = "in_batch_scores"
-    queries, scale, candidates = check_batch(owner, queries, keys, negatives, None, ids, temperature, gather)
-    wide = working_dtype(queries)
+    checked = check_batch(owner, queries, keys, negatives, None, ids, temperature, gather)
+    candidates, wide = checked.candidates(), working_dtype(queries)
     with without_autocast(queries):
-        scores = torch.mm(queries.to(wide) * scale, candidates.keys.to(wide).T)
+        scores = torch.mm(checked.queries.to(wide) * checked.scale, candidates.keys.to(wide).T)
     assert candidates.target is not None
     hits = accidental_hits(candidates, slice(None), candidates.target)
     return (scores if hits is None else scores.masked_fill(hits, MASK)), candidates.target
@@ -242,13 +244,14 @@ def in_batch_nce(
     """
     owner = "in_batch_nce"
     check_reduction(owner, reduction)
-    queries, scale, candidates = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
+    checked = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
+    candidates = checked.candidates()
     if target is not None:
         if ids is not None:
             raise InputError(owner, "ids", "left out where target is given", "both", "Shares say what is true.")
         target = check_shares(owner, "target", target, (len(queries), len(candidates.keys)), "keys", keys)
         candidates = candidates._replace(target=target)
-    return check_losses(owner, blocked_loss(How(RANKING, scale), queries, candidates), reduction)
+    return check_losses(owner, blocked_loss(How(RANKING, checked.scale), checked.queries, candidates), reduction)
 
 
 def symmetric_nce(
@@ -312,26 +315,95 @@ def symmetric_nce(
     >>> images, texts = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]), torch.eye(3)[:, :2]
     >>> log_scale = torch.tensor(2.0).log().requires_grad_()
     >>> round(symmetric_nce(images, texts, temperature=(-log_scale).exp()).item(), 4)
-    1.0097
+    0.8391
     """
     owner = "symmetric_nce"
     check_reduction(owner, reduction)
-    joined = is_joined(owner, gather)
-    given = check_floats(owner, "queries", queries, (None, None))
-    if len(given) < 2 and not joined:
-        raise InputError(owner, "queries", "two or more: their keys are told from each other", "a batch of one")
-    query_log_q, query_ids = _check_facts(owner, "queries", given, len(given), query_log_q, query_ids, "query_")
-    queries, scale, candidates = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
-    target, ln_count = candidates.target, None
-    assert target is not None
-    if joined:
-        check_alike(owner, "queries", given, with_log_q=query_log_q is not None, with_ids=query_ids is not None)
-        query_log_q, query_ids = (None if rows is None else join_rows(rows) for rows in (query_log_q, query_ids))
-    if query_ids is not None:
-        ln_count = _ln_count(query_ids, query_ids[target])
-    both = Both(scale, len(given) * (n_processes() if joined else 1), joined)
-    losses = symmetric_loss(both, queries, candidates, Across(query_log_q, query_ids, ln_count))
-    return check_losses(owner, losses, reduction)
+    checked = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
+    query_log_q, query_ids = check_facts(owner, "queries", queries, query_log_q, query_ids, "query_")
+    n_pairs = len(queries)
+    if checked.joined:
+        check_alike(owner, "queries", queries, with_log_q=query_log_q is not None, with_ids=query_ids is not None)
+        query_log_q, query_ids = (None if facts is None else join_rows(facts) for facts in (query_log_q, query_ids))
+        n_pairs *= n_processes()
+    elif n_pairs < 2:
+        raise InputError(owner, "queries", "two or more: a key has to tell its own from the others", "a batch of one")
+    candidates = checked.candidates()
+    of_queries = None if query_ids is None else ln_count(query_ids, query_ids[candidates.target])
+    both = Both(checked.scale, n_pairs, checked.joined)
+    across = Across(query_log_q, query_ids, of_queries)
+    return check_losses(owner, symmetric_loss(both, checked.queries, candidates, across), reduction)
+
+
+def supcon(
+    vectors: Tensor,
+    labels: Tensor,
+    *,
+    log_q: Tensor | None = None,
+    temperature: float | Tensor = 1.0,
+    gather: bool = True,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Rank all others of the same label before those of other labels: supervised contrastive learning (SupCon).
+
+    Of each vector, the others of its label are true, and all others are candidates: the mean of ``-l + ln sum exp(l)``
+    over the true ones, with l the scalar products over the temperature. A vector whose label comes once has no loss,
+    and is a candidate. O(B^2 d) time; memory as in :func:`in_batch_nce`.
+
+    Parameters
+    ----------
+    vectors : Tensor of floats, shape (B, d)
+        Of examples, normalised as a rule. Two views of an example are two vectors of one label.
+    labels : Tensor of integers, shape (B,)
+        Their classes.
+    log_q : Tensor of floats, shape (B,), optional
+        Natural log of the probability of each vector among those of batches, subtracted from its logit; a constant.
+    temperature : float or Tensor of floats of one element, > 0
+        What the scalar products are divided by; the paper has 0.1. A tensor gets a gradient.
+    gather : bool
+        Whether the vectors of other processes are candidates too, where torch.distributed is initialised. All
+        processes then have to call this function, and to go backward.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the vectors of this process that have a loss, their sum, or one loss per vector,
+        0 where it has none. Means of processes weigh alike, whatever they are of.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in nats. Differentiable in ``vectors``, also by ``torch.func`` and twice.
+
+    Raises
+    ------
+    InputError
+        No label comes twice; a shape, type or device does not fit, here or between processes; NaN or infinity;
+        ``log_q`` above 0.
+    NumericalError
+        A scalar product is too large for the type.
+
+    References
+    ----------
+    Khosla et al. 2020, "Supervised contrastive learning", equation 2 (L_out).
+
+    Examples
+    --------
+    >>> import torch
+    >>> vectors = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> supcon(vectors, torch.tensor([0, 1, 0, 2]), reduction="none")
+    tensor([0.5514, 0.0000, 1.5514, 0.0000])
+    """
+    owner = "supcon"
+    check_reduction(owner, reduction)
+    check_floats(owner, "vectors", vectors, (None, None))
+    check_finite(owner, "vectors", vectors)
+    check_device(owner, "labels", check_integers(owner, "labels", labels, (len(vectors),)), "vectors", vectors)
+    checked = check_batch(owner, vectors, vectors, None, log_q, labels, temperature, gather, "vectors")
+    candidates = checked.candidates()
+    assert candidates.ln_count is not None
+    has_others = candidates.ln_count > 0
+    if reads_values(has_others) and not bool(has_others.any()):
+        raise InputError(owner, "labels", "of two vectors somewhere", "each of one", "Draw batches with several of each.")
+    losses = blocked_loss(How(RANKING, checked.scale, several=True), checked.queries, candidates)
+    return check_losses(owner, losses, reduction, TargetRows(has_others, len(losses)))
 
 
 def check_losses(owner: str, losses: Tensor, reduction: Reduction, kept: TargetRows | None = None) -> Tensor:
@@ -341,9 +413,28 @@ def check_losses(owner: str, losses: Tensor, reduction: Reduction, kept: TargetR
     return reduce(losses, reduction, kept)
 
 
-def is_joined(owner: str, gather: bool) -> bool:
-    """Return whether the keys of other processes are candidates too."""
-    return check_flag(owner, "gather", gather) and n_processes() > 1
+class Checked(NamedTuple):
+    """Vectors of this process that can be used."""
+
+    queries: Tensor  # (B, d)
+    scale: float  # what their scalar products are still to be multiplied by
+    rows: Tensor  # (B + M, d): the keys, then the negatives
+    log_q: Tensor | None  # (B + M,)
+    ids: Tensor | None  # (B + M,)
+    joined: bool  # whether those of other processes are candidates too
+
+    def candidates(self) -> Candidates:
+        """Return the keys of all processes, then all negatives."""
+        n_pairs, rows, log_q, ids = len(self.queries), self.rows, self.log_q, self.ids
+        target = torch.arange(n_pairs, device=rows.device)
+        if self.joined:
+            target += rank() * n_pairs
+            rows = _of_all(rows, n_pairs)
+            log_q, ids = (None if facts is None else _of_all(facts, n_pairs) for facts in (log_q, ids))
+        if ids is None:
+            return Candidates(rows, target, log_q)
+        own = ids[target]
+        return Candidates(rows, target, log_q, ids, own, ln_count(ids, own))
 
 
 def check_batch(
@@ -355,8 +446,9 @@ def check_batch(
     ids: Tensor | None,
     temperature: float | Tensor,
     gather: bool,
-) -> tuple[Tensor, float, Candidates]:
-    """Return the queries, the factor of scalar products, and the keys of all processes, then all negatives."""
+    name_of_keys: str = "keys",
+) -> Checked:
+    """Return what can be used; in all processes the same, if they are joined."""
     check_floats(owner, "queries", queries, (None, None))
     check_floats(owner, "keys", keys, queries.shape)
     sides = {"queries": queries, "keys": keys}
@@ -364,28 +456,20 @@ def check_batch(
         of_queries = isinstance(negatives, Tensor) and negatives.ndim == 3
         check_floats(owner, "negatives", negatives, (len(queries),) * of_queries + (None, queries.shape[1]))
         sides["negatives"] = negatives = negatives.flatten(0, -2)
-    for name, rows in sides.items():
-        check_same_kind(owner, name, rows, "queries", queries)
-        check_finite(owner, name, rows)
-    n_pairs, n = len(keys), sum(map(len, sides.values())) - len(queries)
-    queries, scale = check_temperature(owner, queries, temperature)
-    log_q, ids = _check_facts(owner, "keys", keys, n, log_q, ids)
-    joined = is_joined(owner, gather)
-    if n < 2 and not joined:
-        hint = "The negatives are the keys of the other queries."
-        raise InputError(owner, "keys", "two or more: in-batch negatives are the others", "a batch of one", hint)
-    target = torch.arange(n_pairs, device=keys.device)
-    if joined:
-        check_alike(owner, "keys", keys, with_log_q=log_q is not None, with_ids=ids is not None, n_negatives=n - n_pairs)
-        target += rank() * n_pairs
+    for name, side in sides.items():
+        check_same_kind(owner, name, side, "queries", queries)
+        check_finite(owner, name, side)
     rows = keys if negatives is None else torch.cat([keys, negatives])
+    queries, scale = check_temperature(owner, queries, temperature)
+    log_q, ids = check_facts(owner, "keys", rows, log_q, ids)
+    joined = check_flag(owner, "gather", gather) and n_processes() > 1
     if joined:
-        rows = _of_all(rows, n_pairs)
-        log_q, ids = (None if facts is None else _of_all(facts, n_pairs) for facts in (log_q, ids))
-    if ids is None:
-        return queries, scale, Candidates(rows, target, log_q)
-    own = ids[target]
-    return queries, scale, Candidates(rows, target, log_q, ids, own, _ln_count(ids, own))
+        with_facts = {"with_log_q": log_q is not None, "with_ids": ids is not None}
+        check_alike(owner, name_of_keys, keys, **with_facts, n_negatives=len(rows) - len(keys))
+    elif len(rows) < 2:
+        hint = "The negatives are the keys of the other queries."
+        raise InputError(owner, name_of_keys, "two or more: in-batch negatives are the others", "a batch of one", hint)
+    return Checked(queries, scale, rows, log_q, ids, joined)
 
 
 def _of_all(rows: Tensor, n_pairs: int) -> Tensor:
@@ -411,22 +495,22 @@ def check_temperature(owner: str, queries: Tensor, temperature: float | Tensor) 
     return queries.to(wide) / temperature.reshape(()).to(wide), 1.0
 
 
-def _check_facts(
-    owner: str, like_name: str, like: Tensor, n: int, log_q: Tensor | None, ids: Tensor | None, prefix: str = ""
+def check_facts(
+    owner: str, like_name: str, like: Tensor, log_q: Tensor | None, ids: Tensor | None, prefix: str = ""
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Return the logs of probabilities, in the working type, and the ids of n vectors."""
+    """Return the logs of probabilities, in the working type, and the ids of vectors."""
     if log_q is not None:
         name = f"{prefix}log_q"
-        check_device(owner, name, check_floats(owner, name, log_q, (n,)), like_name, like)
+        check_device(owner, name, check_floats(owner, name, log_q, (len(like),)), like_name, like)
         check_log_probabilities(owner, name, log_q, "A key that is in the batch has a probability above 0.")
         log_q = log_q.detach().to(working_dtype(like))
     if ids is not None:
-        ids = check_integers(owner, f"{prefix}ids", ids, (n,))
+        ids = check_integers(owner, f"{prefix}ids", ids, (len(like),))
         check_device(owner, f"{prefix}ids", ids, like_name, like)
     return log_q, ids
 
 
-def _ln_count(ids: Tensor, own: Tensor) -> Tensor:
+def ln_count(ids: Tensor, own: Tensor) -> Tensor:
     """Return the logs of how often each own id comes: without the number of ids, for which a device would wait."""
     ascending, own = ids.sort().values, own.contiguous()
     return (torch.searchsorted(ascending, own, right=True) - torch.searchsorted(ascending, own)).log()

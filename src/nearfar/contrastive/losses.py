@@ -42,6 +42,7 @@ from nearfar._core.tensors import (
     check_reduction,
     check_same_kind,
     check_scores,
+    check_shares,
     reads_values,
     reduce,
     working_dtype,
@@ -66,20 +67,21 @@ def global_nce(
     ----------
     scores : Tensor of floats, shape (B, N), N >= 2
         Scores of the candidates; -inf masks a noise candidate.
-    target : Tensor of integers, shape (B,)
-        Column of the true candidate, in 0..N-1.
+    target : Tensor of integers, shape (B,); or of floats, shape (B, N)
+        Column of the true candidate, in 0..N-1; or the shares of all, such as the softmax of the scores of a teacher:
+        none below 0, sum 1 in each row, 0 where the score is masked. They are constants of the loss.
     log_q : Tensor of floats, shape (N,) or (B, N), optional
         Natural log of the probability with which the noise draws each candidate, the true one included: at most 0. A
         constant subtracted from a row changes nothing, so that logs of counts or densities can be shifted below 0.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
     ignore_index : int, default=-100
-        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it.
+        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it. Not of shares.
 
     Returns
     -------
     Tensor of float32 or float64, shape () or (B,)
-        The loss in nats, float64 for scores of float64. Differentiable (once) in ``scores`` and ``log_q``.
+        The loss in nats, float64 for scores of float64. Differentiable in ``scores`` and ``log_q``.
 
     Raises
     ------
@@ -139,7 +141,7 @@ def local_nce(
     Returns
     -------
     Tensor of float32 or float64, shape () or (B,)
-        The loss in nats, float64 for scores of float64. Differentiable (once) in ``scores`` and ``log_q``.
+        The loss in nats, float64 for scores of float64. Differentiable in ``scores`` and ``log_q``.
 
     Raises
     ------
@@ -160,7 +162,7 @@ def local_nce(
     >>> local_nce(scores, torch.tensor([0, 2]), reduction="none")
     tensor([2.1333, 2.0794])
     """
-    scores, target, log_q, kept = _check_row_loss("local_nce", scores, target, log_q, reduction, ignore_index)
+    scores, target, log_q, kept = _check_row_loss("local_nce", scores, target, log_q, reduction, ignore_index, soft=False)
     shift = None if log_q is None else _ln_n_noise("local_nce", scores)
     return reduce(row_loss(BINARY, scores, target, log_q, shift), reduction, kept)
 
@@ -197,17 +199,18 @@ def full_softmax(scores: Tensor, target: Tensor, reduction: Reduction = "mean", 
     ----------
     scores : Tensor of floats, shape (B, V), V >= 2
         Scores of all classes; -inf masks a class.
-    target : Tensor of integers, shape (B,)
-        The true class, in 0..V-1.
+    target : Tensor of integers, shape (B,); or of floats, shape (B, V)
+        The true class, in 0..V-1; or the shares of all, such as the softmax of the scores of a teacher:
+        none below 0, sum 1 in each row, 0 where the score is masked. They are constants of the loss.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
     ignore_index : int, default=-100
-        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it.
+        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it. Not of shares.
 
     Returns
     -------
     Tensor of float32 or float64, shape () or (B,)
-        The loss in nats, float64 for scores of float64. Differentiable (once) in ``scores``.
+        The loss in nats, float64 for scores of float64. Differentiable in ``scores``.
 
     Raises
     ------
@@ -656,9 +659,23 @@ def _with_log_q(owner: str, scores: Tensor, log_q: Tensor | None) -> Tensor:
 
 
 def _check_row_loss(
-    owner: str, scores: Tensor, target: Tensor, log_q: Tensor | None, reduction: str, ignore_index: int
+    owner: str,
+    scores: Tensor,
+    target: Tensor,
+    log_q: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    soft: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None, TargetRows | None]:
-    candidates, target, kept = check_candidates(owner, scores, target, ignore_index)
+    kept = None
+    if soft and isinstance(target, Tensor) and target.ndim == 2 and target.is_floating_point():
+        candidates = check_scores(owner, "scores", scores, (None, None))
+        target = check_shares(owner, "target", target, candidates.shape, "scores", candidates)
+        seen = candidates.detach()
+        if reads_values(seen) and float(seen.amin()) <= MASKED and bool((target[seen <= MASKED] > 0).any()):
+            raise InputError(owner, "target", "0 where the score is masked", "a share above 0")
+    else:
+        candidates, target, kept = check_candidates(owner, scores, target, ignore_index)
     check_reduction(owner, reduction)
     if log_q is not None:
         log_q = check_log_q(owner, "log_q", log_q, scores)

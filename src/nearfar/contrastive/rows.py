@@ -91,6 +91,11 @@ RANKING = RowLoss(_ranking_value, _ranking_slope, _ranking_bend)
 BINARY = RowLoss(_binary_value, _binary_slope, _binary_bend)
 
 
+def true_of(target: Tensor, rows: slice, logits: Tensor) -> Tensor:
+    """Return the target of a block: columns, or shares in the type of the logits."""
+    return target[rows] if target.ndim == 1 else target[rows].to(logits.dtype)
+
+
 def row_blocks(n_rows: int, n_columns: int, device: torch.device | None = None) -> Iterator[slice]:
     """Cut the rows of a matrix into blocks of about ``BLOCK`` entries, of more on a device, which few leave idle."""
     step = max(1, (BLOCK if device is None or device.type == "cpu" else BLOCK_ON_DEVICE) // n_columns)
@@ -122,7 +127,7 @@ class _RowLoss(torch.autograd.Function):
         state = torch.empty_like(values)
         for rows in row_blocks(len(scores), scores.shape[1], scores.device):
             logits = _logits(scores, log_q, shift, rows)
-            values[rows], state[rows] = loss.value(logits, target[rows])
+            values[rows], state[rows] = loss.value(logits, true_of(target, rows, logits))
         return values, state
 
     @staticmethod
@@ -163,7 +168,7 @@ class _RowSlope(torch.autograd.Function):
         for rows in row_blocks(len(scores), scores.shape[1], scores.device):
             part = slope[rows]
             logits = _logits(scores, log_q, shift, rows, part if part.dtype == state.dtype else None)
-            loss.slope(logits, target[rows], state[rows])
+            loss.slope(logits, true_of(target, rows, logits), state[rows])
             logits.mul_(weight[rows, None])
             if logits.dtype != part.dtype:
                 part.copy_(logits)
@@ -211,7 +216,7 @@ def _bend(loss: RowLoss, parts: list[Tensor], direction: Tensor) -> tuple[Tensor
     logits = scores.to(working_dtype(scores)) - (0 if log_q is None else log_q)
     if shift is not None:
         logits = logits - (shift[:, None] if shift.ndim else shift)
-    return loss.bend(logits, target, direction)
+    return loss.bend(logits, true_of(target, slice(None), logits), direction)
 
 
 def _of_parts(of_logits: Tensor, parts: list[Tensor]) -> tuple[Tensor, Tensor | None]:

@@ -20,7 +20,13 @@ from nearfar.contrastive.bounds import (  # noqa: E402
     smile_bound,
     tuba_bound,
 )
-from nearfar.contrastive.in_batch import gather_rows, in_batch_nce, in_batch_scores, symmetric_nce  # noqa: E402
+from nearfar.contrastive.in_batch import (  # noqa: E402
+    gather_rows,
+    in_batch_nce,
+    in_batch_scores,
+    supcon,
+    symmetric_nce,
+)
 from nearfar.contrastive.losses import (  # noqa: E402
     SelfNormalization,
     debiased_nce,
@@ -34,6 +40,7 @@ from nearfar.contrastive.losses import (  # noqa: E402
 )
 from nearfar.contrastive.mutual_information import MutualInformation, estimate_mutual_information  # noqa: E402
 from nearfar.contrastive.noise import AdaptiveNoise, CategoricalNoise, InBatchNoise, UniformNoise, UnigramNoise  # noqa: E402
+from nearfar.contrastive.sigmoid import siglip  # noqa: E402
 from nearfar.tables.anchors import AnchorEmbedding, TiedLogits, softmax_mixture  # noqa: E402
 from nearfar.tables.budget import ParameterBudget  # noqa: E402
 from nearfar.tables.knowledge import RelatedPairs  # noqa: E402
@@ -102,8 +109,10 @@ __all__ = [
     "recover_conditional",
     "sampled_softmax",
     "self_normalization",
+    "siglip",
     "smile_bound",
     "softmax_mixture",
+    "supcon",
     "symmetric_nce",
     "tuba_bound",
     "unrelated_overlap",
