@@ -27,7 +27,7 @@ def transformable(function: F) -> F:
         stacked = tuple(None if parts[0] is None else torch.stack(parts) for parts in found)
         return stacked, tuple(None if part is None else 0 for part in stacked)
 
-    function.vmap = staticmethod(vmap)  # type: ignore[assignment]
+    function.vmap = staticmethod(vmap)  # type: ignore[method-assign]
     function.Along = type(function.__name__, (function,), {"jvp": staticmethod(function.along)})  # type: ignore[attr-defined]
     return function
 

@@ -98,8 +98,9 @@ def in_batch_scores(
     negatives : Tensor of floats, shape (M, d) or (B, m, d), optional
         More keys, true of no query: hard negatives. Those of one query are candidates of all, and M = B m.
     ids : Tensor of integers, shape (B + M,), optional
-        What the keys, then the negatives, stand for. Another key with the id of the true one is masked, by -1e26, which may be multiplied
-        by a learned scale as -inf may not: for losses that are not about probabilities. See the notes.
+        What the keys, then the negatives, stand for. Another key with the id of the true one is masked, by -1e26,
+        which may be multiplied by a learned scale as -inf may not: for losses that are not about probabilities. See
+        the notes.
     temperature : float or Tensor of floats of one element, > 0
         What the scalar products are divided by. A tensor gets a gradient: of a learned scale, exp(-log_scale).
     gather : bool
@@ -401,7 +402,9 @@ def supcon(
     assert candidates.ln_count is not None
     has_others = candidates.ln_count > 0
     if reads_values(has_others) and not bool(has_others.any()):
-        raise InputError(owner, "labels", "of two vectors somewhere", "each of one", "Draw batches with several of each.")
+        raise InputError(
+            owner, "labels", "of two vectors somewhere", "each of one", "Draw batches with several of each."
+        )
     losses = blocked_loss(How(RANKING, checked.scale, several=True), checked.queries, candidates)
     return check_losses(owner, losses, reduction, TargetRows(has_others, len(losses)))
 
@@ -477,7 +480,7 @@ def _of_all(rows: Tensor, n_pairs: int) -> Tensor:
     joined = join_rows(rows)
     if len(rows) == n_pairs:
         return joined
-    by_process = joined.unflatten(0, (n_processes(), len(rows)))
+    by_process = joined.reshape(n_processes(), len(rows), *rows.shape[1:])
     return torch.cat([by_process[:, :n_pairs].flatten(0, 1), by_process[:, n_pairs:].flatten(0, 1)])
 
 

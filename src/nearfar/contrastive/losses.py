@@ -162,7 +162,9 @@ def local_nce(
     >>> local_nce(scores, torch.tensor([0, 2]), reduction="none")
     tensor([2.1333, 2.0794])
     """
-    scores, target, log_q, kept = _check_row_loss("local_nce", scores, target, log_q, reduction, ignore_index, soft=False)
+    scores, target, log_q, kept = _check_row_loss(
+        "local_nce", scores, target, log_q, reduction, ignore_index, soft=False
+    )
     shift = None if log_q is None else _ln_n_noise("local_nce", scores)
     return reduce(row_loss(BINARY, scores, target, log_q, shift), reduction, kept)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -96,6 +97,7 @@ def siglip(
     bias = _check_bias(owner, bias, queries)
     if checked.joined:
         log_q, ids = (None if facts is None else all_gather(facts[None]) for facts in (checked.log_q, checked.ids))
+        how = how._replace(of_q=True)  # the bias is a part of each block
         losses: Tensor = _Ring.apply(how, checked.queries, checked.rows, bias, log_q, ids)  # type: ignore[no-untyped-call]
     else:
         losses = _against(how, checked.queries, checked.rows, bias, checked.log_q, checked.ids, checked.ids, True)
@@ -140,8 +142,8 @@ class _Ring(torch.autograd.Function):
         ctx.save_for_backward(queries, keys, bias, *facts)
         losses = torch.zeros(len(queries), dtype=bias.dtype, device=bias.device)
         for step in range(n_processes()):
+            keys = pass_on(keys) if step else keys
             losses += _of_block(how, queries, keys, bias, facts, step)
-            keys = pass_on(keys)
         return losses
 
     @staticmethod
@@ -152,7 +154,7 @@ class _Ring(torch.autograd.Function):
         for step in range(n_processes()):
             parts = [part.detach().requires_grad_() for part in (queries, keys, bias)]
             with torch.enable_grad():
-                losses = _of_block(ctx.how._replace(of_q=True), *parts, facts, step)
+                losses = _of_block(ctx.how, parts[0], parts[1], parts[2], facts, step)
             for total, part in zip(sums, torch.autograd.grad(losses, parts, weight), strict=True):
                 total += part
             # The gradient of a block goes round with it, and is home in the end.
@@ -161,7 +163,7 @@ class _Ring(torch.autograd.Function):
 
 
 def _of_block(
-    how: How, queries: Tensor, keys: Tensor, bias: Tensor, facts: tuple[Tensor | None, ...], step: int
+    how: How, queries: Tensor, keys: Tensor, bias: Tensor, facts: Sequence[Tensor | None], step: int
 ) -> Tensor:
     """Return the losses against the keys that came here after so many steps, and so from as many processes before."""
     whose = (rank() - step) % n_processes()

@@ -43,8 +43,7 @@ def symmetric_loss(both: Both, queries: Tensor, candidates: Candidates, across: 
 
 def _one_by_one(both: Both, queries: Tensor, candidates: Candidates, across: Across) -> Tensor:
     """Return the same of two losses: in two passes, whose derivatives have derivatives."""
-    how, target = How(RANKING, both.scale), candidates.target
-    assert target is not None
+    how, target = How(RANKING, both.scale), _columns_of(candidates)
     own = None if across.ids is None else across.ids[target]
     others = join_rows(queries) if both.joined else queries
     turned = Candidates(others, target, across.log_q, across.ids, own, across.ln_count)
@@ -55,26 +54,27 @@ class _Symmetric(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, both: Both, queries: Tensor, *parts: Any) -> Tensor:
         candidates, across = Candidates(*parts[: len(Candidates._fields)]), Across(*parts[len(Candidates._fields) :])
+        target = _columns_of(candidates)
         losses = torch.empty(len(queries), dtype=working_dtype(queries), device=queries.device)
         row_z, column_z = torch.empty_like(losses), losses.new_full((both.n_pairs,), -torch.inf)
         true = torch.empty_like(losses)
         with without_autocast(queries):
             for rows, _, _, scores in blocks(both.scale, queries, candidates.keys):
-                columns = _columns(scores, both, candidates, across, rows)
-                true[rows] = columns.gather(1, candidates.target[rows, None])[:, 0]
+                columns = _column_logits(scores, both, across, target[rows, None], rows)
+                true[rows] = columns.gather(1, target[rows, None])[:, 0]
                 column_z = torch.logaddexp(column_z, columns.logsumexp(0))
                 losses[rows], row_z[rows] = RANKING.value(*make_logits(scores, candidates, rows))
         if both.joined:
             column_z = all_gather(column_z[None]).logsumexp(0)
         ctx.both = both
         ctx.save_for_backward(row_z, column_z, queries, *parts)
-        return (losses + column_z[candidates.target] - true) / 2
+        return (losses + column_z[target] - true) / 2
 
     @staticmethod
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
         row_z, column_z, queries, *parts = ctx.saved_tensors
         candidates, across = Candidates(*parts[: len(Candidates._fields)]), Across(*parts[len(Candidates._fields) :])
-        rest = (None,) * (len(parts) - 1)
+        target, rest = _columns_of(candidates), (None,) * (len(parts) - 1)
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # the gradient is to be differentiated
             wanted = [part for part in (queries, candidates.keys) if part.requires_grad]
             losses = _one_by_one(ctx.both, queries, candidates, across)
@@ -86,12 +86,11 @@ class _Symmetric(torch.autograd.Function):
         of_keys = torch.zeros_like(candidates.keys, dtype=weight.dtype)
         with without_autocast(queries):
             for rows, scaled, keys, slope in blocks(ctx.both.scale, queries, candidates.keys):
-                target = candidates.target[rows]
-                columns = _columns(slope, ctx.both, candidates, across, rows)
+                columns = _column_logits(slope, ctx.both, across, target[rows, None], rows)
                 columns.sub_(column_z).exp_().mul_(of_columns)
-                columns.scatter_add_(1, target[:, None], -weight[rows, None])
+                columns.scatter_add_(1, target[rows, None], -weight[rows, None])
                 slope, _ = make_logits(slope, candidates, rows)
-                RANKING.slope(slope, target, row_z[rows])
+                RANKING.slope(slope, target[rows], row_z[rows])
                 slope.mul_(weight[rows, None])
                 slope[:, : ctx.both.n_pairs] += columns
                 of_queries[rows] = torch.mm(slope, keys) * ctx.both.scale
@@ -99,9 +98,14 @@ class _Symmetric(torch.autograd.Function):
         return None, of_queries, of_keys.to(candidates.keys.dtype), *rest
 
 
-def _columns(scores: Tensor, both: Both, candidates: Candidates, across: Across, rows: slice) -> Tensor:
+def _columns_of(candidates: Candidates) -> Tensor:
+    assert candidates.target is not None
+    return candidates.target
+
+
+def _column_logits(scores: Tensor, both: Both, across: Across, target: Tensor, rows: slice) -> Tensor:
     """Return the logits of the keys of pairs, (b, P): each column is of one key, and these rows are some of it."""
-    logits, target = scores[:, : both.n_pairs].clone(), candidates.target[rows, None]
+    logits = scores[:, : both.n_pairs].clone()
     if across.log_q is not None:
         logits.sub_(across.log_q[target])
     if across.ids is not None and across.ln_count is not None:

@@ -20,6 +20,7 @@ from nearfar.contrastive.bounds import (  # noqa: E402
     smile_bound,
     tuba_bound,
 )
+from nearfar.contrastive.encoders import encode_in_chunks, matryoshka  # noqa: E402
 from nearfar.contrastive.in_batch import (  # noqa: E402
     gather_rows,
     in_batch_nce,
@@ -40,6 +41,7 @@ from nearfar.contrastive.losses import (  # noqa: E402
 )
 from nearfar.contrastive.mutual_information import MutualInformation, estimate_mutual_information  # noqa: E402
 from nearfar.contrastive.noise import AdaptiveNoise, CategoricalNoise, InBatchNoise, UniformNoise, UnigramNoise  # noqa: E402
+from nearfar.contrastive.sentences import SentenceRankingLoss  # noqa: E402
 from nearfar.contrastive.sigmoid import siglip  # noqa: E402
 from nearfar.tables.anchors import AnchorEmbedding, TiedLogits, softmax_mixture  # noqa: E402
 from nearfar.tables.budget import ParameterBudget  # noqa: E402
@@ -82,6 +84,7 @@ __all__ = [
     "RelatedPairs",
     "SelectionEmbedding",
     "SelfNormalization",
+    "SentenceRankingLoss",
     "SeparableCritic",
     "TensorTrainEmbedding",
     "TiedLogits",
@@ -92,6 +95,7 @@ __all__ = [
     "choose_anchors",
     "debiased_nce",
     "dv_bound",
+    "encode_in_chunks",
     "estimate_mutual_information",
     "full_softmax",
     "gather_rows",
@@ -104,6 +108,7 @@ __all__ = [
     "js_bound",
     "js_objective",
     "local_nce",
+    "matryoshka",
     "nbant_objective",
     "nwj_bound",
     "recover_conditional",
