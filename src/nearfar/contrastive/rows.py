@@ -4,11 +4,11 @@ Each is three functions: its value, its slope in the logits, and what its curvat
 gone through a block of rows at a time, and the slope is computed anew, straight into the gradient: memory is the
 scores, their gradient and a block::
 
-    ranking   lse(l) - <w, l>                              slope: softmax(l) - w
+    ranking   sum(w) lse(l) - <w, l>                            slope: sum(w) softmax(l) - w
     binary    -ln sigma(l_true) - sum over others ln sigma(-l)  slope: sigma(l), at the true one less 1
 
-The target says what is true: a column of each row (b,), or, of a ranking, the shares w of all columns (b, N). From
-vectors, with no matrix at all: :mod:`nearfar.contrastive.blocked`.
+The target says what is true: a column of each row (b,), or, of a ranking, the shares w of all columns (b, N), of sum 1
+within rounding, or 0, which makes the loss 0. From vectors, with no matrix at all: :mod:`nearfar.contrastive.blocked`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def _ranking_value(logits: Tensor, target: Tensor | None) -> tuple[Tensor, Tenso
     log_z = torch.logsumexp(logits, 1)
     if target.ndim == 1:
         return log_z - logits.gather(1, target[:, None])[:, 0], log_z  # NCE notes, section 1: -l+ + ln sum exp(l)
-    return log_z - logits.masked_fill_(target == 0, 0).mul_(target).sum(1), log_z  # 0 * -inf is NaN
+    true = logits.masked_fill_(target == 0, 0).mul_(target).sum(1)  # 0 * -inf is NaN
+    return target.sum(1) * log_z - true, log_z
 
 
 def _ranking_slope(logits: Tensor, target: Tensor | None, log_z: Tensor) -> None:
@@ -51,12 +52,14 @@ def _ranking_slope(logits: Tensor, target: Tensor | None, log_z: Tensor) -> None
     if target.ndim == 1:
         logits[torch.arange(len(target), device=target.device), target] -= 1
     else:
-        logits.sub_(target)
+        logits.mul_(target.sum(1, keepdim=True)).sub_(target)
 
 
 def _ranking_bend(logits: Tensor, target: Tensor | None, direction: Tensor) -> tuple[Tensor, Tensor]:
+    assert target is not None
     p = logits.softmax(1)
-    return _less_target(p, target), p * (direction - (p * direction).sum(1, keepdim=True))
+    total = 1 if target.ndim == 1 else target.sum(1, keepdim=True)
+    return _less_target(total * p, target), total * p * (direction - (p * direction).sum(1, keepdim=True))
 
 
 def _binary_value(logits: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor]:
