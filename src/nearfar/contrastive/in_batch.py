@@ -462,6 +462,8 @@ def check_batch(
     for name, side in sides.items():
         check_same_kind(owner, name, side, "queries", queries)
         check_finite(owner, name, side)
+    if keys is queries:  # the compiler takes no tensor twice
+        keys = keys.view_as(keys)
     rows = keys if negatives is None else torch.cat([keys, negatives])
     queries, scale = check_temperature(owner, queries, temperature)
     log_q, ids = check_facts(owner, "keys", rows, log_q, ids)
