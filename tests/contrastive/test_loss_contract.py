@@ -72,7 +72,7 @@ def test_the_gradient_is_that_of_finite_differences(loss):
 
 def test_gradients_have_gradients(loss):
     weights = torch.tensor([0.5, 2.0, -1.0, 3.0, 1.0], dtype=torch.float64)
-    masked = SCORES.masked_fill(SCORES == SCORES[0, 0], -math.inf)  # noise of the first row
+    masked = SCORES.masked_fill(SCORES[0, 0] == SCORES, -math.inf)  # noise of the first row
     for scores in (SCORES, masked):
         fixed = scores.isinf()
         given = scores.masked_fill(fixed, 0).requires_grad_()
