@@ -87,7 +87,7 @@ def _devices(encoder: object) -> set[torch.device]:
     """Return where an encoder may draw random numbers: where its parameters are, and where CUDA is."""
     devices = {p.device for p in encoder.parameters()} if isinstance(encoder, torch.nn.Module) else set()
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        devices.add(torch.device("cuda", torch.cuda.current_device()))
+        devices.add(torch.device(torch.cuda.current_device()))
     return devices
 
 

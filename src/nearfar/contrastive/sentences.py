@@ -137,7 +137,7 @@ class SentenceRankingLoss(torch.nn.Module):
             return check_floats("SentenceRankingLoss", "sentence_embedding", encode(features), (None, None))
         return encode_in_chunks(encode, _chunks(features, self.chunk_size))
 
-    def get_config_dict(self) -> dict[str, Any]:
+    def get_config_dict(self) -> dict[str, object]:
         """Return what a model card says of the loss."""
         return {
             "temperature": float(self.temperature),
