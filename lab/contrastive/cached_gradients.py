@@ -4,7 +4,7 @@ B queries and as many keys of 256 numbers, two towers of one hidden layer (256 -
 float32, one thread. "GradCache" is the algorithm of the reference implementation (Gao et al. 2021): all chunks without
 gradients, their random states kept; the gradient of the vectors by the loss on the matrix of scores; each chunk once
 more, and backward from its vectors times their gradient. What the allocator of torch holds at most beyond what was
-there before, and how far the resident memory of a process of its own rises; the seconds of one step.
+there before, how far the resident memory of a process of its own rises, and the processor seconds of one step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from lab.contrastive.nce_memory import peak_bytes
 from lab.experiment import Experiment, ResultFile, Section
-from lab.measure import alone, measured
+from lab.measure import alone, cpu_timed, measured
 from lab.records import Record, duration, number, pick
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def measure(method: str, size: int) -> dict[str, float]:
     torch.set_num_threads(1)
     task(method, CHUNK + 1)()  # what the first call of anything loads is not of the method
     step = task(method, size)
-    (loss, gradient), seconds, resident = measured(step)
+    ((loss, gradient), seconds), _, resident = measured(cpu_timed, step)
     return {"bytes": peak_bytes(step), "resident": resident, "seconds": seconds, "loss": loss, "gradient": gradient}
 
 
@@ -144,7 +144,7 @@ def told(section: Section, records: list[Record]) -> None:
         process. GradCache: the algorithm of the reference implementation, with chunks of {CHUNK}, as `encode_in_chunks`
         has. Methods with a matrix of scores hold three, 48 GiB for 65,536, more than this machine has: their largest is
         {MOST_WITH_SCORES:,}. Loss, and length of the gradient: dropout draws alike with chunks, and alike without.""")
-    section.table(["B", "method", "held, GB", "resident, GB", "time", "loss, gradient"], rows)
+    section.table(["B", "method", "held, GB", "resident, GB", "processor time", "loss, gradient"], rows)
 
 
 EXPERIMENT = Experiment(

@@ -58,7 +58,6 @@ def test_the_fused_loss_is_that_on_the_matrix(with_log_q, with_ids, monkeypatch)
                 scores = scores + (ids[:, None] == ids).sum(1).log().diag()
             losses = nn.global_nce(scores, target, log_q, reduction="none")
         else:
-            monkeypatch.setattr(_rows, "LEAST_ROWS", 1)
             monkeypatch.setattr(_rows, "BLOCK", block)
             losses = nn.in_batch_nce(*inputs, log_q=log_q, ids=ids, temperature=TEMPERATURE, reduction="none")
         (weights @ losses).backward()
@@ -72,7 +71,6 @@ def test_the_fused_loss_is_that_on_the_matrix(with_log_q, with_ids, monkeypatch)
 
 
 def test_the_gradient_of_the_fused_loss_is_right(monkeypatch):
-    monkeypatch.setattr(_rows, "LEAST_ROWS", 1)
     monkeypatch.setattr(_rows, "BLOCK", 13)
     queries, keys, log_q, ids = batch()
 

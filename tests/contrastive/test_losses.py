@@ -123,7 +123,6 @@ def test_a_masked_candidate_is_as_if_it_were_not_there(name):
 
 @every_loss
 def test_rows_of_different_lengths_are_padded_by_minus_infinity(name, monkeypatch):
-    monkeypatch.setattr(_rows, "LEAST_ROWS", 1)
     monkeypatch.setattr(_rows, "BLOCK", 9)  # two rows at a time
     loss, _, options = LOSSES[name]
     scores, target = candidates(5, masked=False)
@@ -176,7 +175,6 @@ def test_blocks_of_rows_change_nothing(name, dtype, monkeypatch):
     loss, _, options = LOSSES[name]
     found = []
     for block in (2**20, 9):  # two rows and one row at the end
-        monkeypatch.setattr(_rows, "LEAST_ROWS", 1)
         monkeypatch.setattr(_rows, "BLOCK", block)
         scores, target = candidates(6)
         scores = scores.to(dtype).requires_grad_()

@@ -120,7 +120,6 @@ forward_mode = pytest.mark.filterwarnings("ignore:.*torch.jit.script:Deprecation
 
 @pytest.fixture(autouse=True)
 def _two_rows_at_a_time(monkeypatch):
-    monkeypatch.setattr(_rows, "LEAST_ROWS", 1)
     monkeypatch.setattr(_rows, "BLOCK", 23)
 
 

@@ -201,7 +201,8 @@ def _logit_blocks(
 def blocks(scale: float, queries: Tensor, keys: Tensor) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
     """Go through the scores in blocks: rows, the queries times the scale and the keys in the working type, scores."""
     keys = keys.to(working_dtype(queries))
-    for rows in row_blocks(len(queries), len(keys), queries.device):
+    # Of few rows, a product with many keys waits for memory: a block may be a quarter of the keys.
+    for rows in row_blocks(len(queries), len(keys), queries.device, least=max(1, keys.shape[1] // 4)):
         scaled = queries[rows].to(keys.dtype) * scale
         yield rows, scaled, keys, torch.mm(scaled, keys.T)
 

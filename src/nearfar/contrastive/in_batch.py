@@ -19,7 +19,6 @@ from nearfar._core.processes import check_alike, join_rows, n_processes, rank
 from nearfar._core.tensors import (
     MASK,
     Reduction,
-    TargetRows,
     check_device,
     check_finite,
     check_floats,
@@ -365,8 +364,8 @@ def supcon(
         Whether the vectors of other processes are candidates too, where torch.distributed is initialised. All
         processes then have to call this function, and to go backward.
     reduction : {"mean", "sum", "none"}
-        What is returned: the mean over the vectors of this process that have a loss, their sum, or one loss per vector,
-        0 where it has none. Means of processes weigh alike, whatever they are of.
+        What is returned: the mean over the vectors of this process that have a loss, 0 if none has; their sum; or one
+        loss per vector, 0 where it has none. Means of processes weigh alike, whatever they are of.
 
     Returns
     -------
@@ -399,21 +398,23 @@ def supcon(
     check_device(owner, "labels", check_integers(owner, "labels", labels, (len(vectors),)), "vectors", vectors)
     checked = check_batch(owner, vectors, vectors, None, log_q, labels, temperature, gather, "vectors")
     candidates = checked.candidates()
-    assert candidates.ln_count is not None
-    has_others = candidates.ln_count > 0
-    if reads_values(has_others) and not bool(has_others.any()):
-        raise InputError(
-            owner, "labels", "of two vectors somewhere", "each of one", "Draw batches with several of each."
-        )
+    every = candidates.ids
+    assert every is not None
+    if reads_values(every) and len(every.unique()) == len(every):  # in all processes, so that all raise
+        hint = "Draw batches with several of each."
+        raise InputError(owner, "labels", "of two vectors somewhere", "each of one", hint)
     losses = blocked_loss(How(RANKING, checked.scale, several=True), checked.queries, candidates)
-    return check_losses(owner, losses, reduction, TargetRows(has_others, len(losses)))
+    if reduction != "mean":
+        return check_losses(owner, losses, reduction)
+    assert candidates.ln_count is not None
+    return check_losses(owner, losses, "sum") / (candidates.ln_count > 0).sum().clamp(min=1)
 
 
-def check_losses(owner: str, losses: Tensor, reduction: Reduction, kept: TargetRows | None = None) -> Tensor:
+def check_losses(owner: str, losses: Tensor, reduction: Reduction) -> Tensor:
     """Return what is asked of losses of rows, if they are finite."""
     if reads_values(losses) and not bool(losses.detach().isfinite().all()):
         raise NumericalError(f"{owner}: a scalar product of queries and keys is too large. Normalise the vectors.")
-    return reduce(losses, reduction, kept)
+    return reduce(losses, reduction)
 
 
 class Checked(NamedTuple):

@@ -24,7 +24,6 @@ from nearfar._core.tensors import working_dtype
 
 BLOCK = 2**20  # entries of a block: 4 MiB in float32
 BLOCK_ON_DEVICE = 2**26  # 256 MiB
-LEAST_ROWS = 64  # of fewer, a product with many keys waits for memory
 
 
 class RowLoss(NamedTuple):
@@ -100,9 +99,9 @@ def true_of(target: Tensor, rows: slice, logits: Tensor) -> Tensor:
     return target[rows] if target.ndim == 1 else target[rows].to(logits.dtype)
 
 
-def row_blocks(n_rows: int, n_columns: int, device: torch.device | None = None) -> Iterator[slice]:
+def row_blocks(n_rows: int, n_columns: int, device: torch.device | None = None, least: int = 1) -> Iterator[slice]:
     """Cut the rows of a matrix into blocks of about ``BLOCK`` entries, of more on a device, which few leave idle."""
-    step = max(LEAST_ROWS, (BLOCK if device is None or device.type == "cpu" else BLOCK_ON_DEVICE) // n_columns)
+    step = max(least, (BLOCK if device is None or device.type == "cpu" else BLOCK_ON_DEVICE) // n_columns)
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
