@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from result_files import page, write_results  # noqa: E402
 from torch.nn.functional import normalize  # noqa: E402
 
 import nearfar.nn as nn  # noqa: E402
@@ -197,3 +198,33 @@ def test_prefixes_that_are_none(vectors, options, message):
 def test_a_loss_is_a_function():
     with pytest.raises(InputError, match="matryoshka: loss must be callable"):
         nn.matryoshka(3, INPUTS, dims=(2,))
+
+
+# -- the benchmark
+
+
+def test_the_methods_that_are_compared_have_one_gradient():
+    from lab.contrastive.cached_gradients import BLOCKED, CHUNKED, GRAD_CACHE, PLAIN, task
+
+    for pair in ((PLAIN, BLOCKED), (GRAD_CACHE, CHUNKED)):  # which draw the same dropout
+        mine, theirs = (task(method, 300)() for method in pair)  # a chunk, and a smaller one
+        assert mine == pytest.approx(theirs, rel=1e-4)
+
+
+@pytest.mark.parametrize(("seconds", "met"), [(90.0, "yes"), (130.0, "**no**")])
+def test_chunks_are_beside_grad_cache(tmp_path, seconds, met):
+    from lab.contrastive.cached_gradients import BLOCKED, CHUNKED, GRAD_CACHE, PLAIN
+
+    same = {"size": 32768, "loss": 11.1, "gradient": 1.4}
+    records = [
+        {"method": PLAIN, "bytes": 15e9, "resident": 15.5e9, "seconds": 95.0, **same},
+        {"method": GRAD_CACHE, "bytes": 13e9, "resident": 13.5e9, "seconds": 100.0, **same},
+        {"method": BLOCKED, "bytes": 2e9, "resident": 2.5e9, "seconds": 80.0, **same},
+        {"method": CHUNKED, "bytes": 0.3e9, "resident": 0.5e9, "seconds": seconds, **same},
+    ]
+    write_results(tmp_path, "cached_gradients", records)
+    text, bars = page(tmp_path)
+    found = bars["memory of encode_in_chunks and in_batch_nce"]
+    assert found[1].startswith("0.30 GB against 13.00 GB, ")
+    assert found[2] == met
+    assert "| 32,768 | `GradCache` | 13.00 | 13.50 |" in text

@@ -250,7 +250,7 @@ def in_batch_nce(
         if ids is not None:
             raise InputError(owner, "ids", "left out where target is given", "both", "Shares say what is true.")
         target = check_shares(owner, "target", target, (len(queries), len(candidates.keys)), "keys", keys)
-        candidates = candidates._replace(target=target)
+        candidates = Candidates(candidates.keys, target, candidates.log_q)
     return check_losses(owner, blocked_loss(How(RANKING, checked.scale), checked.queries, candidates), reduction)
 
 

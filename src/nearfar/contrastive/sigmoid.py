@@ -93,11 +93,10 @@ def siglip(
     owner = "siglip"
     check_reduction(owner, reduction)
     checked = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
-    how = How(BINARY, checked.scale, of_q=isinstance(bias, Tensor))
+    how = How(BINARY, checked.scale, of_q=isinstance(bias, Tensor) or checked.joined)  # a ring asks each block for it
     bias = _check_bias(owner, bias, queries)
     if checked.joined:
         log_q, ids = (None if facts is None else all_gather(facts[None]) for facts in (checked.log_q, checked.ids))
-        how = how._replace(of_q=True)  # the bias is a part of each block
         losses: Tensor = _Ring.apply(how, checked.queries, checked.rows, bias, log_q, ids)  # type: ignore[no-untyped-call]
     else:
         losses = _against(how, checked.queries, checked.rows, bias, checked.log_q, checked.ids, checked.ids, True)
