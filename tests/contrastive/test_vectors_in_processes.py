@@ -76,6 +76,10 @@ def process(rank, init, out):
                 (slope,) = torch.autograd.grad(loss(*leaves, part), leaves[:1], create_graph=True)
                 slope.square().sum().backward()
                 found[f"{name}, twice"] = leaves[1].grad
+                queries, *others = (rows[part] for rows in INPUTS)
+                found[f"{name}, func"] = torch.func.grad(lambda q, loss=loss, others=others: loss(q, *others, part))(
+                    queries
+                )
         model = torch.nn.parallel.DistributedDataParallel(Model())
         learned(*model(INPUTS[:, part])).backward()
         found["learned"] = gradients(model)
@@ -131,6 +135,12 @@ def test_a_gradient_is_differentiated_across_processes(two_processes, name):
     (slope,) = torch.autograd.grad(2 * LOSSES[name](*leaves, slice(None)), leaves[:1], create_graph=True)
     slope.square().sum().backward()  # of the sum of the losses of both
     torch.testing.assert_close(torch.cat([result[f"{name}, twice"] for result in two_processes]), leaves[1].grad)
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES if "siglip" not in name])
+def test_torch_func_goes_across_processes(two_processes, name):
+    for result in two_processes:
+        torch.testing.assert_close(result[f"{name}, func"], result[name][1])
 
 
 def test_encoders_scale_and_bias_learn_as_with_the_joined_batch(two_processes):

@@ -39,9 +39,13 @@ class JoinRows(torch.autograd.Function):
     """Rows (R B, ...) of all R processes; the gradient of a row is the sum of its gradients in all processes."""
 
     @staticmethod
-    def forward(_: Any, rows: Tensor) -> Tensor:
+    def forward(rows: Tensor) -> Tensor:
         """Return the rows of all processes."""
         return all_gather(rows)
+
+    @staticmethod
+    def setup_context(_: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Keep nothing: the function is linear."""
 
     @staticmethod
     def backward(_: Any, slope: Tensor) -> Tensor:
@@ -54,12 +58,16 @@ class SumRows(torch.autograd.Function):
     """Of rows (R B, ...), summed over R processes, those of this one, (B, ...): what undoes :class:`JoinRows`."""
 
     @staticmethod
-    def forward(_: Any, rows: Tensor) -> Tensor:
+    def forward(rows: Tensor) -> Tensor:
         """Return the sums of this process."""
         total = rows.detach().to(working_dtype(rows), copy=True, memory_format=torch.contiguous_format)
         dist.all_reduce(total)
         n_rows = len(rows) // n_processes()
         return total[rank() * n_rows :][:n_rows].to(rows.dtype, copy=True)
+
+    @staticmethod
+    def setup_context(_: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Keep nothing: the function is linear."""
 
     @staticmethod
     def backward(_: Any, slope: Tensor) -> Tensor:

@@ -400,7 +400,7 @@ def supcon(
     candidates = checked.candidates()
     every = candidates.ids
     assert every is not None
-    if reads_values(every) and len(every.unique()) == len(every):  # in all processes, so that all raise
+    if reads_values(every) and not bool(ln_count(every, every).any()):  # in all processes, so that all raise
         hint = "Draw batches with several of each."
         raise InputError(owner, "labels", "of two vectors somewhere", "each of one", hint)
     losses = blocked_loss(How(RANKING, checked.scale, several=True), checked.queries, candidates)
