@@ -131,7 +131,7 @@ def told(section: Section, records: list[Record]) -> None:
         "memory of encode_in_chunks and in_batch_nce", "less than GradCache, whose loss is on a matrix of scores"
     )
     found, rows = [], []
-    for r in records:
+    for r in sorted(records, key=lambda r: (r["size"], METHODS.index(r["method"]))):
         held, resident = (number(r[name] / 1e9, 2) for name in ("bytes", "resident"))
         gradient = f"{r['loss']:.4f}, {r['gradient']:.4g}"
         rows.append([f"{r['size']:,}", f"`{r['method']}`", held, resident, duration(r["seconds"]), gradient])
