@@ -1,4 +1,4 @@
-"""Contrastive objectives: sampled softmax, bounds on mutual information, memory."""
+"""Contrastive objectives: sampled softmax, bounds on mutual information, memory, batches larger than memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lab.figures import Bars
 from lab.records import Record, pick
 
 TITLE = "Contrastive losses"
-EXPERIMENTS = ("sampled_softmax", "mutual_information", "nce_memory")
+EXPERIMENTS = ("sampled_softmax", "mutual_information", "nce_memory", "cached_gradients")
 
 
 def overview(read: Callable[[str], list[Record]]) -> tuple[str, list[Bars]]:

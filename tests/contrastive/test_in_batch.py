@@ -18,7 +18,7 @@ from hazards import leave_group  # noqa: E402
 from result_files import page, write_results  # noqa: E402
 
 import nearfar.nn as nn  # noqa: E402
-from nearfar.contrastive import losses as _rows  # noqa: E402
+from nearfar.contrastive import rows as _rows  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402
 
 TEMPERATURE = 0.3

@@ -70,6 +70,29 @@ def test_the_gradient_is_that_of_finite_differences(loss):
     assert scores.equal(SCORES)  # the caller's scores are not written to
 
 
+def test_gradients_have_gradients(loss):
+    weights = torch.tensor([0.5, 2.0, -1.0, 3.0, 1.0], dtype=torch.float64)
+    masked = SCORES.masked_fill(SCORES[0, 0] == SCORES, -math.inf)  # noise of the first row
+    for scores in (SCORES, masked):
+        fixed = scores.isinf()
+        given = scores.masked_fill(fixed, 0).requires_grad_()
+        assert torch.autograd.gradgradcheck(
+            lambda s, fixed=fixed: weights @ loss(s.masked_fill(fixed, -math.inf), reduction="none"), [given]
+        )
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_torch_func_takes_the_loss_and_many_at_once(loss):
+    from torch.func import grad, jvp, vmap
+
+    (each,) = torch.autograd.grad(loss(given := SCORES.clone().requires_grad_(), reduction="sum"), given)
+    torch.testing.assert_close(grad(lambda s: loss(s, reduction="sum"))(SCORES), each)
+    rows = vmap(grad(lambda s, t: loss(s[None], t[None])))(SCORES, TARGET)
+    torch.testing.assert_close(rows, each)
+    _, along = jvp(lambda s: loss(s, reduction="sum"), (SCORES,), (SCORES.cos(),))
+    torch.testing.assert_close(along, (each * SCORES.cos()).sum())
+
+
 def test_the_order_of_candidates_does_not_matter(loss):
     order = torch.tensor([2, 0, 3, 1])
     torch.testing.assert_close(loss(SCORES[:, order], order.argsort()[TARGET], order), loss(SCORES))

@@ -10,7 +10,7 @@ from scipy.special import expit, logsumexp
 torch = pytest.importorskip("torch")
 
 import nearfar.nn as nn  # noqa: E402
-from nearfar.contrastive import losses as _rows  # noqa: E402
+from nearfar.contrastive import rows as _rows  # noqa: E402
 from nearfar.words import skipgram as kernels  # noqa: E402
 
 INF = math.inf

@@ -106,3 +106,24 @@ def test_a_step_refuses_what_would_lead_out_of_the_tables(changed):
 def test_an_alias_table_refuses_what_are_no_weights(weights):
     with pytest.raises(InputError, match="alias_table: weights must be"):
         alias_table(weights)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Lightning: loggers, workers, what it deprecates
+def test_two_towers_in_lightning_find_more_than_the_most_popular(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("lightning.pytorch")
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(EXAMPLES / "two_towers_lightning.py"))
+    model, recall = example["main"]()
+    seen, held_out = example["choices"]()
+    popular = seen.flatten().bincount(minlength=example["N_ITEMS"]).float().expand(len(seen), -1)
+    ranked = popular.scatter(1, seen, -torch.inf).topk(10).indices
+    of_popular = (ranked[:, :, None] == held_out[:, None]).any(1).float().mean().item()
+    assert recall > 1.15 * of_popular
+    assert abs(model.log_scale.item() - np.log(5)) > 0.01  # it was learned
+    assert int(model.noise._drawn) == 4 * 16 * 500
+    torch.save(model.state_dict(), tmp_path / "towers.pt")
+    again = example["TwoTowers"]()
+    again.load_state_dict(torch.load(tmp_path / "towers.pt"))
+    assert again.recall(seen, held_out) == recall

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from nearfar._core.tensors import working_dtype
 from nearfar.errors import InputError
@@ -40,25 +39,56 @@ class JoinRows(torch.autograd.Function):
     """Rows (R B, ...) of all R processes; the gradient of a row is the sum of its gradients in all processes."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor) -> Tensor:
+    def forward(rows: Tensor) -> Tensor:
         """Return the rows of all processes."""
-        ctx.n_rows = len(rows)
         return all_gather(rows)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> Tensor:
+    def setup_context(_: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Keep nothing: the function is linear."""
+
+    @staticmethod
+    def backward(_: Any, slope: Tensor) -> Tensor:
         """Return the gradient of the rows of this process."""
-        total = slope.to(working_dtype(slope), copy=True, memory_format=torch.contiguous_format)
+        of_own: Tensor = SumRows.apply(slope)  # type: ignore[no-untyped-call]
+        return of_own
+
+
+class SumRows(torch.autograd.Function):
+    """Of rows (R B, ...), summed over R processes, those of this one, (B, ...): what undoes :class:`JoinRows`."""
+
+    @staticmethod
+    def forward(rows: Tensor) -> Tensor:
+        """Return the sums of this process."""
+        total = rows.detach().to(working_dtype(rows), copy=True, memory_format=torch.contiguous_format)
         dist.all_reduce(total)
-        start = rank() * ctx.n_rows
-        return total[start : start + ctx.n_rows].to(slope.dtype, copy=True)
+        n_rows = len(rows) // n_processes()
+        return total[rank() * n_rows :][:n_rows].to(rows.dtype, copy=True)
+
+    @staticmethod
+    def setup_context(_: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Keep nothing: the function is linear."""
+
+    @staticmethod
+    def backward(_: Any, slope: Tensor) -> Tensor:
+        """Return the gradient of all rows."""
+        return join_rows(slope)
 
 
 def join_rows(rows: Tensor) -> Tensor:
     """Return the rows of all processes, differentiable: see :class:`JoinRows`."""
     result: Tensor = JoinRows.apply(rows)  # type: ignore[no-untyped-call]
     return result
+
+
+def pass_on(rows: Tensor) -> Tensor:
+    """Send rows to the next process, and return those of the one before: of one shape and type in all."""
+    rows, received = rows.contiguous(), torch.empty_like(rows, memory_format=torch.contiguous_format)
+    there, back = (rank() + 1) % n_processes(), (rank() - 1) % n_processes()
+    steps = [dist.P2POp(dist.isend, rows, there), dist.P2POp(dist.irecv, received, back)]
+    for step in dist.batch_isend_irecv(steps):
+        step.wait()
+    return received
 
 
 def check_alike(owner: str, name: str, rows: Tensor, **others: object) -> None:

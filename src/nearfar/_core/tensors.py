@@ -35,7 +35,8 @@ def reads_values(tensor: Tensor) -> bool:
     Elsewhere, and in a graph that is compiled, NaN and infinity show in the loss, and torch itself refuses an index
     that is out of range.
     """
-    if torch.compiler.is_compiling():  # a graph cannot depend on values
+    # A graph cannot depend on values, and one under a transform of torch.func may be many.
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     return tensor.device.type in READ_ON or torch.is_anomaly_enabled()
 
@@ -257,6 +258,25 @@ def check_probabilities(owner: str, name: str, value: object) -> Tensor:
             owner, name, "probabilities that sum to 1", f"a sum of {total:.6g}", "Divide them by their sum."
         )
     return p
+
+
+def check_shares(
+    owner: str, name: str, value: object, shape: Sequence[int | None], like_name: str, like: Tensor
+) -> Tensor:
+    """Return rows of shares, none below 0 and of sum 1 within the rounding of their type, as a constant."""
+    shares = check_floats(owner, name, value, shape).detach()
+    check_device(owner, name, shares, like_name, like)
+    if not reads_values(shares):
+        return shares
+    low, _ = _finite_ends(owner, name, shares, "")
+    if low < 0:
+        raise InputError(owner, name, "shares, none below 0", f"{low:.6g}", "Of scores, take the softmax of each row.")
+    sums = shares.sum(1, dtype=torch.float64)
+    if float((sums - 1).abs().max()) > max(1e-5, 8 * torch.finfo(shares.dtype).eps):
+        worst = int((sums - 1).abs().argmax())
+        got = f"{float(sums[worst]):.6g} in row {worst}"
+        raise InputError(owner, name, "shares of sum 1 in each row", got, "Divide them by their sum.")
+    return shares
 
 
 def check_vector(owner: str, name: str, values: object) -> NDArray[np.float64]:

@@ -1,9 +1,10 @@
 """Candidates that are the keys of the batch itself: the key of a query is true, the keys of the others are noise.
 
-``scores[i, j] = queries[i] . keys[j] / temperature``, true on the diagonal. Where torch.distributed is initialised, the
-keys of all processes are the candidates, and the gradients come back to the process that a key came from. With the mean
-over its own queries as the loss of each process, the mean of their gradients, which is what DistributedDataParallel
-takes, is the gradient of one process that holds the joined batch.
+``scores[i, j] = queries[i] . keys[j] / temperature``, true on the diagonal; negatives are more keys, which are true of
+no query. Where torch.distributed is initialised, the keys of all processes are the candidates, and the gradients come
+back to the process that a key came from. With the mean over its own queries as the loss of each process, the mean of
+their gradients, which is what DistributedDataParallel takes, is the gradient of one process that holds the joined
+batch.
 """
 
 from __future__ import annotations
@@ -12,13 +13,11 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from nearfar._core.checks import check_flag, check_real
 from nearfar._core.processes import check_alike, join_rows, n_processes, rank
 from nearfar._core.tensors import (
     MASK,
-    Context,
     Reduction,
     check_device,
     check_finite,
@@ -27,11 +26,14 @@ from nearfar._core.tensors import (
     check_log_probabilities,
     check_reduction,
     check_same_kind,
+    check_shares,
     reads_values,
     reduce,
     working_dtype,
 )
-from nearfar.contrastive.losses import RANKING, row_blocks
+from nearfar.contrastive.blocked import Candidates, How, accidental_hits, blocked_loss, without_autocast
+from nearfar.contrastive.rows import RANKING
+from nearfar.contrastive.symmetric import Across, Both, symmetric_loss
 from nearfar.errors import InputError, NumericalError
 
 
@@ -74,7 +76,13 @@ def gather_rows(rows: Tensor) -> Tensor:
 
 
 def in_batch_scores(
-    queries: Tensor, keys: Tensor, *, ids: Tensor | None = None, temperature: float | Tensor = 1.0, gather: bool = True
+    queries: Tensor,
+    keys: Tensor,
+    *,
+    negatives: Tensor | None = None,
+    ids: Tensor | None = None,
+    temperature: float | Tensor = 1.0,
+    gather: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """Score every query against the keys of the batch, as candidates for any loss of this module.
 
@@ -86,9 +94,12 @@ def in_batch_scores(
         What is asked.
     keys : Tensor of floats, shape (B, d)
         ``keys[i]`` is the true answer to ``queries[i]``.
-    ids : Tensor of integers, shape (B,), optional
-        What the keys stand for. Another key with the id of the true one is masked, by -1e26, which may be multiplied
-        by a learned scale as -inf may not: for losses that are not about probabilities. See the notes.
+    negatives : Tensor of floats, shape (M, d) or (B, m, d), optional
+        More keys, true of no query: hard negatives. Those of one query are candidates of all, and M = B m.
+    ids : Tensor of integers, shape (B + M,), optional
+        What the keys, then the negatives, stand for. Another key with the id of the true one is masked, by -1e26,
+        which may be multiplied by a learned scale as -inf may not: for losses that are not about probabilities. See
+        the notes.
     temperature : float or Tensor of floats of one element, > 0
         What the scalar products are divided by. A tensor gets a gradient: of a learned scale, exp(-log_scale).
     gather : bool
@@ -97,8 +108,9 @@ def in_batch_scores(
 
     Returns
     -------
-    scores : Tensor of float32 or float64, shape (B, R B)
-        Scores against the keys of all R processes (R = 1 for one alone), in the order of their ranks.
+    scores : Tensor of float32 or float64, shape (B, R (B + M))
+        Scores against the keys of all R processes (R = 1 for one alone), in the order of their ranks, then against
+        their negatives.
     target : Tensor of int64, shape (B,)
         Columns of the true keys.
 
@@ -132,20 +144,24 @@ def in_batch_scores(
     >>> target
     tensor([0, 1, 2])
     """
-    queries, scale, batch = _check_batch("in_batch_scores", queries, keys, None, ids, temperature, gather)
-    wide = working_dtype(queries)
-    with _without_autocast(queries):
-        scores = torch.mm(queries.to(wide) * scale, batch.keys.to(wide).T)
-    hits = _accidental_hits(batch, slice(None))
-    return (scores if hits is None else scores.masked_fill(hits, MASK)), batch.target
+    owner = "in_batch_scores"
+    checked = check_batch(owner, queries, keys, negatives, None, ids, temperature, gather)
+    candidates, wide = checked.candidates(), working_dtype(queries)
+    with without_autocast(queries):
+        scores = torch.mm(checked.queries.to(wide) * checked.scale, candidates.keys.to(wide).T)
+    assert candidates.target is not None
+    hits = accidental_hits(candidates, slice(None), candidates.target)
+    return (scores if hits is None else scores.masked_fill(hits, MASK)), candidates.target
 
 
 def in_batch_nce(
     queries: Tensor,
     keys: Tensor,
     *,
+    negatives: Tensor | None = None,
     log_q: Tensor | None = None,
     ids: Tensor | None = None,
+    target: Tensor | None = None,
     temperature: float | Tensor = 1.0,
     gather: bool = True,
     reduction: Reduction = "mean",
@@ -157,8 +173,9 @@ def in_batch_nce(
     p(key | query) up to a factor per query, else p(key | query) / q(key), and popular items are ranked too low. Both
     hold with ``ids`` and without, for batches of any size.
 
-    O(R B^2 d) time, twice that with gradients. Scores are computed in blocks of rows and once more for the gradient:
-    for R B keys, memory is O(R B d) and a block, never a matrix of scores.
+    For R processes with B keys and M negatives each, N = R (B + M) candidates: O(B N d) time, twice that with
+    gradients. Scores are computed in blocks of rows and once more for the gradient: memory is O(N d) and a block,
+    never a matrix of scores.
 
     Parameters
     ----------
@@ -166,11 +183,19 @@ def in_batch_nce(
         What is asked.
     keys : Tensor of floats, shape (B, d)
         ``keys[i]`` is the true answer to ``queries[i]``.
-    log_q : Tensor of floats, shape (B,), optional
-        Natural log of the probability of each key among the keys of batches; a constant of the loss.
-    ids : Tensor of integers, shape (B,), optional
-        What the keys stand for. The loss then is that of naming the true id instead of its row: the other keys with
-        the id of the true one are left out, and the true one counts as often as its id comes.
+    negatives : Tensor of floats, shape (M, d) or (B, m, d), optional
+        More keys, true of no query: hard negatives. Those of one query are candidates of all, and M = B m.
+    log_q : Tensor of floats, shape (B + M,), optional
+        Natural log of the probability of each key, then of each negative, among the candidates of batches; a constant
+        of the loss.
+    ids : Tensor of integers, shape (B + M,), optional
+        What the keys, then the negatives, stand for. The loss then is that of naming the true id instead of its row:
+        the other keys with the id of the true one, negatives too, are left out, and the true one counts as often as
+        its id comes. If all have one id, the loss is 0.
+    target : Tensor of floats, shape (B, N), optional
+        Shares of the candidates that are to be met instead of one true key, such as the softmax of the scores of a
+        teacher: none below 0, sum 1 in each row; a constant of the loss. Columns are as in :func:`in_batch_scores`.
+        Not with ``ids``.
     temperature : float or Tensor of floats of one element, > 0
         What the scalar products are divided by. A tensor gets a gradient: of a learned scale, exp(-log_scale).
     gather : bool
@@ -182,13 +207,14 @@ def in_batch_nce(
     Returns
     -------
     Tensor of float32 or float64, shape () or (B,)
-        The loss in nats. Differentiable (once) in ``queries`` and ``keys``.
+        The loss in nats. Differentiable in ``queries``, ``keys`` and ``negatives``, also by ``torch.func`` and twice;
+        the derivative of a gradient holds blocks of rows if nothing is to be derived from it.
 
     Raises
     ------
     InputError
-        There is only one key; a shape, type or device does not fit, here or between processes; NaN or infinity;
-        ``log_q`` above 0.
+        There is only one candidate; a shape, type or device does not fit, here or between processes; NaN or infinity;
+        ``log_q`` above 0; ``target`` is no distribution, or comes with ``ids``.
     NumericalError
         A scalar product of a query and a key is too large for the type.
 
@@ -206,7 +232,8 @@ def in_batch_nce(
     al. 2019, "Sampling-bias-corrected neural modeling for large corpus item recommendations", equations 3 to 5
     (``log_q``). Khrylchenko et al. 2025, "Correcting the LogQ correction: revisiting sampled softmax for large-scale
     retrieval", arXiv 2507.09331, on the true key, which is not drawn from q (its loss is another one: an estimate of
-    the full softmax).
+    the full softmax). Karpukhin et al. 2020, "Dense passage retrieval for open-domain question answering", section 3.2
+    (``negatives``).
 
     Examples
     --------
@@ -217,66 +244,250 @@ def in_batch_nce(
     """
     owner = "in_batch_nce"
     check_reduction(owner, reduction)
-    queries, scale, batch = _check_batch(owner, queries, keys, log_q, ids, temperature, gather)
-    losses: Tensor = _InBatch.apply(queries, scale, *batch)  # type: ignore[no-untyped-call]
+    checked = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
+    candidates = checked.candidates()
+    if target is not None:
+        if ids is not None:
+            raise InputError(owner, "ids", "left out where target is given", "both", "Shares say what is true.")
+        target = check_shares(owner, "target", target, (len(queries), len(candidates.keys)), "keys", keys)
+        candidates = Candidates(candidates.keys, target, candidates.log_q)
+    return check_losses(owner, blocked_loss(How(RANKING, checked.scale), checked.queries, candidates), reduction)
+
+
+def symmetric_nce(
+    queries: Tensor,
+    keys: Tensor,
+    *,
+    negatives: Tensor | None = None,
+    log_q: Tensor | None = None,
+    ids: Tensor | None = None,
+    query_log_q: Tensor | None = None,
+    query_ids: Tensor | None = None,
+    temperature: float | Tensor = 1.0,
+    gather: bool = True,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Ranking NCE in both directions: the key of a query among the keys, and the query of a key among the queries.
+
+    The mean of ``in_batch_nce(queries, keys)`` and ``in_batch_nce(keys, queries)``, the loss of CLIP, in one pass over
+    the scores: half the time of two. Across processes the sums of columns are joined, so that queries stay where they
+    are.
+
+    Parameters
+    ----------
+    queries, keys : Tensor of floats, shape (B, d)
+        The two sides of B pairs.
+    negatives : Tensor of floats, shape (M, d) or (B, m, d), optional
+        More keys, true of no query: candidates of all queries. They have no loss of their own.
+    log_q, ids : Tensor, shape (B + M,), optional
+        As in :func:`in_batch_nce`, of the keys, then of the negatives: for the direction from queries to keys.
+    query_log_q, query_ids : Tensor, shape (B,), optional
+        The same of the queries, for the direction from keys to queries.
+    temperature : float or Tensor of floats of one element, > 0
+        What the scalar products are divided by. A tensor gets a gradient: of a learned scale, exp(-log_scale).
+    gather : bool
+        Whether the pairs of other processes are candidates too, where torch.distributed is initialised. All processes
+        then have to call this function, and to go backward.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the pairs of this process, their sum, or one loss per pair.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in nats. Differentiable in ``queries``, ``keys`` and ``negatives``, also by ``torch.func`` and twice,
+        then in two passes.
+
+    Raises
+    ------
+    InputError
+        There is only one pair; a shape, type or device does not fit, here or between processes; NaN or infinity; a log
+        of a probability above 0.
+    NumericalError
+        A scalar product of a query and a key is too large for the type.
+
+    References
+    ----------
+    Radford et al. 2021, "Learning transferable visual models from natural language supervision", figure 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> images, texts = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]), torch.eye(3)[:, :2]
+    >>> log_scale = torch.tensor(2.0).log().requires_grad_()
+    >>> round(symmetric_nce(images, texts, temperature=(-log_scale).exp()).item(), 4)
+    0.8391
+    """
+    owner = "symmetric_nce"
+    check_reduction(owner, reduction)
+    checked = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
+    query_log_q, query_ids = check_facts(owner, "queries", queries, query_log_q, query_ids, "query_")
+    n_pairs = len(queries)
+    if checked.joined:
+        check_alike(owner, "queries", queries, with_log_q=query_log_q is not None, with_ids=query_ids is not None)
+        query_log_q, query_ids = (None if facts is None else join_rows(facts) for facts in (query_log_q, query_ids))
+        n_pairs *= n_processes()
+    elif n_pairs < 2:
+        raise InputError(owner, "queries", "two or more: a key has to tell its own from the others", "a batch of one")
+    candidates = checked.candidates()
+    of_queries = None if query_ids is None else ln_count(query_ids, query_ids[candidates.target])
+    both = Both(checked.scale, n_pairs, checked.joined)
+    across = Across(query_log_q, query_ids, of_queries)
+    return check_losses(owner, symmetric_loss(both, checked.queries, candidates, across), reduction)
+
+
+def supcon(
+    vectors: Tensor,
+    labels: Tensor,
+    *,
+    log_q: Tensor | None = None,
+    temperature: float | Tensor = 1.0,
+    gather: bool = True,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Rank all others of the same label before those of other labels: supervised contrastive learning (SupCon).
+
+    Of each vector, the others of its label are true, and all others are candidates: the mean of ``-l + ln sum exp(l)``
+    over the true ones, with l the scalar products over the temperature. A vector whose label comes once has no loss,
+    and is a candidate. O(B^2 d) time; memory as in :func:`in_batch_nce`.
+
+    Parameters
+    ----------
+    vectors : Tensor of floats, shape (B, d)
+        Of examples, normalised as a rule. Two views of an example are two vectors of one label.
+    labels : Tensor of integers, shape (B,)
+        Their classes.
+    log_q : Tensor of floats, shape (B,), optional
+        Natural log of the probability of each vector among those of batches, subtracted from its logit; a constant.
+    temperature : float or Tensor of floats of one element, > 0
+        What the scalar products are divided by; the paper has 0.1. A tensor gets a gradient.
+    gather : bool
+        Whether the vectors of other processes are candidates too, where torch.distributed is initialised. All
+        processes then have to call this function, and to go backward.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the vectors of this process that have a loss, 0 if none has; their sum; or one
+        loss per vector, 0 where it has none. Means of processes weigh alike, whatever they are of.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in nats. Differentiable in ``vectors``, also by ``torch.func`` and twice.
+
+    Raises
+    ------
+    InputError
+        No label comes twice; a shape, type or device does not fit, here or between processes; NaN or infinity;
+        ``log_q`` above 0.
+    NumericalError
+        A scalar product is too large for the type.
+
+    References
+    ----------
+    Khosla et al. 2020, "Supervised contrastive learning", equation 2 (L_out).
+
+    Examples
+    --------
+    >>> import torch
+    >>> vectors = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> supcon(vectors, torch.tensor([0, 1, 0, 2]), reduction="none")
+    tensor([0.5514, 0.0000, 1.5514, 0.0000])
+    """
+    owner = "supcon"
+    check_reduction(owner, reduction)
+    check_floats(owner, "vectors", vectors, (None, None))
+    check_finite(owner, "vectors", vectors)
+    check_device(owner, "labels", check_integers(owner, "labels", labels, (len(vectors),)), "vectors", vectors)
+    checked = check_batch(owner, vectors, vectors, None, log_q, labels, temperature, gather, "vectors")
+    candidates = checked.candidates()
+    every = candidates.ids
+    assert every is not None
+    if reads_values(every) and not bool(ln_count(every, every).any()):  # in all processes, so that all raise
+        hint = "Draw batches with several of each."
+        raise InputError(owner, "labels", "of two vectors somewhere", "each of one", hint)
+    losses = blocked_loss(How(RANKING, checked.scale, several=True), checked.queries, candidates)
+    if reduction != "mean":
+        return check_losses(owner, losses, reduction)
+    assert candidates.ln_count is not None
+    return check_losses(owner, losses, "sum") / (candidates.ln_count > 0).sum().clamp(min=1)
+
+
+def check_losses(owner: str, losses: Tensor, reduction: Reduction) -> Tensor:
+    """Return what is asked of losses of rows, if they are finite."""
     if reads_values(losses) and not bool(losses.detach().isfinite().all()):
         raise NumericalError(f"{owner}: a scalar product of queries and keys is too large. Normalise the vectors.")
     return reduce(losses, reduction)
 
 
-class _Batch(NamedTuple):
-    """What the B queries of this process are compared with: the N keys of the batch."""
+class Checked(NamedTuple):
+    """Vectors of this process that can be used."""
 
-    keys: Tensor  # (N, d)
-    target: Tensor  # (B,)
-    log_q: Tensor | None  # (N,)
-    ids: Tensor | None  # (N,)
-    ln_count: Tensor | None  # (N,), of how often the id of a key comes
+    queries: Tensor  # (B, d)
+    scale: float  # what their scalar products are still to be multiplied by
+    rows: Tensor  # (B + M, d): the keys, then the negatives
+    log_q: Tensor | None  # (B + M,)
+    ids: Tensor | None  # (B + M,)
+    joined: bool  # whether those of other processes are candidates too
+
+    def candidates(self) -> Candidates:
+        """Return the keys of all processes, then all negatives."""
+        n_pairs, rows, log_q, ids = len(self.queries), self.rows, self.log_q, self.ids
+        target = torch.arange(n_pairs, device=rows.device)
+        if self.joined:
+            target += rank() * n_pairs
+            rows = _of_all(rows, n_pairs)
+            log_q, ids = (None if facts is None else _of_all(facts, n_pairs) for facts in (log_q, ids))
+        if ids is None:
+            return Candidates(rows, target, log_q)
+        own = ids[target]
+        return Candidates(rows, target, log_q, ids, own, ln_count(ids, own))
 
 
-def _check_batch(
+def check_batch(
     owner: str,
     queries: Tensor,
     keys: Tensor,
+    negatives: Tensor | None,
     log_q: Tensor | None,
     ids: Tensor | None,
     temperature: float | Tensor,
     gather: bool,
-) -> tuple[Tensor, float, _Batch]:
-    """Return the queries, the factor of scalar products, and the keys of all processes."""
+    name_of_keys: str = "keys",
+) -> Checked:
+    """Return what can be used; in all processes the same, if they are joined."""
     check_floats(owner, "queries", queries, (None, None))
     check_floats(owner, "keys", keys, queries.shape)
-    check_same_kind(owner, "keys", keys, "queries", queries)
-    log_q = None if log_q is None else check_floats(owner, "log_q", log_q, (len(keys),))
-    ids = None if ids is None else check_integers(owner, "ids", ids, (len(keys),))
-    for name, value in (("log_q", log_q), ("ids", ids)):
-        if value is not None:
-            check_device(owner, name, value, "keys", keys)
-    check_finite(owner, "queries", queries)
-    check_finite(owner, "keys", keys)
-    queries, scale = _scaled(owner, queries, temperature)
-    if log_q is not None:
-        check_log_probabilities(owner, "log_q", log_q, "A key that is in the batch has a probability above 0.")
-        log_q = log_q.detach().to(working_dtype(keys))
-    is_alone = not check_flag(owner, "gather", gather) or n_processes() == 1
-    if is_alone and len(keys) < 2:
+    sides = {"queries": queries, "keys": keys}
+    if negatives is not None:
+        of_queries = isinstance(negatives, Tensor) and negatives.ndim == 3
+        check_floats(owner, "negatives", negatives, (len(queries),) * of_queries + (None, queries.shape[1]))
+        sides["negatives"] = negatives = negatives.flatten(0, -2)
+    for name, side in sides.items():
+        check_same_kind(owner, name, side, "queries", queries)
+        check_finite(owner, name, side)
+    if keys is queries:  # the compiler takes no tensor twice
+        keys = keys.view_as(keys)
+    rows = keys if negatives is None else torch.cat([keys, negatives])
+    queries, scale = check_temperature(owner, queries, temperature)
+    log_q, ids = check_facts(owner, "keys", rows, log_q, ids)
+    joined = check_flag(owner, "gather", gather) and n_processes() > 1
+    if joined:
+        with_facts = {"with_log_q": log_q is not None, "with_ids": ids is not None}
+        check_alike(owner, name_of_keys, keys, **with_facts, n_negatives=len(rows) - len(keys))
+    elif len(rows) < 2:
         hint = "The negatives are the keys of the other queries."
-        raise InputError(owner, "keys", "two or more: in-batch negatives are the others", "a batch of one", hint)
-    target = torch.arange(len(keys), device=keys.device)
-    if not is_alone:
-        check_alike(owner, "keys", keys, with_log_q=log_q is not None, with_ids=ids is not None)
-        target += rank() * len(keys)
-        keys = join_rows(keys)
-        log_q, ids = (None if rows is None else join_rows(rows) for rows in (log_q, ids))
-    if ids is None:
-        return queries, scale, _Batch(keys, target, log_q, None, None)
-    ids = ids.contiguous()
-    ascending = ids.sort().values  # how often each comes, without its number of values, for which a device would wait
-    count = torch.searchsorted(ascending, ids, right=True) - torch.searchsorted(ascending, ids)
-    return queries, scale, _Batch(keys, target, log_q, ids, count.log())
+        raise InputError(owner, name_of_keys, "two or more: in-batch negatives are the others", "a batch of one", hint)
+    return Checked(queries, scale, rows, log_q, ids, joined)
 
 
-def _scaled(owner: str, queries: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
+def _of_all(rows: Tensor, n_pairs: int) -> Tensor:
+    """Return the rows of all processes: of pairs, then of negatives."""
+    joined = join_rows(rows)
+    if len(rows) == n_pairs:
+        return joined
+    by_process = joined.reshape(n_processes(), len(rows), *rows.shape[1:])
+    return torch.cat([by_process[:, :n_pairs].flatten(0, 1), by_process[:, n_pairs:].flatten(0, 1)])
+
+
+def check_temperature(owner: str, queries: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
     """Return the queries and by what they are still to be multiplied: those over a tensor carry its gradient."""
     if not isinstance(temperature, Tensor):
         return queries, 1 / check_real(owner, "temperature", temperature, low=0, open_low=True)
@@ -290,66 +501,22 @@ def _scaled(owner: str, queries: Tensor, temperature: float | Tensor) -> tuple[T
     return queries.to(wide) / temperature.reshape(()).to(wide), 1.0
 
 
-def _accidental_hits(batch: _Batch, rows: slice) -> Tensor | None:
-    """Return where a key has the id of the true one of a row without being it, shape (b, N); None without ids."""
-    if batch.ids is None:
-        return None
-    target = batch.target[rows, None]
-    return (batch.ids[target] == batch.ids).scatter_(1, target, False)
+def check_facts(
+    owner: str, like_name: str, like: Tensor, log_q: Tensor | None, ids: Tensor | None, prefix: str = ""
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the logs of probabilities, in the working type, and the ids of vectors."""
+    if log_q is not None:
+        name = f"{prefix}log_q"
+        check_device(owner, name, check_floats(owner, name, log_q, (len(like),)), like_name, like)
+        check_log_probabilities(owner, name, log_q, "A key that is in the batch has a probability above 0.")
+        log_q = log_q.detach().to(working_dtype(like))
+    if ids is not None:
+        ids = check_integers(owner, f"{prefix}ids", ids, (len(like),))
+        check_device(owner, f"{prefix}ids", ids, like_name, like)
+    return log_q, ids
 
 
-def _without_autocast(like: Tensor) -> torch.autocast:
-    """Keep scalar products in the type of their factors, forward and backward the same."""
-    return torch.autocast(like.device.type, enabled=False)
-
-
-class _OfInBatch(Context):
-    scale: float
-
-
-class _InBatch(torch.autograd.Function):
-    """The ranking loss per query; logits are computed in blocks of rows, and once more for the gradient."""
-
-    @staticmethod
-    def forward(ctx: _OfInBatch, queries: Tensor, scale: float, *parts: Tensor | None) -> Tensor:
-        batch = _Batch(*parts)  # type: ignore[arg-type]
-        losses = torch.empty(len(queries), dtype=working_dtype(queries), device=queries.device)
-        log_z = torch.empty_like(losses)
-        with _without_autocast(queries):
-            keys = batch.keys.to(losses.dtype)
-            for rows in row_blocks(len(queries), len(keys), queries.device):
-                logits = _logits(queries[rows].to(losses.dtype) * scale, keys, batch, rows)
-                losses[rows], log_z[rows] = RANKING.value(logits, batch.target[rows])
-        ctx.save_for_backward(queries, log_z, *parts)
-        ctx.scale = scale
-        return losses
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: _OfInBatch, weight: Tensor) -> tuple[Tensor | None, ...]:
-        queries, log_z, *parts = ctx.saved_tensors
-        batch = _Batch(*parts)
-        queries_slope = torch.empty_like(queries)
-        with _without_autocast(queries):
-            keys = batch.keys.to(log_z.dtype)
-            keys_slope = torch.zeros_like(keys)
-            for rows in row_blocks(len(queries), len(keys), queries.device):
-                scaled = queries[rows].to(log_z.dtype) * ctx.scale
-                slope = _logits(scaled, keys, batch, rows)
-                RANKING.slope(slope, batch.target[rows], log_z[rows])
-                slope.mul_(weight[rows, None])
-                queries_slope[rows] = torch.mm(slope, keys) * ctx.scale
-                keys_slope.addmm_(slope.T, scaled)
-        return queries_slope, None, keys_slope.to(batch.keys.dtype), None, None, None, None
-
-
-def _logits(scaled: Tensor, keys: Tensor, batch: _Batch, rows: slice) -> Tensor:
-    """Return the logits of a block of rows: corrected scores; accidental hits are counted at the true key."""
-    logits = torch.mm(scaled, keys.T)
-    if batch.log_q is not None:
-        logits.sub_(batch.log_q)
-    hits = _accidental_hits(batch, rows)
-    if hits is None or batch.ln_count is None:
-        return logits
-    target = batch.target[rows, None]
-    return logits.masked_fill_(hits, -torch.inf).scatter_add_(1, target, batch.ln_count[target].to(logits.dtype))
+def ln_count(ids: Tensor, own: Tensor) -> Tensor:
+    """Return the logs of how often each own id comes: without the number of ids, for which a device would wait."""
+    ascending, own = ids.sort().values, own.contiguous()
+    return (torch.searchsorted(ascending, own, right=True) - torch.searchsorted(ascending, own)).log()

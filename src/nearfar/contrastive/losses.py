@@ -22,20 +22,17 @@ What a loss has learned: at the optimum, ``ln p(y|x)`` is ``s + ln q`` up to a c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
 from nearfar._core.checks import check_choice, check_real
 from nearfar._core.notebook import brief_fields
 from nearfar._core.tensors import (
     MASKED,
-    Context,
     Reduction,
     TargetRows,
     check_candidates,
@@ -45,10 +42,12 @@ from nearfar._core.tensors import (
     check_reduction,
     check_same_kind,
     check_scores,
+    check_shares,
     reads_values,
     reduce,
     working_dtype,
 )
+from nearfar.contrastive.rows import BINARY, RANKING, row_blocks, row_loss
 from nearfar.errors import InputError
 
 
@@ -68,20 +67,21 @@ def global_nce(
     ----------
     scores : Tensor of floats, shape (B, N), N >= 2
         Scores of the candidates; -inf masks a noise candidate.
-    target : Tensor of integers, shape (B,)
-        Column of the true candidate, in 0..N-1.
+    target : Tensor of integers, shape (B,); or of floats, shape (B, N)
+        Column of the true candidate, in 0..N-1; or the shares of all, such as the softmax of the scores of a teacher:
+        none below 0, sum 1 in each row, 0 where the score is masked. They are constants of the loss.
     log_q : Tensor of floats, shape (N,) or (B, N), optional
         Natural log of the probability with which the noise draws each candidate, the true one included: at most 0. A
         constant subtracted from a row changes nothing, so that logs of counts or densities can be shifted below 0.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
     ignore_index : int, default=-100
-        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it.
+        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it. Not of shares.
 
     Returns
     -------
     Tensor of float32 or float64, shape () or (B,)
-        The loss in nats, float64 for scores of float64. Differentiable (once) in ``scores`` and ``log_q``.
+        The loss in nats, float64 for scores of float64. Differentiable in ``scores`` and ``log_q``.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def local_nce(
     Returns
     -------
     Tensor of float32 or float64, shape () or (B,)
-        The loss in nats, float64 for scores of float64. Differentiable (once) in ``scores`` and ``log_q``.
+        The loss in nats, float64 for scores of float64. Differentiable in ``scores`` and ``log_q``.
 
     Raises
     ------
@@ -162,16 +162,18 @@ def local_nce(
     >>> local_nce(scores, torch.tensor([0, 2]), reduction="none")
     tensor([2.1333, 2.0794])
     """
-    scores, target, log_q, kept = _check_row_loss("local_nce", scores, target, log_q, reduction, ignore_index)
-    shift = 0.0 if log_q is None else _ln_n_noise("local_nce", scores)
+    scores, target, log_q, kept = _check_row_loss(
+        "local_nce", scores, target, log_q, reduction, ignore_index, soft=False
+    )
+    shift = None if log_q is None else _ln_n_noise("local_nce", scores)
     return reduce(row_loss(BINARY, scores, target, log_q, shift), reduction, kept)
 
 
-def _ln_n_noise(owner: str, scores: Tensor) -> Shift:
+def _ln_n_noise(owner: str, scores: Tensor) -> Tensor:
     """Return ln(N - 1): a number if nothing is masked, otherwise one of each row, of the candidates that are left."""
     left = _n_left(scores)
     if left is None:
-        return math.log(scores.shape[1] - 1)
+        return scores.new_full((), math.log(scores.shape[1] - 1), dtype=working_dtype(scores))
     if reads_values(left) and int(left.amin()) < 2:
         got = f"row {int(left.argmin())} with all noise masked"
         hint = "Set the target of such a row to ignore_index."
@@ -199,17 +201,18 @@ def full_softmax(scores: Tensor, target: Tensor, reduction: Reduction = "mean", 
     ----------
     scores : Tensor of floats, shape (B, V), V >= 2
         Scores of all classes; -inf masks a class.
-    target : Tensor of integers, shape (B,)
-        The true class, in 0..V-1.
+    target : Tensor of integers, shape (B,); or of floats, shape (B, V)
+        The true class, in 0..V-1; or the shares of all, such as the softmax of the scores of a teacher:
+        none below 0, sum 1 in each row, 0 where the score is masked. They are constants of the loss.
     reduction : {"mean", "sum", "none"}
         What is returned: the mean over the examples, their sum, or one loss per example.
     ignore_index : int, default=-100
-        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it.
+        A row with this target is left out, of the mean too; ``"none"`` returns 0 for it. Not of shares.
 
     Returns
     -------
     Tensor of float32 or float64, shape () or (B,)
-        The loss in nats, float64 for scores of float64. Differentiable (once) in ``scores``.
+        The loss in nats, float64 for scores of float64. Differentiable in ``scores``.
 
     Raises
     ------
@@ -657,131 +660,24 @@ def _with_log_q(owner: str, scores: Tensor, log_q: Tensor | None) -> Tensor:
     return wide if log_q is None else wide + check_log_q(owner, "log_q", log_q, wide)
 
 
-# -- losses that are sums over the rows of a matrix of logits ---------------------------------------------------------
-#
-# A loss per row is two functions, its value and its slope in the logits. Both go through the scores a block of rows at
-# a time, and the slope is computed anew, straight into the gradient: memory is the scores, their gradient and a block.
-#
-#     ranking   lse(l) - l_true                                   slope: softmax(l), at the true one less 1
-#     binary    -ln sigma(l_true) - sum over others ln sigma(-l)  slope: sigma(l), at the true one less 1
-
-BLOCK = 2**20  # entries of a block: 4 MiB in float32
-BLOCK_ON_DEVICE = 2**26  # 256 MiB
-
-
-class RowLoss(NamedTuple):
-    """A loss per row, of logits (b, N) that both functions may overwrite."""
-
-    value: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-    """From logits and target (b,) to the loss (b,) and a number that ``slope`` needs again (b,)."""
-    slope: Callable[[Tensor, Tensor, Tensor], None]
-    """Overwrites the logits by the derivative of the loss."""
-
-
-def _ranking_value(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    log_z = torch.logsumexp(logits, 1)
-    return log_z - logits.gather(1, target[:, None])[:, 0], log_z  # NCE notes, section 1: -l+ + ln sum exp(l)
-
-
-def _ranking_slope(logits: Tensor, target: Tensor, log_z: Tensor) -> None:
-    logits.sub_(log_z[:, None]).exp_()
-    logits[torch.arange(len(target), device=target.device), target] -= 1
-
-
-def _binary_value(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    logits.scatter_(1, target[:, None], -logits.gather(1, target[:, None]))
-    near_zero = logits.abs().neg_().exp_().log1p_().sum(1)
-    # NCE notes, section 2: -ln sigma(l+) - sum ln sigma(-l)
-    loss = near_zero + logits.clamp_(min=0).sum(1)  # -ln sigma(-l) = ln(1 + e^-|l|) + max(l, 0)
-    return loss, loss
-
-
-def _binary_slope(logits: Tensor, target: Tensor, _: Tensor) -> None:
-    true = -torch.sigmoid(-logits.gather(1, target[:, None]))
-    logits.sigmoid_().scatter_(1, target[:, None], true)
-
-
-RANKING = RowLoss(_ranking_value, _ranking_slope)
-BINARY = RowLoss(_binary_value, _binary_slope)
-
-
-def row_blocks(n_rows: int, n_columns: int, device: torch.device | None = None) -> Iterator[slice]:
-    """Cut the rows of a matrix into blocks of about ``BLOCK`` entries, of more on a device, which few leave idle."""
-    step = max(1, (BLOCK if device is None or device.type == "cpu" else BLOCK_ON_DEVICE) // n_columns)
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
-
-
-Shift = float | Tensor
-
-
-def row_loss(loss: RowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None, shift: Shift = 0.0) -> Tensor:
-    """Return the loss per row of the logits ``scores - log_q - shift``, in the working type; shape (B,).
-
-    ``log_q`` is (N,), (B, N) or None, and ``shift`` a constant or (B,), in the working type. Differentiable once, in
-    scores and log_q.
-    """
-    result: Tensor = _RowLoss.apply(scores, target, log_q, loss, shift)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _OfRowLoss(Context):
-    loss: RowLoss
-    shift: Shift
-
-
-class _RowLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: _OfRowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None, loss: RowLoss, shift: Shift
-    ) -> Tensor:
-        values = torch.empty(len(scores), dtype=working_dtype(scores), device=scores.device)
-        state = torch.empty_like(values)
-        for rows in row_blocks(len(scores), scores.shape[1], scores.device):
-            logits = _logits(scores, log_q, shift, rows)
-            values[rows], state[rows] = loss.value(logits, target[rows])
-        ctx.save_for_backward(scores, target, log_q, state)
-        ctx.loss, ctx.shift = loss, shift
-        return values
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: _OfRowLoss, weight: Tensor) -> tuple[Tensor | None, ...]:
-        scores, target, log_q, state = ctx.saved_tensors
-        slope = torch.empty_like(scores, memory_format=torch.contiguous_format)
-        slope_q = torch.zeros_like(log_q) if ctx.needs_input_grad[2] else None
-        for rows in row_blocks(len(scores), scores.shape[1], scores.device):
-            part = slope[rows]
-            logits = _logits(scores, log_q, ctx.shift, rows, part if part.dtype == state.dtype else None)
-            ctx.loss.slope(logits, target[rows], state[rows])
-            logits.mul_(weight[rows, None])
-            if logits.dtype != part.dtype:
-                part.copy_(logits)
-            if slope_q is not None and slope_q.ndim == 2:
-                slope_q[rows] = -logits
-            elif slope_q is not None:
-                slope_q.sub_(logits.sum(0))
-        return slope, None, slope_q, None, None
-
-
-def _logits(scores: Tensor, log_q: Tensor | None, shift: Shift, rows: slice, out: Tensor | None = None) -> Tensor:
-    """Return a block of ``scores - log_q - shift`` in the working type, written to ``out`` if it is given."""
-    part = scores[rows]
-    if out is None:
-        out = torch.empty(part.shape, dtype=working_dtype(scores), device=scores.device)
-    if log_q is None:
-        out.copy_(part)
-    else:
-        torch.sub(part, log_q[rows] if log_q.ndim == 2 else log_q, out=out)
-    if isinstance(shift, Tensor):
-        return out.sub_(shift[rows, None])
-    return out.sub_(shift) if shift else out
-
-
 def _check_row_loss(
-    owner: str, scores: Tensor, target: Tensor, log_q: Tensor | None, reduction: str, ignore_index: int
+    owner: str,
+    scores: Tensor,
+    target: Tensor,
+    log_q: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    soft: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor | None, TargetRows | None]:
-    candidates, target, kept = check_candidates(owner, scores, target, ignore_index)
+    kept = None
+    if soft and isinstance(target, Tensor) and target.ndim == 2 and target.is_floating_point():
+        candidates = check_scores(owner, "scores", scores, (None, None))
+        target = check_shares(owner, "target", target, candidates.shape, "scores", candidates)
+        seen = candidates.detach()
+        if reads_values(seen) and float(seen.amin()) <= MASKED and bool((target[seen <= MASKED] > 0).any()):
+            raise InputError(owner, "target", "0 where the score is masked", "a share above 0")
+    else:
+        candidates, target, kept = check_candidates(owner, scores, target, ignore_index)
     check_reduction(owner, reduction)
     if log_q is not None:
         log_q = check_log_q(owner, "log_q", log_q, scores)

@@ -20,7 +20,14 @@ from nearfar.contrastive.bounds import (  # noqa: E402
     smile_bound,
     tuba_bound,
 )
-from nearfar.contrastive.in_batch import gather_rows, in_batch_nce, in_batch_scores  # noqa: E402
+from nearfar.contrastive.encoders import encode_in_chunks, matryoshka  # noqa: E402
+from nearfar.contrastive.in_batch import (  # noqa: E402
+    gather_rows,
+    in_batch_nce,
+    in_batch_scores,
+    supcon,
+    symmetric_nce,
+)
 from nearfar.contrastive.losses import (  # noqa: E402
     SelfNormalization,
     debiased_nce,
@@ -34,6 +41,8 @@ from nearfar.contrastive.losses import (  # noqa: E402
 )
 from nearfar.contrastive.mutual_information import MutualInformation, estimate_mutual_information  # noqa: E402
 from nearfar.contrastive.noise import AdaptiveNoise, CategoricalNoise, InBatchNoise, UniformNoise, UnigramNoise  # noqa: E402
+from nearfar.contrastive.sentences import SentenceRankingLoss  # noqa: E402
+from nearfar.contrastive.sigmoid import siglip  # noqa: E402
 from nearfar.tables.anchors import AnchorEmbedding, TiedLogits, softmax_mixture  # noqa: E402
 from nearfar.tables.bags import EmbeddingBag  # noqa: E402
 from nearfar.tables.budget import ParameterBudget  # noqa: E402
@@ -77,6 +86,7 @@ __all__ = [
     "RelatedPairs",
     "SelectionEmbedding",
     "SelfNormalization",
+    "SentenceRankingLoss",
     "SeparableCritic",
     "TensorTrainEmbedding",
     "TiedLogits",
@@ -87,6 +97,7 @@ __all__ = [
     "choose_anchors",
     "debiased_nce",
     "dv_bound",
+    "encode_in_chunks",
     "estimate_mutual_information",
     "full_softmax",
     "gather_rows",
@@ -99,13 +110,17 @@ __all__ = [
     "js_bound",
     "js_objective",
     "local_nce",
+    "matryoshka",
     "nbant_objective",
     "nwj_bound",
     "recover_conditional",
     "sampled_softmax",
     "self_normalization",
+    "siglip",
     "smile_bound",
     "softmax_mixture",
+    "supcon",
+    "symmetric_nce",
     "tuba_bound",
     "unrelated_overlap",
 ]

@@ -1,0 +1,246 @@
+"""Losses that are sums over the rows of a matrix of logits: what ranking and binary losses are, and from scores.
+
+Each is three functions: its value, its slope in the logits, and what its curvature makes of a direction. Scores are
+gone through a block of rows at a time, and the slope is computed anew, straight into the gradient: memory is the
+scores, their gradient and a block::
+
+    ranking   sum(w) lse(l) - <w, l>                            slope: sum(w) softmax(l) - w
+    binary    -ln sigma(l_true) - sum over others ln sigma(-l)  slope: sigma(l), at the true one less 1
+
+The target says what is true: a column of each row (b,), or, of a ranking, the shares w of all columns (b, N), of sum 1
+within rounding, or 0, which makes the loss 0. From vectors, with no matrix at all: :mod:`nearfar.contrastive.blocked`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nearfar._core.derivatives import apply, keep, transformable
+from nearfar._core.tensors import working_dtype
+
+BLOCK = 2**20  # entries of a block: 4 MiB in float32
+BLOCK_ON_DEVICE = 2**26  # 256 MiB
+
+
+class RowLoss(NamedTuple):
+    """A loss per row, of logits (b, N) and a target; ``value`` and ``slope`` may overwrite the logits."""
+
+    value: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]
+    """The loss (b,), and a number that ``slope`` needs again (b,)."""
+    slope: Callable[[Tensor, Tensor | None, Tensor], None]
+    """Overwrites the logits by the derivative of the loss."""
+    bend: Callable[[Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
+    """The derivative, and its own derivative in a direction (b, N); of plain operations, to be differentiated again."""
+
+
+def _ranking_value(logits: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor]:
+    assert target is not None
+    log_z = torch.logsumexp(logits, 1)
+    if target.ndim == 1:
+        return log_z - logits.gather(1, target[:, None])[:, 0], log_z  # NCE notes, section 1: -l+ + ln sum exp(l)
+    true = logits.masked_fill_(target == 0, 0).mul_(target).sum(1)  # 0 * -inf is NaN
+    return target.sum(1) * log_z - true, log_z
+
+
+def _ranking_slope(logits: Tensor, target: Tensor | None, log_z: Tensor) -> None:
+    assert target is not None
+    logits.sub_(log_z[:, None]).exp_()
+    if target.ndim == 1:
+        logits[torch.arange(len(target), device=target.device), target] -= 1
+    else:
+        logits.mul_(target.sum(1, keepdim=True)).sub_(target)
+
+
+def _ranking_bend(logits: Tensor, target: Tensor | None, direction: Tensor) -> tuple[Tensor, Tensor]:
+    assert target is not None
+    p = logits.softmax(1)
+    total = 1 if target.ndim == 1 else target.sum(1, keepdim=True)
+    return _less_target(total * p, target), total * p * (direction - (p * direction).sum(1, keepdim=True))
+
+
+def _binary_value(logits: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor]:
+    if target is not None:
+        logits.scatter_(1, target[:, None], -logits.gather(1, target[:, None]))
+    near_zero = logits.abs().neg_().exp_().log1p_().sum(1)
+    # NCE notes, section 2: -ln sigma(l+) - sum ln sigma(-l)
+    loss = near_zero + logits.clamp_(min=0).sum(1)  # -ln sigma(-l) = ln(1 + e^-|l|) + max(l, 0)
+    return loss, loss
+
+
+def _binary_slope(logits: Tensor, target: Tensor | None, _: Tensor) -> None:
+    if target is None:
+        logits.sigmoid_()
+    else:
+        true = -torch.sigmoid(-logits.gather(1, target[:, None]))
+        logits.sigmoid_().scatter_(1, target[:, None], true)
+
+
+def _binary_bend(logits: Tensor, target: Tensor | None, direction: Tensor) -> tuple[Tensor, Tensor]:
+    p = logits.sigmoid()
+    return _less_target(p, target), p * (1 - p) * direction
+
+
+def _less_target(p: Tensor, target: Tensor | None) -> Tensor:
+    if target is None or target.ndim == 2:
+        return p if target is None else p - target
+    return p.scatter_add(1, target[:, None], p.new_full((len(p), 1), -1))
+
+
+RANKING = RowLoss(_ranking_value, _ranking_slope, _ranking_bend)
+BINARY = RowLoss(_binary_value, _binary_slope, _binary_bend)
+
+
+def true_of(target: Tensor, rows: slice, logits: Tensor) -> Tensor:
+    """Return the target of a block: columns, or shares in the type of the logits."""
+    return target[rows] if target.ndim == 1 else target[rows].to(logits.dtype)
+
+
+def row_blocks(n_rows: int, n_columns: int, device: torch.device | None = None, least: int = 1) -> Iterator[slice]:
+    """Cut the rows of a matrix into blocks of about ``BLOCK`` entries, of more on a device, which few leave idle."""
+    step = max(least, (BLOCK if device is None or device.type == "cpu" else BLOCK_ON_DEVICE) // n_columns)
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def row_loss(
+    loss: RowLoss, scores: Tensor, target: Tensor, log_q: Tensor | None, shift: Tensor | None = None
+) -> Tensor:
+    """Return the loss per row of the logits ``scores - log_q - shift``, in the working type; shape (B,).
+
+    ``log_q`` is (N,), (B, N) or None, ``shift`` (), (B,) or None, in the working type. Differentiable in scores and
+    log_q.
+    """
+    values: Tensor = apply(_RowLoss, loss, scores, log_q, target, shift)[0]
+    return values
+
+
+@transformable
+class _RowLoss(torch.autograd.Function):
+    """The loss per row, and what its slope needs again."""
+
+    @staticmethod
+    def forward(
+        loss: RowLoss, scores: Tensor, log_q: Tensor | None, target: Tensor, shift: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        values = torch.empty(len(scores), dtype=working_dtype(scores), device=scores.device)
+        state = torch.empty_like(values)
+        for rows in row_blocks(len(scores), scores.shape[1], scores.device):
+            logits = _logits(scores, log_q, shift, rows)
+            values[rows], state[rows] = loss.value(logits, true_of(target, rows, logits))
+        return values, state
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.loss, *parts = inputs
+        ctx.mark_non_differentiable(output[1])
+        keep(ctx, output[1], *parts)
+
+    @staticmethod
+    def backward(ctx: Any, weight: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        of_scores, of_log_q = apply(_RowSlope, ctx.loss, ctx.needs_input_grad[2], weight, *ctx.saved_tensors)
+        return None, of_scores, of_log_q, None, None
+
+    @staticmethod
+    def along(ctx: Any, _: None, of_scores: Tensor | None, of_log_q: Tensor | None, *__: None) -> tuple[Tensor, None]:
+        _state, *parts = ctx.saved_tensors
+        direction = _direction(of_scores, of_log_q, parts)
+        return (_bend(ctx.loss, parts, direction)[0] * direction).sum(1), None
+
+
+@transformable
+class _RowSlope(torch.autograd.Function):
+    """The gradient of losses that are weighed, in the scores and, if wanted, in log q."""
+
+    @staticmethod
+    def forward(
+        loss: RowLoss,
+        of_q: bool,
+        weight: Tensor,
+        state: Tensor,
+        scores: Tensor,
+        log_q: Tensor | None,
+        target: Tensor,
+        shift: Tensor | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        slope = torch.empty_like(scores, memory_format=torch.contiguous_format)
+        slope_q = torch.zeros_like(log_q) if of_q and log_q is not None else None
+        for rows in row_blocks(len(scores), scores.shape[1], scores.device):
+            part = slope[rows]
+            logits = _logits(scores, log_q, shift, rows, part if part.dtype == state.dtype else None)
+            loss.slope(logits, true_of(target, rows, logits), state[rows])
+            logits.mul_(weight[rows, None])
+            if logits.dtype != part.dtype:
+                part.copy_(logits)
+            if slope_q is not None and slope_q.ndim == 2:
+                slope_q[rows] = -logits
+            elif slope_q is not None:
+                slope_q.sub_(logits.sum(0))
+        return slope, slope_q
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], _: object) -> None:
+        ctx.loss, ctx.of_q, weight, _state, *parts = inputs
+        keep(ctx, weight, *parts)
+
+    @staticmethod
+    def backward(ctx: Any, of_slope: Tensor | None, of_slope_q: Tensor | None) -> tuple[Tensor | None, ...]:
+        weight, *parts = ctx.saved_tensors
+        direction = _direction(of_slope, of_slope_q, parts)
+        slope, bent = _bend(ctx.loss, parts, direction)
+        return None, None, (slope * direction).sum(1), None, *_of_parts(bent * weight[:, None], parts), None, None
+
+    @staticmethod
+    def along(
+        ctx: Any, _: None, __: None, of_weight: Tensor | None, ___: None, of_scores: Tensor | None, *more: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        weight, *parts = ctx.saved_tensors
+        slope, moved = _bend(ctx.loss, parts, _direction(of_scores, more[0], parts))
+        moved = moved * weight[:, None]
+        if of_weight is not None:
+            moved = moved + slope * of_weight[:, None]
+        of_scores, of_log_q = _of_parts(moved, parts)
+        return of_scores, of_log_q if ctx.of_q else None
+
+
+def _direction(of_scores: Tensor | None, of_log_q: Tensor | None, parts: list[Tensor]) -> Tensor:
+    """Return the direction of the logits, which broadcasts to (B, N)."""
+    wide = parts[0].new_zeros((), dtype=working_dtype(parts[0]))
+    wide = wide if of_scores is None else wide + of_scores
+    return wide if of_log_q is None else wide - of_log_q
+
+
+def _bend(loss: RowLoss, parts: list[Tensor], direction: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the derivative of the loss in the logits, and its own in a direction: matrices, of plain operations."""
+    scores, log_q, target, shift = parts
+    logits = scores.to(working_dtype(scores)) - (0 if log_q is None else log_q)
+    if shift is not None:
+        logits = logits - (shift[:, None] if shift.ndim else shift)
+    return loss.bend(logits, true_of(target, slice(None), logits), direction)
+
+
+def _of_parts(of_logits: Tensor, parts: list[Tensor]) -> tuple[Tensor, Tensor | None]:
+    """Return what is of logits as of scores and of log q."""
+    scores, log_q, *_ = parts
+    if log_q is not None:
+        log_q = -(of_logits.sum(0) if log_q.ndim == 1 else of_logits)
+    return of_logits.to(scores.dtype), log_q
+
+
+def _logits(
+    scores: Tensor, log_q: Tensor | None, shift: Tensor | None, rows: slice, out: Tensor | None = None
+) -> Tensor:
+    """Return a block of ``scores - log_q - shift`` in the working type, written to ``out`` if it is given."""
+    part = scores[rows]
+    if out is None:
+        out = torch.empty(part.shape, dtype=working_dtype(scores), device=scores.device)
+    if log_q is None:
+        out.copy_(part)
+    else:
+        torch.sub(part, log_q[rows] if log_q.ndim == 2 else log_q, out=out)
+    if shift is None:
+        return out
+    return out.sub_(shift[rows, None] if shift.ndim else shift)

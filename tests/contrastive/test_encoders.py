@@ -1,0 +1,230 @@
+"""Chunks that are encoded twice, and prefixes of vectors: the same gradients as of the whole and by hand."""
+
+import math
+from functools import partial
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from result_files import page, write_results  # noqa: E402
+from torch.nn.functional import normalize  # noqa: E402
+
+import nearfar.nn as nn  # noqa: E402
+from nearfar.errors import InputError  # noqa: E402
+
+GENERATOR = torch.Generator().manual_seed(0)
+INPUTS, ANSWERS = torch.randn(2, 12, 4, dtype=torch.float64, generator=GENERATOR)
+LABELS = torch.arange(12) % 4
+LOSSES = {
+    "in_batch_nce": nn.in_batch_nce,
+    "symmetric_nce": partial(nn.symmetric_nce, temperature=0.5),
+    "siglip": nn.siglip,
+    "supcon": lambda q, k: nn.supcon(torch.cat([q, k]), torch.cat([LABELS, LABELS])),
+    "matryoshka": lambda q, k: nn.matryoshka(nn.in_batch_nce, q, k, dims=(2, 6)),
+    "hinge": lambda q, k: nn.hinge(*nn.in_batch_scores(normalize(q), normalize(k))),
+}
+
+
+class Encoder(torch.nn.Module):
+    """With dropout twice; of tensors, or of dicts of them."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(4, 16),
+            torch.nn.Dropout(0.5),
+            torch.nn.GELU(),
+            torch.nn.Linear(16, 6),
+            torch.nn.Dropout(0.2),
+        ).double()
+        self.calls = 0
+
+    def forward(self, inputs):
+        self.calls += 1
+        return self.layers(inputs["rows"] if isinstance(inputs, dict) else inputs)
+
+
+def taken(loss, encode, twice=False):
+    """Return the loss, the gradients, and the next random number, of two encoders or of one for both sides."""
+    towers = [Encoder()] * 2 if twice else [Encoder(), Encoder()]
+    torch.manual_seed(5)
+    value = loss(*(encode(tower, part) for tower, part in zip(towers, (INPUTS, ANSWERS), strict=True)))
+    value.backward()
+    return value.detach(), *(p.grad for tower in towers for p in tower.parameters()), torch.rand(1)
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["two towers", "one"])
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_the_gradient_is_that_of_all_chunks_at_once(loss, twice):
+    """Of the same draws of dropout, which are made chunk by chunk in both."""
+    whole = taken(loss, lambda encoder, rows: torch.cat([encoder(chunk) for chunk in rows.split(5)]), twice)
+    chunks = taken(loss, lambda encoder, rows: nn.encode_in_chunks(encoder, rows.split(5)), twice)
+    of_dicts = taken(
+        loss, lambda encoder, rows: nn.encode_in_chunks(encoder, [{"rows": r} for r in rows.split(5)]), twice
+    )
+    for found in (chunks, of_dicts):
+        for mine, theirs in zip(found, whole, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_without_dropout_the_cut_does_not_matter():
+    found = []
+    for size in (1, 5, 12):
+        encoder = Encoder().eval()
+        nn.in_batch_nce(nn.encode_in_chunks(encoder, INPUTS.split(size)), encoder(ANSWERS)).backward()
+        found.append([p.grad for p in encoder.parameters()])
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0])
+
+
+def test_chunks_are_encoded_twice_and_without_gradients_once():
+    encoder = Encoder()
+    vectors = nn.encode_in_chunks(encoder, INPUTS.split(5))
+    assert encoder.calls == 3
+    vectors.sum().backward()
+    assert encoder.calls == 6
+    with torch.no_grad():
+        nn.encode_in_chunks(encoder, INPUTS.split(5))
+    assert encoder.calls == 9
+
+
+def test_activations_of_one_chunk_are_held():
+    from lab.contrastive.nce_memory import peak_bytes
+
+    wide = torch.nn.Sequential(torch.nn.Linear(4, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 2))
+    rows = torch.randn(512, 4)
+    peaks = [
+        peak_bytes(lambda encode=encode: encode().square().sum().backward())
+        for encode in (lambda: wide(rows), lambda: nn.encode_in_chunks(wide, rows.split(32)))
+    ]
+    assert peaks[1] < peaks[0] / 5
+
+
+def test_autocast_is_that_of_the_pass_forward():
+    encoder = torch.nn.Linear(4, 3)
+    rows = INPUTS.float()
+    found = []
+    for encode in (encoder, lambda x: nn.encode_in_chunks(encoder, x.split(12))):
+        encoder.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            vectors = encode(rows)
+        assert vectors.dtype == torch.bfloat16
+        nn.in_batch_nce(vectors, vectors).backward()
+        found.append(encoder.weight.grad.clone())
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "chunks", "message"),
+    [
+        ("encoder", [INPUTS], "encoder must be callable"),
+        (Encoder(), INPUTS, "chunks must be several; got one tensor. Split it"),
+        (Encoder(), [], "chunks must be at least one; got none"),
+        (torch.nn.Flatten(0), [INPUTS], "what encoder returns must be of 2 dimension"),
+        (lambda rows: rows[:, : len(rows)], INPUTS.split([2, 10]), r"what encoder returns must be of shape \(\*, 2\)"),
+        (lambda rows: rows.tolist(), [INPUTS], "what encoder returns must be a tensor; got list"),
+        (lambda rows: rows.long(), [INPUTS], "what encoder returns must be a tensor of floating-point"),
+    ],
+)
+def test_what_cannot_be_encoded(encoder, chunks, message):
+    with pytest.raises(InputError, match=f"encode_in_chunks: {message}"):
+        nn.encode_in_chunks(encoder, chunks)
+
+
+# -- prefixes
+
+
+@pytest.mark.parametrize("loss", [nn.in_batch_nce, nn.siglip, nn.symmetric_nce], ids=lambda loss: loss.__name__)
+@pytest.mark.parametrize("weights", [None, (0.5, 0, 2)])
+def test_a_loss_of_prefixes_is_their_sum(loss, weights):
+    found = []
+    for of_prefixes in (True, False):
+        parts = [part.clone().requires_grad_() for part in (INPUTS, ANSWERS)]
+        options = {"temperature": 0.5, "reduction": "none"}
+        if of_prefixes:
+            values = nn.matryoshka(partial(loss, **options), *parts, dims=(1, 3, 4), weights=weights)
+        else:
+            values = sum(
+                w * loss(*(part[:, :n] for part in parts), **options)
+                for n, w in zip((1, 3, 4), weights or (1, 1, 1), strict=True)
+            )
+        assert values.shape == (12,)
+        values.sum().backward()
+        found.append((values.detach(), *(part.grad for part in parts)))
+    torch.testing.assert_close(*found)
+
+
+def test_the_gradient_of_prefixes_is_right():
+    def loss(queries, keys):
+        return nn.in_batch_nce(normalize(queries), normalize(keys), log_q=torch.full((12,), -2.5), ids=LABELS)
+
+    parts = [part.clone().requires_grad_() for part in (INPUTS, ANSWERS)]
+    assert torch.autograd.gradcheck(lambda *given: nn.matryoshka(loss, *given, dims=(2, 4), weights=(2, 1)), parts)
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.slow  # the compiler is imported
+def test_prefixes_are_one_graph():
+    def loss(queries):
+        return nn.matryoshka(nn.in_batch_nce, queries, ANSWERS, dims=(2, 4))
+
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(INPUTS), loss(INPUTS))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "options", "message"),
+    [
+        ((INPUTS,), {"dims": (0, 4)}, "dims must be"),
+        ((INPUTS,), {"dims": (2, 5)}, "dims must be"),
+        ((INPUTS,), {"dims": (2.5,)}, "dims must be"),
+        ((INPUTS,), {"dims": ()}, "dims must be one length or more"),
+        ((INPUTS,), {"dims": (2, 2)}, "dims must be one length or more, each once"),
+        ((INPUTS,), {"dims": (2, 4), "weights": (1,)}, "weights must be 2 numbers"),
+        ((INPUTS,), {"dims": (2, 4), "weights": (0, 0)}, "weights must be 2 numbers, not all 0"),
+        ((INPUTS,), {"dims": (2,), "weights": (math.nan,)}, "weights must be"),
+        ((INPUTS,), {"dims": (2,), "weights": (-1,)}, "weights must be"),
+        ((), {"dims": (2,)}, "vectors must be tensors"),
+        ((INPUTS.tolist(),), {"dims": (2,)}, "vectors must be tensors"),
+    ],
+)
+def test_prefixes_that_are_none(vectors, options, message):
+    with pytest.raises(InputError, match=f"matryoshka: {message}"):
+        nn.matryoshka(torch.sum, *vectors, **options)
+
+
+def test_a_loss_is_a_function():
+    with pytest.raises(InputError, match="matryoshka: loss must be callable"):
+        nn.matryoshka(3, INPUTS, dims=(2,))
+
+
+# -- the benchmark
+
+
+def test_the_methods_that_are_compared_have_one_gradient():
+    from lab.contrastive.cached_gradients import BLOCKED, CHUNKED, GRAD_CACHE, PLAIN, task
+
+    for pair in ((PLAIN, BLOCKED), (GRAD_CACHE, CHUNKED)):  # which draw the same dropout
+        mine, theirs = (task(method, 300)() for method in pair)  # a chunk, and a smaller one
+        assert mine == pytest.approx(theirs, rel=1e-4)
+
+
+@pytest.mark.parametrize(("held", "met"), [(0.3e9, "yes"), (14e9, "**no**")])
+def test_chunks_are_beside_grad_cache(tmp_path, held, met):
+    from lab.contrastive.cached_gradients import BLOCKED, CHUNKED, GRAD_CACHE, PLAIN
+
+    same = {"size": 32768, "loss": 11.1, "gradient": 1.4}
+    records = [
+        {"method": PLAIN, "bytes": 15e9, "resident": 15.5e9, "seconds": 95.0, **same},
+        {"method": GRAD_CACHE, "bytes": 13e9, "resident": 13.5e9, "seconds": 100.0, **same},
+        {"method": BLOCKED, "bytes": 2e9, "resident": 2.5e9, "seconds": 80.0, **same},
+        {"method": CHUNKED, "bytes": held, "resident": 0.5e9, "seconds": 110.0, **same},
+    ]
+    write_results(tmp_path, "cached_gradients", records)
+    text, bars = page(tmp_path)
+    found = bars["memory of encode_in_chunks and in_batch_nce"]
+    assert found[1].startswith(f"{held / 1e9:.2f} GB against 13.00 GB, 110 s against 100 s")
+    assert found[2] == met
+    assert "| 32,768 | `GradCache` | 13.00 | 13.50 |" in text
