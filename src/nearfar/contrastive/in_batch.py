@@ -270,8 +270,8 @@ def symmetric_nce(
     """Ranking NCE in both directions: the key of a query among the keys, and the query of a key among the queries.
 
     The mean of ``in_batch_nce(queries, keys)`` and ``in_batch_nce(keys, queries)``, the loss of CLIP, in one pass over
-    the scores: half the time of two. Across processes the sums of columns are joined, so that queries stay where they
-    are.
+    the scores: two thirds of the time of two. Across processes the sums of columns are joined, so that queries stay
+    where they are.
 
     Parameters
     ----------
