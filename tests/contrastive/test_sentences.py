@@ -84,7 +84,7 @@ def test_frequencies_are_learned_in_training_alone():
     loss = nn.SentenceRankingLoss(Model(), n_buckets=64)
     loss.model.eval()
     loss([QUERIES, ANSWERS])
-    assert loss.noise._drawn == 0
+    assert loss.noise._code("_drawn") == 0
     loss.model.train()
     for _ in range(20):
         loss([QUERIES, ANSWERS])
@@ -204,7 +204,7 @@ def test_the_trainer_takes_it_in_place_of_its_own(tmp_path, kind, chunk_size, ra
     trainer.train()
     losses = [record["loss"] for record in trainer.state.log_history if "loss" in record]
     assert losses[-1] < 0.5 * losses[0]
-    assert int(loss.noise._drawn) == 400
+    assert int(loss.noise._code("_drawn")) == 400
     assert trainer.evaluate(data)["eval_loss"] < losses[0]
 
     # Without the correction, and with no text twice, it is the loss of the package itself.

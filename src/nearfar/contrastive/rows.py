@@ -21,9 +21,14 @@ from torch import Tensor
 
 from nearfar._core.derivatives import apply, keep, transformable
 from nearfar._core.tensors import working_dtype
+from nearfar.errors import InputError
 
 BLOCK = 2**20  # entries of a block: 4 MiB in float32
 BLOCK_ON_DEVICE = 2**26  # 256 MiB
+
+
+def _no_bend(_logits: Tensor, _target: Tensor | None, _direction: Tensor) -> tuple[Tensor, Tensor]:
+    raise InputError("RowLoss", "bend", "given where a loss is differentiated twice, or by torch.func.jvp", "none")
 
 
 class RowLoss(NamedTuple):
@@ -33,7 +38,7 @@ class RowLoss(NamedTuple):
     """The loss (b,), and a number that ``slope`` needs again (b,)."""
     slope: Callable[[Tensor, Tensor | None, Tensor], None]
     """Overwrites the logits by the derivative of the loss."""
-    bend: Callable[[Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
+    bend: Callable[[Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]] = _no_bend
     """The derivative, and its own derivative in a direction (b, N); of plain operations, to be differentiated again."""
 
 

@@ -29,7 +29,7 @@ from nearfar.tables.mixtures import Owed, Owners, TrainedMixtures, layer_of, own
 from nearfar.tables.slots import Metric, Rows, put, take
 
 if TYPE_CHECKING:
-    from torch.optim.optimizer import ParamsT
+    from torch.optim.optimizer import ParamsT, StateDict
     from torch.utils.hooks import RemovableHandle
 
 
@@ -85,7 +85,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
     def __init__(self, params: ParamsT, **defaults: float | tuple[float, float]) -> None:
         super().__init__(params, defaults)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Return the state, with what rows of T owe: training goes on from it to the same bits.
 
         Returns
@@ -100,7 +100,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 found["state"][number] = {**found["state"][number], "owed": owed}
         return found
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Take a state.
 
         Parameters
