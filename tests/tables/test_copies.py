@@ -263,3 +263,19 @@ def test_heads_of_whole_copies_have_their_own_tables():
         average.update_parameters(model)
         assert torch.equal(average.module.eval()(ROWS), model.eval()(ROWS))
         model.train()
+
+
+class AveragedRoundly(Averaged):
+    """As on some devices, where the average with decay 0 is rounded."""
+
+    def update(self, layer):
+        with torch.no_grad():
+            for mine, other in zip(self.layer.parameters(), layer.parameters(), strict=True):
+                mine.add_((other - mine) * 1.0000001)
+
+
+def test_an_average_that_is_rounded_keeps_its_slots():
+    layer = table(3)
+    optimizer, other = ProxAdam(layer.parameters(), lr=0.05), AveragedRoundly(layer, 0.0)
+    train(layer, optimizer, 120, lambda _: other.update(layer))
+    torch.testing.assert_close(other.layer.eval()(ROWS), layer.eval()(ROWS), rtol=1e-4, atol=1e-4)

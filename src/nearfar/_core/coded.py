@@ -17,14 +17,13 @@ class Coded(torch.nn.Module):
     They follow its parameters from device to device. A subclass says where these are, and puts arrays into ``_codes``.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._codes: dict[str, Tensor] = {}
+
     @property
     def _device(self) -> torch.device:
         raise NotImplementedError
-
-    @property
-    def _codes(self) -> dict[str, Tensor]:
-        codes: dict[str, Tensor] = self.__dict__.setdefault("_codes_by_name", {})
-        return codes
 
     def _code(self, name: str) -> Tensor:
         """Return one of them, on the device of the parameters."""

@@ -225,7 +225,7 @@ class UnigramNoise(CategoricalNoise):
     """
 
     def __init__(self, counts: Tensor | ArrayLike, power: float = 0.75) -> None:
-        torch.nn.Module.__init__(self)
+        Coded.__init__(self)
         weights = check_counts("UnigramNoise", counts)
         self.power = check_real("UnigramNoise", "power", power, low=0)
         flat, seen = np.zeros_like(weights), weights > 0

@@ -125,7 +125,7 @@ class TrainedMixtures(torch.nn.Module):
             self._mark = self._mark or Mark(self.values)
             return
         values, columns = leader.values.detach().to(self.values), leader.slots.columns.to(self.values.device)
-        same = self.values == values
+        same = torch.isclose(self.values, values, rtol=1e-5, atol=1e-6)  # an average with decay 0 may be rounded
         moved = (self.slots.columns if self._meant is None else self._meant) != columns
         self.values.masked_fill_(moved & ~same, 0)
         if leader._shrinkage.applied is not None:
