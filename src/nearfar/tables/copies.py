@@ -58,11 +58,13 @@ class Mark:
     def differs(self, values: Tensor) -> bool:
         """Whether the parameter was written to.
 
-        What is written through ``.data`` is not counted by torch: copies that are frozen are summed for it.
+        Torch counts what is written, but not through ``.data``, and not what functions of many tensors write on a
+        device: copies that are frozen, or there, are summed for it.
         """
         if self._place != (values.data_ptr(), values._version):
             return True
-        return not values.requires_grad and self._sum != bit_sum(values)
+        uncounted = not values.requires_grad or values.device.type != "cpu"
+        return uncounted and self._sum != bit_sum(values)
 
 
 def bit_sum(values: Tensor) -> int:

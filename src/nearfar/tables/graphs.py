@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -35,9 +34,13 @@ class GraphLayer(Protocol):
         """Return the gradients of ``mixed`` and of the values."""
 
 
-is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
 _NUMBERED: weakref.WeakValueDictionary[int, GraphLayer] = weakref.WeakValueDictionary()
 _NUMBERS = itertools.count()
+
+
+def is_exporting() -> bool:
+    """Return whether ``torch.export`` traces, since torch 2.7: its own function says so of any graph in torch 2.11."""
+    return bool(getattr(torch.compiler, "_is_exporting_flag", False))
 
 
 def number_layer(layer: GraphLayer) -> int:

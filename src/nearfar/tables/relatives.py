@@ -526,7 +526,7 @@ class LowRankEmbedding(SmallTable):
 
 def whole_numbers(x: Tensor, half: float) -> Tensor:
     """Return the k of the levels (k + 1/2) / h that are nearest, whole numbers from -h to h - 1."""
-    return torch.floor(x * half).clamp_(-half, half - 1)
+    return torch.floor(x * half).clamp(-half, half - 1)
 
 
 class _Rounded(torch.autograd.Function):
@@ -538,7 +538,7 @@ class _Rounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Context, x: Tensor, half: float) -> Tensor:
         ctx.save_for_backward(x)
-        return whole_numbers(x, half).add_(0.5).div_(half)
+        return (whole_numbers(x, half) + 0.5) / half  # written in place, it has no gradient in graphs of torch 2.11
 
     @staticmethod
     def backward(ctx: Context, slope: Tensor) -> tuple[Tensor, None]:

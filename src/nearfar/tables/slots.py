@@ -8,7 +8,6 @@ penalty in that direction (:class:`SlotRequests`). docs/decisions says why.
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, ParamSpec, cast
@@ -27,7 +26,7 @@ Rows = Tensor | slice
 ReadRows = Callable[[Rows], Tensor]
 OnSlope = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 Arguments = ParamSpec("Arguments")
-_WHY = "a table with sparse gradients finds its rows between graphs; AnchorEmbedding(sparse=False) is for full graphs"
+_SAYS_WHY = hasattr(torch.compiler, "is_exporting")  # since torch 2.7
 
 
 def uncompiled(method: Callable[Arguments, Tensor]) -> Callable[Arguments, Tensor]:
@@ -41,10 +40,12 @@ def uncompiled(method: Callable[Arguments, Tensor]) -> Callable[Arguments, Tenso
     def call(*args: Arguments.args, **named: Arguments.kwargs) -> Tensor:
         if "torch._dynamo" not in sys.modules:
             return method(*args, **named)
+        if torch.compiler.is_compiling() and _SAYS_WHY:
+            torch._dynamo.graph_break(
+                "Sparse gradients find their rows between graphs: AnchorEmbedding(sparse=False) is for full graphs."
+            )
         if not disabled:
-            known = inspect.signature(torch.compiler.disable).parameters  # a reason: since torch 2.7
-            said = {"reason": _WHY} if "reason" in known else {}
-            disabled.append(torch.compiler.disable(method, **said))  # type: ignore[no-untyped-call]
+            disabled.append(torch.compiler.disable(method))  # type: ignore[no-untyped-call]
         return disabled[0](*args, **named)
 
     return call
