@@ -34,7 +34,7 @@ from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
 from nearfar._core.types import Numbers, Seed, SparseMatrix
 from nearfar._core.warn import warn_user
-from nearfar.base import FrameOutput, PointsLike
+from nearfar.base import PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, accuracy_of, as_divergence, linear_formulas
@@ -66,6 +66,7 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
 from nearfar.kernels import as_kernel, compiled_kernel, family_of
+from nearfar.maps.growing import GrowingMap, pulled
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import (
     NORMALIZATIONS,
@@ -79,7 +80,8 @@ from nearfar.maps.objective import (
     value_and_gradient,
 )
 from nearfar.maps.per_point import is_per_point, per_point_objective
-from nearfar.maps.problem import Data, Parts, Problem, Shown, of_first
+from nearfar.maps.problem import EXACT_UP_TO, Data, Parts, Problem, Shown, of_first
+from nearfar.maps.pull import Pull
 from nearfar.maps.schedule import Pace, phases_of
 from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
@@ -95,8 +97,6 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 _OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
-EXACT_UP_TO = 4000
-"""Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
 TREE_FROM = 6000
 """Points from which on, with three components, far="auto" is the tree."""
 _FELL = 1e-4
@@ -110,7 +110,7 @@ MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
 
 
-class NeighborEmbedding(FrameOutput):
+class NeighborEmbedding(GrowingMap):
     """Map of points or of a graph in which neighbours stay neighbours: t-SNE and its whole family.
 
     Finds points y_i whose similarities, of the kernel w, reproduce those of the data::
@@ -225,6 +225,9 @@ class NeighborEmbedding(FrameOutput):
         The calibrated neighbours of the data, a copy of a row having those of its first; None if a relation was given.
     relation_ : Relation
         What the map shows: that of the affinities, or the one given.
+    growth_ : Growth
+        After :meth:`grow`, or a fit with a pull: the ``status`` of each row, where it was ``before``, its ``shift``,
+        whether it belongs ``nowhere``, and which ids ``left``. ``growth_.columns()`` are metadata for a page.
     n_features_in_ : int
         Columns of the data; only if data were given.
     feature_names_in_ : ndarray of shape (p,)
@@ -342,7 +345,15 @@ class NeighborEmbedding(FrameOutput):
         """The device of torch that was asked for, by the engine or by its own name."""
         return device_of_engine(engine_of(type(self).__name__, self.engine, self.device))
 
-    def fit(self, X: Data, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(
+        self,
+        X: Data,
+        y: None = None,  # noqa: ARG002 - scikit-learn passes y
+        *,
+        engine: str | None = None,
+        pull: Embedding | Numbers | None = None,
+        pull_weight: float | Numbers | None = None,
+    ) -> Self:
         """Draw the map.
 
         Parameters
@@ -356,6 +367,12 @@ class NeighborEmbedding(FrameOutput):
             Ignored.
         engine : str, optional
             Going away in version 0.4: that of the constructor takes its place.
+        pull : Embedding or array-like of shape (n, d), optional
+            Positions to which points are drawn: those of an older map, matched by id, or one for each row, NaN for
+            none. The map starts there, without an exaggerated phase. Rows without a place find theirs as by
+            :meth:`grow`; ids that X lacks are left out.
+        pull_weight : float or array-like of shape (n,), default=0.005
+            m_i of the pull, (1/n) sum_i m_i / 2 ‖y_i - y0_i‖² beside C; 0 for rows that are free to find another place.
 
         Returns
         -------
@@ -382,14 +399,17 @@ class NeighborEmbedding(FrameOutput):
         X, left_out = coordinates_of(type(self).__name__, X, self.metric)
         with self._workers(asked, parts):
             shown = self._related(X, rng, fits=True, on_workers=partial(self._on_workers, asked, parts))
-            problem = self._problem(parts, asked, shown)
-            Y, reach = self._start(problem, shown, rng)
+            problem, drawn = self._problem(parts, asked, shown), self._pull(shown, pull, pull_weight)
+            Y, reach = self._start(problem, shown, rng, drawn)
             with self._place(problem) as place, self._trainer() as trainer:
                 objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
                 watch = self._watch(Y, problem, trainer)
-                descend(place, objective, self._phases(problem), watch)
+                pulling = None if drawn is None else drawn.of_different(shown.copies)
+                phases = self._phases(problem) if drawn is None else self._phases_of_pull(problem, self.max_iter)
+                descend(place, pulled(objective, place, pulling, watch), phases, watch)
         self._keep(shown, objective, watch.state)
         self._keep_features(X, shown.data, left_out)
+        self._keep_growth(drawn, pull)
         self._warn_of_rest(watch.state, reach)
         return self
 
@@ -568,8 +588,12 @@ class NeighborEmbedding(FrameOutput):
             return asked
         return PLAIN if self._is_plain(asked, n) else THREADS
 
-    def _start(self, problem: Problem, shown: Shown, rng: np.random.Generator) -> tuple[Floats, float]:
+    def _start(
+        self, problem: Problem, shown: Shown, rng: np.random.Generator, pull: Pull | None
+    ) -> tuple[Floats, float]:
         """Return first positions, and the reach of the kernel."""
+        if pull is not None and isinstance(self.init, str):
+            return self._start_of_pull(problem, shown, pull, rng)
         owner, n = type(self).__name__, problem.P.shape[0]
         of_rows = shown.affinities is not None and isinstance(self.init, str) and self.init == "pca"
         reach, size = extent(problem.kernel, n)
