@@ -29,14 +29,16 @@ from nearfar.far.fields import NoisePairs
 from nearfar.kernels import compiled_kernel
 from nearfar.maps.frozen import Sums
 from nearfar.maps.problem import Parts, Problem, Shown
-from nearfar.maps.pull import WEIGHT, Pull, PulledObjective
-from nearfar.maps.schedule import EARLY_MOMENTUM, Pace, phases_of
-from nearfar.maps.settling import Growing, radius, with_places, with_room
+from nearfar.maps.pull import Pull, PulledObjective, radius, usual_weight
+from nearfar.maps.schedule import EARLY_MOMENTUM, Pace, has_tails, phases_of
+from nearfar.maps.settling import Growing, with_places, with_room
 from nearfar.maps.solver import MapState, Watch, extent
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.coordinates import without
 from nearfar.relations.copies import Copies, without_copies
+from nearfar.relations.joined import can_be_joined
+from nearfar.relations.joined import joined as with_neighbors_of
 from nearfar.relations.neighbors import FEW, check_rows
 from nearfar.search.lists import directions
 
@@ -153,13 +155,14 @@ class GrowingMap(FrameOutput):
     _watch: Callable[[Floats, Problem, Trainer], Watch]
     _keep: Callable[[Shown, Objective, MapState], None]
 
-    def grow(self, X: PointsLike, *, n_iter: int = N_ITER, pull_weight: float = WEIGHT) -> Self:
+    def grow(self, X: PointsLike, *, n_iter: int = N_ITER, pull_weight: float | None = None) -> Self:
         """Take new rows into the map: they find places among the old ones, which stay unless the data move them.
 
         Neighbours are those among all rows, old and new. While old points rest, new ones move and jump from two starts,
         one of which gathers groups that were not there before; the cheaper map is kept. Then old points with more than
-        5 % of their neighbourhood among the new ones make room; by another cost than KL by pair all move, by that. They
-        are drawn back to their first places, so that a map that grows every day does not drift.
+        5 % of their neighbourhood among the new ones make room; by another cost than KL by pair, or under a kernel of
+        short tails, all move. They are drawn back to their first places, so that a map that grows every day does not
+        drift.
 
         Parameters
         ----------
@@ -168,7 +171,7 @@ class GrowingMap(FrameOutput):
             find a new one in the map.
         n_iter : int, default=100
             Iterations in which old points make room.
-        pull_weight : float, default=0.005
+        pull_weight : float, optional
             How strongly old points are held, see :meth:`fit`.
 
         Returns
@@ -209,7 +212,8 @@ class GrowingMap(FrameOutput):
         self._check_fitted("grow")
         owner = f"{type(self).__name__}.grow"
         n_iter = check_integer(owner, "n_iter", n_iter, low=1)
-        weight = check_real(owner, "pull_weight", pull_weight, low=0, open_low=True)
+        weight = usual_weight(self.embedding_) if pull_weight is None else pull_weight
+        check_real(owner, "pull_weight", weight, low=0, open_low=True)
         parts, asked = self._checked(), self._asked(None)
         self._check_grows(owner, parts)
         joined, old = self._joined(owner, X), cast("Affinities", self.affinities_)
@@ -220,10 +224,8 @@ class GrowingMap(FrameOutput):
             self.growth_ = Growth.of(self.embedding_, before, free, None)
             return self
         rng = check_random_state(owner, self.random_state)
-        made = Affinities(**{**old.get_params(), "random_state": int(rng.integers(2**31 - 1))})
-        rows, copies = without_copies(owner, joined.rows, old.metric)
-        affinities = made._fit(rows, joined.ids, owner, copies=copies)
-        shown = Shown(affinities._drawn(), affinities, rows, copies=copies)
+        shown = self._shown(owner, joined, old, int(rng.integers(2**31 - 1)))
+        affinities, copies = shown.affinities, shown.copies
         problem = self._problem(parts, asked, shown)
         held, anchors = np.where(free, 0.0, weight), before.copy()
         if self._anchors is not None:
@@ -233,7 +235,7 @@ class GrowingMap(FrameOutput):
         Y, edges = with_places(by, starts.places.astype(self.embedding_.dtype), rng)
         with self._place(problem) as place, self._trainer() as trainer:
             objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
-            if parts.divergence == KL() and parts.normalization == "pair":
+            if parts.divergence == KL() and parts.normalization == "pair" and has_tails(problem.kernel, n):
                 watch = self._watch(with_room(by, Y, edges, pull, n_iter), problem, trainer)
                 watch.state.n_iter = n_iter
                 cost = pulled(objective, place, pull, watch).value(place.bring(watch.state.Y))
@@ -254,6 +256,17 @@ class GrowingMap(FrameOutput):
             raise InputError(owner, "kernel", expected, repr(parts.kernel), hint)
         if parts.normalization == "none":
             raise InputError(owner, "normalization", "'pair' or 'row'", "'none'", hint)
+
+    def _shown(self, owner: str, joined: _Joined, old: Affinities, seed: int) -> Shown:
+        """Return what the grown map shows: neighbours are searched anew, or where new rows are few, joined to many."""
+        n_old = len(self.embedding_)
+        rows, copies = without_copies(owner, joined.rows, old.metric)
+        if copies is None and not joined.free[:n_old].any() and can_be_joined(old, len(joined.ids) - n_old):
+            affinities = with_neighbors_of(old, joined.rows[n_old:], joined.ids, seed, owner)
+        else:
+            made = Affinities(**{**old.get_params(), "random_state": seed})
+            affinities = made._fit(rows, joined.ids, owner, copies=copies)
+        return Shown(affinities._drawn(), affinities, rows, copies=copies)
 
     def _joined(self, owner: str, X: PointsLike) -> _Joined:
         """Return the rows of the map and those of X, and which of them need a place."""

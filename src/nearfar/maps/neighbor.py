@@ -371,8 +371,9 @@ class NeighborEmbedding(GrowingMap):
             Positions to which points are drawn: those of an older map, matched by id, or one for each row, NaN for
             none. The map starts there, without an exaggerated phase. Rows without a place find theirs as by
             :meth:`grow`; ids that X lacks are left out.
-        pull_weight : float or array-like of shape (n,), default=0.005
+        pull_weight : float or array-like of shape (n,), optional
             m_i of the pull, (1/n) sum_i m_i / 2 ‖y_i - y0_i‖² beside C; 0 for rows that are free to find another place.
+            By default 0.01 n / r² with the radius r of the places, about 0.005 for a map of t-SNE.
 
         Returns
         -------

@@ -25,8 +25,14 @@ if TYPE_CHECKING:
     from nearfar._core.types import Numbers
     from nearfar.embedding.vectors import Embedding
 
-WEIGHT = 0.005
-"""Weight of a pull: with 0.05 old points hardly make room, with 0.0005 the map swells and drifts."""
+STIFFNESS = 0.01
+"""Weight of a pull by default, in nats for the square of the distance at which n points fill a square as wide as the
+radius of the map: with ten times as much old points hardly make room, with a tenth the map swells and drifts."""
+
+
+def radius(Y: Floats) -> float:
+    """Return the radius of a map: the root of the mean square of the distances from its middle."""
+    return float(np.sqrt(((Y - Y.mean(axis=0)) ** 2).sum(axis=1).mean()))
 
 
 class Pull(NamedTuple):
@@ -68,6 +74,8 @@ class Pull(NamedTuple):
                 got, hint = f"shape {places.shape}", "A row of NaN is one without a place."
                 raise InputError(owner, "pull", f"an Embedding, or of shape ({n}, {d})", got, hint)
         known = np.isfinite(places).all(axis=1)
+        if weight is None:
+            weight = usual_weight(places[known])
         return cls(places, np.where(known, _weights(owner, weight, n), 0.0))
 
     @property
@@ -86,10 +94,15 @@ class Pull(NamedTuple):
             return Pull(at / weights[:, None], weights)
 
 
-def _weights(owner: str, weight: float | Numbers | None, n: int) -> NDArray[np.float64]:
+def usual_weight(places: Floats) -> float:
+    """Return the weight of a pull by default: by how dense the places are, as maps of short tails are far smaller."""
+    return STIFFNESS * len(places) / (radius(places) ** 2 or 1.0)
+
+
+def _weights(owner: str, weight: float | Numbers, n: int) -> NDArray[np.float64]:
     """Return the weight of each row: the same for all, or those given."""
-    if weight is None or np.ndim(weight) == 0:
-        return np.full(n, WEIGHT if weight is None else check_real(owner, "pull_weight", weight, low=0, open_low=True))
+    if np.ndim(weight) == 0:
+        return np.full(n, check_real(owner, "pull_weight", weight, low=0, open_low=True))
     given = np.asarray(check_numbers(owner, "pull_weight", weight), np.float64)
     if given.shape != (n,):
         raise InputError(owner, "pull_weight", f"a number, or one for each of {n} rows", f"shape {given.shape}")

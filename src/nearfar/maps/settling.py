@@ -24,7 +24,7 @@ from nearfar.contracts import Floats, Objective
 from nearfar.errors import NumericalError
 from nearfar.maps.frozen import Edges, FrozenObjective, Sums
 from nearfar.maps.objective import RowBlocks
-from nearfar.maps.pull import Pull
+from nearfar.maps.pull import Pull, radius
 from nearfar.maps.solver import MapState
 from nearfar.methods.maps import Phase, finished
 
@@ -90,11 +90,6 @@ class Growing(NamedTuple):
             self.sums.n_jobs,
             self.Z,
         )
-
-
-def radius(Y: Floats) -> float:
-    """Return the radius of a map: the root of the mean square of the distances from its middle."""
-    return float(np.sqrt(((Y - Y.mean(axis=0)) ** 2).sum(axis=1).mean()))
 
 
 def with_places(by: Growing, Y: Floats, rng: np.random.Generator) -> tuple[Floats, Edges]:
