@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,8 @@ from nearfar.maps.pull import Pull
 from nearfar.methods.linear_maps import Cost, attraction
 from nearfar.methods.maps import cost_of_pull, pull_of
 
+STRONGEST = 15
+"""Neighbours to whose places a point may jump, and by whom groups hang together."""
 _ROWS = 64  # of a block, where all points that rest are summed
 _MARGIN = 0.25  # of a map's width that the mesh reaches beyond the points that rest
 
@@ -192,7 +195,8 @@ class Sums:
         return float(field.evaluate([Term("weight")])[0].value.sum(dtype=np.float64))
 
 
-class Edges(NamedTuple):
+@dataclass(frozen=True)
+class Edges:
     """What the points that move have to do with all others.
 
     Parameters
@@ -239,6 +243,19 @@ class Edges(NamedTuple):
         ends = np.concatenate([of[mine], to[theirs]]), np.concatenate([to[mine], of[theirs]])
         both = csr_array(coo_array((np.concatenate([p[mine], p[theirs]]) / 2, ends), shape=(m, n)))
         return cls(both, rows, share, order)
+
+    @cached_property
+    def strongest(self) -> tuple[RowNumbers, RowNumbers]:
+        """Which entries of ``p`` are the largest of their rows, and which of these each is."""
+        return strongest(self.p)
+
+
+def strongest(P: csr_array) -> tuple[RowNumbers, RowNumbers]:
+    """Return which entries are the largest of their rows, and which of these each is."""
+    row = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
+    order = np.lexsort((P.indices, -P.data, row))
+    rank = np.arange(len(order)) - P.indptr[row]
+    return order[rank < STRONGEST], rank[rank < STRONGEST]
 
 
 @dataclass

@@ -141,6 +141,7 @@ class GrowingMap(FrameOutput):
     growth_: Growth
     _copies: Copies | None
     _anchors: Floats | None = None
+    _cost: float | None
     _grows: ClassVar[bool] = True
     """Whether all points have the same kernel and importance, so that new ones have them, too."""
 
@@ -238,8 +239,6 @@ class GrowingMap(FrameOutput):
             if parts.divergence == KL() and parts.normalization == "pair" and has_tails(problem.kernel, n):
                 watch = self._watch(with_room(by, Y, edges, pull, n_iter), problem, trainer)
                 watch.state.n_iter = n_iter
-                cost = pulled(objective, place, pull, watch).value(place.bring(watch.state.Y))
-                watch.look(by.phase, cost, np.nan)
             else:
                 watch = self._watch(Y, problem, trainer)
                 descend(place, pulled(objective, place, pull, watch), self._phases_of_pull(problem, n_iter), watch)
@@ -248,6 +247,27 @@ class GrowingMap(FrameOutput):
         self.growth_ = Growth.of(self.embedding_, before, free, affinities)
         self.growth_.warn(owner)
         return self
+
+    @property
+    def cost_(self) -> float:
+        """The final cost; of a map that has grown it is worked out when it is first read, as that takes all points."""
+        kept = vars(self)
+        if "_cost" not in kept:
+            if "cost_" in kept:  # of an older version
+                return float(kept["cost_"])
+            raise AttributeError(f"{type(self).__name__} has no cost_ before a fit")
+        if self._cost is None:
+            self._cost = self._cost_as_it_is()
+        return self._cost
+
+    def _cost_as_it_is(self) -> float:
+        """Return the cost of the map without the pull, in the time of an iteration and of what comes before it."""
+        affinities, parts, asked = cast("Affinities", self.affinities_), self._checked(), self._asked(None)
+        problem = self._problem(parts, asked, Shown(affinities._drawn(), affinities, None, copies=self._copies))
+        Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
+        with self._place(problem) as place:
+            rng = check_random_state(type(self).__name__, self.random_state)
+            return self._objective(problem._replace(dtype=Y.dtype), place, rng).value(place.bring(Y))
 
     def _check_grows(self, owner: str, parts: Parts) -> None:
         """Refuse maps whose new points have no kernel, or no cost of their own."""

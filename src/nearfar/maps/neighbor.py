@@ -280,7 +280,6 @@ class NeighborEmbedding(GrowingMap):
     affinities_: Affinities | None
     relation_: Relation
     _copies: Copies | None = None
-    cost_: float
     cost_curve_: NDArray[np.float64]
     n_iter_: int
 
@@ -636,8 +635,8 @@ class NeighborEmbedding(GrowingMap):
         self.affinities_, self._copies = shown.affinities, shown.copies
         self.relation_ = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
         self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
-        self.cost_ = float(state.costs[-1])
-        self.n_iter_ = state.seen
+        self._cost = float(state.costs[-1]) if state.costs else None
+        self.n_iter_ = state.seen if state.costs else state.n_iter
         self._keep_learned(objective, state)
 
     def _related(

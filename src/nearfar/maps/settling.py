@@ -22,7 +22,7 @@ from scipy.spatial import KDTree
 from nearfar._core.types import Flags, RowNumbers
 from nearfar.contracts import Floats, Objective
 from nearfar.errors import NumericalError
-from nearfar.maps.frozen import Edges, FrozenObjective, Sums
+from nearfar.maps.frozen import STRONGEST, Edges, FrozenObjective, Sums, strongest
 from nearfar.maps.objective import RowBlocks
 from nearfar.maps.pull import Pull, radius
 from nearfar.maps.solver import MapState
@@ -35,7 +35,7 @@ TOUCHED = 0.05
 """Share of its neighbourhood that is new, from which an old point makes room."""
 MARGIN = 0.1
 """Nats for each new point that gathered groups may cost more: a map with a group in pieces hardly costs more."""
-_STRONGEST, _NOISE = 15, 0.1  # neighbours to whose places a point may jump, and how near; by whom groups hang together
+_NOISE = 0.1  # how near to the place of a neighbour a point jumps
 _JITTER = 0.01
 _SWEEPS = 200  # of means of neighbours
 _OWN = 0.25  # of the rest of its weight that a point of a group has among the new ones, beyond their share of all
@@ -188,10 +188,10 @@ def jumped(
     What it costs point i to be at x is 2 (-sum_j p_ij ln w(|x - y_j|^2) + sum_j w(|x - y_j|^2) / Z).
     """
     P, (m, d) = objective.edges.p, Y.shape
-    everywhere = np.concatenate([Y, objective.Y_rest])
-    row, column = np.repeat(np.arange(m), np.diff(P.indptr)), P.indices
-    near, rank = strongest(P)
-    places = np.repeat(Y[:, None], 1 + _STRONGEST, axis=1)
+    everywhere, lengths = np.concatenate([Y, objective.Y_rest]), np.diff(P.indptr)
+    row, column = np.repeat(np.arange(m), lengths), P.indices
+    near, rank = objective.edges.strongest
+    places = np.repeat(Y[:, None], 1 + STRONGEST, axis=1)
     places[row[near], 1 + rank] = everywhere[column[near]] + rng.normal(0, _NOISE * size, (len(near), d))
     at = places.reshape(-1, d)
     Z, _ = objective.sums(Y)
@@ -200,21 +200,14 @@ def jumped(
         far += objective.rest.at(at)[0]
     own = ((places - Y[:, None]) ** 2).sum(axis=2)
     costs = (far.reshape(m, -1) - objective.kernel.weight(own)) / (objective.Z or Z)
-    p = P.data * np.where((row < objective.new) & (column < objective.new), exaggeration, 1.0)
-    filled = np.flatnonzero(np.diff(P.indptr))
-    for c in range(1 + _STRONGEST):
-        f = ((places[row, c] - everywhere[column]) ** 2).sum(axis=1)
-        costs[filled, c] -= np.add.reduceat(p * objective.cost.log_weight(f), P.indptr[filled])
+    p = (P.data * np.where((row < objective.new) & (column < objective.new), exaggeration, 1.0)).astype(Y.dtype)
+    filled, theirs = np.flatnonzero(lengths), [np.ascontiguousarray(c) for c in everywhere[column].T]
+    for k in range(1 + STRONGEST):
+        f = sum((np.repeat(mine, lengths) - y) ** 2 for mine, y in zip(places[:, k].T, theirs, strict=True))
+        near_costs = p * objective.cost.log_weight(np.asarray(f))
+        costs[filled, k] -= np.add.reduceat(near_costs, P.indptr[filled], dtype=np.float64)
     best = costs.argmin(axis=1)
     return np.ascontiguousarray(places[np.arange(m), best]), float(np.mean(best > 0))
-
-
-def strongest(P: csr_array) -> tuple[RowNumbers, RowNumbers]:
-    """Return which entries are the largest of their rows, and which of them each is."""
-    row = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
-    order = np.lexsort((P.indices, -P.data, row))
-    rank = np.arange(len(order)) - P.indptr[row]
-    return order[rank < _STRONGEST], rank[rank < _STRONGEST]
 
 
 def means_of_neighbors(P: csr_array, Y: Floats) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from nearfar.relations.affinities import Affinities, CalibratedRows, Scales, wei
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import neighbor_index
 from nearfar.search.lists import LARGE, VectorIndex
-from nearfar.search.nearest import Neighbors, best_first
+from nearfar.search.nearest import Neighbors
 
 _MOST = 0.2  # new rows, as a share of the old ones, up to which lists are joined
 _WIDER = 2  # how many times as many neighbours of new rows are looked at, to find who has these for neighbours
@@ -45,7 +45,7 @@ def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -
         among = neighbor_index(owner, X, method="auto", **given).neighbors(min(k, m - 1))  # type: ignore[arg-type]
         indices.append(among.indices + np.int32(n))
         distances.append(among.distances)
-    of_new = best_first(np.concatenate(indices, axis=1), np.concatenate(distances, axis=1), k)
+    of_new = _nearest(np.concatenate(indices, axis=1), np.concatenate(distances, axis=1), k)
     changed, of_changed = _entered(old, to_old)
     found = Neighbors(np.concatenate([old.indices, of_new[0]]), np.concatenate([old.distances, of_new[1]]))
     found.indices[changed], found.distances[changed] = of_changed
@@ -70,7 +70,7 @@ def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -
     return made
 
 
-def _entered(old: Neighbors, to_old: Neighbors) -> tuple[RowNumbers, tuple[NDArray[np.int32], NDArray[np.float32]]]:
+def _entered(old: Neighbors, to_old: Neighbors) -> tuple[RowNumbers, Neighbors]:
     """Return the old rows that new ones become neighbours of, and their neighbours then."""
     n, k = old.indices.shape
     m, wide = to_old.indices.shape
@@ -83,7 +83,13 @@ def _entered(old: Neighbors, to_old: Neighbors) -> tuple[RowNumbers, tuple[NDArr
     distances = np.concatenate([old.distances[changed], np.full((len(changed), most), np.inf, np.float32)], axis=1)
     at = np.repeat(np.arange(len(changed)), counts), k + np.arange(len(enters)) - np.repeat(first, counts)
     indices[at], distances[at] = new[enters], distance[enters]
-    return changed.astype(np.int64), best_first(indices, distances, k)
+    return changed.astype(np.int64), _nearest(indices, distances, k)
+
+
+def _nearest(indices: NDArray[np.int32], distances: NDArray[np.float32], k: int) -> Neighbors:
+    """Return the first k of each line; of those as near, later ones have higher numbers already."""
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return Neighbors(np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1))
 
 
 def _replaced(
