@@ -82,7 +82,9 @@ def slopes_by_differences(value, Y, step=1e-6):
 def test_gradient_of_points_that_move_among_others_that_rest(kernel, Z):
     rng = np.random.default_rng(1)
     Y, moves = rng.normal(size=(20, 2)), [3, 7, 11, 18]
-    objective = frozen(relation(20), moves, Y, kernel, pull=Pull(rng.normal(size=(4, 2)), np.array([0, 1.0, 5, 0])), Z=Z)
+    objective = frozen(
+        relation(20), moves, Y, kernel, pull=Pull(rng.normal(size=(4, 2)), np.array([0, 1.0, 5, 0])), Z=Z
+    )
     gradient, cost = objective.evaluate(Y[moves], cost=True)
     assert cost == pytest.approx(objective.value(Y[moves]), rel=1e-12)
     np.testing.assert_allclose(gradient, slopes_by_differences(objective.value, Y[moves]), rtol=1e-6, atol=1e-9)

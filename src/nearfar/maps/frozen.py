@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,7 +167,7 @@ class Sums:
     @property
     def place(self) -> Place:
         """Where what moves is computed."""
-        return Plain() if self.plain else on_threads(self.n_jobs)
+        return cast("Place", Plain()) if self.plain else on_threads(self.n_jobs)
 
     @property
     def _tolerance(self) -> float:

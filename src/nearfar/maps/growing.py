@@ -27,18 +27,19 @@ from nearfar.engines.registry import PLAIN
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import compiled_kernel
-from nearfar.maps.frozen import Sums
+from nearfar.maps.frozen import Edges, Sums
 from nearfar.maps.problem import Parts, Problem, Shown
 from nearfar.maps.pull import Pull, PulledObjective, radius, usual_weight
 from nearfar.maps.schedule import EARLY_MOMENTUM, Pace, has_tails, phases_of
 from nearfar.maps.settling import Growing, with_places, with_room
-from nearfar.maps.solver import MapState, Watch, extent
+from nearfar.maps.solver import MapState, Watch
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.coordinates import without
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.joined import can_be_joined
 from nearfar.relations.joined import joined as with_neighbors_of
+from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import FEW, check_rows
 from nearfar.search.lists import directions
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 N_ITER = 100
 """Iterations in which old points make room."""
 _NEAREST, _USUAL = 15, 0.99  # neighbours whose mean distance tells a row that belongs nowhere, and that of most rows
-_MOVED = 0.01  # radii of the map from which a point counts as moved
+_MOVED = 0.02  # radii of the map from which a point counts as moved
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def _nowhere(affinities: Affinities | None, free: Flags) -> Flags:
     if affinities is None or free.all():
         return np.zeros(len(free), bool)
     distance = affinities.distances_[:, :_NEAREST].mean(axis=1)
-    return free & (distance > np.quantile(distance[~free], _USUAL))
+    found: Flags = free & (distance > np.quantile(distance[~free], _USUAL))
+    return found
 
 
 class _Joined(NamedTuple):
@@ -127,6 +129,39 @@ class _Joined(NamedTuple):
     free: Flags
 
 
+class Drawn(NamedTuple):
+    """A map that is drawn onto another.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, d)
+        Where points start.
+    pull : Pull
+        On them.
+    by : Growing, optional
+    edges : Edges, optional
+        What new points have to do with all others, where only points move that have to do with them.
+    of_rows : Pull, optional
+        The pull on all rows, copies among them.
+    """
+
+    Y: Floats
+    pull: Pull
+    by: Growing | None = None
+    edges: Edges | None = None
+    of_rows: Pull | None = None
+
+    def descend(self, place: Place, objective: Objective, phases: list[Phase], watch: Watch) -> None:
+        """Let old points make room for new ones, or all points move, against the pull."""
+        state = watch.state
+        if self.by is not None and self.edges is not None:
+            state.n_iter = phases[-1].n_iter
+            state.Y = with_room(self.by, self.Y, self.edges, self.pull, state.n_iter)
+            return
+        pull = Pull(self.pull.places.astype(state.Y.dtype), self.pull.weights)
+        descend(place, PulledObjective(objective, place, pull, watch.scale), phases, watch)
+
+
 class GrowingMap(FrameOutput):
     """Base of a map that can grow."""
 
@@ -138,6 +173,8 @@ class GrowingMap(FrameOutput):
     random_state: Seed
     n_jobs: int | None
     affinities_: Affinities | None
+    relation_: Relation
+    init: Any
     growth_: Growth
     _copies: Copies | None
     _anchors: Floats | None = None
@@ -155,6 +192,7 @@ class GrowingMap(FrameOutput):
     _objective: Callable[[Problem, Place, np.random.Generator], Objective]
     _watch: Callable[[Floats, Problem, Trainer], Watch]
     _keep: Callable[[Shown, Objective, MapState], None]
+    _start: Callable[[Problem, Shown, np.random.Generator], tuple[Floats, float]]
 
     def grow(self, X: PointsLike, *, n_iter: int = N_ITER, pull_weight: float | None = None) -> Self:
         """Take new rows into the map: they find places among the old ones, which stay unless the data move them.
@@ -232,16 +270,11 @@ class GrowingMap(FrameOutput):
         if self._anchors is not None:
             anchors[:n_old] = self._anchors
         starts, pull = (Pull(at, held).of_different(copies) for at in (before, anchors))
-        by = self._growing(owner, problem, shown, ~pull.known)
-        Y, edges = with_places(by, starts.places.astype(self.embedding_.dtype), rng)
+        drawn = self._settled(owner, problem, shown, starts.places.astype(self.embedding_.dtype), pull, rng)
         with self._place(problem) as place, self._trainer() as trainer:
-            objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
-            if parts.divergence == KL() and parts.normalization == "pair" and has_tails(problem.kernel, n):
-                watch = self._watch(with_room(by, Y, edges, pull, n_iter), problem, trainer)
-                watch.state.n_iter = n_iter
-            else:
-                watch = self._watch(Y, problem, trainer)
-                descend(place, pulled(objective, place, pull, watch), self._phases_of_pull(problem, n_iter), watch)
+            objective = self._objective(problem._replace(dtype=drawn.Y.dtype), place, rng)
+            watch = self._watch(drawn.Y, problem, trainer)
+            drawn.descend(place, objective, self._phases_of_pull(problem, n_iter), watch)
         self._keep(shown, objective, watch.state)
         self._anchors = np.where(free[:, None], self.embedding_, anchors)
         self.growth_ = Growth.of(self.embedding_, before, free, affinities)
@@ -262,8 +295,9 @@ class GrowingMap(FrameOutput):
 
     def _cost_as_it_is(self) -> float:
         """Return the cost of the map without the pull, in the time of an iteration and of what comes before it."""
-        affinities, parts, asked = cast("Affinities", self.affinities_), self._checked(), self._asked(None)
-        problem = self._problem(parts, asked, Shown(affinities._drawn(), affinities, None, copies=self._copies))
+        affinities, parts, asked = self.affinities_, self._checked(), self._asked(None)
+        relation = self.relation_ if affinities is None else affinities._drawn()
+        problem = self._problem(parts, asked, Shown(relation, affinities, None, copies=self._copies))
         Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
         with self._place(problem) as place:
             rng = check_random_state(type(self).__name__, self.random_state)
@@ -284,7 +318,8 @@ class GrowingMap(FrameOutput):
         if copies is None and not joined.free[:n_old].any() and can_be_joined(old, len(joined.ids) - n_old):
             affinities = with_neighbors_of(old, joined.rows[n_old:], joined.ids, seed, owner)
         else:
-            made = Affinities(**{**old.get_params(), "random_state": seed})
+            settings: dict[str, Any] = {**old.get_params(), "random_state": seed}
+            made = Affinities(**settings)
             affinities = made._fit(rows, joined.ids, owner, copies=copies)
         return Shown(affinities._drawn(), affinities, rows, copies=copies)
 
@@ -294,7 +329,7 @@ class GrowingMap(FrameOutput):
         if affinities is None:
             hint = "Give fit the relation of all objects, and pull=est.vectors_."
             raise InputError(owner, "X", "rows for a map of rows", "a map of a relation, which has none", hint)
-        old = cast("Floats | SparseMatrix | None", affinities.rows_)
+        old: Any = affinities.rows_
         if old is None:
             hint = "Give fit the distances, or the neighbours, of all points, and pull=est.vectors_."
             raise InputError(owner, "X", "rows for a map of rows", "a map of distances, which has none", hint)
@@ -304,7 +339,7 @@ class GrowingMap(FrameOutput):
         rows, ids = rows_and_ids(owner, X)
         check_columns(owner, X, names)
         m = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        new = check_rows(owner, rows, affinities.metric) if m else np.empty((0, old.shape[1]))
+        new: Any = check_rows(owner, rows, affinities.metric) if m else np.empty((0, old.shape[1]))
         if new.shape[1] != old.shape[1]:
             hint = "They are the columns of the rows that the map was fitted to."
             raise InputError(owner, "X", f"of {old.shape[1]} columns", f"{new.shape[1]}", hint)
@@ -314,7 +349,7 @@ class GrowingMap(FrameOutput):
         if issparse(old):
             new = csr_array(new)
         elif issparse(new):
-            new = new.toarray()
+            new = np.asarray(new.todense())
         free = np.zeros(len(known), bool)
         free[old.shape[0] :] = True
         there = np.flatnonzero(at < old.shape[0])
@@ -325,7 +360,8 @@ class GrowingMap(FrameOutput):
             old[at[there]] = new[there]
             free[at[there]] = True
         fresh = new[np.flatnonzero(at >= old.shape[0])]
-        together = csr_array(vstack([old, fresh])) if issparse(old) else np.concatenate([old, fresh.astype(old.dtype)])
+        parts: Any = [old, fresh.astype(old.dtype)]
+        together: Any = csr_array(vstack(parts)) if issparse(old) else np.concatenate(parts)
         return _Joined(together, known, free)
 
     def _ids_of(self, owner: str, old: Ids, ids: Ids | None, m: int) -> tuple[Ids, np.ndarray]:
@@ -345,27 +381,40 @@ class GrowingMap(FrameOutput):
 
     # What a fit with a pull has beside any other.
 
-    def _pull(self, shown: Shown, pull: Embedding | Numbers | None, weight: float | Numbers | None) -> Pull | None:
-        """Return the pull on all rows."""
+    def _drawn(
+        self,
+        problem: Problem,
+        shown: Shown,
+        pull: Embedding | Numbers | None,
+        weight: float | Numbers | None,
+        rng: np.random.Generator,
+    ) -> Drawn | None:
+        """Return the pull on all points and where they start, None without a pull."""
         owner = f"{type(self).__name__}.fit"
         if pull is None:
             if weight is not None:
                 raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
             return None
         relation = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
-        return Pull.of(owner, pull, weight, relation.row_ids, self.n_components)
+        of_rows = Pull.of(owner, pull, weight, relation.row_ids, self.n_components)
+        of_points = of_rows.of_different(shown.copies)
+        if not isinstance(self.init, str):
+            return Drawn(self._start(problem, shown, rng)[0], of_points, of_rows=of_rows)
+        Y = of_points.places.astype(problem.dtype)
+        if of_points.known.all():
+            return Drawn(Y, of_points, of_rows=of_rows)
+        self._check_grows(owner, Parts(problem.divergence, problem.kernel, problem.normalization))
+        drawn = self._settled(owner, problem, shown, Y, of_points, rng)
+        return drawn._replace(of_rows=of_rows, edges=drawn.edges if weight is None else None)
 
-    def _start_of_pull(
-        self, problem: Problem, shown: Shown, pull: Pull, rng: np.random.Generator
-    ) -> tuple[Floats, float]:
-        """Return where points are drawn to, new ones where they find their places; and the reach of the kernel."""
-        owner = f"{type(self).__name__}.fit"
-        Y = pull.of_different(shown.copies).places.astype(problem.dtype)
-        new = ~pull.of_different(shown.copies).known
-        if new.any():
-            self._check_grows(owner, Parts(problem.divergence, problem.kernel, problem.normalization))
-            Y, _ = with_places(self._growing(owner, problem, shown, new), Y, rng)
-        return Y, extent(problem.kernel, len(Y))[0]
+    def _settled(
+        self, owner: str, problem: Problem, shown: Shown, Y: Floats, pull: Pull, rng: np.random.Generator
+    ) -> Drawn:
+        """Return a map in which new points have found their places, and who will make room for them."""
+        by = self._growing(owner, problem, shown, ~pull.known)
+        Y, edges = with_places(by, Y, rng)
+        by_pair = problem.divergence == KL() and problem.normalization == "pair"
+        return Drawn(Y, pull, by, edges if by_pair and has_tails(problem.kernel, len(Y)) else None)
 
     def _growing(self, owner: str, problem: Problem, shown: Shown, new: Flags) -> Growing:
         """Return what new points are placed by: t-SNE's cost under the kernel of the map."""
@@ -395,12 +444,13 @@ class GrowingMap(FrameOutput):
         decays = self._noise() is not None
         return phases_of(problem.P, problem.kernel, problem.divergence, problem.normalization, pace, decays=decays)
 
-    def _keep_growth(self, pull: Pull | None, given: object) -> None:
+    def _keep_growth(self, drawn: Drawn | None, given: object) -> None:
         """Keep what has become of the points of the map that this one was drawn onto."""
         self._anchors = None
         vars(self).pop("growth_", None)
-        if pull is None:
+        if drawn is None or drawn.of_rows is None:
             return
+        pull = drawn.of_rows
         ids = getattr(given, "ids", None)
         left = None
         if ids is not None:
@@ -408,11 +458,3 @@ class GrowingMap(FrameOutput):
         before = pull.places.astype(self.embedding_.dtype)
         self.growth_ = Growth.of(self.embedding_, before, ~pull.known, self.affinities_, left)
         self.growth_.warn(f"{type(self).__name__}.fit")
-
-
-def pulled(objective: Objective, place: Place, pull: Pull | None, watch: Watch) -> Objective:
-    """Return an objective with a pull, itself without."""
-    if pull is None:
-        return objective
-    places = pull.places.astype(watch.state.Y.dtype)
-    return PulledObjective(objective, place, Pull(places, pull.weights), watch.scale)

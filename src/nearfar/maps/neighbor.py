@@ -66,7 +66,7 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
 from nearfar.kernels import as_kernel, compiled_kernel, family_of
-from nearfar.maps.growing import GrowingMap, pulled
+from nearfar.maps.growing import GrowingMap
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import (
     NORMALIZATIONS,
@@ -81,7 +81,6 @@ from nearfar.maps.objective import (
 )
 from nearfar.maps.per_point import is_per_point, per_point_objective
 from nearfar.maps.problem import EXACT_UP_TO, Data, Parts, Problem, Shown, of_first
-from nearfar.maps.pull import Pull
 from nearfar.maps.schedule import Pace, phases_of
 from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
@@ -372,7 +371,8 @@ class NeighborEmbedding(GrowingMap):
             :meth:`grow`; ids that X lacks are left out.
         pull_weight : float or array-like of shape (n,), optional
             m_i of the pull, (1/n) sum_i m_i / 2 ‖y_i - y0_i‖² beside C; 0 for rows that are free to find another place.
-            By default 0.01 n / r² with the radius r of the places, about 0.005 for a map of t-SNE.
+            By default 0.01 n / r² with the radius r of the places, about 0.005 for a map of t-SNE, and beside new rows
+            points rest that have nothing to do with these, see :meth:`grow`.
 
         Returns
         -------
@@ -399,18 +399,21 @@ class NeighborEmbedding(GrowingMap):
         X, left_out = coordinates_of(type(self).__name__, X, self.metric)
         with self._workers(asked, parts):
             shown = self._related(X, rng, fits=True, on_workers=partial(self._on_workers, asked, parts))
-            problem, drawn = self._problem(parts, asked, shown), self._pull(shown, pull, pull_weight)
-            Y, reach = self._start(problem, shown, rng, drawn)
+            problem = self._problem(parts, asked, shown)
+            drawn = self._drawn(problem, shown, pull, pull_weight, rng)
+            Y, reach = self._start(problem, shown, rng) if drawn is None else (drawn.Y, 0.0)
             with self._place(problem) as place, self._trainer() as trainer:
                 objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
                 watch = self._watch(Y, problem, trainer)
-                pulling = None if drawn is None else drawn.of_different(shown.copies)
-                phases = self._phases(problem) if drawn is None else self._phases_of_pull(problem, self.max_iter)
-                descend(place, pulled(objective, place, pulling, watch), phases, watch)
+                if drawn is None:
+                    descend(place, objective, self._phases(problem), watch)
+                else:
+                    drawn.descend(place, objective, self._phases_of_pull(problem, self.max_iter), watch)
         self._keep(shown, objective, watch.state)
         self._keep_features(X, shown.data, left_out)
         self._keep_growth(drawn, pull)
-        self._warn_of_rest(watch.state, reach)
+        if drawn is None:
+            self._warn_of_rest(watch.state, reach)
         return self
 
     def transform(self, X: PointsLike) -> Floats:
@@ -588,12 +591,8 @@ class NeighborEmbedding(GrowingMap):
             return asked
         return PLAIN if self._is_plain(asked, n) else THREADS
 
-    def _start(
-        self, problem: Problem, shown: Shown, rng: np.random.Generator, pull: Pull | None
-    ) -> tuple[Floats, float]:
+    def _start(self, problem: Problem, shown: Shown, rng: np.random.Generator) -> tuple[Floats, float]:
         """Return first positions, and the reach of the kernel."""
-        if pull is not None and isinstance(self.init, str):
-            return self._start_of_pull(problem, shown, pull, rng)
         owner, n = type(self).__name__, problem.P.shape[0]
         of_rows = shown.affinities is not None and isinstance(self.init, str) and self.init == "pca"
         reach, size = extent(problem.kernel, n)

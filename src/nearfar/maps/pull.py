@@ -87,8 +87,8 @@ class Pull(NamedTuple):
         """Return the pull on the different rows: copies of a row are one point, drawn to the mean of their places."""
         if copies is None:
             return self
-        weights, places = np.bincount(copies.same, self.weights, len(copies.first)), np.zeros_like(self.places)
-        at = places[: len(copies.first)]
+        at: Floats = np.zeros_like(self.places[: len(copies.first)])
+        weights = np.bincount(copies.same, self.weights, len(copies.first)).astype(np.float64)
         np.add.at(at, copies.same[self.known], self.weights[self.known, None] * self.places[self.known])
         with np.errstate(invalid="ignore"):
             return Pull(at / weights[:, None], weights)

@@ -252,7 +252,7 @@ def gathered(
     groups: list[RowNumbers], first: Floats, placed: Floats, data: Floats | None, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return a start in which each group is on a disc where nobody is, as near as may be to where its points are."""
-    Y, d = np.array(first), first.shape[1]
+    Y, d = np.array(first, np.float64), first.shape[1]
     middle, size = placed.mean(axis=0), radius(placed)
     line = np.linspace(-_REACH * size, _REACH * size, _GRID[d])
     grid = middle + np.stack(np.meshgrid(*[line] * d, indexing="ij"), axis=-1).reshape(-1, d)
