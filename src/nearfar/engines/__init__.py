@@ -369,6 +369,15 @@ def on_threads(n_jobs: int) -> Place:
     return made
 
 
+def in_numpy() -> Place:
+    """Return the plain place, where nothing is compiled."""
+    from nearfar.engines.plain import Plain
+
+    made: Any = Plain()
+    place: Place = made
+    return place
+
+
 def compiled_gradient() -> Callable[..., object]:
     """Return eq. (6) as threads run it."""
     from nearfar.engines.threads.edrep import gradient

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import RowNumbers
 from nearfar.contracts import Field, Floats, Kernel, Place, Potential, Term
 from nearfar.divergences.probability import KL, accuracy_of
-from nearfar.engines import on_threads
-from nearfar.engines.plain import Plain
+from nearfar.engines import in_numpy, on_threads
 from nearfar.far.fields import ExactField, linear_kernel, pair_sums, pair_sums_any
 from nearfar.far.mesh import (
     Buffers,
@@ -167,7 +166,7 @@ class Sums:
     @property
     def place(self) -> Place:
         """Where what moves is computed."""
-        return cast("Place", Plain()) if self.plain else on_threads(self.n_jobs)
+        return in_numpy() if self.plain else on_threads(self.n_jobs)
 
     @property
     def _tolerance(self) -> float:

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from nearfar._core.checks import check_integer, check_n_jobs, check_random_state, check_real
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
-from nearfar._core.types import Flags, Numbers, Seed, SparseMatrix
+from nearfar._core.types import Flags, Numbers, Seed
 from nearfar._core.warn import warn_user
 from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Trainer
@@ -349,7 +349,7 @@ class GrowingMap(FrameOutput):
         if issparse(old):
             new = csr_array(new)
         elif issparse(new):
-            new = np.asarray(new.todense())
+            new = cast("Any", new).toarray()
         free = np.zeros(len(known), bool)
         free[old.shape[0] :] = True
         there = np.flatnonzero(at < old.shape[0])
