@@ -35,7 +35,7 @@ SETS: dict[str, Callable[[], tuple[Points, NDArray[Any]]]] = {
     "MNIST": lambda: mnist(6000),
     "cells": cells,
 }
-UNSEEN = {"digits": range(10), "Fashion-MNIST": (8,), "MNIST": (4, 7), "cells": (1, 4)}
+UNSEEN = {"digits": range(10), "Fashion-MNIST": (8,), "MNIST": (4, 7), "cells": (0, 1, 9)}
 HALVES = {"digits": (1, 8, 9), "Fashion-MNIST": (8,)}
 NEAR, ITERATIONS = 10, 100
 ACCURACY, SHIFT, PIECE, TIME = 0.02, 0.015, 0.05, 0.1
@@ -95,6 +95,16 @@ def measure(X: Points, labels: NDArray[Any], new: NDArray[np.bool_], seed: int) 
     return found | {"nowhere": float(old.growth_.nowhere[n:].mean()), "of_fit": of_fit, "seconds": seconds}
 
 
+def measure_shuffled(X: Points, seed: int) -> dict[str, float]:
+    """Return the share of rows with shuffled columns that are told to belong nowhere."""
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permuted(X[rng.choice(len(X), 100, replace=False)], axis=1)
+    est = nf.TSNE(random_state=seed).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nf.errors.NearfarWarning)
+        return {"nowhere": float(est.grow(shuffled).growth_.nowhere[len(X) :].mean())}
+
+
 def measure_size(n: int) -> dict[str, float]:
     """Draw a map of n points and let it grow by a hundredth."""
     warnings.simplefilter("ignore", nf.errors.NearfarWarning)
@@ -113,6 +123,8 @@ def run(file: ResultFile, given: Namespace) -> None:
             for what, new in parts(name, labels, seed):
                 if key := file.new(name, what, seed):
                     file.add({**key, "n": len(X), "new": int(new.sum()), **measure(X, labels, new, seed)})
+            if name == "digits" and (key := file.new(name, "shuffled", seed)):
+                file.add({**key, "n": len(X), "new": 100, **measure_shuffled(X, seed)})
     for n in given.sizes:
         if key := file.new("clusters", f"{n:,}", 0):
             file.add({**key, "n": n, "new": n // 100, **alone(measure_size, n)})

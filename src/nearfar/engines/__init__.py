@@ -25,6 +25,7 @@ from nearfar.engines.registry import (
     LEARNERS,
     NEEDS,
     OWN,
+    PLACE_IN_NUMPY,
     PLACE_OF_THREADS,
     PLACES,
     THREADS,
@@ -371,11 +372,8 @@ def on_threads(n_jobs: int) -> Place:
 
 def in_numpy() -> Place:
     """Return the plain place, where nothing is compiled."""
-    from nearfar.engines.plain import Plain
-
-    made: Any = Plain()
-    place: Place = made
-    return place
+    made: Place = found(PLACE_IN_NUMPY)()
+    return made
 
 
 def compiled_gradient() -> Callable[..., object]:

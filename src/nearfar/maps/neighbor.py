@@ -371,7 +371,7 @@ class NeighborEmbedding(GrowingMap):
             :meth:`grow`; ids that X lacks are left out.
         pull_weight : float or array-like of shape (n,), optional
             m_i of the pull, (1/n) sum_i m_i / 2 ‖y_i - y0_i‖² beside C; 0 for rows that are free to find another place.
-            By default 0.01 n / r² with the radius r of the places, about 0.005 for a map of t-SNE, and beside new rows
+            By default 0.02 n / r² with the radius r of the places, about 0.01 for a map of t-SNE, and beside new rows
             points rest that have nothing to do with these, see :meth:`grow`.
 
         Returns

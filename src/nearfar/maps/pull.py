@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nearfar._core.types import Numbers
     from nearfar.embedding.vectors import Embedding
 
-STIFFNESS = 0.01
+STIFFNESS = 0.02
 """Weight of a pull by default, in nats for the square of the distance at which n points fill a square as wide as the
 radius of the map: with ten times as much old points hardly make room, with a tenth the map swells and drifts."""
 

@@ -364,7 +364,7 @@ def momentum_step(
 
 def pull_of(g: Array, y: Array, places: Array, weights: Array) -> tuple[()]:
     """Add what draws rows to their places to a gradient."""
-    g += weights[:, None] * (y - places)  # symbol pull: m_i (y_i - y0_i)
+    g += weights[:, None] * (y - places)
     return ()
 
 
