@@ -162,10 +162,11 @@ def told(section: Section, records: list[Record]) -> None:
     halves = [r for r in cases if r["what"].startswith("half")]
     if halves:
         apart = average(halves, "old_share")
+        lost = average([r for mine in classes for r in mine], "nowhere")
+        shuffled = average(pick(records, what="shuffled"), "nowhere")
         section.say(f"""Half of a class whose other half is there makes no island: {percent(apart)} of the nearest
-            points of its own class are old. Of unseen classes {
-            percent(average([c for m in classes for c in m], "nowhere"))
-        } of the rows are told to belong nowhere.""")
+            points of its own class are old. Told to belong nowhere: {percent(lost)} of the rows of unseen classes,
+            {percent(shuffled)} of digits with shuffled pixels.""")
     if sizes := pick(records, set="clusters"):
         section.say("Processor time on synthetic clusters in 20 dimensions, a hundredth of the rows new:")
         section.rows(

@@ -245,8 +245,8 @@ class GrowingMap(FrameOutput):
         >>> after = est.grow(X[80:]).embedding_
         >>> after.shape, bool(np.abs(after[:80] - before).max() < np.ptp(before))
         ((90, 2), True)
-        >>> est.growth_.status[-1]
-        'new'
+        >>> est.growth_.status[[0, -1]].tolist()
+        ['known', 'new']
         """
         self._check_fitted("grow")
         owner = f"{type(self).__name__}.grow"
