@@ -245,6 +245,21 @@ def test_the_rows_that_were_there_come_first_and_the_same_seed_gives_the_same_bi
     assert est.cost_ == pytest.approx(value, abs=1e-4)
 
 
+def test_no_result_depends_on_the_number_of_threads():
+    X, _ = blobs(100, 3)
+    one, two = (nf.TSNE(**QUICK, n_jobs=n, engine="threads").fit(X[:270]).grow(X[270:]).embedding_ for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_rows_that_are_put_in_another_order_are_drawn_to_their_own_places(monkeypatch):
+    X, _ = blobs(80, 3)
+    places = np.random.default_rng(0).normal(size=(240, 2)) * 10
+    make = nf.TSNE(perplexity=5, max_iter=30, random_state=0, far="fft", engine="threads")
+    plain = make.fit(X, pull=places).embedding_
+    monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 100)
+    np.testing.assert_allclose(make.fit(X, pull=places).embedding_, plain, atol=0.05)
+
+
 def test_no_new_rows_change_nothing():
     X, _ = blobs()
     est = nf.TSNE(**QUICK).fit(X)
