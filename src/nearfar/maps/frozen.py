@@ -228,9 +228,12 @@ class Edges:
 
         def task(_block: int, start: int, stop: int) -> tuple[NDArray[np.generic], ...]:
             block = P.read(start, stop)
-            to, of = at[block.indices], np.repeat(at[start:stop], np.diff(block.indptr))
-            some = np.flatnonzero(((to < m) | (of < m)) & (block.data > 0) & (to != of))
-            to, of, p = to[some], of[some], block.data[some].astype(np.float64)
+            to = at[block.indices]
+            some = np.flatnonzero((to < m) | np.repeat(at[start:stop] < m, np.diff(block.indptr)))
+            of = at[start + np.searchsorted(block.indptr, some, side="right") - 1]
+            to, p = to[some], block.data[some].astype(np.float64)
+            kept = (p > 0) & (to != of)
+            of, to, p = of[kept], to[kept], p[kept]
             share[start:stop] = np.bincount(order[of[to < m]] - start, p[to < m], stop - start)
             return of, to, p
 

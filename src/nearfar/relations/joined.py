@@ -54,13 +54,13 @@ def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -
     part = Neighbors(found.indices[again], found.distances[again])
     scales = Scales(affinities.kernel, affinities.perplexities_, tuple(affinities._used), affinities._apart)
     weights, betas, dimensions = weights_of(part, scales, n_jobs)
-    lost = CalibratedRows(
-        Neighbors(old.indices[changed], old.distances[changed]),
-        None if affinities.betas_ is None else affinities.betas_[changed],
-        affinities._used,
-        0,
-    ).weights(0, len(changed))
-    nnz = affinities.relation_.nnz - int(np.count_nonzero(lost)) + int(np.count_nonzero(weights))
+    nnz = affinities.relation_.nnz + int(np.count_nonzero(weights))
+    if affinities.relation_.nnz == n * k:
+        nnz -= len(changed) * k
+    else:
+        of_old = None if affinities.betas_ is None else affinities.betas_[changed]
+        gone = Neighbors(old.indices[changed], old.distances[changed])
+        nnz -= int(np.count_nonzero(CalibratedRows(gone, of_old, affinities._used, 0).weights(0, len(changed))))
     made = copy.copy(affinities)
     made.random_state, made._index = seed, index.with_more_rows(X)
     made.betas_ = _replaced(affinities.betas_, betas, again, m)
