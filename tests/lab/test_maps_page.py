@@ -2,6 +2,8 @@
 
 from result_files import page, write_results
 
+from lab.maps.maps_onto import METHODS
+
 
 def speed(part: str, n: int, method: str, seconds: float, kl: float | None) -> list[dict]:
     return [
@@ -168,3 +170,27 @@ def test_indexes_are_held_against_exact_search_and_that_against_faiss(tmp_path) 
     assert approximate[1:] == ["25 times, recall 0.956", "yes"]
     assert exact[1:] == ["0.8 times (10,000), 1.5 times (1,000,000)", "**no**"]
     assert "| 1,000,000 | nearfar, lists | 20 s | 7,500 (7,500 – 15,000) | 0.956 |" in text
+
+
+def test_maps_that_grow_are_judged_case_by_case(tmp_path) -> None:
+    def record(what: str, seed: int, **changed: float) -> dict[str, object]:
+        found = {f"{method}_{of}": 0.9 for method in METHODS for of in ("accuracy", "piece")}
+        found |= {"refit_shift": 0.05, "grown_shift": 0.01, "old_share": 0.5, "nowhere": 0.02}
+        return {"set": "digits", "what": what, "seed": seed, "n": 100, "new": 10, **found, **changed}
+
+    cases = [record(what, seed) for what in ("class 1", "random fifth", "half of class 1") for seed in range(2)]
+    sizes = [{"set": "clusters", "what": "1,000,000", "seed": 0, "n": 10**6, "new": 10**4}]
+    sizes[0] |= {"fit_seconds": 200.0, "grow_seconds": 18.0, "share": 0.09}
+    names = [
+        "t-SNE, new rows: label accuracy by grow beside a fit to all",
+        "t-SNE, new rows: median shift of old points",
+        "t-SNE, unseen classes: share in the largest piece beside a fit to all",
+        "t-SNE, 1,000,000 + 10,000 rows: grow beside the fit",
+    ]
+    write_results(tmp_path, "maps_onto", [*cases, *sizes])
+    found = page(tmp_path)[1]
+    assert [found[name][2] for name in names] == ["yes"] * 4
+    worse = [record("class 1", 2, grown_accuracy=0.7, grown_shift=0.2, grown_piece=0.5)]
+    write_results(tmp_path, "maps_onto", [*cases, *worse, {**sizes[0], "share": 0.11}])
+    found = page(tmp_path)[1]
+    assert [found[name][2] for name in names] == ["**no**"] * 4

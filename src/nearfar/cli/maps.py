@@ -56,6 +56,8 @@ _table_options = together(
 @option("-o", "--output", metavar="OUT", help="File for the positions; .html is a page to explore, .png a picture.")
 @option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
 @option("--frames", metavar="PICTURE", help="File for the optimisation: .gif or .mp4; .png, ... side by side.")
+@option("--onto", metavar="MAP", help="An older map, whose points stay; new rows find places in it.")
+@option("--before", metavar="FILE", help="What the older map was drawn of, which tells the rows that have changed.")
 @option("--metadata", metavar="CSV", help="For a page or picture: what is known of the points, joined by id.")
 @option("--color", metavar="COLUMN", help="For a page or picture: the column that colours the points.")
 @option("--method", type=click.Choice(list(METHODS)), default="tsne", help="Which map.")
@@ -72,6 +74,8 @@ def map_(
     output: str | None,
     plot: str | None,
     frames: str | None,
+    onto: str | None,
+    before: str | None,
     metadata: str | None,
     color: str | None,
     method: str,
@@ -97,6 +101,10 @@ def map_(
     .html is one page that works without a network: zoom, search, colours by the columns of --metadata, and for each
     point which of its neighbours the map shows falsely or lost.
 
+    With --onto, rows are matched with the points of an older map by id. Points that were there stay, unless the data
+    move them; new rows find places, and groups that were not there before emerge; a page tells new, moved and changed
+    points by colour. Which rows have changed, and so look for another place, is known with --before alone.
+
     \b
     Methods: tsne (the best known), ssne (lighter tails), hssne (between the two), asne and tasne (each row by itself),
     nerv (fewer false neighbours), jse (a compromise between false and missed neighbours), mds (distances, not
@@ -114,15 +122,18 @@ def map_(
       nearfar map iris.csv --labels species --plot iris.png
       nearfar map customers.csv --prepare -o customers.html
       nearfar map cells.h5ad --obsm X_scVI --labels cell_type --plot cells.png
+      nearfar map today.parquet --onto yesterday.safetensors -o today.html
       nearfar map genes.npz -o map.safetensors --plot map.svg --method nerv --random-state 1
       nearfar map genes.npz -o map.safetensors --engine cuda
     """
     import nearfar as nf
     from nearfar.callbacks import Frames
+    from nearfar.cli.onto import ITERATIONS, check_onto, read_onto, told, with_columns
     from nearfar.embedding.metadata import TableFile
     from nearfar.engines import check_ready
     from nearfar.plots.scatter import PICTURES
 
+    check_onto(onto, before, method, prepare)
     if plot is None and output is not None and output.lower().endswith(PICTURES):
         output, plot = None, output
     page = output is not None and output.lower().endswith(PAGES)
@@ -142,8 +153,20 @@ def map_(
     if page or coloured:
         nf.viewer.page.check_known(points.vectors, known, color)
     callbacks = None if recorder is None else [recorder]
+    held = None
+    if onto is not None:
+        was = before and _points(before, side, names, labels, prepare, obsm, form, arguments.get("metric")).vectors
+        held = read_onto(onto, points.ids, arguments["n_components"], points.rows, was or None)
+        arguments = {"max_iter": ITERATIONS, **arguments}
     estimator.set_params(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
-    estimator.fit(points.rows)
+    estimator.fit(points.rows, **({} if held is None else {"pull": held.pull}))
+    grown: dict[str, object] = {}
+    line_of_growth = ""
+    if held is not None:
+        growth = held.growth(estimator)
+        known, color = with_columns(known, growth.columns(), points.ids), color or "status"
+        coloured = coloured or plot is not None
+        grown, line_of_growth = told(growth, before is not None)
     used = ("n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state")
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, points.ids, parameters={"estimator": METHODS[method], **made})
@@ -166,6 +189,7 @@ def map_(
         "cost": float(estimator.stress_ if method == "mds" else estimator.cost_),
         **table.columns,
         **({"prepared": table.coded} if table.coded else {}),
+        **({"onto": grown} if grown else {}),
         "n_iter": estimator.n_iter_,
         "parameters": dict(drawn.parameters),
     }
@@ -174,6 +198,7 @@ def map_(
     if table.columns:
         line += ", " + ", ".join(f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items())
     line += f" ({table.coded})" if table.coded else ""
+    line += line_of_growth
     report(line, summary, started, quiet, as_json)
 
 

@@ -25,6 +25,7 @@ from nearfar.engines.registry import (
     LEARNERS,
     NEEDS,
     OWN,
+    PLACE_IN_NUMPY,
     PLACE_OF_THREADS,
     PLACES,
     THREADS,
@@ -366,6 +367,12 @@ def _unknown(owner: str, got: str, hint: str = "", not_on: Mapping[str, str] = _
 def on_threads(n_jobs: int) -> Place:
     """Return the threads of this machine as a place."""
     made: Place = found(PLACE_OF_THREADS)(n_jobs)
+    return made
+
+
+def in_numpy() -> Place:
+    """Return the plain place, where nothing is compiled."""
+    made: Place = found(PLACE_IN_NUMPY)()
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +152,8 @@ class InhomogeneousTSNE(Recipe):
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
     ) -> None: ...
+
+    _grows: ClassVar[bool] = False
 
     def _filled(self) -> Parts:
         try:

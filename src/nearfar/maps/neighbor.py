@@ -34,10 +34,10 @@ from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.names import lazy_names
 from nearfar._core.types import Numbers, Seed, SparseMatrix
 from nearfar._core.warn import warn_user
-from nearfar.base import FrameOutput, PointsLike
+from nearfar.base import PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
-from nearfar.divergences.probability import KL, accuracy_of, as_divergence, linear_formulas
+from nearfar.divergences.probability import KL, accuracy_of, as_divergence
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import (
     VERBS,
@@ -66,6 +66,8 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
 from nearfar.kernels import as_kernel, compiled_kernel, family_of
+from nearfar.maps.growing import GrowingMap
+from nearfar.maps.memory import MeasuredMap
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import (
     NORMALIZATIONS,
@@ -74,12 +76,11 @@ from nearfar.maps.objective import (
     QuadraticObjective,
     Where,
     is_linear_time,
-    memory_of_pattern,
     probabilities,
     value_and_gradient,
 )
 from nearfar.maps.per_point import is_per_point, per_point_objective
-from nearfar.maps.problem import Data, Parts, Problem, Shown, of_first
+from nearfar.maps.problem import EXACT_UP_TO, Data, Parts, Problem, Shown, of_first
 from nearfar.maps.schedule import Pace, phases_of
 from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
@@ -95,8 +96,6 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 _OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
-EXACT_UP_TO = 4000
-"""Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
 TREE_FROM = 6000
 """Points from which on, with three components, far="auto" is the tree."""
 _FELL = 1e-4
@@ -105,12 +104,11 @@ FEW_POINTS, PER_POINT_TOLERANCE = 20_000, 0.002
 """Tolerance of the mesh for kernels with a parameter per point, up to so many points: one may have no other within the
 reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
 _ON_THREADS = "Take engine='threads'."
-_OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
 
 
-class NeighborEmbedding(FrameOutput):
+class NeighborEmbedding(GrowingMap, MeasuredMap):
     """Map of points or of a graph in which neighbours stay neighbours: t-SNE and its whole family.
 
     Finds points y_i whose similarities, of the kernel w, reproduce those of the data::
@@ -225,6 +223,9 @@ class NeighborEmbedding(FrameOutput):
         The calibrated neighbours of the data, a copy of a row having those of its first; None if a relation was given.
     relation_ : Relation
         What the map shows: that of the affinities, or the one given.
+    growth_ : Growth
+        After :meth:`grow`, or a fit with a pull: the ``status`` of each row, where it was ``before``, its ``shift``,
+        whether it belongs ``nowhere``, and which ids ``left``. ``growth_.columns()`` are metadata for a page.
     n_features_in_ : int
         Columns of the data; only if data were given.
     feature_names_in_ : ndarray of shape (p,)
@@ -277,7 +278,6 @@ class NeighborEmbedding(FrameOutput):
     affinities_: Affinities | None
     relation_: Relation
     _copies: Copies | None = None
-    cost_: float
     cost_curve_: NDArray[np.float64]
     n_iter_: int
 
@@ -342,7 +342,15 @@ class NeighborEmbedding(FrameOutput):
         """The device of torch that was asked for, by the engine or by its own name."""
         return device_of_engine(engine_of(type(self).__name__, self.engine, self.device))
 
-    def fit(self, X: Data, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(
+        self,
+        X: Data,
+        y: None = None,  # noqa: ARG002 - scikit-learn passes y
+        *,
+        engine: str | None = None,
+        pull: Embedding | Numbers | None = None,
+        pull_weight: float | Numbers | None = None,
+    ) -> Self:
         """Draw the map.
 
         Parameters
@@ -356,6 +364,14 @@ class NeighborEmbedding(FrameOutput):
             Ignored.
         engine : str, optional
             Going away in version 0.4: that of the constructor takes its place.
+        pull : Embedding or array-like of shape (n, d), optional
+            Positions to which points are drawn: those of an older map, matched by id, or one for each row, NaN for
+            none. The map starts there, without an exaggerated phase. Rows without a place find theirs as by
+            :meth:`grow`; ids that X lacks are left out.
+        pull_weight : float or array-like of shape (n,), optional
+            m_i of the pull, (1/n) sum_i m_i / 2 ‖y_i - y0_i‖² beside C; 0 for rows that are free to find another place.
+            By default 0.02 n / r² with the radius r of the places, about 0.01 for a map of t-SNE, and beside new rows
+            points rest that have nothing to do with these, see :meth:`grow`.
 
         Returns
         -------
@@ -383,14 +399,20 @@ class NeighborEmbedding(FrameOutput):
         with self._workers(asked, parts):
             shown = self._related(X, rng, fits=True, on_workers=partial(self._on_workers, asked, parts))
             problem = self._problem(parts, asked, shown)
-            Y, reach = self._start(problem, shown, rng)
+            drawn = self._drawn(problem, shown, pull, pull_weight, rng)
+            Y, reach = self._start(problem, shown, rng) if drawn is None else (drawn.Y, 0.0)
             with self._place(problem) as place, self._trainer() as trainer:
                 objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
                 watch = self._watch(Y, problem, trainer)
-                descend(place, objective, self._phases(problem), watch)
+                if drawn is None:
+                    descend(place, objective, self._phases(problem), watch)
+                else:
+                    drawn.descend(place, objective, self._phases_of_pull(problem, self.max_iter), watch)
         self._keep(shown, objective, watch.state)
         self._keep_features(X, shown.data, left_out)
-        self._warn_of_rest(watch.state, reach)
+        self._keep_growth(drawn, pull)
+        if drawn is None:
+            self._warn_of_rest(watch.state, reach)
         return self
 
     def transform(self, X: PointsLike) -> Floats:
@@ -611,8 +633,8 @@ class NeighborEmbedding(FrameOutput):
         self.affinities_, self._copies = shown.affinities, shown.copies
         self.relation_ = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
         self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
-        self.cost_ = float(state.costs[-1])
-        self.n_iter_ = state.seen
+        self._cost = float(state.costs[-1]) if state.costs else None
+        self.n_iter_ = state.seen if state.costs else state.n_iter
         self._keep_learned(objective, state)
 
     def _related(
@@ -681,69 +703,6 @@ class NeighborEmbedding(FrameOutput):
             storage=self.storage,
             engine=engine,
         )
-
-    def expected_memory(self, X: Data) -> int:
-        """Return the bytes that a fit takes at its peak, beside X.
-
-        That is where the relations of both directions are joined: some 15 to 40 bytes for each neighbour of each point
-        beside the neighbours, and about 90 where a relation starts from its eigenvectors.
-        From some 10,000 points on the figure is within a fifth of what is measured, for dense rows and the Euclidean
-        metric, and for relations. Interpreter and libraries (about 150 MB) come on top. What is in files of ``storage``
-        does not count; the figure then holds from some 100,000 points on. A fit that would take more than is free is
-        refused. With a device of torch this is the memory of this machine.
-
-        Parameters
-        ----------
-        X : as for :meth:`fit`
-            What would be fitted.
-
-        Returns
-        -------
-        int
-
-        Examples
-        --------
-        >>> import numpy as np, nearfar as nf
-        >>> nf.TSNE(perplexity=30, n_jobs=1).expected_memory(np.zeros((100_000, 50), np.float32)) // 10**6
-        304
-        """
-        owner = f"{type(self).__name__}.expected_memory"
-        if isinstance(X, Affinities):
-            X._check_fitted("relation_")
-            return self._memory(0, 0, X.relation_.nnz, X.relation_.shape[0])
-        if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
-            relation = as_relation(X, owner, "X")
-            return self._memory(0, 0, relation.nnz, relation.shape[0])
-        rows = rows_and_ids(owner, X)[0]
-        return self._memory(*self._affinities(rows, None)._memory(owner, rows))
-
-    def _memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool = False) -> int:
-        """Return the bytes of a fit whose affinities take and keep so many, and have so many entries and rows."""
-        pattern, beside = self._of_pattern(nnz)
-        divergence = as_divergence(type(self).__name__, self.divergence)
-        # By row, or for another divergence, strengths are made of the pattern, which are in memory.
-        in_files = self.storage is not None and self.normalization == "pair" and divergence == KL()
-        needed = beside + _OF_POINT * n if in_files else pattern + beside
-        if on_workers:  # P alone, as it is sent
-            needed = 8 * nnz
-        formulas = linear_formulas(divergence, 1.0)
-        if formulas is not None and formulas.prepared is not None:  # strengths are prepared for either direction
-            needed = needed * 6 // 5
-        if isinstance(self.init, str) and (self.init == "spectral" or (self.init == "auto" and not peak)):
-            needed = max(needed, 90 * nnz)  # of the eigenvectors of a relation
-        return max(peak, kept + needed)
-
-    def _of_pattern(self, nnz: int) -> tuple[int, int]:
-        """Return the bytes of the pattern of so many entries, which may be in files, and of what is made beside it."""
-        given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
-        dtype = np.float64 if given == np.float64 else np.float32
-        return memory_of_pattern(nnz, dtype, self.normalization == "row")
-
-    def _check_memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool) -> None:
-        """Refuse a fit that does not fit into memory."""
-        hint = "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places"
-        hint = f"{hint} the others; or storage=, a folder, which keeps neighbours and probabilities in files."
-        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz, n, on_workers), hint)
 
     def _warn_of_rest(self, state: MapState, reach: float) -> None:
         """Say that a map has stayed within the reach of its kernel, at the cost of its start."""

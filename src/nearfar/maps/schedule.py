@@ -51,8 +51,8 @@ def phases_of(
     reach, _ = extent(kernel, n)
     rate = n / 4 * reach**2
     formulas = linear_formulas(divergence, 1 / ((n - 1) * (1 if normalization == "row" else n)))
-    has_tails = kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT
-    if has_tails:
+    long_tails = has_tails(kernel, n)
+    if long_tails:
         longest, late_rate = reach, rate
         momentum = LATE_MOMENTUM[bool(formulas is not None and formulas.far_log > 0)]
     else:
@@ -61,7 +61,7 @@ def phases_of(
     early_iter = 0 if normalization == "none" else min(pace.early_exaggeration_iter, pace.max_iter)
     if not early_iter:
         first = []
-    elif has_tails or divergence == KL() or family_of(kernel) is not None:
+    elif long_tails or divergence == KL() or family_of(kernel) is not None:
         early, early_rate = float(pace.early_exaggeration), pace.rate(rate / pace.early_exaggeration)
         is_another = divergence != KL()
         first = [Phase(early_iter, early, early_rate, EARLY_MOMENTUM, longest, may_stop=False, early=is_another)]
@@ -71,6 +71,12 @@ def phases_of(
     n_iter, late = pace.max_iter - sum(phase.n_iter for phase in first), float(pace.exaggeration)
     last = Phase(n_iter, late, pace.rate(late_rate / late), momentum, longest, may_stop=True, decays=decays)
     return [*first, last]
+
+
+def has_tails(kernel: Kernel, n: int) -> bool:
+    """Return whether a kernel draws points together that are far apart, as short tails don't."""
+    reach, _ = extent(kernel, n)
+    return bool(kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT)
 
 
 def _phases_of_tsne(early_iter: int, reach: float, rate: float, pace: Pace) -> list[Phase]:

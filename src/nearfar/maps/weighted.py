@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +139,8 @@ class WSSNE(Recipe):
     ) -> None: ...
 
     weights_: NDArray[np.float64]
+
+    _grows: ClassVar[bool] = False
 
     def _filled(self) -> Parts:
         return Parts(KL(), StudentT(), "pair")

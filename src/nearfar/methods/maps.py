@@ -287,21 +287,25 @@ def finished(place: Place, objective: Objective, phase: Phase, watch: Watched) -
     """Run the iterations of a phase; return whether no look said stop."""
     state, scale = watch.state, 1.0 if phase.kernel is not None else watch.scale
     minimised = objective.early(phase.kernel) if phase.early else objective
+    held = getattr(minimised, "held", None)  # how stiffly rows are drawn to places, which say where the mean is, too
     moving = [place.bring(X) for X in (state.Y, np.zeros_like(state.Y), np.ones_like(state.Y))]
     limits = {"momentum": phase.momentum, "longest": phase.longest, "n": len(state.Y)}
     moved, square = np.zeros(state.Y.shape[1]), np.nan
     for t in range(phase.n_iter):
         looks = state.n_iter % LOOK_EVERY == 0
         if looks:
-            moving[0], moved = centred(place, moving[0], state), np.zeros(state.Y.shape[1])
+            moving[0], moved = looked_at(place, moving[0], state, centre=held is None), np.zeros(state.Y.shape[1])
         gradient, cost = judged(objective, minimised, moving[0], phase.exaggeration, looks)
         if looks and watch.look(phase, cost, float(square) * scale**2):
             return False
         minimised.advance(moving[0], state.n_iter)
-        step = place.each(momentum_step, tuple(moving), gradient, moved=moved, rate=phase.rate(t) * scale, **limits)
-        moving, moved, square = [*step[0]], step[1], step[2]
+        rate = phase.rate(t) * scale
+        if held is not None:
+            gradient = place.each(softened, gradient, moving[2], held, rate=rate)[0]
+        step = place.each(momentum_step, tuple(moving), gradient, moved=moved, rate=rate, **limits)
+        moving, moved, square = [*step[0]], step[1] if held is None else moved, step[2]
         watch.step()
-    centred(place, moving[0], state)
+    looked_at(place, moving[0], state, centre=held is None)
     return True
 
 
@@ -315,12 +319,13 @@ def judged(
     return minimised.evaluate(Y, exaggeration)[0], cost
 
 
-def centred(place: Place, rows: Rows, state: Positions) -> Rows:
+def looked_at(place: Place, rows: Rows, state: Positions, *, centre: bool) -> Rows:
     """Bring the positions here, put their mean at 0, and return them as rows of the place; a start stays as it is."""
     if state.n_iter == 0:
         return rows
     Y = place.fetch(rows, state.Y)
-    Y -= Y.mean(axis=0, dtype=np.float64).astype(Y.dtype)
+    if centre:
+        Y -= Y.mean(axis=0, dtype=np.float64).astype(Y.dtype)
     state.Y = Y
     return place.bring(Y)
 
@@ -352,3 +357,29 @@ def momentum_step(
     velocity *= xp.where(length > longest, longest / xp.where(length > longest, length, 1.0), 1.0)
     y += velocity - xp.asarray(moved / n, dtype=y.dtype)
     return y.sum(0, dtype=xp.float64), (g * g).sum(dtype=xp.float64)
+
+
+# A pull to given places, with a weight m for each point: sum_i m_i / 2 |y_i - y0_i|^2 beside the cost of the map.
+
+
+def pull_of(g: Array, y: Array, places: Array, weights: Array) -> tuple[()]:
+    """Add what draws rows to their places to a gradient."""
+    g += weights[:, None] * (y - places)
+    return ()
+
+
+def cost_of_pull(y: Array, places: Array, weights: Array) -> tuple[Array]:
+    """Return what it costs rows to be away from their places."""
+    xp = namespace_of(y)
+    away = xp.asarray(y - places, dtype=xp.float64)
+    return ((weights / 2 * (away * away).sum(1)).sum(),)
+
+
+def softened(g: Array, gains: Array, weights: Array, *, rate: float) -> tuple[()]:
+    """Make the step of a row that is held the implicit one, which no weight drives past its place.
+
+    With r = rate x gain, y - r (c + m (y - y0)) / (1 + r m) is where y* = y - r c comes to if the pull acts at its end:
+    (y* + r m y0) / (1 + r m). The gain is the greatest that the step may take.
+    """
+    g /= 1 + rate * (gains + UP) * weights[:, None]
+    return ()

@@ -131,6 +131,15 @@ class VectorIndex:
         found._lists = Lists(X, self.scale, 1, self.centers, labels)
         return found
 
+    def with_more_rows(self, X: Floats) -> VectorIndex:
+        """Return the same with more rows behind its own, in lists around the same centres."""
+        found = copy.copy(self)
+        found.X = np.concatenate([self.X, np.asarray(X, self.X.dtype)])
+        found.n_rows, found.most, found._lists = len(found.X), len(found.X) - 1, None
+        if self.labels is not None:
+            found.labels = np.concatenate([self.labels, self.labels_of(found.X[self.n_rows :])])
+        return found
+
     def __sizeof__(self) -> int:
         """Return the bytes, by which Dask knows that it is not to be moved."""
         lists = [one.arrays for one in (self._lists, self.centers) if one is not None]

@@ -1,0 +1,460 @@
+"""Maps that grow: new rows find places, groups that were not there before emerge, old points stay.
+
+:class:`GrowingMap` is the base of :class:`nearfar.NeighborEmbedding` that has ``grow``, and what a fit with a pull does
+beside any other; the recipe is in :mod:`nearfar.maps.settling`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+
+import numpy as np
+from scipy.sparse import csr_array, issparse, vstack
+
+from nearfar._core.checks import check_integer, check_n_jobs, check_random_state, check_real
+from nearfar._core.ids import Ids, check_columns, rows_and_ids
+from nearfar._core.types import Flags, Numbers, Seed
+from nearfar._core.warn import warn_user
+from nearfar.base import FrameOutput, PointsLike
+from nearfar.callbacks import Trainer
+from nearfar.contracts import Floats, Kernel, Objective, Place
+from nearfar.divergences.probability import KL
+from nearfar.engines.registry import PLAIN
+from nearfar.errors import InputError
+from nearfar.far.fields import NoisePairs
+from nearfar.kernels import compiled_kernel
+from nearfar.maps.frozen import Edges, Sums
+from nearfar.maps.problem import Parts, Problem, Shown
+from nearfar.maps.pull import Pull, PulledObjective, radius, usual_weight
+from nearfar.maps.schedule import EARLY_MOMENTUM, Pace, has_tails, phases_of
+from nearfar.maps.settling import Growing, with_places, with_room
+from nearfar.maps.solver import MapState, Watch
+from nearfar.methods.maps import LOOK_EVERY, Phase, descend
+from nearfar.relations.affinities import Affinities
+from nearfar.relations.coordinates import without
+from nearfar.relations.copies import Copies, without_copies
+from nearfar.relations.joined import can_be_joined
+from nearfar.relations.joined import joined as with_neighbors_of
+from nearfar.relations.matrix import Relation
+from nearfar.relations.neighbors import FEW, check_rows
+from nearfar.search.lists import directions
+
+if TYPE_CHECKING:
+    from nearfar.embedding.vectors import Embedding
+
+N_ITER = 100
+"""Iterations in which old points make room."""
+_NEAREST, _USUAL = 15, 0.99  # neighbours whose mean distance tells a row that belongs nowhere, and that of most rows
+_MOVED = 0.02  # radii of the map from which a point counts as moved
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What has become of the rows of a map that was drawn onto another.
+
+    Parameters
+    ----------
+    status : ndarray of str, shape (n,)
+        "known" rows were in the old map; "changed" ones too, with other numbers; "new" ones were not.
+    before : ndarray of shape (n, d)
+        Where points were; NaN for new ones.
+    shift : ndarray of shape (n,)
+        How far they have moved, in radii of the map (root mean square); NaN for new ones.
+    nowhere : ndarray of bool, shape (n,)
+        New or changed rows that are farther from their nearest rows, new ones among them, than nearly all known rows.
+    left : Ids
+        Points of the old map that are gone.
+    """
+
+    status: np.ndarray
+    before: Floats
+    shift: Floats
+    nowhere: Flags
+    left: Ids
+
+    @classmethod
+    def of(
+        cls, Y: Floats, before: Floats, free: Flags, affinities: Affinities | None, left: Ids | None = None
+    ) -> Growth:
+        """Return that of a map at Y: ``free`` are rows that were not held."""
+        was = np.isfinite(before).all(axis=1)
+        status = np.where(free, np.where(was, "changed", "new"), "known")
+        shift = np.sqrt(((Y - before) ** 2).sum(axis=1)) / (radius(Y) or 1.0)
+        return cls(status, before, shift, _nowhere(affinities, free), Ids(0) if left is None else left)
+
+    def columns(self) -> dict[str, list[object]]:
+        """Return what a page of the map can show of it: columns of metadata, a value for each point."""
+        moved = (self.status == "known") & (self.shift > _MOVED)
+        said = np.where(self.nowhere, "belongs nowhere", np.where(moved, "moved", self.status))
+        return {"status": said.tolist(), "shift": [None if np.isnan(one) else float(one) for one in self.shift]} | {
+            f"{name} before": [None if np.isnan(one) else float(one) for one in column]
+            for name, column in zip(("x", "y", "z"), self.before.T, strict=False)
+        }
+
+    def warn(self, owner: str) -> None:
+        """Say how many rows belong nowhere."""
+        if count := int(self.nowhere.sum()):
+            warn_user(
+                f"{owner}: {count} of {int((self.status != 'known').sum())} new rows are farther from all others than "
+                f"{_USUAL:.0%} of the known ones: they may belong nowhere; growth_.nowhere says which."
+            )
+
+
+def _nowhere(affinities: Affinities | None, free: Flags) -> Flags:
+    """Return which free rows are far from everybody."""
+    if affinities is None or free.all():
+        return np.zeros(len(free), bool)
+    distance = affinities.distances_[:, :_NEAREST].mean(axis=1)
+    found: Flags = free & (distance > np.quantile(distance[~free], _USUAL))
+    return found
+
+
+class _Joined(NamedTuple):
+    """The rows of a map and new ones, the old ones first.
+
+    Parameters
+    ----------
+    rows : ndarray or sparse array of shape (n, p)
+    ids : Ids
+    free : ndarray of bool, shape (n,)
+        Rows that are new, or that have changed.
+    """
+
+    rows: Any
+    ids: Ids
+    free: Flags
+
+
+class Drawn(NamedTuple):
+    """A map that is drawn onto another.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, d)
+        Where points start.
+    pull : Pull
+        On them.
+    by : Growing, optional
+    edges : Edges, optional
+        What new points have to do with all others, where only points move that have to do with them.
+    of_rows : Pull, optional
+        The pull on all rows, copies among them.
+    """
+
+    Y: Floats
+    pull: Pull
+    by: Growing | None = None
+    edges: Edges | None = None
+    of_rows: Pull | None = None
+
+    def descend(self, place: Place, objective: Objective, phases: list[Phase], watch: Watch) -> None:
+        """Let old points make room for new ones, or all points move, against the pull."""
+        state = watch.state
+        if self.by is not None and self.edges is not None:
+            state.n_iter = phases[-1].n_iter
+            state.Y = with_room(self.by, self.Y, self.edges, self.pull, state.n_iter)
+            return
+        pull = Pull(self.pull.places.astype(state.Y.dtype), self.pull.weights)
+        descend(place, PulledObjective(objective, place, pull, watch.scale), phases, watch)
+
+
+class GrowingMap(FrameOutput):
+    """Base of a map that can grow."""
+
+    n_components: int
+    metric: str | Callable[..., float]
+    learning_rate: Any
+    exaggeration: float
+    max_iter: int
+    random_state: Seed
+    n_jobs: int | None
+    affinities_: Affinities | None
+    relation_: Relation
+    init: Any
+    growth_: Growth
+    _copies: Copies | None
+    _anchors: Floats | None = None
+    _cost: float | None
+    _grows: ClassVar[bool] = True
+    """Whether all points have the same kernel and importance, so that new ones have them, too."""
+
+    # What the map itself does.
+    _checked: Callable[[], Parts]
+    _asked: Callable[[str | None], str | Place | None]
+    _noise: Callable[[], NoisePairs | None]
+    _problem: Callable[[Parts, str | Place | None, Shown], Problem]
+    _place: Callable[[Problem], AbstractContextManager[Place]]
+    _trainer: Callable[[], Trainer]
+    _objective: Callable[[Problem, Place, np.random.Generator], Objective]
+    _watch: Callable[[Floats, Problem, Trainer], Watch]
+    _keep: Callable[[Shown, Objective, MapState], None]
+    _start: Callable[[Problem, Shown, np.random.Generator], tuple[Floats, float]]
+
+    def grow(self, X: PointsLike, *, n_iter: int = N_ITER, pull_weight: float | None = None) -> Self:
+        """Take new rows into the map: they find places among the old ones, which stay unless the data move them.
+
+        Neighbours are those among all rows, old and new. While old points rest, new ones move and jump from two starts,
+        one of which gathers groups that were not there before; the cheaper map is kept. Then old points with more than
+        5 % of their neighbourhood among the new ones make room; by another cost than KL by pair, or under a kernel of
+        short tails, all move. They are drawn back to their first places, so that a map that grows every day does not
+        drift.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, p), frame, Embedding or AnnData
+            Rows with the columns of the fit. Rows with ids that the map has, and other numbers, take their place, and
+            find a new one in the map.
+        n_iter : int, default=100
+            Iterations in which old points make room.
+        pull_weight : float, optional
+            How strongly old points are held, see :meth:`fit`.
+
+        Returns
+        -------
+        self
+            With the attributes of a fit, the old rows first, in their order, then the new ones. Rows of the map that X
+            lacks stay: ``fit(X, pull=est.vectors_)`` draws those of X alone.
+
+        Raises
+        ------
+        NotFittedError
+            Before a fit.
+        InputError
+            Rows of other columns, or an id twice; a map without its rows; a kernel or importance of each point.
+
+        Warns
+        -----
+        NearfarWarning
+            Rows that may belong nowhere: the mean distance to their 15 nearest rows is above the 99 % quantile of the
+            old ones. ``growth_.nowhere`` says which.
+
+        References
+        ----------
+        van der Maaten & Hinton (2008), "Visualizing data using t-SNE", for the steps.
+
+        Examples
+        --------
+        >>> import numpy as np, nearfar as nf
+        >>> X = np.random.default_rng(0).normal(size=(90, 4))
+        >>> est = nf.TSNE(perplexity=10, max_iter=300, random_state=0).fit(X[:80])
+        >>> before = est.embedding_
+        >>> after = est.grow(X[80:]).embedding_
+        >>> after.shape, bool(np.abs(after[:80] - before).max() < np.ptp(before))
+        ((90, 2), True)
+        >>> est.growth_.status[[0, -1]].tolist()
+        ['known', 'new']
+        """
+        self._check_fitted("grow")
+        owner = f"{type(self).__name__}.grow"
+        n_iter = check_integer(owner, "n_iter", n_iter, low=1)
+        weight = usual_weight(self.embedding_) if pull_weight is None else pull_weight
+        check_real(owner, "pull_weight", weight, low=0, open_low=True)
+        parts, asked = self._checked(), self._asked(None)
+        self._check_grows(owner, parts)
+        joined, old = self._joined(owner, X), cast("Affinities", self.affinities_)
+        n, n_old, free = len(joined.ids), len(self.embedding_), joined.free
+        before = np.full((n, self.embedding_.shape[1]), np.nan, self.embedding_.dtype)
+        before[:n_old] = self.embedding_
+        if not free.any():
+            self.growth_ = Growth.of(self.embedding_, before, free, None)
+            return self
+        rng = check_random_state(owner, self.random_state)
+        shown = self._shown(owner, joined, old, int(rng.integers(2**31 - 1)))
+        affinities, copies = shown.affinities, shown.copies
+        problem = self._problem(parts, asked, shown)
+        held, anchors = np.where(free, 0.0, weight), before.copy()
+        if self._anchors is not None:
+            anchors[:n_old] = self._anchors
+        starts, pull = (Pull(at, held).of_different(copies) for at in (before, anchors))
+        drawn = self._settled(owner, problem, shown, starts.places.astype(self.embedding_.dtype), pull, rng)
+        with self._place(problem) as place, self._trainer() as trainer:
+            objective = self._objective(problem._replace(dtype=drawn.Y.dtype), place, rng)
+            watch = self._watch(drawn.Y, problem, trainer)
+            drawn.descend(place, objective, self._phases_of_pull(problem, n_iter), watch)
+        self._keep(shown, objective, watch.state)
+        self._anchors = np.where(free[:, None], self.embedding_, anchors)
+        self.growth_ = Growth.of(self.embedding_, before, free, affinities)
+        self.growth_.warn(owner)
+        return self
+
+    @property
+    def cost_(self) -> float:
+        """The final cost; of a map that has grown it is worked out when it is first read, as that takes all points."""
+        kept = vars(self)
+        if "_cost" not in kept:
+            if "cost_" in kept:  # of an older version
+                return float(kept["cost_"])
+            raise AttributeError(f"{type(self).__name__} has no cost_ before a fit")
+        if self._cost is None:
+            self._cost = self._cost_as_it_is()
+        return self._cost
+
+    def _cost_as_it_is(self) -> float:
+        """Return the cost of the map without the pull, in the time of an iteration and of what comes before it."""
+        affinities, parts, asked = self.affinities_, self._checked(), self._asked(None)
+        relation = self.relation_ if affinities is None else affinities._drawn()
+        problem = self._problem(parts, asked, Shown(relation, affinities, None, copies=self._copies))
+        Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
+        with self._place(problem) as place:
+            rng = check_random_state(type(self).__name__, self.random_state)
+            return self._objective(problem._replace(dtype=Y.dtype), place, rng).value(place.bring(Y))
+
+    def _check_grows(self, owner: str, parts: Parts) -> None:
+        """Refuse maps whose new points have no kernel, or no cost of their own."""
+        expected, hint = "the same for all points, with formulas", "Fit such a map anew, with all rows."
+        if not self._grows or compiled_kernel(parts.kernel) is None:
+            raise InputError(owner, "kernel", expected, repr(parts.kernel), hint)
+        if parts.normalization == "none":
+            raise InputError(owner, "normalization", "'pair' or 'row'", "'none'", hint)
+
+    def _shown(self, owner: str, joined: _Joined, old: Affinities, seed: int) -> Shown:
+        """Return what the grown map shows: neighbours are searched anew, or where new rows are few, joined to many."""
+        n_old = len(self.embedding_)
+        rows, copies = without_copies(owner, joined.rows, old.metric)
+        if copies is None and not joined.free[:n_old].any() and can_be_joined(old, len(joined.ids) - n_old):
+            affinities = with_neighbors_of(old, joined.rows[n_old:], joined.ids, seed, owner)
+        else:
+            settings: dict[str, Any] = {**old.get_params(), "random_state": seed}
+            made = Affinities(**settings)
+            affinities = made._fit(rows, joined.ids, owner, copies=copies)
+        return Shown(affinities._drawn(), affinities, rows, copies=copies)
+
+    def _joined(self, owner: str, X: PointsLike) -> _Joined:
+        """Return the rows of the map and those of X, and which of them need a place."""
+        affinities = self.affinities_
+        if affinities is None:
+            hint = "Give fit the relation of all objects, and pull=est.vectors_."
+            raise InputError(owner, "X", "rows for a map of rows", "a map of a relation, which has none", hint)
+        old: Any = affinities.rows_
+        if old is None:
+            hint = "Give fit the distances, or the neighbours, of all points, and pull=est.vectors_."
+            raise InputError(owner, "X", "rows for a map of rows", "a map of distances, which has none", hint)
+        old = old if affinities._copies is None else old[affinities._copies.same]
+        names = getattr(self, "feature_names_in_", getattr(affinities, "feature_names_in_", None))
+        X = without(X, self._left_out or getattr(affinities, "_left_out", ()))
+        rows, ids = rows_and_ids(owner, X)
+        check_columns(owner, X, names)
+        m = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        new: Any = check_rows(owner, rows, affinities.metric) if m else np.empty((0, old.shape[1]))
+        if new.shape[1] != old.shape[1]:
+            hint = "They are the columns of the rows that the map was fitted to."
+            raise InputError(owner, "X", f"of {old.shape[1]} columns", f"{new.shape[1]}", hint)
+        if affinities.metric == "cosine" and not issparse(new):
+            new = directions(owner, new)
+        known, at = self._ids_of(owner, affinities.relation_.row_ids, ids, m)
+        if issparse(old):
+            new = csr_array(new)
+        elif issparse(new):
+            new = cast("Any", new).toarray()
+        free = np.zeros(len(known), bool)
+        free[old.shape[0] :] = True
+        there = np.flatnonzero(at < old.shape[0])
+        if there.size:
+            differs = old[at[there]] != new[there].astype(old.dtype)
+            changed = np.asarray(differs.sum(axis=1)).ravel() > 0
+            old, there = old.copy(), there[changed]
+            old[at[there]] = new[there]
+            free[at[there]] = True
+        fresh = new[np.flatnonzero(at >= old.shape[0])]
+        parts: Any = [old, fresh.astype(old.dtype)]
+        together: Any = csr_array(vstack(parts)) if issparse(old) else np.concatenate(parts)
+        return _Joined(together, known, free)
+
+    def _ids_of(self, owner: str, old: Ids, ids: Ids | None, m: int) -> tuple[Ids, np.ndarray]:
+        """Return the ids of all rows, and which of them each of m rows of X is."""
+        n = len(old)
+        if ids is None or ids.is_range:  # rows that are only numbered come after those of the map
+            if m and not old.is_integer:
+                hint = "The map has ids: give X them, as the index of a frame, or as an Embedding."
+                raise InputError(owner, "X", "rows with ids", "rows without", hint)
+            numbers = old.to_numpy()
+            ids = Ids(np.arange(m) + (int(numbers.max(initial=-1)) + 1))
+        at = old.rows(ids)
+        fresh = np.flatnonzero(at < 0)
+        at[fresh] = n + np.arange(len(fresh))
+        both = [*old.to_list(), *ids.take(fresh).to_list()] if len(fresh) else old
+        return (Ids(n + m) if old.is_range and len(fresh) == m and ids[:1] == [n] else Ids(both)), at
+
+    # What a fit with a pull has beside any other.
+
+    def _drawn(
+        self,
+        problem: Problem,
+        shown: Shown,
+        pull: Embedding | Numbers | None,
+        weight: float | Numbers | None,
+        rng: np.random.Generator,
+    ) -> Drawn | None:
+        """Return the pull on all points and where they start, None without a pull."""
+        owner = f"{type(self).__name__}.fit"
+        if pull is None:
+            if weight is not None:
+                raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
+            return None
+        relation = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
+        of_rows = Pull.of(owner, pull, weight, relation.row_ids, self.n_components)
+        of_points = of_rows.of_different(shown.copies)
+        if not isinstance(self.init, str):
+            return Drawn(self._start(problem, shown, rng)[0], of_points, of_rows=of_rows)
+        Y = of_points.places.astype(problem.dtype)
+        if of_points.known.all():
+            return Drawn(Y, of_points, of_rows=of_rows)
+        self._check_grows(owner, Parts(problem.divergence, problem.kernel, problem.normalization))
+        drawn = self._settled(owner, problem, shown, Y, of_points, rng)
+        return drawn._replace(of_rows=of_rows, edges=drawn.edges if weight is None else None)
+
+    def _settled(
+        self, owner: str, problem: Problem, shown: Shown, Y: Floats, pull: Pull, rng: np.random.Generator
+    ) -> Drawn:
+        """Return a map in which new points have found their places, and who will make room for them."""
+        by = self._growing(owner, problem, shown, ~pull.known)
+        Y, edges = with_places(by, Y, rng)
+        by_pair = problem.divergence == KL() and problem.normalization == "pair"
+        return Drawn(Y, pull, by, edges if by_pair and has_tails(problem.kernel, len(Y)) else None)
+
+    def _growing(self, owner: str, problem: Problem, shown: Shown, new: Flags) -> Growing:
+        """Return what new points are placed by: t-SNE's cost under the kernel of the map."""
+        n, P = len(new), problem.P
+        if problem.normalization != "pair":
+            P = copy.copy(P)
+            P.factors = np.full(n, 1 / P.sums.sum())
+        kernel: Kernel = problem.kernel
+        n_jobs, plain = check_n_jobs(owner, self.n_jobs), problem.engine == PLAIN or n <= FEW
+        pace = Pace(self.learning_rate, LOOK_EVERY, 1.0, 0, 1.0)
+        phase = phases_of(P, kernel, KL(), "pair", pace, decays=False)[-1]
+        phase = replace(phase, momentum=EARLY_MOMENTUM, may_stop=False)
+        sums = Sums(kernel, n, self.n_components, n_jobs, plain)
+        return Growing(owner, P, new, cast("Floats | None", shown.data), sums, phase, self._sum_of_noise(n))
+
+    def _sum_of_noise(self, n: int) -> float | None:
+        """Return what stands for the sum of all w where pairs are told from noise one by one."""
+        noise = self._noise()
+        if noise is None or noise.objective == "global" or noise.normalizer == "t-sne":
+            return None
+        samples = min(noise.n_samples, n - 1)
+        return n * (n - 1) / samples if noise.normalizer == "umap" else float(noise.normalizer)
+
+    def _phases_of_pull(self, problem: Problem, n_iter: int) -> list[Phase]:
+        """Return what is minimised where points have places: the cost of the map from the start."""
+        pace = Pace(self.learning_rate, n_iter, 1.0, 0, self.exaggeration)
+        decays = self._noise() is not None
+        return phases_of(problem.P, problem.kernel, problem.divergence, problem.normalization, pace, decays=decays)
+
+    def _keep_growth(self, drawn: Drawn | None, given: object) -> None:
+        """Keep what has become of the points of the map that this one was drawn onto."""
+        self._anchors = None
+        vars(self).pop("growth_", None)
+        if drawn is None or drawn.of_rows is None:
+            return
+        pull = drawn.of_rows
+        ids = getattr(given, "ids", None)
+        left = None
+        if ids is not None:
+            left = ids.take(np.flatnonzero(self.vectors_.ids.rows(ids) < 0))
+        before = pull.places.astype(self.embedding_.dtype)
+        self.growth_ = Growth.of(self.embedding_, before, ~pull.known, self.affinities_, left)
+        self.growth_.warn(f"{type(self).__name__}.fit")

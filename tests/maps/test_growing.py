@@ -1,0 +1,483 @@
+"""Maps that grow: new rows find places, new groups emerge, old points stay."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import random_array
+from sklearn.datasets import load_digits
+
+import nearfar as nf
+from nearfar._core.ids import Ids
+from nearfar.engines import on_threads
+from nearfar.engines.plain import Plain
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.far.fields import ExactField
+from nearfar.kernels import Exponential, HeavyTailed, StudentT
+from nearfar.maps.frozen import Edges, FieldInNumPy, FrozenObjective, InNumPy, OnMesh, PairByPair, Sums
+from nearfar.maps.objective import NeighborObjective, RowBlocks
+from nearfar.maps.pull import Pull, PulledObjective
+from nearfar.maps.settling import groups_of, means_of_neighbors
+from nearfar.methods.maps import UP, momentum_step, softened
+from nearfar.relations.joined import can_be_joined, joined
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*new rows are farther")
+QUICK = {"perplexity": 5, "max_iter": 120, "early_exaggeration_iter": 50, "random_state": 0}
+
+
+def blobs(n=40, groups=3, d=5, seed=0, apart=12.0):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(groups), n)
+    return rng.normal(size=(groups * n, d)) + apart * np.eye(groups, d)[labels], labels
+
+
+def same_labels(Y, labels, rows, k=5):
+    """Return the share of rows whose nearest points are mostly of their label."""
+    away = ((Y[rows, None] - Y) ** 2).sum(axis=2)
+    away[np.arange(len(rows)), rows] = np.inf
+    near = labels[np.argsort(away, axis=1)[:, :k]]
+    return float(((near == labels[rows, None]).sum(axis=1) > k / 2).mean())
+
+
+def shifts(est, before):
+    gone = np.sqrt(((est.embedding_[: len(before)] - before) ** 2).sum(axis=1))
+    return gone / np.sqrt(((before - before.mean(axis=0)) ** 2).sum(axis=1).mean())
+
+
+# -- the formulas ----------------------------------------------------------------------------------------------------
+
+
+def relation(n, seed=0):
+    P = random_array((n, n), density=0.2, random_state=seed, format="csr")
+    P.setdiag(0)
+    P.eliminate_zeros()
+    P.data /= P.data.sum()
+    return RowBlocks(P)
+
+
+def frozen(P, moves, Y, kernel, place=None, rest=InNumPy, among=None, pull=None, Z=None, n_new=None):
+    edges = Edges.among(P, np.asarray(moves), 1)
+    stay = np.ascontiguousarray(Y[edges.order[len(moves) :]])
+    total = float(InNumPy(stay, kernel).at(stay)[0].sum(dtype=np.float64)) - len(stay)
+    pull = Pull(np.zeros((len(moves), Y.shape[1])), np.zeros(len(moves))) if pull is None else pull
+    new = len(moves) if n_new is None else n_new
+    parts = (rest(stay, kernel), stay, total, among or FieldInNumPy(), place or Plain(), pull, new, 1, Z)
+    return FrozenObjective(edges, kernel, *parts)
+
+
+def slopes_by_differences(value, Y, step=1e-6):
+    found = np.empty_like(Y)
+    for at in np.ndindex(*Y.shape):
+        up, down = Y.copy(), Y.copy()
+        up[at] += step
+        down[at] -= step
+        found[at] = (value(up) - value(down)) / (2 * step)
+    return found
+
+
+@pytest.mark.parametrize("kernel", [StudentT(), Exponential(0.7), HeavyTailed(0.5)])
+@pytest.mark.parametrize("Z", [None, 500.0])
+def test_gradient_of_points_that_move_among_others_that_rest(kernel, Z):
+    rng = np.random.default_rng(1)
+    Y, moves = rng.normal(size=(20, 2)), [3, 7, 11, 18]
+    objective = frozen(
+        relation(20), moves, Y, kernel, pull=Pull(rng.normal(size=(4, 2)), np.array([0, 1.0, 5, 0])), Z=Z
+    )
+    gradient, cost = objective.evaluate(Y[moves], cost=True)
+    assert cost == pytest.approx(objective.value(Y[moves]), rel=1e-12)
+    np.testing.assert_allclose(gradient, slopes_by_differences(objective.value, Y[moves]), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("row", [False, True])
+def test_gradient_of_a_pull(row):
+    rng = np.random.default_rng(2)
+    n, weights = 12, rng.uniform(0, 3, 12) * (rng.random(12) < 0.7)
+    P = relation(n).to_csr()
+    if row:
+        P = P.multiply(1 / P.sum(axis=1)[:, None]).tocsr()
+    kernel, scale = StudentT(), 1 / n if row else 1.0
+    parts = {"dtype": np.dtype(np.float64), "n_jobs": 1, "place": Plain()}
+    of_map = NeighborObjective(P, kernel, nf.divergences.KL(), "row" if row else "pair", ExactField(), **parts)
+    pulled = PulledObjective(of_map, Plain(), Pull(rng.normal(size=(n, 2)), weights), scale)
+    Y = rng.normal(size=(n, 2))
+    gradient, cost = pulled.evaluate(Y, cost=True)
+    away = ((Y - pulled.pull.places) ** 2).sum(axis=1)
+    assert scale * (cost - of_map.value(Y)) == pytest.approx((weights / 2 * away).sum() / n, rel=1e-9)
+    np.testing.assert_allclose(gradient, slopes_by_differences(pulled.value, Y), rtol=1e-6, atol=1e-8)
+
+
+def test_a_step_of_what_is_held_is_the_implicit_one():
+    rng = np.random.default_rng(3)
+    y, places, slope = rng.normal(size=(3, 6, 2))
+    held, rate = rng.uniform(0, 100, 6), 0.25
+    gains = np.full((6, 2), 1.0)
+    g = slope + held[:, None] * (y - places)
+    moving = (y.copy(), np.where(g > 0, -1e-30, 1e-30), gains.copy())  # so that gains grow
+    softened(g, gains, held, rate=rate)
+    momentum_step(moving, g, moved=np.zeros(2), n=6, rate=rate, momentum=0.0, longest=np.inf)
+    r = rate * (1 + UP)
+    wanted = (y - r * slope + r * held[:, None] * places) / (1 + r * held[:, None])
+    np.testing.assert_allclose(moving[0], wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_frozen_points_are_pushed_and_drawn_as_in_the_whole_map():
+    rng = np.random.default_rng(4)
+    n, moves, kernel = 60, np.array([5, 9, 20, 44, 59]), StudentT()
+    P, Y = relation(n), rng.normal(size=(60, 2)) * 3
+    whole = NeighborObjective(P, kernel, nf.divergences.KL(), "pair", ExactField(), dtype=np.dtype(float), n_jobs=1)
+    objective, other = frozen(P, moves, Y, kernel), Y.copy()
+    np.testing.assert_allclose(objective.evaluate(Y[moves])[0], whole.evaluate(Y)[0][moves], rtol=1e-9, atol=1e-12)
+    other[moves] += 0.5
+    told = objective.value(other[moves]) - objective.value(Y[moves])
+    assert told == pytest.approx(whole.value(other) - whole.value(Y), rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("kernel", [StudentT(), Exponential(0.3)])
+def test_fast_paths_agree_with_plain_numpy(kernel, d):
+    rng = np.random.default_rng(5)
+    n, moves = 300, np.arange(0, 300, 7)
+    P, Y = relation(n), rng.normal(size=(n, d)) * 4
+    plain = frozen(P, moves, Y, kernel).evaluate(Y[moves], 4.0, cost=True)
+    quick = frozen(P, moves, Y, kernel, on_threads(1), lambda Y, k: PairByPair(Y, k, 1), ExactField())
+    found = quick.evaluate(Y[moves], 4.0, cost=True)
+    np.testing.assert_allclose(found[0], plain[0], rtol=1e-6, atol=1e-12)
+    assert found[1] == pytest.approx(plain[1], rel=1e-9)
+    if d < 3:
+        mesh = OnMesh(Y, kernel, 1e-4, 1)
+        outside = np.concatenate([Y[:50], 3 * Y[:5]])  # beyond what the mesh was made for
+        for got, wanted in zip(mesh.at(outside), InNumPy(Y, kernel).at(outside), strict=True):
+            assert np.abs(got - wanted).max() < 1e-3 * np.abs(wanted).max()
+
+
+def test_sums_choose_by_the_size_of_the_map():
+    Y = np.random.default_rng(0).normal(size=(30, 2))
+    kinds = [type(Sums(StudentT(), n, d, 1, plain).resting(Y)) for n, d, plain in ((30, 2, True), (900, 2, False))]
+    kinds += [type(Sums(StudentT(), 90_000, d, 1, False).resting(Y)) for d in (2, 3)]
+    assert kinds == [InNumPy, PairByPair, OnMesh, PairByPair]
+    whole = InNumPy(Y, StudentT()).at(Y)[0].sum() - len(Y)
+    assert Sums(StudentT(), 30, 2, 1, True).total(Y) == pytest.approx(whole)
+
+
+def test_edges_of_some_points_are_those_of_the_symmetric_relation():
+    P, moves = relation(25), np.array([4, 20, 2])
+    edges, dense = Edges.among(P, moves, 1), P.to_csr().toarray()
+    both = (dense + dense.T) / 2
+    np.testing.assert_allclose(edges.p.toarray(), both[np.ix_(edges.order[:3], edges.order)], atol=1e-15)
+    np.testing.assert_allclose(edges.rows.toarray(), dense[np.ix_(edges.order[:3], edges.order)], atol=1e-15)
+    np.testing.assert_allclose(edges.share, dense[:, moves].sum(axis=1) / dense.sum(axis=1), atol=1e-12)
+
+
+def test_new_points_start_at_the_means_of_their_neighbours():
+    rng = np.random.default_rng(6)
+    P = nf.Affinities(4, random_state=0).fit(rng.normal(size=(30, 3))).relation_.to_scipy()
+    Y, order = rng.normal(size=(22, 2)), np.concatenate([np.arange(22, 30), np.arange(22)])
+    rows = P[order[:8]][:, order]
+    places = means_of_neighbors(rows, Y)
+    np.testing.assert_allclose(rows @ np.concatenate([places, Y]), places, atol=1e-6)
+
+
+def test_groups_are_what_hangs_together_among_the_new():
+    X, labels = blobs(40, 3)
+    P = nf.Affinities(8, random_state=0).fit(X).relation_.to_scipy()
+
+    def found(new):
+        order = np.concatenate([np.flatnonzero(new), np.flatnonzero(~new)])
+        return [labels[order[group]] for group in groups_of(P[order[: new.sum()]][:, order])]
+
+    assert [set(group) for group in found(labels == 2)] == [{2}]
+    assert found(np.arange(len(X)) % 5 == 0) == []
+
+
+# -- whole maps ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("method", "most"), [(nf.TSNE, 0.01), (nf.UMAP, 0.01), (nf.TASNE, 0.2), (nf.NeRV, 0.2)])
+def test_a_group_that_was_not_there_emerges(method, most):
+    X, labels = blobs(60, 4)
+    n = 180
+    est = method(perplexity=8, max_iter=400, random_state=0).fit(X[:n])
+    before = est.embedding_
+    grown = est.grow(X[n:])
+    assert grown is est
+    assert same_labels(est.embedding_, labels, np.arange(n, 240)) > 0.95
+    assert np.median(shifts(est, before)) < most
+    assert est.growth_.status.tolist() == ["known"] * n + ["new"] * 60
+
+
+def test_half_of_a_known_group_is_no_island():
+    X, labels = blobs(60, 3)
+    new = (labels == 1) & (np.arange(180) % 2 == 0)
+    order = np.concatenate([np.flatnonzero(~new), np.flatnonzero(new)])
+    est = nf.TSNE(perplexity=8, max_iter=400, random_state=0).fit(X[order[:150]]).grow(X[order[150:]])
+    away = ((est.embedding_[150:, None] - est.embedding_) ** 2).sum(axis=2)
+    near = np.argsort(away, axis=1)[:, 1:11]
+    assert 0.3 < (near < 150).mean() < 0.7
+
+
+@pytest.mark.slow
+def test_digits_that_were_never_seen():
+    X, labels = load_digits(return_X_y=True)
+    order = np.concatenate([np.flatnonzero(labels != 4), np.flatnonzero(labels == 4)])
+    X, labels = X[order], labels[order]
+    n = int((labels != 4).sum())
+    est = nf.TSNE(random_state=0).fit(X[:n])
+    before = est.embedding_
+    est.grow(X[n:])
+    assert same_labels(est.embedding_, labels, np.arange(n, len(X)), 11) > 0.96
+    assert np.median(shifts(est, before)) < 0.015
+
+
+def test_the_rows_that_were_there_come_first_and_the_same_seed_gives_the_same_bits():
+    X, _ = blobs()
+    fits = [nf.TSNE(**QUICK).fit(X[:90]).grow(X[90:110]).grow(X[110:]) for _ in range(2)]
+    est = fits[0]
+    assert est.embedding_.shape == (120, 2)
+    assert est.embedding_.dtype == np.float32
+    assert est.vectors_.ids == Ids(120)
+    assert est.relation_.shape == est.affinities_.relation_.shape == (120, 120)
+    np.testing.assert_array_equal(est.embedding_, fits[1].embedding_)
+    assert est.growth_.status.tolist() == ["known"] * 110 + ["new"] * 10
+    assert est.transform(X[:3]).shape == (3, 2)
+    value = est.cost_and_gradient(est.embedding_)[0]
+    assert est.cost_ == pytest.approx(value, abs=1e-4)
+
+
+def test_no_result_depends_on_the_number_of_threads():
+    X, _ = blobs(100, 3)
+    one, two = (nf.TSNE(**QUICK, n_jobs=n, engine="threads").fit(X[:270]).grow(X[270:]).embedding_ for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_rows_that_are_put_in_another_order_are_drawn_to_their_own_places(monkeypatch):
+    X, _ = blobs(80, 3)
+    places = np.random.default_rng(0).normal(size=(240, 2)) * 10
+    make = nf.TSNE(perplexity=5, max_iter=30, random_state=0, far="fft", engine="threads")
+    plain = make.fit(X, pull=places).embedding_
+    monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 100)
+    np.testing.assert_allclose(make.fit(X, pull=places).embedding_, plain, atol=0.05)
+
+
+def test_no_new_rows_change_nothing():
+    X, _ = blobs()
+    est = nf.TSNE(**QUICK).fit(X)
+    before, cost = est.embedding_.copy(), est.cost_
+    est.grow(X[:0])
+    np.testing.assert_array_equal(est.embedding_, before)
+    assert est.cost_ == cost
+    assert not est.growth_.nowhere.any()
+
+
+def test_a_map_that_grows_each_day_does_not_drift():
+    X, _ = blobs(70, 3, seed=3)
+    order = np.random.default_rng(0).permutation(len(X))
+    X = X[order]
+    first, each = 110, np.array_split(np.arange(110, 210), 20)
+    est = nf.TSNE(perplexity=8, max_iter=300, random_state=0).fit(X[:first])
+    before = est.embedding_
+    at_once = nf.TSNE(perplexity=8, max_iter=300, random_state=0).fit(X[:first]).grow(X[first:])
+    for rows in each:
+        est.grow(X[rows])
+    assert np.median(shifts(est, before)) <= np.median(shifts(at_once, before)) + 0.005
+
+
+@given(st.permutations(range(24)))
+def test_ids_are_matched_in_any_order(order):
+    X, _ = blobs(8, 3)
+    ids = [f"p{k}" for k in range(24)]
+    places = np.random.default_rng(0).normal(size=(24, 2)).astype(np.float32) * 5
+    given_ = nf.Embedding(X, ids)
+    shuffled = nf.Embedding(places[list(order)], [ids[k] for k in order])
+    make = nf.TSNE(perplexity=3, max_iter=20, random_state=0)
+    one = make.fit(given_, pull=nf.Embedding(places, ids)).embedding_
+    np.testing.assert_array_equal(make.fit(given_, pull=shuffled).embedding_, one)
+
+
+def test_rows_that_changed_find_another_place_and_others_keep_theirs():
+    pd = pytest.importorskip("pandas")
+    X, _ = blobs(40, 3)
+    frame = pd.DataFrame(X, index=[f"p{k}" for k in range(120)], columns=list("abcde"))
+    est = nf.TSNE(**QUICK).fit(frame)
+    before = est.embedding_
+    today = frame.iloc[[3, 0, 50]].copy()
+    today.iloc[0] = X[100] + 0.01  # p3 is now like those of the last group
+    today.loc["fresh"] = X[10] + 0.01
+    est.grow(today)
+    assert list(est.vectors_.ids) == [*frame.index, "fresh"]
+    assert est.growth_.status[[0, 3, 50, 120]].tolist() == ["known", "changed", "known", "new"]
+    away = ((est.embedding_[3] - est.embedding_[:120]) ** 2).sum(axis=1)
+    away[3] = np.inf
+    assert np.argmin(away) >= 80
+    assert np.median(shifts(est, before)) < 0.05
+    again = est.embedding_.copy()
+    np.testing.assert_array_equal(est.grow(today).embedding_, again)
+
+
+def test_a_fit_onto_a_map_drops_what_left_and_keeps_what_stayed():
+    X, labels = blobs(40, 4)
+    ids = np.array([f"p{k}" for k in range(160)])
+    old = nf.TSNE(perplexity=5, max_iter=600, random_state=0).fit(nf.Embedding(X[:120], ids[:120])).vectors_
+    kept = np.r_[10:160]
+    est = nf.TSNE(**QUICK).fit(nf.Embedding(X[kept], ids[kept]), pull=old)
+    assert list(est.growth_.left) == ids[:10].tolist()
+    assert est.growth_.status.tolist() == ["known"] * 110 + ["new"] * 40
+    assert same_labels(est.embedding_, labels[kept], np.arange(110, 150)) > 0.95
+    assert np.nanmedian(est.growth_.shift) < 0.15
+    columns = est.growth_.columns()
+    assert set(columns) == {"status", "shift", "x before", "y before"}
+    assert columns["x before"][-1] is None
+    assert columns["x before"][0] == pytest.approx(float(old[ids[10]][0]))
+    est.fit(X)
+    assert not hasattr(est, "growth_")
+
+
+def test_equal_rows_share_a_place():
+    X, _ = blobs()
+    est = nf.TSNE(**QUICK).fit(X[:90]).grow(np.concatenate([X[90:], X[:5], X[90:92]]))
+    np.testing.assert_array_equal(est.embedding_[120:125], est.embedding_[:5])
+    np.testing.assert_array_equal(est.embedding_[125:127], est.embedding_[90:92])
+
+
+def test_a_map_of_a_relation_is_drawn_onto_another():
+    rng = np.random.default_rng(0)
+    ends = [(i, j) for i in range(60) for j in range(i) if rng.random() < (0.5 if i // 20 == j // 20 else 0.01)]
+    few = [(i, j) for i, j in ends if i < 50]
+    make = nf.TSNE(max_iter=120, early_exaggeration_iter=50, random_state=0)
+    old = make.fit(nf.Relation.from_edges(few)).vectors_
+    est = make.fit(nf.Relation.from_edges(ends), pull=old)
+    new = np.flatnonzero(est.growth_.status == "new")
+    assert len(new) == 60 - len(old)
+    assert same_labels(est.embedding_, np.array(list(est.vectors_.ids)) // 20, new) > 0.8
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"far": "exact", "engine": "threads"},
+        {"far": "fft", "engine": "threads"},
+        {"far": "barnes-hut", "n_components": 3, "engine": "threads"},
+        {"far": "noise", "engine": "threads"},
+        {"engine": "plain"},
+        {"normalization": "row", "engine": "threads"},
+        {"divergence": "nerv", "normalization": "row", "engine": "threads"},
+    ],
+)
+def test_a_pull_holds_in_every_far_field(how):
+    X, _ = blobs(20, 3)
+    d = how.get("n_components", 2)
+    places = np.random.default_rng(0).normal(size=(60, d)) * 10
+    make = nf.NeighborEmbedding(perplexity=5, max_iter=60, random_state=0, **how)
+    away = [np.abs(make.fit(X, pull=places, pull_weight=w).embedding_ - places).mean() for w in (1e4, 1.0, 1e-6)]
+    assert away[0] < 0.02
+    assert away[0] < away[1] < away[2]
+
+
+def test_a_pull_on_a_device_and_on_workers_is_that_of_threads():
+    X, _ = blobs(20, 3)
+    places = np.random.default_rng(0).normal(size=(60, 2)) * 3
+    make = {"perplexity": 5, "max_iter": 30, "random_state": 0, "far": "fft"}
+    wanted = nf.TSNE(engine="threads", **make).fit(X, pull=places).embedding_
+    for engine, package in (("torch", "torch"), ("dask", "distributed")):
+        if engine == "dask" and pytest.importorskip(package):
+            from distributed import Client
+
+            with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None):
+                found = nf.TSNE(engine="dask", **make).fit(X, pull=places).embedding_
+        else:
+            pytest.importorskip(package)
+            found = nf.TSNE(engine=engine, **make).fit(X, pull=places).embedding_
+        np.testing.assert_allclose(found, wanted, atol=0.02)
+
+
+def test_lists_that_new_rows_join_are_nearly_those_of_a_new_search(monkeypatch):
+    monkeypatch.setattr("nearfar.relations.joined.LARGE", 500)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(660, 4)).astype(np.float32)
+    old, whole = (nf.Affinities(8, random_state=0).fit(rows) for rows in (X[:600], X))
+    assert can_be_joined(old, 60)
+    assert not can_be_joined(old, 0)
+    assert not can_be_joined(old, 300)
+    made = joined(old, X[600:], Ids(660), 0, "test")
+    P, Q = made.relation_.to_scipy(), whole.relation_.to_scipy()
+    assert abs(P - Q).sum() < 0.01 * Q.sum()
+    assert made.relation_.nnz == P.nnz
+    np.testing.assert_allclose(P.sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_array_equal(made.indices_[600:], whole.indices_[600:])
+    np.testing.assert_allclose(made.transform(X[:3]).toarray(), whole.transform(X[:3]).toarray(), atol=1e-6)
+    est = nf.TSNE(perplexity=8, max_iter=60, random_state=0).fit(X[:600]).grow(X[600:])
+    assert est.embedding_.shape == (660, 2)
+
+
+# -- rows that belong nowhere, and bad input -------------------------------------------------------------------------
+
+
+def test_rows_that_belong_nowhere_are_told_once():
+    X, _ = blobs(60, 3)
+    rng = np.random.default_rng(1)
+    odd = rng.normal(size=(6, 5)) * 60
+    est = nf.TSNE(**QUICK).fit(X[:170])
+    with pytest.warns(NearfarWarning, match="6 of 16 new rows are farther") as told:
+        est.grow(np.concatenate([X[170:], odd]))
+    assert len(told) == 1
+    assert est.growth_.nowhere.tolist() == [False] * 180 + [True] * 6
+    assert est.growth_.columns()["status"][-1] == "belongs nowhere"
+
+
+def test_new_rows_that_do_not_fit_are_refused():
+    pd = pytest.importorskip("pandas")
+    X, _ = blobs(20, 3)
+    frame = pd.DataFrame(X, index=[f"p{k}" for k in range(60)], columns=list("abcde"))
+    est = nf.TSNE(**QUICK).fit(frame)
+    before = est.embedding_
+    with pytest.raises(InputError, match="X must be of 5 columns; got 4"):
+        est.grow(nf.Embedding(X[:2, :4], ["q", "r"]))
+    with pytest.raises(InputError, match="frame with the columns"):
+        est.grow(frame.rename(columns={"a": "z"}))
+    with pytest.raises(InputError, match="rows with ids"):
+        est.grow(X[:3])
+    with pytest.warns(NearfarWarning, match="equal labels"), pytest.raises(InputError, match="rows with ids"):
+        est.grow(frame.iloc[[0, 0]])
+    with pytest.raises(InputError, match="n_iter"):
+        est.grow(frame, n_iter=0)
+    with pytest.raises(InputError, match="pull_weight"):
+        est.grow(frame, pull_weight=0)
+    assert est.embedding_ is before
+
+
+def test_maps_without_rows_say_what_can_be_done():
+    X, _ = blobs(20, 3)
+    D = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+    short = {"perplexity": 5, "max_iter": 20, "random_state": 0}
+    with pytest.raises(InputError, match=r"map of distances.*pull=est.vectors_"):
+        nf.TSNE(metric="precomputed", **short).fit(D).grow(D)
+    with pytest.raises(InputError, match=r"map of a relation.*pull=est.vectors_"):
+        nf.TSNE(max_iter=20).fit(nf.Affinities(5).fit(X).relation_).grow(X)
+    for est in (nf.WSSNE(**short), nf.InhomogeneousTSNE(**short)):
+        with pytest.raises(InputError, match="the same for all points"):
+            est.fit(X[:50]).grow(X[50:])
+    with pytest.raises(nf.errors.NotFittedError):
+        nf.TSNE().grow(X)
+
+
+def test_a_pull_that_fits_nothing_is_refused():
+    X, _ = blobs(20, 3)
+    make = nf.TSNE(perplexity=5, max_iter=20)
+    with pytest.raises(InputError, match="pull must be positions of some of the rows"):
+        make.fit(X, pull=nf.Embedding(np.zeros((2, 2)), ["a", "b"]))
+    with pytest.raises(InputError, match="pull must be"):
+        make.fit(X, pull=np.zeros((3, 2)))
+    with pytest.raises(InputError, match="pull_weight must be given with pull only"):
+        make.fit(X, pull_weight=1.0)
+    for weight in (-1.0, np.full(60, -1.0), np.zeros(3)):
+        with pytest.raises(InputError, match="pull_weight"):
+            make.fit(X, pull=np.zeros((60, 2)), pull_weight=weight)
+
+
+def test_nothing_is_said_where_all_rows_belong():
+    X, _ = blobs(60, 3)
+    est = nf.TSNE(**QUICK).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        est.grow(X[:10] + 0.01)
