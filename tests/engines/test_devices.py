@@ -349,7 +349,8 @@ def test_a_loss_reads_no_value_on_a_device(name, monkeypatch):
 @pytest.mark.parametrize("name", STEPS)
 def test_every_tensor_of_a_loss_is_on_its_device(name, monkeypatch):
     # The meta device has shapes and no numbers: what reads one, or makes a tensor elsewhere, fails. It has no autocast.
-    monkeypatch.setattr("nearfar.contrastive.in_batch.without_autocast", lambda like: contextlib.nullcontext())
+    for module in ("blocked", "in_batch"):
+        monkeypatch.setattr(f"nearfar.contrastive.{module}.without_autocast", lambda like: contextlib.nullcontext())
     queries, keys, ids = batch("meta")
     loss = STEPS[name](queries, keys, ids)
     loss.backward()
