@@ -10,6 +10,7 @@ import io
 import sys
 from pathlib import Path
 
+import loss_contexts as losses
 import torch
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -496,10 +497,10 @@ def page():
         columns.setdefault(cells, []).append(table)
     names = [tables[0] if len(tables) == 1 else "the others" for tables in columns.values()]
     lines = [
-        "# Tables of torch in models",
+        "# Tables and losses of torch in models",
         "",
-        "Each cell is run by `tests/tables/test_contexts.py`, most of them in `make test-all`, with the packages",
-        "themselves. *refused*: the error at the first call or step says so.",
+        "Each cell is run by `tests/tables/test_contexts.py` or `tests/contrastive/test_contexts.py`, most of them in",
+        "`make test-all`, with the packages themselves. *refused*: the error at the first call or step says so.",
         "",
         f"| context | what is asked | {' | '.join(f'`{n}`' if '(' in n or n in TABLES else n for n in names)} |",
         "|---" * (2 + len(columns)) + "|",
@@ -508,8 +509,18 @@ def page():
         asked = run.__doc__.splitlines()[0]
         lines.append(f"| {name} | {asked} | {' | '.join(cells[k] for cells in columns)} |")
     others = next(tables for tables in columns.values() if len(tables) > 1)
-    lines += ["", f"The others: {', '.join(f'`{table}`' for table in others)}.", ""]
-    return "\n".join(lines)
+    lines += ["", f"The others: {', '.join(f'`{table}`' for table in others)}.", "", "## Losses", ""]
+    lines += [
+        f"Of {', '.join(f'`{loss}`' for loss in losses.LOSSES)}:",
+        "",
+        "| context | what is asked | all of them |",
+    ]
+    lines += ["|---|---|---|"]
+    for name, run in losses.CONTEXTS.items():
+        no = [loss for loss in losses.LOSSES if (loss, name) in losses.REFUSED]
+        lines.append(f"| {name} | {run.__doc__.splitlines()[0]} | {'yes' if not no else 'refused: ' + ', '.join(no)} |")
+    lines.append("| DDP | In two processes, those of vectors are what they are in one with the joined batch. | yes |")
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,140 @@
+"""Where a contrastive loss is used in real training: each context computes one, and fails if that goes wrong.
+
+What each cell has to be is ``REFUSED``; tests/contrastive/test_contexts.py runs them. Processes: test_in_batch.py and
+test_vectors_in_processes.py.
+"""
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import nearfar.nn as nn
+
+B, D = 8, 5
+LABELS = torch.tensor([0, 1, 2, 3, 0, 1, 4, 2])
+LOG_Q = torch.full((B,), 1 / B).log()
+
+
+def on_scores(loss, **options):
+    """Return a loss of the scores of queries and keys, true on the diagonal."""
+    return lambda queries, keys: loss(queries @ keys.T, torch.arange(len(keys), device=keys.device), **options)
+
+
+def sampled(queries, keys):
+    """Return the sampled softmax, whose candidates are the keys."""
+    scores = queries @ keys.T
+    return nn.sampled_softmax(scores.diagonal(), scores, LOG_Q)
+
+
+LOSSES = {
+    "global_nce": on_scores(nn.global_nce, log_q=LOG_Q),
+    "local_nce": on_scores(nn.local_nce, log_q=LOG_Q),
+    "hinge": on_scores(nn.hinge),
+    "debiased_nce": on_scores(nn.debiased_nce, class_prior=0.1),
+    "full_softmax": on_scores(nn.full_softmax),
+    "sampled_softmax": sampled,
+    "in_batch_nce": lambda queries, keys: nn.in_batch_nce(queries, keys, ids=LABELS, log_q=LOG_Q),
+    "symmetric_nce": lambda queries, keys: nn.symmetric_nce(queries, keys, ids=LABELS),
+    "supcon": lambda queries, keys: nn.supcon(queries + keys, LABELS),
+    "siglip": lambda queries, keys: nn.siglip(queries, keys, ids=LABELS, temperature=0.5, bias=-1.0),
+}
+
+
+def vectors(dtype=torch.float32, seed=0):
+    """Return queries and keys, in reach of every loss."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(B, D, generator=generator).tanh().to(dtype).mul(0.4).requires_grad_() for _ in range(2)]
+
+
+def slopes(loss, parts):
+    """Return the loss and its gradients."""
+    value = loss(*parts)
+    return value.detach(), *torch.autograd.grad(value, parts)
+
+
+def same(found, expected, **tolerances):
+    """Compare losses and gradients."""
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other.double(), **(tolerances or {"rtol": 1e-5, "atol": 1e-6}))
+
+
+def eager(loss):
+    """The gradient is that of finite differences."""
+    assert torch.autograd.gradcheck(loss, vectors(torch.float64))
+
+
+def full_graph(loss):
+    """A compiled loss gives the same value and gradients, in one graph."""
+    torch._dynamo.reset()
+    same(slopes(torch.compile(loss, fullgraph=True, backend="aot_eager"), vectors()), slopes(loss, vectors()))
+
+
+def bfloat16(loss):
+    """Under autocast it is near to that in float32, and finite."""
+    with torch.autocast("cpu", torch.bfloat16):
+        found = slopes(loss, vectors())
+    same(found, slopes(loss, vectors()), rtol=0.1, atol=0.05)
+
+
+def float16(loss):
+    """Encoders under autocast train with scaled gradients."""
+    torch.manual_seed(0)
+    encoder = torch.nn.Linear(D, D)
+    optimizer, scaler = torch.optim.SGD(encoder.parameters(), lr=0.1), torch.amp.GradScaler("cpu")
+    start = encoder.weight.detach().clone()
+    for _ in range(3):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            value = loss(*map(encoder, vectors()))
+        assert value.isfinite()
+        scaler.scale(value).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert not torch.equal(encoder.weight, start)
+
+
+def checkpointing(loss):
+    """Checkpointing of both kinds gives the same gradients."""
+    expected = slopes(loss, vectors())
+    for reentrant in (False, True):
+        parts = vectors()
+        value = checkpoint(loss, *parts, use_reentrant=reentrant)
+        value.backward()
+        same((value.detach(), *(part.grad for part in parts)), expected)
+
+
+def chunks(loss):
+    """With encoders in chunks the gradient is that of the whole batch."""
+    torch.manual_seed(0)
+    encoder, found = torch.nn.Linear(D, D), []
+    for encode in (encoder, lambda rows: nn.encode_in_chunks(encoder, rows.split(3))):
+        encoder.zero_grad()
+        loss(*map(encode, vectors())).backward()
+        found.append([encoder.weight.grad, encoder.bias.grad])
+    same(*found)
+
+
+def twice(loss):
+    """The gradient can be differentiated."""
+    assert torch.autograd.gradgradcheck(loss, vectors(torch.float64), atol=1e-4)
+
+
+def func(loss):
+    """The gradient by torch.func is that of autograd, also over a batch by vmap."""
+    parts = vectors()
+    same(torch.func.grad(loss, argnums=(0, 1))(*parts), slopes(loss, parts)[1:])
+    several = [torch.stack(pair) for pair in zip(vectors(), vectors(seed=1), strict=True)]
+    found = torch.func.vmap(torch.func.grad(loss))(*several)
+    same(found, [slopes(loss, vectors(seed=seed))[1] for seed in range(2)])
+
+
+CONTEXTS = {
+    "eager": eager,
+    "full graph": full_graph,
+    "bfloat16": bfloat16,
+    "float16, scaled": float16,
+    "checkpointing": checkpointing,
+    "chunks (GradCache)": chunks,
+    "double backward": twice,
+    "torch.func": func,
+}
+REFUSED = {}
