@@ -10,7 +10,7 @@ import pytest
 
 import nearfar as nf
 from nearfar.cli import main
-from nearfar.cli.tables import read_table
+from nearfar.points import read_table
 from nearfar.errors import NearfarWarning
 
 N = 120
