@@ -41,6 +41,8 @@ KINDS = ("graph", "two kinds", "table", "text", "vectors")
 _HUGE = 4 << 30  # bytes of a text, packed or not, of which a sample is read
 _SAMPLE = 64 << 20  # bytes of it, unpacked
 _PROSE = ("", ".txt", ".md", ".rst", ".text", ".gz", ".xz", ".bz2", ".zst")  # what texts of a folder end in
+_WORDS: dict[str, Any] = {"lowercase": True, "tokenizer": "words"}
+_AS_WORDS = "words without punctuation"
 _BESIDE = (".ids", ".ids.txt", ".txt", ".names")  # of the ids of rows.npy: rows.ids, ...
 
 
@@ -127,7 +129,7 @@ def read(
     >>> nf.read(nx.les_miserables_graph())
     <Relation 77 x 77, 508 stored entries, a graph: it is one of networkx>
     >>> nf.read(["the sea", "the ship"])
-    <Corpus of an iterable, a text: the items are texts>
+    <Corpus of an iterable, lower case, a text: the items are texts; words without punctuation>
     """
     if kind is not None:
         check_choice(_OWNER, "kind", kind, KINDS)
@@ -208,7 +210,7 @@ def _of_known(path: Path, kind: str | None, sample: io.BytesIO | None = None) ->
     if taken == "vectors":
         return Embedding.load(path), taken, why
     if taken == "text":
-        return Corpus(cast("Any", source)), taken, why
+        return Corpus(cast("Any", source), **_WORDS), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _of_table(source), taken, why
     return _of_edges(source, taken, why)
@@ -248,7 +250,7 @@ def _head(path: Path) -> tuple[str, io.BytesIO | None]:
     if size <= _HUGE:
         return head, None
     sample = io.BytesIO(bytes(data[: data.rfind(b"\n") + 1] or data))
-    sample.name = str(path)  # type: ignore[attr-defined]  # what messages call it
+    sample.name = str(path)  # what messages call it
     read = f"the first {len(sample.getbuffer()) / 1e6:,.1f} MB were read, as a sample."
     warn_user(
         f"{_OWNER}: {str(path)!r} has {size / 1e9:,.1f} GB: {read}"
@@ -335,7 +337,7 @@ def _of_folder(path: Path, kind: str | None) -> Read:
         return Embedding.load(path), "vectors", "a folder that nearfar wrote"
     if (path / "tokens.npy").is_file():
         return EncodedCorpus.open(path), "text", ""
-    if any(path.glob("*.json")) and any(path.glob("*.npy")):
+    if (path / "relation.json").is_file():
         return Relation.open(path), "graph", "a folder that nearfar wrote"
     files = [file for file in path.rglob("*") if file.is_file() and not file.name.startswith(".")]
     ends = Counter(file.suffix.lower() for file in files)
@@ -343,7 +345,7 @@ def _of_folder(path: Path, kind: str | None) -> Read:
         shown = ", ".join(f"{n} {end or 'without an ending'}" for end, n in ends.most_common(5))
         hint = "Name one of them; kind='text' reads all as a text."
         raise InputError(_OWNER, "source", "a file, or a folder of texts", f"a folder of {shown}", hint)
-    return Corpus(path), "text", f"a folder of {len(files)} text{'s' * (len(files) != 1)}"
+    return Corpus(path, **_WORDS), "text", f"a folder of {len(files)} text{'s' * (len(files) != 1)}; {_AS_WORDS}"
 
 
 def _of_table(source: object, index: Ids | None = None) -> Points:
@@ -392,7 +394,7 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
     if taken == "vectors":
         return Embedding(source), taken, why
     if taken == "text":
-        return Corpus(source), taken, why
+        return Corpus(source, **_WORDS), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _points_of(source), taken, why
     if taken == "matrix":

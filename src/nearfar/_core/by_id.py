@@ -175,7 +175,8 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
     names = list(frame.columns)
     nameless = [name for name in names[:1] if name in _INDEX]
     named = ["id"] if "id" in names else nameless
-    if not named and Ids.of_distinct(index_of(X) if index_of(X) is not None else ()).is_range:
+    index = index_of(X)
+    if not named and (index is None or Ids.of_distinct(index).is_range):
         texts = [name for name in names if _is_text(frame[name])]
         named = texts if len(texts) == 1 and frame[texts[0]].n_unique() == len(frame) else []
     if not named:
@@ -191,4 +192,7 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
 
 def _is_text(column: Any) -> bool:
     """Whether a column of narwhals holds text alone."""
-    return bool(type(column.dtype).__name__ in ("String", "Object") and all(isinstance(value, str) for value in column.to_list()))
+    return bool(
+        type(column.dtype).__name__ in ("String", "Object")
+        and all(isinstance(value, str) for value in column.to_list())
+    )

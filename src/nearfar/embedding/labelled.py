@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType, MappingProxyType
-from typing import Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -274,7 +274,8 @@ class Labelled:
         return np.array(self._vectors, dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: object) -> object:  # torch asks for no array
-        return np.array(self._vectors).__dlpack__(**options)  # type: ignore[arg-type]  # of its own: it may be written to
+        own: Any = np.array(self._vectors)  # which may be written to
+        return own.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0  # where NumPy's arrays are
