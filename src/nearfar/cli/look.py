@@ -91,17 +91,13 @@ def look(
     said(f"  read       {_read_in_words(data)}")
     said(f"  does       {advice.code}, a page of {page_file}")
     how: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
+    how: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
     looked = _LOOKS[advice.kind](data, advice, str(page_file.with_suffix("")), how)
     for line in looked.lines:
         said(line)
     vectors, known, rows = _sample(looked, seed)
-    options: dict[str, Any] = {
-        "title": Path(file).name,
-        "random_state": seed,
-        "n_jobs": n_jobs,
-        "metric": looked.metric,
-    }
-    page = vectors.map(_positions(vectors, looked.metric, seed, n_jobs), metadata=known, **options)
+    positions = _positions(vectors, looked.metric, how)
+    page = vectors.map(positions, metadata=known, title=Path(file).name, metric=looked.metric, **how)
     page.save(page_file)
     near = {shown(page.ids[row]): [shown(page.ids[int(k)]) for k in page.neighbors[row][:_TOPN]] for row in rows}
     for key, others in near.items():
