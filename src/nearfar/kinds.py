@@ -18,6 +18,8 @@ VECTORS += (".sqlite", ".sqlite3", ".db", ".lance", ".faiss", ".usearch")
 TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
 """What a table of numbers may end in."""
 _HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
+NUMBERS = "lines of numbers with blanks between, or of no one number"
+"""What is called a text, but is none."""
 _EDGE = 3  # columns: the ends and a weight
 
 
@@ -97,7 +99,9 @@ def _kind_of_lines(text: str, head: bytes, *, one_column: bool) -> Kind:
     of_numbers = widths == {1} and all(is_numeric(row[0]) for row in rows[1:])
     if (one_column and of_numbers) or (len(widths) == 1 and separator in lines[0]):
         return Kind("table", f"{len(rows[0])} columns in each line, none named as the end of an edge")
-    return Kind("text", "lines of words, of no one number of columns")
+    fields = list(chain(*rows))
+    of_numbers = sum(map(is_number, fields)) > len(fields) / 2
+    return Kind("text", NUMBERS if of_numbers else "lines of words, of no one number of columns")
 
 
 def is_table(file: str) -> bool:

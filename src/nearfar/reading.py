@@ -21,7 +21,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, FileFormatError, InputError
-from nearfar.kinds import VECTORS, kind_of
+from nearfar.kinds import NUMBERS, VECTORS, kind_of
 from nearfar.relations.signatures import what_begins
 
 if TYPE_CHECKING:
@@ -208,7 +208,11 @@ def _of_known(path: Path, kind: str | None, sample: io.BytesIO | None = None) ->
     source = str(path) if sample is None else sample
     taken, why, _ = (kind, "as was said", "") if kind else kind_of(str(path), _OWNER, "source")
     if taken == "vectors":
-        return Embedding.load(path), taken, why
+        by_lines = kind is None and not path.name.lower().endswith(VECTORS)
+        return Embedding.load(path, format="word2vec-text" if by_lines else None), taken, why
+    if why == NUMBERS:
+        hint = "A table of numbers has commas, semicolons or tabs; lines of neighbours: networkx.read_adjlist(path)."
+        raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {str(path)!r}", hint)
     if taken == "text":
         return Corpus(cast("Any", source), **_WORDS), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
@@ -220,7 +224,7 @@ def _of_edges(edges: Any, kind: str, why: str) -> Read:
     """Read edges; of two kinds where the reader says that they look so."""
     from nearfar.relations.matrix import Relation
 
-    if isinstance(edges, Iterator):
+    if isinstance(edges, Iterator) and not hasattr(edges, "read"):
         edges = list(edges)
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")

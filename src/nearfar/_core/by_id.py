@@ -183,10 +183,10 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
         return None
     ids = Ids(frame[named[0]].to_list(), owner=owner, name=f"the column {named[0]!r}")
     rest = frame.drop(*{*named, *nameless})
-    if rest.shape[1] == 1 and len(rest) and np.ndim(first := rest[rest.columns[0]][0]) == 1 and len(first):
-        rows = rest[rest.columns[0]].to_list()
-        if {np.shape(row) for row in rows} == {np.shape(first)}:
-            return np.array([np.asarray(row) for row in rows]), ids
+    if rest.shape[1] == 1 and not rest[rest.columns[0]].dtype.is_numeric():
+        rows = [np.asarray(row) for row in rest[rest.columns[0]].to_list()]
+        if len({row.shape for row in rows}) == 1 and rows[0].ndim == 1:
+            return np.array(rows), ids
     return rest.to_numpy(), ids
 
 

@@ -147,8 +147,11 @@ def _with_communities(data: Relation, vectors: Embedding, files: list[str], how:
     for group, n in sizes.most_common(_NAMED):
         members = [shown(vectors.ids[row]) for row in order if groups[row] == group][:_NAMED]
         lines.append(f"             {group}: {n:,}, such as {', '.join(members)}")
-    known = {"community": [None if group < 0 else str(group) for group in groups.tolist()]}
-    return _Looked(vectors, known, order[:_ASKED], files, lines)
+    related = np.flatnonzero(np.any(vectors.vectors, axis=1)).tolist()  # of others nothing is known
+    known = {"community": [str(groups[row]) for row in related]}
+    there = vectors.subset([vectors.ids[row] for row in related])
+    asked = [related.index(row) for row in order[:_ASKED] if row in related]
+    return _Looked(there, known, asked, files, lines)
 
 
 def _two_kinds(data: Relation, advice: Advice, name: str, how: dict[str, Any]) -> _Looked:
