@@ -119,9 +119,12 @@ class TestTables:
         assert list(positions.ids) == list(points.ids)
         np.testing.assert_array_equal(positions.vectors, nf.MDS(max_iter=5).fit(X).embedding_)
 
+    @pytest.mark.filterwarnings("ignore:The 'future")  # of pandas, from anndata
     def test_annotated(self, rng, tmp_path):
         anndata = pytest.importorskip("anndata")
-        cells = anndata.AnnData(rng.normal(size=(12, 4)), pd.DataFrame({"leiden": list("ab") * 6}).rename(str))
+        names, genes = (pd.Index([f"{k}" for k in range(n)], dtype=object) for n in (12, 4))
+        obs = pd.DataFrame({"leiden": pd.Categorical(list("ab") * 6)}, names)
+        cells = anndata.AnnData(rng.normal(size=(12, 4)), obs, pd.DataFrame(index=genes))
         cells.write_h5ad(tmp_path / "cells.h5ad")
         for given in (cells, tmp_path / "cells.h5ad"):
             found = nf.read(given)
