@@ -26,6 +26,7 @@ from nearfar.relations.signatures import what_begins
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
+    from scipy.sparse import csr_array
 
     from nearfar._core.types import Annotated, GraphLike, MatrixLike
     from nearfar.embedding.metadata import Metadata
@@ -62,11 +63,11 @@ class Points:
         What else is known of the points, such as their labels: ``metadata`` of a map page.
     """
 
-    vectors: Any
+    vectors: NDArray[np.float32] | NDArray[np.float64] | csr_array[np.float64]
     ids: Ids
     told: str
     known: Metadata | None = field(default=None, compare=False)
-    _why: str = ""
+    _why = ""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -77,7 +78,7 @@ class Points:
         return self.shape[0]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
-        dense = self.vectors.toarray() if hasattr(self.vectors, "toarray") else self.vectors
+        dense = self.vectors if isinstance(self.vectors, np.ndarray) else self.vectors.toarray()
         return np.array(dense, dtype, copy=copy)
 
     def __repr__(self) -> str:

@@ -84,13 +84,12 @@ def look(
     started = time.perf_counter()
     said = click.echo if not quiet and not as_json else _nothing
     data: Any = nf.read(file, kind=kind)  # type: ignore[arg-type]  # click checks it
-    taken = data._why.partition(": ")
+    taken = getattr(data, "_why", "").partition(": ")
     advice = nf.choose(data, kind=None if kind is None and taken[0] != "a table" else kind or "table")
     said(f"{file}: {advice.data} ({_size(file)})")
     said(f"  as         {taken[2] or taken[0]}")
     said(f"  read       {_read_in_words(data)}")
     said(f"  does       {advice.code}, a page of {page_file}")
-    how: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
     how: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
     looked = _LOOKS[advice.kind](data, advice, str(page_file.with_suffix("")), how)
     for line in looked.lines:
@@ -100,6 +99,7 @@ def look(
     page = vectors.map(positions, metadata=known, title=Path(file).name, metric=looked.metric, **how)
     page.save(page_file)
     near = {shown(page.ids[row]): [shown(page.ids[int(k)]) for k in page.neighbors[row][:_TOPN]] for row in rows}
+    near = near if page.neighbors.shape[1] else {}  # vectors of two components are a map alone
     for key, others in near.items():
         said(f"  near       {key}: {', '.join(others)}")
     files = [str(page_file), *looked.files]
@@ -199,7 +199,11 @@ def _text(data: Any, advice: Advice, name: str, how: dict[str, Any]) -> _Looked:
 
 
 def _vectors(data: Embedding, _advice: Advice, _name: str, _how: dict[str, Any]) -> _Looked:
-    return _Looked(data, None, range(min(_ASKED, len(data))))
+    import numpy as np
+
+    related = np.flatnonzero(np.any(np.asarray(data), axis=1)).tolist()  # zeros have no direction
+    there = data if len(related) == len(data) else data.subset([data.ids[row] for row in related])
+    return _Looked(there, None, range(min(_ASKED, len(there))))
 
 
 def _table(data: Any, _advice: Advice, _name: str, _how: dict[str, Any]) -> _Looked:
