@@ -86,12 +86,12 @@ def likes(rng: np.random.Generator) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    taste, of, weight = rng.integers(0, N_GROUPS, 300), np.arange(80) % N_GROUPS, 1 / np.arange(1, 81)
+    taste, of, weight = rng.integers(0, N_GROUPS, 300), np.arange(80) % N_GROUPS, 1 / np.arange(1, 81) ** 0.8
     users, items = [], []
     for user, own in enumerate(taste):
-        chance = np.where(of == own, 1, 0.1) * weight
-        chosen = rng.choice(80, 10, replace=False, p=chance / chance.sum())
-        users += [f"user{user}"] * 10
+        chance = np.where(of == own, 1, 0.2) * weight
+        chosen = rng.choice(80, 12, replace=False, p=chance / chance.sum())
+        users += [f"user{user}"] * 12
         items += [f"item{item}" for item in chosen]
     pq.write_table(pa.table({"user": users, "item": items}), "likes.parquet")
 
@@ -107,7 +107,7 @@ def check_likes(_outs: list[str]) -> str:
 
     together = of_one_taste(nf.Embedding.load("likes.nearfar.items.safetensors"))
     usual = of_one_taste(nf.Embedding.load("likes.nearfar.safetensors").context)
-    return f"{right('items of one taste', together, 0.95)} (vectors beside those of users: {usual:.3f})"
+    return f"{right('items of one taste', together, 0.93)} (vectors beside those of users: {usual:.3f})"
 
 
 # Texts: a folder in which words of a topic stand together.
