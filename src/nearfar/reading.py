@@ -40,7 +40,7 @@ _OWNER = "read"
 Taken = Literal["graph", "two kinds", "table", "text", "vectors"]
 KINDS = ("graph", "two kinds", "table", "text", "vectors")
 _HUGE = 4 << 30  # bytes of a text, packed or not, of which a sample is read
-_SAMPLE = 64 << 20  # bytes of it, unpacked
+_SAMPLE = 16 << 20  # bytes of it, unpacked
 _PROSE = ("", ".txt", ".md", ".rst", ".text", ".gz", ".xz", ".bz2", ".zst")  # what texts of a folder end in
 _WORDS: dict[str, Any] = {"lowercase": True, "tokenizer": "words"}
 _AS_WORDS = "words without punctuation"
@@ -105,7 +105,7 @@ def read(
     Returns
     -------
     Relation, Points, Corpus or Embedding
-        A relation of pairs, a table of points, a text, or vectors. Of a text file above 4 GiB the first 64 MiB.
+        A relation of pairs, a table of points, a text, or vectors. Of a text file above 4 GiB the first 16 MiB.
 
     Raises
     ------

@@ -140,18 +140,20 @@ def _with_communities(data: Relation, vectors: Embedding, files: list[str], how:
 
     from nearfar.evaluate.communities import found_communities
 
-    groups = found_communities(data, vectors.vectors, **how)
     order = np.argsort(-data.row_sums, kind="stable").tolist()  # the most related first
+    related = np.flatnonzero(np.any(vectors.vectors, axis=1)).tolist()  # of others nothing is known
+    there = vectors.subset([vectors.ids[row] for row in related])
+    asked = there.ids.rows([vectors.ids[row] for row in order[:_ASKED]])
+    looked = _Looked(there, None, [row for row in asked.tolist() if row >= 0], files)
+    if len(there) > _SHOWN:
+        return looked._replace(lines=[f"  found      no communities: more than {_SHOWN:,} nodes"])
+    groups = found_communities(data, vectors.vectors, **how)
     sizes = Counter(groups[groups >= 0].tolist())
     lines = [f"  found      {len(sizes)} communities"]
     for group, n in sizes.most_common(_NAMED):
         members = [shown(vectors.ids[row]) for row in order if groups[row] == group][:_NAMED]
         lines.append(f"             {group}: {n:,}, such as {', '.join(members)}")
-    related = np.flatnonzero(np.any(vectors.vectors, axis=1)).tolist()  # of others nothing is known
-    known = {"community": [str(groups[row]) for row in related]}
-    there = vectors.subset([vectors.ids[row] for row in related])
-    asked = [related.index(row) for row in order[:_ASKED] if row in related]
-    return _Looked(there, known, asked, files, lines)
+    return looked._replace(known={"community": [str(groups[row]) for row in related]}, lines=lines)
 
 
 def _two_kinds(data: Relation, advice: Advice, name: str, how: dict[str, Any]) -> _Looked:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _OWNER = "evaluate.communities"
 _NUMBERS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)  # of communities that are tried
+_FEW = 2000  # nodes, of which two starts cost little
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +164,7 @@ def found_communities(
     found[nodes] = 0
     for k in (k for k in _NUMBERS if k <= np.sqrt(2 * nodes.size)):
         clusters = np.full(found.size, -1, np.int32)
-        clusters[nodes] = _kmeans(vectors[nodes], k, 2, random_state, n_jobs or 1)
+        clusters[nodes] = _kmeans(vectors[nodes], k, 1 + (nodes.size < _FEW), random_state, n_jobs or 1)
         of = (clusters[:, None] == np.arange(k)).astype(np.float32)
         inside = (of * relation.matmat(of, n_jobs=n_jobs)).sum(axis=0, dtype=np.float64)
         modularity = float((inside / total - (out @ of) * (into @ of) / total**2).sum())
