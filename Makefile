@@ -11,6 +11,7 @@
 #   make kills      N=1000 kills at random moments of everything that writes
 #   make test-oldest, make test-newest   the tests with the oldest versions that pyproject.toml allows, and the latest
 #   make dist       sdist and wheel in dist/, the wheel tested in an environment of its own; make dist SMOKE=tests: by all
+#   make newcomers  five people who meet the library for the first time, with an empty cache; make dist has them, too
 #   make sbom       what the wheel is installed with, and its licences: dist/nearfar.cdx.json (CycloneDX)
 #   make coverage   which lines the tests of `make test` run; fails below the floor in pyproject.toml
 #   make mutants    faults put into copies of the code: fails if the tests miss one
@@ -34,7 +35,7 @@ PYTEST := $(KEEP) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pyte
 # The version is in the package's metadata, so a new one is a reason to install again.
 PACKAGE_FILES := pyproject.toml $(CONSTRAINTS) src/nearfar/_version.py
 
-.PHONY: help demo test check test-all test-oldest test-newest test-machines bounds fuzz kills dist sbom coverage mutants bench docs clean
+.PHONY: help demo test check test-all test-oldest test-newest test-machines bounds fuzz kills dist newcomers sbom coverage mutants bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -114,7 +115,13 @@ dist: $(STAMP)-release
 	.venv-dist/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt \
 	  "$$(ls dist/*.whl)[parquet,zstd,index,plot]" pytest pytest-xdist hypothesis pandas polars networkx h5py
 	cd dist && ../.venv-dist/bin/python -c "import nearfar, sys; sys.exit('.venv-dist' not in nearfar.__file__)"
+	cd dist && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 ../.venv-dist/bin/python ../tests/support/newcomers.py --seconds $(PATIENCE)
 	$(KEEP) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 .venv-dist/bin/python -m pytest -n 2 --dist loadfile $(SMOKE)
+
+# The same from the sources: whom a package is missing for is left out. PATIENCE is in seconds of processor time.
+PATIENCE ?= 10
+newcomers: $(STAMP)-dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/newcomers.py --seconds $(PATIENCE)
 
 sbom: $(STAMP)-release
 	$(BIN)/python -m build --wheel --outdir dist .

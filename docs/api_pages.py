@@ -18,6 +18,7 @@ MODULES = [
     "nearfar.nn",
     "nearfar.words",
     "nearfar.advice",
+    "nearfar.reading",
     "nearfar.evaluate",
     "nearfar.datasets",
     "nearfar.plots",

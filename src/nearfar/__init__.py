@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from nearfar.maps.weighted import WSSNE
     from nearfar.precompile import warmup
     from nearfar.preparation import prepare
+    from nearfar.reading import read
     from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
     from nearfar.tables.compress import compress
@@ -98,6 +99,7 @@ _HOMES = {
     "nn": "nearfar.nn",
     "plots": "nearfar.plots",
     "prepare": "nearfar.preparation",
+    "read": "nearfar.reading",
     "reproduce": "nearfar.reproduce",
     "scanpy": "nearfar.scanpy",
     "viewer": "nearfar.viewer",
@@ -150,6 +152,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "nn",
     "plots",
     "prepare",
+    "read",
     "reproduce",
     "scanpy",
     "viewer",

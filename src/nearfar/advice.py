@@ -5,6 +5,7 @@ The first rule of a kind whose condition holds is the one that counts. Figures a
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import warnings
@@ -309,6 +310,28 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
     code, command = (text.replace("{d}", str(d)) for text in (rule.code, rule.command))
     advice = Advice(kind, facts, words, code, command, rule.why, rule.parameters, rule.instead)
     return of_mixed(advice) if facts.get("mixed") else advice
+
+
+def fitted(advice: Advice, data: Any, **parameters: object) -> Any:
+    """Do what the code of the advice says; return the estimator, fitted to the data.
+
+    Parameters
+    ----------
+    advice : Advice
+    data : Relation, Corpus or what has rows
+        What the advice is on.
+    **parameters
+        Of the estimator, beside those of the advice.
+    """
+    import nearfar
+
+    calls = [node for node in ast.walk(ast.parse(advice.code)) if isinstance(node, ast.Call)]
+    fit: Any = next(node for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "fit")
+    made, given = fit.func.value, fit.args[0]
+    settings = {word.arg: ast.literal_eval(word.value) for word in made.keywords}
+    if isinstance(given, ast.Call):  # a walk of the relation
+        data = getattr(data, given.func.attr)(*map(ast.literal_eval, given.args))  # type: ignore[attr-defined]
+    return getattr(nearfar, made.func.attr)(**settings, **parameters).fit(data)
 
 
 def of_mixed(advice: Advice) -> Advice:

@@ -520,3 +520,46 @@ def test_pickles_that_name_the_former_module_of_all_embeddings_load():
         loaded = pickle.loads(written.replace(module, b"nearfar.embedding.vectors"))
         assert type(loaded) is type(emb)
         assert loaded.equals(emb)
+
+
+class TestOfWhatOthersHave:
+    """What users try first: a frame whose names are a column, KeyedVectors, and a tensor of the result."""
+
+    def test_frames_with_one_column_of_text(self):
+        pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+        frame = pd.DataFrame({"x": [1.0, 2], "word": ["a", "b"], "y": [3.0, 4]})
+        for given_frame in (frame, pl.from_pandas(frame)):
+            assert nf.Embedding(given_frame).equals(nf.Embedding([[1.0, 3], [2, 4]], ["a", "b"]))
+
+    def test_frames_with_a_column_of_vectors(self):
+        pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+        frame = pd.DataFrame({"word": ["a", "b"], "vector": [[1.0, 3], [2.0, 4]]})
+        arrays = frame.assign(vector=[np.array(row) for row in frame["vector"]])
+        for given_frame in (frame, arrays, pl.from_pandas(frame), frame.rename(columns={"word": "id"})):
+            assert nf.Embedding(given_frame).equals(nf.Embedding([[1.0, 3], [2, 4]], ["a", "b"]))
+
+    def test_text_that_names_no_rows_is_refused_as_before(self):
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame({"kind": ["a", "a"], "x": [1.0, 2]})
+        with pytest.raises(InputError, match="column 'kind'"):
+            nf.Embedding(frame)
+        with pytest.raises(InputError, match="matrix of numbers"):  # of two lengths
+            nf.Embedding(pd.DataFrame({"word": ["a", "b"], "vector": [[1.0, 3], [2.0]]}))
+        with pytest.raises(InputError, match="column 'word'"):  # the index names the rows
+            nf.Embedding(pd.DataFrame({"word": ["a", "b"], "x": [1.0, 2]}, index=["p", "q"]))
+
+    def test_keyed_vectors(self):
+        KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
+        theirs = KeyedVectors(3)
+        theirs.add_vectors(["a", "b"], np.eye(3)[:2])
+        assert nf.Embedding(theirs).equals(nf.Embedding(np.eye(3, dtype=np.float32)[:2], ["a", "b"]))
+
+    def test_tensors(self):
+        torch = pytest.importorskip("torch")
+        emb = nf.Embedding([[1.0, 3], [2, 4]], ["a", "b"])
+        for made in (torch.as_tensor(emb), torch.tensor(emb), torch.from_dlpack(emb)):
+            assert made.dtype == torch.float64
+            assert made.tolist() == emb.vectors.tolist()
+        made[0] = 7  # it is a copy: an embedding is not changed
+        assert emb["a"].tolist() == [1, 3]
+        assert np.from_dlpack(emb).tolist() == emb.vectors.tolist()

@@ -204,7 +204,7 @@ def read_encoded(folder: Path) -> None:
 
 def read_table(path: Path) -> None:
     from nearfar._core.checks import check_matrix
-    from nearfar.cli.tables import read_table as read
+    from nearfar.points import read_table as read
 
     check_matrix("fuzz", "X", read(str(path), None, None, owner="fuzz")[0])  # as a map does
 

@@ -12,8 +12,8 @@ import nearfar as nf
 from nearfar._core.streams import TextStream
 from nearfar.cli import main
 from nearfar.cli.files import labels_of
-from nearfar.cli.tables import read_table
 from nearfar.errors import DataError, FileFormatError
+from nearfar.points import read_table
 from nearfar.relations.delimited import FOUND_OUT
 from nearfar.relations.delimited import read_table as table_with_names
 from nearfar.relations.wordnet import related_words

@@ -380,3 +380,13 @@ class TestAdvise:
         assert "not standard input" in fails("advise", "-")
         assert "nowhere.csv" in fails("advise", "nowhere.csv")
         assert main(["advise", str(files / "edges.csv"), "--kind", "distances"]) == 2
+
+
+@pytest.mark.parametrize("name", ["walks", "other"])
+def test_what_is_done_is_what_is_said(name):
+    graph = nf.Relation.from_edges(nx.karate_club_graph(), directed=name == "walks")
+    found = nf.choose(graph)
+    assert (".random_walk(3)" in found.code) == (name == "walks")
+    scope = {"nf": nf, "relation": graph}
+    told = eval(found.code.replace("nf.EDRep(", "nf.EDRep(random_state=0, "), scope)
+    assert advice.fitted(found, graph, random_state=0).vectors_.equals(told)

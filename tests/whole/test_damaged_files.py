@@ -297,7 +297,7 @@ def test_arrays_that_were_written_are_read(tmp_path):
 
 
 def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, fails):
-    from nearfar.cli.tables import read_table
+    from nearfar.points import read_table
 
     path = tmp_path / "x.csv"
     for ends in (b"\r", b"\r\n", b"\n"):

@@ -36,6 +36,7 @@ SOURCELESS = {
     "nearfar.Relation": "a container; its methods name their sources",
     "nearfar.Vocabulary": "a container",
     "nearfar.warmup": "compiles",
+    "nearfar.reading.Points": "a record",
     "nearfar.datasets.Graph": "a record",
     "nearfar.datasets.PlantedSenses": "a record",
     "nearfar.advice.Advice": "a record",

@@ -55,6 +55,7 @@ PUBLIC = [
     "nn",
     "plots",
     "prepare",
+    "read",
     "reproduce",
     "scanpy",
     "viewer",

@@ -153,8 +153,9 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
     """Return the rows of numbers of a frame, and its column of ids: what :meth:`nearfar.Embedding.to_frame` returns.
 
     The column called ``id`` holds the ids, else the nameless first one: the index of a frame that was written to CSV
-    and read again. A nameless one beside ``id`` is left out. None of anything else, and of a frame without such a
-    column.
+    and read again. A nameless one beside ``id`` is left out. Else the only column of text does, if its texts are
+    distinct. What is left are numbers, or one column of vectors. Of KeyedVectors of gensim these are the keys. None of
+    anything else, and of a frame without such a column.
 
     Raises
     ------
@@ -163,6 +164,8 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
     """
     import narwhals as nw
 
+    if hasattr(X, "index_to_key") and hasattr(X, "vectors"):
+        return X.vectors, Ids(X.index_to_key, owner=owner, name="index_to_key")
     if not (hasattr(X, "columns") or hasattr(X, "column_names")):
         return None
     try:
@@ -172,7 +175,24 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
     names = list(frame.columns)
     nameless = [name for name in names[:1] if name in _INDEX]
     named = ["id"] if "id" in names else nameless
+    index = index_of(X)
+    if not named and (index is None or Ids.of_distinct(index).is_range):
+        texts = [name for name in names if _is_text(frame[name])]
+        named = texts if len(texts) == 1 and frame[texts[0]].n_unique() == len(frame) else []
     if not named:
         return None
     ids = Ids(frame[named[0]].to_list(), owner=owner, name=f"the column {named[0]!r}")
-    return frame.drop(*{*named, *nameless}).to_numpy(), ids
+    rest = frame.drop(*{*named, *nameless})
+    if rest.shape[1] == 1 and not rest[rest.columns[0]].dtype.is_numeric():
+        rows = [np.asarray(row) for row in rest[rest.columns[0]].to_list()]
+        if len({row.shape for row in rows}) == 1 and rows[0].ndim == 1:
+            return np.array(rows), ids
+    return rest.to_numpy(), ids
+
+
+def _is_text(column: Any) -> bool:
+    """Whether a column of narwhals holds text alone."""
+    return bool(
+        type(column.dtype).__name__ in ("String", "Object")
+        and all(isinstance(value, str) for value in column.to_list())
+    )

@@ -19,6 +19,7 @@ import click
 from nearfar._version import __version__
 from nearfar.cli.embed import embed
 from nearfar.cli.judge import advise, compare, evaluate, report
+from nearfar.cli.look import look
 from nearfar.cli.maps import explore, map_
 from nearfar.cli.options import Command
 from nearfar.cli.reproduce import reproduce
@@ -105,16 +106,31 @@ def main(args: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class _Door(click.Group):
+    """The commands; what is no command but the name of a file is looked at."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        is_file = "/" in name or "." in name or os.path.exists(name)  # noqa: PTH110 - pathlib takes longer to import
+        if is_file and self.get_command(ctx, name) is None:
+            args = ["look", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Door, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="nearfar", message="%(prog)s %(version)s")
 @click.pass_context
 def _cli(context: click.Context) -> None:
     """Vectors for things that are related.
 
     A list of who is related to whom goes in, a vector for each of them comes out, such that related ones are alike.
+    `nearfar FILE` says what a file is and makes a page of it; ./map is a file that is named as a command.
 
     \b
     Try it:
+      nearfar contacts.csv
       nearfar embed contacts.csv -o contacts.safetensors
       nearfar similar contacts.safetensors alice
       nearfar map contacts.safetensors --plot contacts.png
@@ -129,7 +145,7 @@ def _cli(context: click.Context) -> None:
 
 
 for _command in (
-    *(advise, embed, map_, explore, similar, compare, report, evaluate, convert, info),
+    *(look, advise, embed, map_, explore, similar, compare, report, evaluate, convert, info),
     *(compress, words, reproduce),
 ):
     _cli.add_command(_command)

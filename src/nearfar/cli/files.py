@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nearfar.errors import DataError, InputError
+from nearfar.kinds import is_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,12 +18,6 @@ if TYPE_CHECKING:
     from nearfar.relations.matrix import Relation
     from nearfar.relations.tables import Table as Known
     from nearfar.text import Corpus
-
-_VECTORS: tuple[str, ...] = (".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz", ".emb")
-_VECTORS += (".sqlite", ".sqlite3", ".db", ".lance", ".faiss", ".usearch")
-TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
-"""What a table of numbers may end in."""
-_HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
 
 
 def load(file: str, side: Side | None = None) -> Embedding:
@@ -118,131 +111,7 @@ def labels_of(
 
 
 def _is_integer(text: str) -> bool:
-    return _is_whole(text) and len(text) < 20  # as far as ids go; Python refuses thousands of digits
-
-
-def _is_whole(field: str) -> bool:
-    return field.lstrip("+-").isdecimal()
-
-
-def kind_of(file: str) -> tuple[str, str]:
-    """Find out by the suffix, and for text by its first lines, what a file holds; return it and a remark on it.
-
-    Raises
-    ------
-    DataError
-        If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
-    """
-    from nearfar._core.columns import is_number
-    from nearfar._core.streams import TextStream
-    from nearfar.cli.tables import delimiter_of
-    from nearfar.embedding.files import h5ad
-    from nearfar.relations.signatures import refuse_other_texts
-    from nearfar.relations.typed import has_decimal_comma
-
-    path = Path(file)
-    if path.is_dir():
-        return ("graph" if any(path.glob("*.json")) else "text"), ""
-    name = path.name.lower()
-    if name.endswith(".h5ad"):
-        return ("vectors" if h5ad.is_own(path) else "table"), ""
-    if name.endswith((".parquet", ".pq")):
-        return _kind_of_parquet(file), ""
-    if name.endswith(_VECTORS) or (name.endswith(".tsv") and not is_table(file)):
-        return "vectors", ""
-    head = b""
-    with TextStream("nearfar advise", file, "FILE") as stream:
-        while len(head) < _HEAD and (more := stream.read(_HEAD)):
-            head += more
-    text = head.decode("utf-8", "replace")
-    refuse_other_texts("nearfar advise", "FILE", repr(file), text)
-    lines = text.splitlines()[:_LINES]
-    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
-        return "vectors", ""  # word2vec text: the first line says how many, and of which length
-    separator = delimiter_of(text)
-    if lines and separator in lines[0]:
-        written = (line for line in lines if line.strip() and not line.startswith("#"))
-        rows = list(csv.reader(written, delimiter=separator))
-
-    def is_numeric(field: str) -> bool:
-        return is_number(field) or (separator == ";" and has_decimal_comma(field))
-
-    if _names_ends(head):
-        return "graph", ""
-    widths = set(map(len, rows))
-    if widths <= {2, 3} and len(widths) <= 1:
-        pairs = [row[:2] for row in rows]
-        fields = [field.strip() for field in chain(*pairs[1:])]
-        whole, numbers = (bool(fields) and all(map(told, fields)) for told in (_is_whole, is_numeric))
-        if whole:
-            return "graph", "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
-        return ("table" if numbers else "graph"), ""
-    of_numbers = widths == {1} and all(is_numeric(row[0]) for row in rows[1:])
-    one_column = of_numbers and name.endswith(TABLES)
-    return ("table" if one_column or (len(widths) == 1 and separator in lines[0]) else "text"), ""
-
-
-def is_table(file: str) -> bool:
-    """Whether a file is a table, and not one of vectors: by its suffix, what lies beside it, its columns, its lines."""
-    from nearfar.embedding.files.projector import metadata_path
-    from nearfar.embedding.files.registry import format_of
-
-    path, name = Path(file), file.lower()
-    if name.endswith(".tsv"):
-        return not metadata_path(path).is_file()
-    if name.endswith((".parquet", ".pq")):
-        return not {"id", "vector"} <= set(schema_of("nearfar map", file).names)
-    if name.endswith(TABLES):
-        return True
-    try:
-        known = format_of("nearfar map", file)
-    except InputError:  # .data, .dat, ...
-        known = "word2vec-text"
-    return known == "word2vec-text" and path.is_file() and kind_of(file)[0] == "table"
-
-
-def schema_of(owner: str, file: str) -> Any:
-    """Return the schema of a Parquet file."""
-    from nearfar._core.checks import check_path, require
-
-    path = check_path(owner, "FILE", file, exists=True)
-    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
-    try:
-        return parquet.read_schema(path)
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(owner, "FILE", "a complete Parquet file", f"{str(path)!r} ({error})") from error
-
-
-def _kind_of_parquet(file: str) -> str:
-    """Return what a Parquet file holds by its columns: vectors, edges, or more columns than these have."""
-    from nearfar.relations.ends import are_named_ends
-
-    if not is_table(file):
-        return "vectors"
-    schema = schema_of("nearfar advise", file)
-    floats = all("float" in str(kind) or str(kind) == "double" for kind in schema.types)
-    return "table" if not are_named_ends(schema.names) and (len(schema.names) > 3 or floats) else "graph"
-
-
-def _names_ends(head: bytes) -> bool:
-    """Whether a text is a table whose names say that two of its columns are the ends of edges."""
-    from nearfar.relations.delimited import FOUND_OUT, find_layout
-    from nearfar.relations.ends import are_named_ends
-
-    names: list[str] = []
-
-    def choose(table: Known) -> list[int]:
-        names.extend(table.names or ())
-        return [0]
-
-    whole = bytearray(head[: head.rfind(b"\n") + 1])
-    try:
-        whole.decode()
-    except UnicodeDecodeError:
-        return False
-    found = find_layout("FILE", whole, choose, FOUND_OUT)
-    return found is not None and len(names) > 1 and are_named_ends(names)
+    return is_whole(text) and len(text) < 20  # as far as ids go; Python refuses thousands of digits
 
 
 def read_as(file: str, kind: str, reading: dict[str, Any]) -> Embedding | Corpus | Relation | NDArray[np.float64]:

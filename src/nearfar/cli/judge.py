@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.files import kind_of, labels_of, load, load_known, read_as, read_graph
+from nearfar.cli.files import labels_of, load, load_known, read_as, read_graph
 from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     answer,
@@ -32,6 +31,7 @@ from nearfar.cli.shared import (
     take_form,
 )
 from nearfar.cli.shared import report as summarise
+from nearfar.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
     from nearfar.advice import Advice
@@ -173,7 +173,7 @@ def advise(file: str, kind: str | None, as_json: bool, **options: Any) -> None:
     given = _as_given(options)
     asked = bool(given)
     reading = take_edges(options)
-    taken, remark = (kind, "") if kind else ("graph", "") if asked else kind_of(file)
+    taken, _, remark = Kind(kind, "") if kind else Kind("graph", "") if asked else kind_of(file, "nearfar advise")
     found = _on_table(file, reading) if taken == "table" else choose(read_as(file, taken, reading), kind=taken)
     found = replace(found, data=found.data + remark)
     command = found.command.format(file=shlex.quote(file))
@@ -205,9 +205,7 @@ def _as_given(options: dict[str, Any]) -> list[str]:
 def _on_table(file: str, reading: dict[str, Any]) -> Advice:
     """Return advice on a table or AnnData, as ``nearfar map`` reads it."""
     from nearfar.advice import choose, of_mixed
-    from nearfar.cli.tables import read_annotated, read_table
-    from nearfar.errors import DataError, NearfarWarning
-    from nearfar.relations.coordinates import has_other_scale
+    from nearfar.points import read_annotated, read_or_prepared
     from nearfar.relations.delimited import TextFormat
 
     owner = "nearfar advise"
@@ -216,21 +214,13 @@ def _on_table(file: str, reading: dict[str, Any]) -> Advice:
         rows, _, table, _ = read_annotated(owner, file, None, None)
         found = choose(rows.toarray() if hasattr(rows, "toarray") else rows, kind="table")
         return replace(found, data=f"{found.data}, {table.columns['matrix']}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NearfarWarning)  # that a column has another scale, of which advice follows
-        try:
-            X, table = read_table(file, None, None, owner=owner, form=form)
-            mixed = has_other_scale(X) is not None
-        except DataError:
-            mixed = True
-        if mixed:
-            X, table = read_table(file, None, None, owner=owner, form=form, prepare=True)
+    X, table = read_or_prepared(owner, file, form)
     found = choose(X, kind="table")
     roles = [role for role in ("names", "labels", "left_out") if role in table.columns]
     beside = [f"{role.replace('_', ' ')} {table.columns[role]}" for role in roles]
-    told = [f"after --prepare: {table.coded}"] * mixed + beside
+    told = [f"after --prepare: {table.coded}"] * bool(table.coded) + beside
     found = replace(found, data=", ".join([found.data, *told]))
-    return of_mixed(found) if mixed else found
+    return of_mixed(found) if table.coded else found
 
 
 @command("Write a page about a file of vectors.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from nearfar.cli.files import TABLES, is_table, load_known
+from nearfar.cli.files import load_known
 from nearfar.cli.options import argument, command, option, options_of, together
 from nearfar.cli.shared import (
     engine_options,
@@ -22,7 +22,8 @@ from nearfar.cli.shared import (
     take_engine,
     take_text_format,
 )
-from nearfar.cli.tables import Table, read_annotated, read_table
+from nearfar.kinds import TABLES, is_table
+from nearfar.points import Table, read_annotated, read_table
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids

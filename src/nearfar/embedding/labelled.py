@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType, MappingProxyType
-from typing import Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -43,6 +43,7 @@ class Labelled:
     _base_measure: NDArray[np.float64] | None = None
     _norms: NDArray[np.float64] | None = None  # made at the first search
     _may_be_rounded = True
+    _why = ""  # nf.read took it for vectors
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class Labelled:
     def _like(self, vectors: Matrix, ids: Ids) -> Self:
         """Return a copy with other rows, which are not checked again."""
         other = copy.copy(self)
-        other._vectors, other._ids, other._norms = vectors, ids, None
+        other._vectors, other._ids, other._norms, other._why = vectors, ids, None, ""
         if self._base_measure is not None and self._context_ids is None and ids is not self._ids:
             other._base_measure = self._base_measure[self._ids.rows(ids)]
         return other
@@ -272,9 +273,16 @@ class Labelled:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         return np.array(self._vectors, dtype=dtype, copy=copy)
 
+    def __dlpack__(self, **options: object) -> object:  # torch asks for no array
+        own: Any = np.array(self._vectors)  # which may be written to
+        return own.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # where NumPy's arrays are
+
     def __repr__(self) -> str:
         other = "" if self._context_vectors is None else f", context {len(self._context_vectors)}"
-        ids = f"ids [{self._ids.shown(3)}]"
+        ids = f"ids [{self._ids.shown(3)}]{', ' if self._why else ''}{self._why}"
         return f"{type(self).__name__}({len(self)} x {self.n_components} {self._vectors.dtype}{other}, {ids})"
 
     def _repr_html_(self) -> str:

@@ -78,6 +78,7 @@ class Relation:
     """
 
     _taken: Taken | None = None  # which columns of a table it was read from
+    _why = ""  # nf.read took it for a relation
     _two_kinds = False  # equal ids of rows and columns are then different objects
 
     def __init__(self, operator: LinearOperator, row_ids: Ids, column_ids: Ids) -> None:
@@ -747,6 +748,7 @@ class Relation:
         words = [f"{self.nnz} stored entries"] + ["rectangular"] * (not self.is_square)
         if self._taken:
             words.append(f"of columns {columns_in_words(self._taken)}")
+        words += [self._why] * bool(self._why)
         return f"<Relation {n} x {m}, {', '.join(words)}>"
 
     def _repr_html_(self) -> str:

@@ -100,6 +100,11 @@ _SIGNATURES = (
 )  # fmt: skip
 
 
+def what_begins(text: str) -> str:
+    """Return what a text is that begins so, if it is no list of edges; "" if nothing says so."""
+    return next((what for what, begins, _ in _SIGNATURES if begins.match(text.lstrip())), "")
+
+
 def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
     """Refuse a text that is no list of edges by how it begins.
 

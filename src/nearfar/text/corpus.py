@@ -234,6 +234,8 @@ class Corpus:
     [["Don't", 'stop', "Zoë's", 'ship', "it's", 'late']]
     """
 
+    _why = ""  # nf.read took it for a text
+
     def __init__(
         self,
         source: TextSource,
@@ -262,7 +264,8 @@ class Corpus:
         given = "an iterable" if self._files is None else ", ".join(map(str, self._files[:3]))
         more = ", ..." if self._files is not None and len(self._files) > 3 else ""
         lower = ", lower case" if self._reading.lowercase else ""
-        return f"<Corpus of {given}{more}{lower}{'' if self._scan is None else ', read'}>"
+        why = f", {self._why}" if self._why else ""
+        return f"<Corpus of {given}{more}{lower}{'' if self._scan is None else ', read'}{why}>"
 
     def _repr_html_(self) -> str:  # what was read already, if anything: nothing is read to be shown
         scan = self._scan

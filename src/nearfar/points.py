@@ -1,14 +1,15 @@
-"""Tables of numbers on the command line: which columns are coordinates, which name or colour the points."""
+"""Tables with a row for each point: which columns are coordinates, which name or colour the points."""
 
 from __future__ import annotations
 
 import csv
 import io
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, NearfarWarning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +67,7 @@ class _Read(NamedTuple):
 
 
 def read_table(
-    file: str,
+    file: str | object,
     names: str | None,
     labels: str | None,
     *,
@@ -79,7 +80,7 @@ def read_table(
 
     Parameters
     ----------
-    file : str
+    file : str, open file or frame
     names, labels : str or None
         Columns that are asked for, by name or position. By default those that are called so; names may be ids, too.
     owner : str
@@ -101,7 +102,7 @@ def read_table(
 
     from nearfar.relations.coordinates import LABELS, may_be_edges, warn_of_scale
 
-    read = _parquet(owner, file) if file.lower().endswith((".parquet", ".pq")) else _delimited(owner, file, form)
+    read = _read(owner, file, form)
     if names is labels is None and not prepare and may_be_edges(read.names or ()) and _are_whole(read.columns):
         got = f"edges by its columns {', '.join(map(repr, read.names or ()))}"
         raise DataError(owner, "FILE", "a table with a row for each point", got, _EDGES)
@@ -137,6 +138,21 @@ def read_table(
     colours = Colours() if by_label is None else _colours(read.written[by_label])
     ids = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
     return np.ascontiguousarray(X), Table(ids, said, colours, coded)
+
+
+def read_or_prepared(owner: str, file: Any, form: TextFormat | None = None) -> tuple[NDArray[np.float64], Table]:
+    """Return the same as :func:`read_table`, prepared where columns are no numbers or of different scales."""
+    from nearfar.relations.coordinates import has_other_scale
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearfarWarning)  # that a column has another scale
+        try:
+            X, table = read_table(file, None, None, owner=owner, form=form)
+            if has_other_scale(X) is None:
+                return X, table
+        except DataError:  # columns of text, gaps
+            pass
+        return read_table(file, None, None, owner=owner, form=form, prepare=True)
 
 
 def read_annotated(
@@ -230,6 +246,12 @@ def _first_bad(column: Typed, written: Sequence[object]) -> int:
     return next((k for k, field in fields if is_missing(field) or not is_number(str(field))), 0)
 
 
+def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
+    if isinstance(file, str) and file.lower().endswith((".parquet", ".pq")):
+        return _parquet(owner, file)
+    return _delimited(owner, file, form) if isinstance(file, str) or hasattr(file, "read") else _frame(owner, file)
+
+
 def _parquet(owner: str, file: str) -> _Read:
     from nearfar._core.checks import check_path, require
     from nearfar.relations.typed import typed_columns
@@ -247,7 +269,16 @@ def _parquet(owner: str, file: str) -> _Read:
     return _Read(names, named, written, [f"in row {k}" for k in range(table.num_rows)])
 
 
-def _delimited(owner: str, file: str, form: TextFormat | None) -> _Read:
+def _frame(owner: str, frame: Any) -> _Read:
+    from nearfar._core.frames import columns_of
+    from nearfar.relations.typed import typed_columns
+
+    written = [series.to_list() for _, series in columns_of(owner, "source", frame)]
+    columns = typed_columns(owner, frame, "source")
+    return _Read([str(column.name) for column in columns], columns, written, [f"in row {k}" for k in range(len(frame))])
+
+
+def _delimited(owner: str, file: Any, form: TextFormat | None) -> _Read:
     from nearfar._core.streams import lines_of
     from nearfar.relations.delimited import FOUND_OUT
     from nearfar.relations.typed import of_texts

@@ -1,0 +1,481 @@
+"""The front door: whatever is given goes to the reader that fits it, and says what it was taken for, and why."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from nearfar._core.checks import bad_file, check_choice, check_path, require
+from nearfar._core.frames import is_frame
+from nearfar._core.ids import Ids
+from nearfar._core.streams import TextStream, lines_of
+from nearfar._core.warn import warn_user
+from nearfar.errors import DataError, FileFormatError, InputError
+from nearfar.kinds import NUMBERS, VECTORS, kind_of
+from nearfar.relations.signatures import what_begins
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+    from scipy.sparse import csr_array
+
+    from nearfar._core.types import Annotated, GraphLike, MatrixLike
+    from nearfar.embedding.metadata import Metadata
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.relations.matrix import Relation
+    from nearfar.text import Corpus
+
+__all__ = ["Points", "read"]
+
+_OWNER = "read"
+Taken = Literal["graph", "two kinds", "table", "text", "vectors"]
+KINDS = ("graph", "two kinds", "table", "text", "vectors")
+_HUGE = 4 << 30  # bytes of a text, packed or not, of which a sample is read
+_SAMPLE = 16 << 20  # bytes of it, unpacked
+_PROSE = ("", ".txt", ".md", ".rst", ".text", ".gz", ".xz", ".bz2", ".zst")  # what texts of a folder end in
+_WORDS: dict[str, Any] = {"lowercase": True, "tokenizer": "words"}
+_AS_WORDS = "words without punctuation"
+_BESIDE = (".ids", ".ids.txt", ".txt", ".names")  # of the ids of rows.npy: rows.ids, ...
+
+
+@dataclass(frozen=True, repr=False)
+class Points:
+    """A table with a row of coordinates for each point: every estimator takes it in place of X.
+
+    Parameters
+    ----------
+    vectors : ndarray or sparse matrix, shape (n, d)
+        The coordinates.
+    ids : Ids
+        Names of the points.
+    told : str
+        What was read, and what was left out.
+    known : mapping of str to sequence, or frame, optional
+        What else is known of the points, such as their labels: ``metadata`` of a map page.
+    """
+
+    vectors: NDArray[np.float32] | NDArray[np.float64] | csr_array[np.float64]
+    ids: Ids
+    told: str
+    known: Metadata | None = field(default=None, compare=False)
+    _why = ""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of points and of coordinates."""
+        return self.vectors.shape[0], self.vectors.shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
+        dense = self.vectors if isinstance(self.vectors, np.ndarray) else self.vectors.toarray()
+        return np.array(dense, dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        return f"<Points {len(self)} x {self.shape[1]}, {', '.join(filter(None, (self.told, self._why)))}>"
+
+
+def read(
+    source: str | PathLike[str] | IntoFrame | GraphLike | MatrixLike | Annotated | Sequence[object],
+    *,
+    kind: Taken | None = None,
+) -> Relation | Points | Corpus | Embedding:
+    """Read whatever it is; the repr of the result says what it was taken for, and why.
+
+    Parameters
+    ----------
+    source : path, frame, graph, matrix, AnnData, KeyedVectors, list, ...
+        A file is told by its first bytes, lines and columns: CSV, TSV, Parquet, Excel, JSON lines, GraphML, GEXF, GML,
+        Matrix Market, AnnData (.h5ad), NumPy (.npy, ids a line each beside it: NAME.ids or NAME.txt), vectors of words,
+        safetensors, text. A folder holds texts, or what nearfar wrote. So are objects in memory: frames, graphs of
+        networkx, igraph and PyTorch Geometric, matrices, tuples, sentences.
+    kind : {"graph", "two kinds", "table", "text", "vectors"}, optional
+        What it is, where it would be taken for something else.
+
+    Returns
+    -------
+    Relation, Points, Corpus or Embedding
+        A relation of pairs, a table of points, a text, or vectors. Of a text file above 4 GiB the first 16 MiB.
+
+    Raises
+    ------
+    InputError, DataError, FileFormatError
+        If it is none of these: says what it is, and how it is read; or what the reader refuses.
+    MissingDependencyError
+        If a file needs a package that is not installed.
+
+    Warns
+    -----
+    NearfarWarning
+        If a sample was read; what the readers are in doubt about.
+
+    Notes
+    -----
+    Source: ours; the readers are :meth:`Relation.from_edges`, :meth:`Embedding.load`, :class:`Corpus` and those of
+    tables.
+
+    Examples
+    --------
+    >>> import networkx as nx, nearfar as nf
+    >>> nf.read(nx.les_miserables_graph())
+    <Relation 77 x 77, 508 stored entries, a graph: it is one of networkx>
+    >>> nf.read(["the sea", "the ship"])
+    <Corpus of an iterable, lower case, a text: the items are texts; words without punctuation>
+    """
+    if kind is not None:
+        check_choice(_OWNER, "kind", kind, KINDS)
+    is_path = isinstance(source, (str, PathLike))
+    found, taken, why = _of_path(Path(cast("str", source)), kind) if is_path else _of_object(source, kind)
+    if why:  # not for what is one of the results already
+        object.__setattr__(found, "_why", f"{_NAMES[taken]}: {why}")
+    return cast("Relation | Points | Corpus | Embedding", found)
+
+
+_NAMES = {"graph": "a graph", "two kinds": "a relation of two kinds", "table": "a table", "text": "a text"}
+_NAMES |= {"vectors": "vectors"}
+Read = tuple[object, str, str]
+"""What was read, its kind, and why."""
+
+
+# Files.
+
+
+def _of_path(path: Path, kind: str | None) -> Read:
+    if check_path(_OWNER, "source", path).is_dir():
+        return _of_folder(path, kind)
+    if not path.is_file():
+        hint = "A text itself goes into a list: nf.read([text])."
+        raise InputError(_OWNER, "source", "a file or folder that exists", repr(str(path)), hint)
+    if not path.stat().st_size:
+        raise DataError(_OWNER, "source", "a file with something in it", f"{str(path)!r}, which is empty")
+    name = path.name.lower()
+    by_ending = next((reader for ends, reader in _BY_ENDING.items() if name.endswith(ends)), None)
+    if by_ending is not None:
+        return by_ending(path, kind)
+    if kind == "vectors" or name.endswith(VECTORS):
+        return _of_known(path, kind)
+    head, sample = _head(path)
+    by_beginning = _BY_BEGINNING.get(what_begins(head))
+    if by_beginning is not None and (by_beginning is not _of_json_lines or _is_json_lines(head)):
+        return by_beginning(path, kind)
+    return _of_known(path, kind, sample)
+
+
+def _of_workbook(path: Path, kind: str | None) -> Read:
+    pandas = require(_OWNER, "pandas", "pandas")
+    try:
+        frame = pandas.read_excel(path)
+    except ImportError as error:  # pandas says what it misses
+        raise InputError(_OWNER, "source", "a file that pandas can read", str(path), str(error)) from error
+    except Exception as error:
+        raise bad_file(path, "a workbook", f"{type(error).__name__}: {error}") from error
+    return _of_object(frame, kind, "the first sheet of a workbook, ")
+
+
+def _of_graph_file(path: Path, kind: str | None) -> Read:
+    networkx = require(_OWNER, "networkx", "demo")
+    what = what_begins(_head(path)[0])
+    return _of_object(_made(path, what, lambda: getattr(networkx, _GRAPHS[what])(path)), kind, f"{what}, ")
+
+
+def _of_matrix_market(path: Path, kind: str | None) -> Read:
+    from scipy.io import mmread
+
+    what = "a Matrix Market file"
+    return _of_object(_made(path, what, lambda: mmread(path)), kind, f"{what}, ")
+
+
+def _of_json_lines(path: Path, kind: str | None) -> Read:
+    pandas = require(_OWNER, "pandas", "pandas")
+    text = io.StringIO("\n".join(lines_of(_OWNER, "source", path)))
+    return _of_object(_made(path, "JSON lines", lambda: pandas.read_json(text, lines=True)), kind, "JSON lines, ")
+
+
+def _of_known(path: Path, kind: str | None, sample: io.BytesIO | None = None) -> Read:
+    """Read what the readers of nearfar tell: the file, or the sample of a huge one."""
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.text import Corpus
+
+    source = str(path) if sample is None else sample
+    taken, why, _ = (kind, "as was said", "") if kind else kind_of(str(path), _OWNER, "source")
+    if taken == "vectors":
+        by_lines = kind is None and not path.name.lower().endswith(VECTORS)
+        return Embedding.load(path, format="word2vec-text" if by_lines else None), taken, why
+    if why == NUMBERS:
+        hint = "A table of numbers has commas, semicolons or tabs; lines of neighbours: networkx.read_adjlist(path)."
+        raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {str(path)!r}", hint)
+    if taken == "text":
+        return Corpus(cast("Any", source), **_WORDS), taken, f"{why}; {_AS_WORDS}"
+    if taken == "table":
+        return _of_table(source), taken, why
+    return _of_edges(source, taken, why)
+
+
+def _of_edges(edges: Any, kind: str, why: str) -> Read:
+    """Read edges; of two kinds where the reader says that they look so."""
+    from nearfar.relations.matrix import Relation
+
+    if isinstance(edges, Iterator) and not hasattr(edges, "read"):
+        edges = list(edges)
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always")
+        rel = Relation.from_edges(edges, bipartite=True if kind == "two kinds" else None)
+    apart = [doubt for doubt in doubts if "bipartite=True" in str(doubt.message)]
+    if apart:
+        if hasattr(edges, "seek"):
+            edges.seek(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the same as at the first reading
+            rel, kind = Relation.from_edges(edges, bipartite=True), "two kinds"
+        why += ", of two kinds by names or as no id is on both sides"
+    for doubt in doubts:
+        if doubt not in apart:
+            warn_user(str(doubt.message))
+    return rel, kind, why
+
+
+def _head(path: Path) -> tuple[str, io.BytesIO | None]:
+    """Return the first lines of a text; of a huge file also a sample, of whole lines, which a warning tells."""
+    size = path.stat().st_size
+    wanted, data = (_SAMPLE if size > _HUGE else 1 << 16), bytearray()
+    with TextStream(_OWNER, path, "source") as stream:
+        while len(data) < wanted and (more := stream.read(wanted - len(data))):
+            data += more
+    head = data[: 1 << 16].decode("utf-8", "replace").lstrip()
+    if size <= _HUGE:
+        return head, None
+    sample = io.BytesIO(bytes(data[: data.rfind(b"\n") + 1] or data))
+    sample.name = str(path)  # what messages call it
+    read = f"the first {len(sample.getbuffer()) / 1e6:,.1f} MB were read, as a sample."
+    warn_user(
+        f"{_OWNER}: {str(path)!r} has {size / 1e9:,.1f} GB: {read}"
+        " Relation.from_edges(path, storage=folder), nearfar embed --storage, and Corpus read all of it."
+    )
+    return head, sample
+
+
+def _is_json_lines(head: str) -> bool:
+    """Whether the first two lines, or the only one, are an object of JSON each."""
+    lines = [line for line in head.splitlines() if line.strip()][:2]
+    try:
+        return (
+            bool(lines) and all(isinstance(json.loads(line), dict) for line in lines) and "edges" not in lines[0][:99]
+        )
+    except ValueError:
+        return False
+
+
+def _made(path: Path, what: str, make: Callable[[], object]) -> object:
+    """Return what another package reads; what it raises is about the file."""
+    try:
+        return make()
+    except Exception as error:  # it raises what it meets
+        raise bad_file(path, what, f"{type(error).__name__}: {error}"[:200]) from error
+
+
+def _of_array_file(path: Path, kind: str | None) -> Read:
+    from nearfar.embedding.vectors import Embedding
+
+    array = cast("NDArray[Any]", _made(path, "an array of NumPy without pickles", lambda: np.load(path)))
+    beside = next((file for end in _BESIDE if (file := path.with_suffix(end)).is_file()), None)
+    if beside is None or kind not in (None, "vectors"):
+        return _of_object(array, kind, "an array of NumPy, ")
+    from nearfar._core.streams import lines_of
+
+    return (
+        Embedding(array, lines_of(_OWNER, "source", beside)),
+        "vectors",
+        f"an array of NumPy with ids in {beside.name}",
+    )
+
+
+def _of_annotated(path: Path, kind: str | None) -> Read:
+    from nearfar.embedding.files import h5ad
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.points import read_annotated
+
+    if kind == "vectors" or h5ad.is_own(path):
+        return Embedding.load(path), "vectors", "AnnData with vectors"
+    rows, ids, table, known = read_annotated(_OWNER, str(path), None, None)
+    told = ", ".join(f"{role} {what}" for role, what in table.columns.items())
+    return Points(rows, ids, told, known), "table", "AnnData by its ending"
+
+
+def _of_tensors(path: Path, _kind: str | None) -> Read:
+    """Read an embedding; of a file of another program its only matrix, or the one that is called after embeddings."""
+    from nearfar.embedding.vectors import Embedding
+
+    try:
+        return Embedding.load(path), "vectors", "an embedding by its header"
+    except FileFormatError as error:
+        if "of another program" not in str(error):
+            raise
+        from safetensors import safe_open
+
+        with safe_open(path, "np") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            matrices = [name for name, shape in shapes.items() if len(shape) == 2]
+            named = [name for name in matrices if "embed" in name.lower()] or matrices
+            if len(named) != 1:
+                raise
+            rows = _made(path, "a tensor of floats", lambda: file.get_tensor(named[0]))
+        return Embedding(cast("Any", rows)), "vectors", f"the matrix {named[0]!r} of another program's file"
+
+
+def _of_folder(path: Path, kind: str | None) -> Read:
+    from nearfar.embedding.files.registry import FOLDERS
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.relations.matrix import Relation
+    from nearfar.text import Corpus, EncodedCorpus
+
+    if any((path / header).is_file() for header in FOLDERS):
+        return Embedding.load(path), "vectors", "a folder that nearfar wrote"
+    if (path / "tokens.npy").is_file():
+        return EncodedCorpus.open(path), "text", ""
+    if (path / "relation.json").is_file():
+        return Relation.open(path), "graph", "a folder that nearfar wrote"
+    files = [file for file in path.rglob("*") if file.is_file() and not file.name.startswith(".")]
+    ends = Counter(file.suffix.lower() for file in files)
+    if kind != "text" and not set(ends) <= set(_PROSE):
+        shown = ", ".join(f"{n} {end or 'without an ending'}" for end, n in ends.most_common(5))
+        hint = "Name one of them; kind='text' reads all as a text."
+        raise InputError(_OWNER, "source", "a file, or a folder of texts", f"a folder of {shown}", hint)
+    return Corpus(path, **_WORDS), "text", f"a folder of {len(files)} text{'s' * (len(files) != 1)}; {_AS_WORDS}"
+
+
+def _of_table(source: object, index: Ids | None = None) -> Points:
+    """Read a table of a file or in memory; an index that is none of 0 .. n - 1 names the rows."""
+    from nearfar.points import read_or_prepared
+
+    X, table = read_or_prepared(_OWNER, source)
+    names = table.names if index is None or index.is_range else index
+    roles = [f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items() if role != "numbers"]
+    given = table.colours.get("labels", table.colours.get("values"))
+    known = None if given is None else {"label": list(given)}
+    told = "; ".join(filter(None, (table.coded, *roles)))
+    return Points(X, Ids.of_rows(len(X), names, owner=_OWNER), told, known)
+
+
+_BY_ENDING: dict[tuple[str, ...], Callable[[Path, str | None], Read]] = {
+    (".xlsx", ".xls", ".xlsm", ".ods"): _of_workbook,
+    (".npy",): _of_array_file,
+    (".h5ad",): _of_annotated,
+    (".safetensors",): _of_tensors,
+    (".parquet", ".pq"): _of_known,
+}
+_GRAPHS = {"a GraphML file": "read_graphml", "a GEXF file": "read_gexf", "a GML file": "read_gml"}
+_BY_BEGINNING: dict[str, Callable[[Path, str | None], Read]] = {
+    **dict.fromkeys(_GRAPHS, _of_graph_file),
+    "a Matrix Market file": _of_matrix_market,
+    "JSON": _of_json_lines,
+}
+
+
+# Objects in memory.
+
+
+def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
+    """Read an object; ``of`` is the file that it was in, if there was one."""
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.relations.matrix import Relation
+    from nearfar.text import Corpus, EncodedCorpus
+
+    kinds = {Relation: "graph", Points: "table", Corpus: "text", EncodedCorpus: "text", Embedding: "vectors"}
+    taken = next((name for made, name in kinds.items() if isinstance(source, made)), None)
+    if taken is not None:
+        return source, taken, ""
+    taken, why = (kind, "as was said") if kind else _kind_of_object(source)
+    why = of + why
+    if taken == "vectors":
+        return Embedding(source), taken, why
+    if taken == "text":
+        return Corpus(source, **_WORDS), taken, f"{why}; {_AS_WORDS}"
+    if taken == "table":
+        return _points_of(source), taken, why
+    if taken == "matrix":
+        rel = Relation.from_matrix(source)
+        return rel, "graph" if rel.is_square else "two kinds", why
+    return _of_edges(source, taken, why)
+
+
+_PAIRS = ("graph", "two or three columns of whole numbers (kind='table' for numbers)")
+
+
+def _kind_of_object(source: Any) -> tuple[str, str]:
+    from nearfar.relations.given import form_of
+    from nearfar.relations.graphs import is_graph
+
+    package = type(source).__module__.partition(".")[0]
+    if hasattr(source, "index_to_key"):
+        return "vectors", "KeyedVectors of gensim"
+    if hasattr(source, "obsm") and hasattr(source, "obs_names"):
+        return "table", "AnnData"
+    if is_graph(source) and not (hasattr(source, "is_floating_point") and source.is_floating_point()):
+        return "graph", f"it is one of {package}"
+    if hasattr(source, "tocsr"):
+        return "matrix", "a sparse matrix, of weights"
+    if is_frame(source):
+        return _kind_of_frame(source)
+    if isinstance(source, (list, tuple)) and source:
+        return _kind_of_list(source)
+    if getattr(source, "ndim", 0) == 2:
+        return _PAIRS if form_of(source) == "either" else ("table", "a row of numbers for each point")
+    if form_of(source) == "edges" and not isinstance(source, Mapping):
+        return "graph", "an iterable of pairs"
+    expected = "a file, a frame, a graph, a matrix, vectors or a text"
+    raise InputError(_OWNER, "source", expected, type(source).__name__)
+
+
+def _kind_of_frame(source: Any) -> tuple[str, str]:
+    from nearfar.relations.given import form_of, is_edge_frame, is_square_frame
+
+    if is_edge_frame(source):
+        return "graph", "two columns are named as the ends of an edge"
+    if is_square_frame(source):
+        return "matrix", "a frame with the same names on both sides"
+    if any(hasattr(column[0], "__len__") and not isinstance(column[0], str) for column in _first_row(source)):
+        return "vectors", "a frame with a column of vectors"
+    if source.shape[1] <= 3 and (form := form_of(source)) != "matrix":
+        return _PAIRS if form == "either" else ("graph", "two or three columns, not of numbers alone")
+    return "table", f"a frame of {source.shape[1]} columns, none named as the end of an edge"
+
+
+def _kind_of_list(source: Sequence[Any]) -> tuple[str, str]:
+    from nearfar.relations.given import form_of
+
+    if isinstance(source[0], str):
+        return "text", "the items are texts"
+    if form_of(source) == "edges":
+        return "graph", "the items are pairs"
+    if isinstance(source[0], list) and source[0] and isinstance(source[0][0], str):
+        return "text", "the items are lists of words"
+    return "table", "a row of numbers for each point"
+
+
+def _first_row(frame: Any) -> list[list[object]]:
+    from nearfar._core.frames import columns_of
+
+    return [series[:1].to_list() or [None] for _, series in columns_of(_OWNER, "source", frame)]
+
+
+def _points_of(source: Any) -> Points:
+    from nearfar._core.checks import check_matrix
+    from nearfar._core.ids import rows_and_ids
+
+    rows, ids = rows_and_ids(_OWNER, source)
+    if is_frame(source):
+        return _of_table(source, ids)
+    annotated = hasattr(source, "obsm")
+    X = rows if hasattr(rows, "tocsr") else check_matrix(_OWNER, "source", rows)
+    known = source.obs if annotated and len(source.obs.columns) else None
+    return Points(X, Ids.of_rows(X.shape[0], ids, owner=_OWNER), "", known)

@@ -1,0 +1,155 @@
+"""``nearfar FILE``: what it is, what is done, and that; from files of every kind, into one page."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+import nearfar as nf
+from nearfar.cli import look
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(run):
+    """Run a command; what it left has names."""
+    return lambda *args: Done(*run(*args))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Results go to the folder of the test."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_graph(run, tmp_path):
+    graph = nx.planted_partition_graph(4, 30, 0.4, 0.01, seed=0)
+    (tmp_path / "map").write_text("paper,cited\n" + "".join(f"p{a},p{b}\n" for a, b in graph.edges))
+    done = run("./map")
+    assert done.code == 0
+    said = done.out.splitlines()
+    assert re.match(r"\./map: a graph of 120 nodes and 7\d\d edges", said[0])
+    assert "'paper' -> 'cited' without weight (commas, a header)" in done.out
+    assert "nf.EDRep(n_components=16" in done.out
+    assert "4 communities" in done.out
+    for line in (line for line in said if "near " in line):
+        key, *others = re.findall(r"p\d+", line)
+        assert len({int(node[1:]) // 30 for node in (key, *others)}) == 1
+    emb = nf.Embedding.load("map.nearfar.safetensors")
+    assert len(emb) == 120
+    assert "<html" in (tmp_path / "map.nearfar.html").read_text()[:500]
+
+
+def test_users_and_items(run, tmp_path, rng):
+    rows = [(f"u{u}", f"i{i}") for u in range(60) for i in rng.choice(15, 6, False) * 2 + u % 2]
+    pd.DataFrame(rows, columns=["user", "item"]).to_parquet("likes.parquet")
+    done = run("likes.parquet", "--json", "-o", "page.html")
+    summary = json.loads(done.out)
+    assert summary["kind"] == "two kinds"
+    assert summary["files"] == ["page.html", "page.safetensors", "page.items.safetensors"]
+    for item, others in summary["near"].items():
+        assert {int(other[1:]) % 2 for other in others} == {int(item[1:]) % 2}
+    assert nf.Embedding.load("page.safetensors").context_ids is not None
+
+
+def test_items_that_nobody_chooses_together(run, tmp_path):
+    (tmp_path / "likes.csv").write_text("user,item\n" + "".join(f"u{k},i{k % 5}\n" for k in range(10)))
+    assert run("likes.csv").code == 0
+    assert not (tmp_path / "likes.nearfar.items.safetensors").exists()
+
+
+def test_a_table_a_text_and_vectors(run, tmp_path, rng):
+    frame = pd.DataFrame(rng.normal(size=(30, 3)), columns=list("abc")).assign(species=["s", "t"] * 15)
+    frame.to_csv("flowers.csv", index=False)
+    done = run("flowers.csv")
+    assert "a table of 30 rows with 3 columns" in done.out
+    assert "labels 'species'" in done.out
+    assert (tmp_path / "flowers.nearfar.html").exists()
+    nf.Embedding(rng.normal(size=(30, 4)), [f"w{k}" for k in range(30)]).save("words.vec")
+    assert "vectors of 30 ids with 4 components" in run("words.vec").out
+    (tmp_path / "texts").mkdir()
+    for k in range(5):
+        (tmp_path / "texts" / f"{k}.txt").write_text("The sea and the ship were calm.\nA ship sails on the sea.\n" * 3)
+    done = run("texts", "--quiet")
+    assert (done.code, done.out) == (0, "")
+    assert "ship" in nf.Embedding.load("texts.nearfar.safetensors")
+
+
+def test_many_points_are_shown_by_a_sample(run, tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(sys.modules[look.callback.__module__], "_SHOWN", 40)
+    nf.Embedding(rng.normal(size=(100, 4))).save("many.npz")
+    assert run("many.npz").code == 0
+    near = json.loads(run("many.npz", "--json").out)["near"]
+    assert list(near) == ["0", "1", "2"]
+    graph = nx.karate_club_graph()
+    graph.add_node("alone")
+    nx.write_graphml(nx.disjoint_union(graph, graph), "two.graphml")
+    assert "no communities: more than 40 nodes" in run("two.graphml").out
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("empty.csv", "", "which is empty"),
+        ("page.data", "<!doctype html>\n<html>", "an HTML page"),
+        ("one.csv", "a,b\n", "nearfar: "),
+        ("metis.graph", "4 3\n2\n1 3\n2 4\n3\n", "lines of numbers"),
+    ],
+)
+def test_bad_files_are_told_in_one_line(run, tmp_path, file, text, said):
+    (tmp_path / file).write_text(text)
+    done = run(file)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_bad_names(run, tmp_path):
+    assert "a file or folder that exists" in run("nowhere.csv").err
+    assert "No such command 'embde'" in run("embde").err
+    (tmp_path / "a.csv").write_text("a,b\nb,c\n")
+    assert "--kind" in run("a.csv", "--kind", "pairs").err
+    assert ".html" in run("a.csv", "-o", "a.png").err
+    (tmp_path / "mixed").mkdir()
+    for name in ("a.csv", "b.png"):
+        (tmp_path / "mixed" / name).write_text("a")
+    assert "a folder of 1 .csv, 1 .png" in run("mixed").err
+
+
+def test_a_pipe_and_a_terminal_without_letters(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"é{k},é{(k + 1) % 9}\n" for k in range(9)))
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "TERM": "dumb", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "nearfar", "a.csv"], capture_output=True, text=True, env=environment, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert "a graph of 9 nodes" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_a_map_a_row_of_zeros_and_an_encoded_text(run, rng):
+    nf.Embedding(rng.normal(size=(30, 2))).save("map.npz")
+    assert run("map.npz").code == 0
+    X = rng.normal(size=(30, 4))
+    X[3] = 0
+    nf.Embedding(X).save("isolated.npz")
+    assert run("isolated.npz").code == 0
+    nf.Corpus(["the sea the ship the sea a ship"] * 40).encode(folder="encoded", min_count=1)
+    assert "a text of 320 tokens" in run("encoded").out
+
+
+def test_numbers_of_rows_stay(run, rng):
+    np.save("rows.npy", rng.normal(size=(20, 3)))
+    assert "near       0: " in run("rows.npy").out

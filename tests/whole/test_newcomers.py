@@ -1,0 +1,34 @@
+"""Five people who meet the library for the first time get what is right; each command compiles what it needs anew."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import newcomers
+import pytest
+
+SCRIPT = Path(newcomers.__file__)
+
+
+def test_nobody_types_more_than_three_commands():
+    assert max(len(person.commands) for person in newcomers.PEOPLE.values()) <= 3
+    assert len(newcomers.PEOPLE) == 5
+
+
+def test_what_is_wrong_stops_the_script():
+    with pytest.raises(SystemExit, match="items"):
+        newcomers.right("items", 0.5, 0.9)
+    with pytest.raises(SystemExit, match="citations"):
+        newcomers.check_citations(["found      3 communities", "{}"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", newcomers.PEOPLE)
+def test_what_they_get_is_right(name):
+    if any(find_spec(package) is None for package in newcomers.PEOPLE[name].needs):
+        pytest.skip("a package is missing")
+    command = [sys.executable, str(SCRIPT), name, "--seconds", "30"]  # other tests run beside it
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"{len(newcomers.PEOPLE[name].commands)} commands" in done.stdout

@@ -1,0 +1,246 @@
+"""`nf.read`: whatever it is goes to the reader that fits, and the repr says what it was taken for, and why."""
+
+import io
+import os
+
+import edge_files
+import networkx as nx
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+import nearfar as nf
+from nearfar import reading
+from nearfar.errors import DataError, FileFormatError, InputError, NearfarError, NearfarWarning
+from nearfar.reading import Points
+
+GRAPH = nx.les_miserables_graph()
+EDGES = [(a, b, known["weight"]) for a, b, known in GRAPH.edges(data=True)]
+LIKES = pd.DataFrame({"user": ["ann", "bob", "ann"], "item": ["tea", "tea", "ink"]})
+
+
+@pytest.fixture
+def people(rng):
+    """A table with names, labels, and columns of different kinds and scales."""
+    frame = pd.DataFrame({"name": [f"p{k}" for k in range(20)], "age": rng.normal(size=20), "pay": rng.normal(size=20)})
+    frame["pay"] *= 1000
+    return frame.assign(plan=list("xy") * 10, species=["s", "t"] * 10)
+
+
+class TestRelations:
+    def same(self, found):
+        wanted = nf.Relation.from_edges(GRAPH)
+        assert found.row_ids.rows(wanted.row_ids).min() >= 0
+        assert found.nnz == wanted.nnz
+        return repr(found)
+
+    def test_pairs_in_a_file(self, tmp_path):
+        path = tmp_path / "map"  # named as a command
+        path.write_text("from,to,times\n" + "".join(f"{a},{b},{w}\n" for a, b, w in EDGES))
+        told = self.same(nf.read(path))
+        assert told.endswith(
+            "of columns 'from' -> 'to' with weight 'times' (commas, a header),"
+            " a graph: two columns are named as the ends of an edge>"
+        )
+
+    @pytest.mark.parametrize("form", ["graphml", "gexf", "gml"])
+    def test_graphs_in_files(self, form, tmp_path):
+        path = tmp_path / "graph.xml"  # told by how it begins
+        getattr(nx, f"write_{form}")(GRAPH, path)
+        assert "a graph: a G" in self.same(nf.read(str(path)))
+
+    @pytest.mark.parametrize("given", [GRAPH, EDGES, iter(EDGES), pd.DataFrame(EDGES, columns=["from", "to", "n"])])
+    def test_in_memory(self, given):
+        assert "a graph: " in self.same(nf.read(given))
+
+    def test_igraph(self):
+        igraph = pytest.importorskip("igraph")
+        assert nf.read(igraph.Graph.Ring(5)).shape == (5, 5)
+
+    def test_edge_index_and_tensors_of_numbers(self):
+        torch = pytest.importorskip("torch")
+        assert nf.read(torch.tensor([[0, 1], [1, 2]])).shape == (3, 3)
+        assert isinstance(nf.read(torch.eye(3)), Points)
+
+    def test_two_kinds_by_their_names(self, tmp_path, recwarn):
+        LIKES.to_parquet(tmp_path / "likes.parquet")
+        for given in (LIKES, pl.from_pandas(LIKES), tmp_path / "likes.parquet"):
+            found = nf.read(given)
+            assert found.shape == (2, 2)
+            assert not found.is_square
+            assert "a relation of two kinds: two columns are named" in repr(found)
+        assert [str(told.message) for told in recwarn if told.category is NearfarWarning] == []
+
+    def test_matrices(self, tmp_path):
+        A = sp.random(9, 4, 0.5, format="csr", random_state=0)
+        scipy.io.mmwrite(tmp_path / "m.mtx", A)
+        for given in (A, tmp_path / "m.mtx"):
+            np.testing.assert_allclose(nf.read(given).to_scipy().toarray(), A.toarray(), rtol=1e-6)
+
+    def test_whole_numbers_in_two_columns_are_pairs_unless_it_is_said(self, tmp_path):
+        numbers = np.array([[1, 2], [3, 4], [5, 1], [2, 2]])
+        (tmp_path / "n.txt").write_text("\n".join("{},{}".format(*row) for row in numbers))
+        for given in (numbers, pd.DataFrame(numbers), tmp_path / "n.txt"):
+            assert isinstance(nf.read(given), nf.Relation)
+            assert nf.read(given, kind="table").shape[1] == 2
+
+    def test_a_folder_that_was_stored(self, tmp_path):
+        nf.Relation.from_edges(GRAPH).save(tmp_path / "stored")
+        self.same(nf.read(tmp_path / "stored"))
+
+
+class TestTables:
+    def test_files_and_frames_of_one_table_are_the_same_points(self, people, tmp_path):
+        people.to_csv(tmp_path / "a.csv", index=False)
+        people.to_csv(tmp_path / "a.tsv", index=False, sep="\t")
+        people.to_parquet(tmp_path / "a.parquet")
+        people.to_json(tmp_path / "a.data", orient="records", lines=True)
+        found = [nf.read(tmp_path / f"a.{end}") for end in ("csv", "tsv", "parquet", "data")]
+        found += [nf.read(people), nf.read(pl.from_pandas(people)), nf.read(people.set_index("name"))]
+        for points in found:
+            np.testing.assert_allclose(points, found[0].vectors, rtol=1e-6)
+            assert list(points.ids) == people["name"].tolist()
+            assert points.known == {"label": people["species"].tolist()}
+            assert "labels 'species', a table: " in repr(points)
+        assert (len(found[0]), found[0].shape) == (20, (20, 4))  # a plan has two coordinates
+
+    def test_workbooks(self, people, tmp_path):
+        pytest.importorskip("openpyxl")
+        people.to_excel(tmp_path / "a.xlsx", index=False)
+        assert nf.read(tmp_path / "a.xlsx").shape == (20, 4)
+
+    def test_every_estimator_takes_points(self, rng):
+        X = rng.normal(size=(40, 3))
+        points = nf.read(pd.DataFrame(X, index=[f"p{k}" for k in range(40)]))
+        positions = nf.MDS(max_iter=5).fit(points).vectors_
+        assert list(positions.ids) == list(points.ids)
+        np.testing.assert_array_equal(positions.vectors, nf.MDS(max_iter=5).fit(X).embedding_)
+
+    @pytest.mark.filterwarnings("ignore:The 'future")  # of pandas, from anndata
+    def test_annotated(self, rng, tmp_path):
+        anndata = pytest.importorskip("anndata")
+        names, genes = (pd.Index([f"{k}" for k in range(n)], dtype=object) for n in (12, 4))
+        obs = pd.DataFrame({"leiden": pd.Categorical(list("ab") * 6)}, names)
+        cells = anndata.AnnData(rng.normal(size=(12, 4)), obs, pd.DataFrame(index=genes))
+        cells.write_h5ad(tmp_path / "cells.h5ad")
+        for given in (cells, tmp_path / "cells.h5ad"):
+            found = nf.read(given)
+            assert found.shape == (12, 4)
+            assert list(found.known["leiden"]) == list("ab") * 6
+
+
+class TestVectors:
+    def test_numpy_with_ids_beside(self, rng, tmp_path):
+        X = rng.normal(size=(3, 5))
+        np.save(tmp_path / "users.npy", X)
+        assert isinstance(nf.read(tmp_path / "users.npy"), Points)
+        (tmp_path / "users.txt").write_text("ann\nbob\neve\n")
+        found = nf.read(tmp_path / "users.npy")
+        np.testing.assert_array_equal(found["bob"], X[1])
+        assert "vectors: an array of NumPy with ids in users.txt" in repr(found)
+        assert "users.txt" not in repr(found.subset(["ann"]))  # of which that is not true
+
+    def test_words(self, tmp_path):
+        text = "the 0.1 0.2 0.3 0.4\ncat 0.1 0.5 0.3 0.4\n"
+        for file, head in (("glove.txt", ""), ("words", "2 4\n"), ("words.vec", "2 4\n")):
+            (tmp_path / file).write_text(head + text)
+            assert nf.read(tmp_path / file)["cat"].tolist() == pytest.approx([0.1, 0.5, 0.3, 0.4])
+
+    def test_safetensors(self, tmp_path):
+        from safetensors.numpy import save_file
+
+        rows, others = np.eye(4, dtype=np.float32), np.ones((2, 2), np.float32)
+        nf.Embedding(rows).save(tmp_path / "own.safetensors")
+        save_file({"w.weight": rows, "bias": np.zeros(4)}, tmp_path / "one.safetensors")
+        save_file({"item_embed": rows, "dense": others}, tmp_path / "named.safetensors")
+        save_file({"a": rows, "b": others}, tmp_path / "two.safetensors")
+        for file in ("own", "one", "named"):
+            np.testing.assert_array_equal(nf.read(tmp_path / f"{file}.safetensors").vectors, rows)
+        with pytest.raises(FileFormatError, match=r"'a' .*'b'"):
+            nf.read(tmp_path / "two.safetensors")
+
+    def test_frames_with_a_column_of_vectors(self):
+        frame = pd.DataFrame({"word": ["a", "b"], "vector": [[1.0, 2], [3.0, 4]]})
+        for given in (frame, pl.from_pandas(frame)):
+            assert nf.read(given)["b"].tolist() == [3, 4]
+
+    def test_what_is_read_already_stays(self):
+        emb = nf.Embedding([[1.0, 2]])
+        assert nf.read(emb) is emb
+        assert repr(emb) == "Embedding(1 x 2 float64, ids [0])"
+
+
+class TestTexts:
+    def test_files_folders_and_lists(self, tmp_path):
+        text = "The sea, the ship.\nA ship on the sea\n"
+        (tmp_path / "book.txt").write_text(text)
+        for given in (tmp_path / "book.txt", tmp_path, text.splitlines()):
+            assert nf.read(given).vocabulary().counts.tolist() == [3, 2, 2, 1, 1]
+        assert repr(nf.read(tmp_path)).endswith("a text: a folder of 1 text; words without punctuation>")
+
+    def test_a_folder_of_other_files(self, tmp_path):
+        for file in ("a.csv", "b.csv", "c.png", "d.txt"):
+            (tmp_path / file).write_text("a b\n")
+        with pytest.raises(InputError, match=r"a folder of 2 \.csv, 1 \.png, 1 \.txt\. Name one"):
+            nf.read(tmp_path)
+        assert isinstance(nf.read(tmp_path, kind="text"), nf.Corpus)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("name", ["foreign", "foreign_more"])
+    def test_files_of_others(self, name, tmp_path):
+        """Each is read, or refused in words of ours."""
+        for file in edge_files.blocks(name):
+            path = tmp_path / file.slug
+            path.write_text(file.text, "utf-8")
+            try:
+                said = repr(nf.read(path))
+            except NearfarError as error:
+                said = str(error)
+            assert ": " in said, file.slug
+
+    def test_what_is_no_file(self, tmp_path):
+        (tmp_path / "empty.csv").write_text("")
+        with pytest.raises(DataError, match="which is empty"):
+            nf.read(tmp_path / "empty.csv")
+        with pytest.raises(InputError, match=r"nf\.read\(\[text\]\)"):
+            nf.read("the sea")
+        with pytest.raises(InputError, match="kind must be"):
+            nf.read(GRAPH, kind="pairs")
+
+    @pytest.mark.parametrize("given", [{"a": 1}, 5, None])
+    def test_what_is_nothing(self, given):
+        with pytest.raises(InputError, match="source must be a file, a frame"):
+            nf.read(given)
+
+    def test_lines_of_neighbours(self, tmp_path):
+        (tmp_path / "metis").write_text("4 3\n2\n1 3\n2 4\n3\n")
+        with pytest.raises(DataError, match="lines of numbers"):
+            nf.read(tmp_path / "metis")
+
+    @pytest.mark.parametrize("end", [".npy", ".xlsx", ".h5ad", ".safetensors", ".parquet"])
+    def test_damage(self, end, tmp_path):
+        (tmp_path / f"file{end}").write_bytes(b"\x00\x01 no such file")
+        with pytest.raises(NearfarError):
+            nf.read(tmp_path / f"file{end}")
+
+
+def test_of_a_huge_file_a_sample_is_read_and_that_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_SAMPLE", 1 << 16)
+    path = tmp_path / "huge.csv"
+    path.write_text("".join(f"u{k},u{k + 1}\n" for k in range(10_000)))
+    try:
+        os.truncate(path, 100 * 10**9)
+    except OSError:
+        pytest.skip("no sparse files here")
+    with pytest.warns(NearfarWarning, match=r"has 100\.0 GB: the first 0\.1 MB were read, as a sample"):
+        found = nf.read(path)
+    assert 1000 < found.nnz < 20_000
+    assert found.neighbors("u1") == [("u0", 1.0), ("u2", 1.0)]
+
+
+def test_an_open_file_is_an_iterable_of_pairs():
+    assert nf.read(io.StringIO("a,b\nb,c\n")).nnz == 4
