@@ -16,7 +16,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.linalg
@@ -289,12 +289,11 @@ def _least_squares(nodes: Doubles, shapes: Doubles, scales: Doubles) -> tuple[Do
 _MARGIN = 1.5  # where parameters move, nodes reach beyond them by this factor, so that they need not be chosen often
 
 
-class NodeFields:
-    """Fields of the kernels of some nodes, each a copy of one field, and how much a row has of each.
+class NodesOfAll:
+    """Nodes for the parameters of all points, and how much each has of them.
 
     Parameters
     ----------
-    base : Field
     error : float
         Of a kernel between the nodes, which decides how many there are.
     limits : tuple of two floats, optional
@@ -303,41 +302,85 @@ class NodeFields:
     Attributes
     ----------
     nodes : Nodes
-    fields : list of Field
-        One for each node.
     coefficients : ndarray of shape (m, n)
         Of the nodes, for each point.
     """
 
-    nodes: Nodes
+    nodes: Nodes | None = None
     coefficients: NDArray[np.float64]
 
-    def __init__(self, base: Field, error: float, *, limits: tuple[float, float] | None = None) -> None:
-        self._base, self._error, self._limits = base, error, limits
-        self.fields: list[Field] = []
+    def __init__(self, error: float, *, limits: tuple[float, float] | None = None) -> None:
+        self._error, self._limits = error, limits
 
     def take(self, kernel: Kernel) -> None:
         """Take in a kernel with a parameter for each point; choose nodes unless those that there are serve."""
         family, parameters = _parts_of(kernel)
-        if not self.fields or self.nodes.family != family or not self.nodes.cover(parameters):
+        if self.nodes is None or self.nodes.family != family or not self.nodes.cover(parameters):
             if self._limits is not None:
                 least, most = self._limits
                 low, high = max(parameters.min() / _MARGIN, least), min(parameters.max() * _MARGIN, most)
                 self.nodes = nodes_between(family, float(low), float(high), self._error)
             else:
                 self.nodes = nodes_for(family, parameters, self._error)
-            missing = len(self.nodes.values) - len(self.fields)
-            self.fields = self.fields[: len(self.nodes.values)] + [_copy(self._base) for _ in range(missing)]
         self._parameters, self.coefficients = parameters, self.nodes.coefficients(parameters)
 
-    def place(self, Y: Floats, n_jobs: int) -> None:
-        """Give the positions to all fields."""
-        for value, field in zip(self.nodes.values, self.fields, strict=True):
-            field.place(Y, self.nodes.family.kernel_of(float(value)), n_jobs)
+    def kernels(self) -> list[Kernel]:
+        """Return the kernels of the nodes."""
+        assert self.nodes is not None
+        return [self.nodes.family.kernel_of(float(value)) for value in self.nodes.values]
 
     def slopes(self) -> NDArray[np.float64]:
         """Return the derivatives of the coefficients in the parameters, shape (m, n)."""
+        assert self.nodes is not None
         return self.nodes.slopes(self._parameters)
+
+
+class SummedNodes:
+    """The far field of a map under several kernels, as a place asks it: one pass of a mesh, or a field for each.
+
+    Parameters
+    ----------
+    base : Field
+        For one kernel; others get copies.
+    """
+
+    keeps_others = False
+    """Nobody moves before all sums are known."""
+
+    def __init__(self, base: Field) -> None:
+        self._fields: list[Any] = [base]
+        self._together = hasattr(base, "place_each")
+
+    def prepare(self, Y: Floats, kernels: Sequence[Kernel], n_jobs: int) -> None:
+        """Take in positions and kernels."""
+        if self._together:
+            self._fields[0].place_each(Y, kernels, n_jobs)
+            return
+        missing = len(kernels) - len(self._fields)
+        self._fields = self._fields[: len(kernels)] + [_copy(self._fields[0]) for _ in range(missing)]
+        for field, kernel in zip(self._fields, kernels, strict=True):
+            field.place(Y, kernel, n_jobs)
+
+    def potentials(self, terms: Sequence[Term]) -> list[list[Potential]]:
+        """Return the potentials of terms under each kernel; they are read until the next call."""
+        if self._together:
+            return cast("list[list[Potential]]", self._fields[0].evaluate_each(terms))
+        return [field.evaluate(terms) for field in self._fields]
+
+    def total(self, terms: Sequence[Sequence[Term]]) -> Potential:
+        """Return the sum of the potentials of terms, some under each kernel."""
+        if self._together:
+            return cast("Potential", self._fields[0].total_each(terms))
+        first, *others = (field.total(some) for field, some in zip(self._fields, terms, strict=True))
+        for other in others:
+            first.value[...] += other.value
+            first.gradient[...] += other.gradient
+        return cast("Potential", first)
+
+    @property
+    def error(self) -> float:
+        """What the fields say of their error, the largest."""
+        return max(float(getattr(field, "expected_error", 0.0)) for field in self._fields)
 
 
 def _copy(field: Field) -> Field:
