@@ -293,6 +293,12 @@ def _run(task: Callable[[int, int], object], rows: int, n_jobs: int) -> None:
     run_blocks(lambda _block, start, stop: task(start, stop), even_bounds(rows, max(64, rows // 16)), n_jobs)
 
 
+def _few_bounds(n: int, block: int) -> NDArray[np.int64]:
+    """Cut ``range(n)`` as :func:`even_bounds` does; up to 16 blocks are as few as can be: each call takes its time."""
+    count = -(-n // block)
+    return even_bounds(n, block) if count > 16 else np.arange(count + 1, dtype=np.int64) * n // max(count, 1)
+
+
 def _through_waves(
     rho: list[Floats],
     products: list[list[Product]],
@@ -324,9 +330,9 @@ def _through_waves(
         for field, result in zip(fields, results, strict=True):
             field[start:stop] = scipy.fft.irfft(result[start:stop], n=padded_columns, axis=1, overwrite_x=True)
 
-    strips = even_bounds(rows, max(1, 2 * _TILE // padded_columns))
+    strips = _few_bounds(rows, max(1, 2 * _TILE // padded_columns))
     run_blocks(along_rows, strips, n_jobs)
-    run_blocks(across_rows, even_bounds(n_waves, max(16, _TILE // padded_rows)), n_jobs)
+    run_blocks(across_rows, _few_bounds(n_waves, max(16, _TILE // padded_rows)), n_jobs)
     run_blocks(back_along_rows, strips, n_jobs)
 
 

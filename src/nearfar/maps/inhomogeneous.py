@@ -184,7 +184,7 @@ class InhomogeneousTSNE(Recipe):
         kernel = InhomogeneousStudentT(np.broadcast_to(_nu_of(problem.kernel), n).copy())
         self._check_arrays(problem)
         learner = Learner(n, together=self.learn == "global")
-        field = self._field(n, divergence, per_point=True)
+        field = self._field(n, divergence, kernel)
         return per_point_objective(
             problem.P,
             kernel,

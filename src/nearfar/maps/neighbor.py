@@ -65,7 +65,7 @@ from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
-from nearfar.kernels import as_kernel, compiled_kernel, family_of
+from nearfar.kernels import InhomogeneousStudentT, as_kernel, compiled_kernel, family_of
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import (
     NORMALIZATIONS,
@@ -73,6 +73,7 @@ from nearfar.maps.objective import (
     Normalization,
     QuadraticObjective,
     Where,
+    exact_up_to,
     is_linear_time,
     memory_of_pattern,
     probabilities,
@@ -96,14 +97,15 @@ if TYPE_CHECKING:
 
 _OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
 EXACT_UP_TO = 4000
-"""Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
+"""Points up to which all pairs take no longer than the mesh, far less where kernels take exp, see
+:func:`nearfar.maps.objective.exact_up_to`; above, far="auto" is the mesh."""
 TREE_FROM = 6000
 """Points from which on, with three components, far="auto" is the tree."""
 _FELL = 1e-4
 """Share of itself by which the cost of a fit falls at least, once the exaggeration has ended."""
 FEW_POINTS, PER_POINT_TOLERANCE = 20_000, 0.002
-"""Tolerance of the mesh for kernels with a parameter per point, up to so many points: one may have no other within the
-reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
+"""Tolerance of the mesh for kernels with a parameter per point and short tails, up to so many points: one may have no
+other within the reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
 _ON_THREADS = "Take engine='threads'."
 _OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 MANY = 20_000
@@ -146,8 +148,8 @@ class NeighborEmbedding(FrameOutput):
         What the metric needs beside two rows, as for :class:`nearfar.Affinities`.
     far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         Sums over all pairs: pair by pair, on a mesh (one or two components) or by a tree (up to three). ``"auto"`` is
-        the mesh for more than 4,000 points, with three components the tree for more than 6,000; tolerance and angle:
-        :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by pair
+        the mesh for more than 4,000 points (for kernels with exp or a power 750, 1,500 unless the divergence is KL, for
+        those with a parameter per point 1,000), with three components the tree for more than 6,000; tolerance and angle: :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by pair
         and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost. Another name is one
         given to :func:`nearfar.far.register_field`.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
@@ -806,11 +808,11 @@ class NeighborEmbedding(FrameOutput):
             self._check_noise(problem)
             return NoiseObjective(P, kernel, noise, rng=rng, **where)
         if is_linear_time(kernel, divergence, normalization):
-            field = self._field(n, divergence)
+            field = self._field(n, divergence, kernel)
             return NeighborObjective(P, kernel, divergence, normalization, field, weights=problem.weights, **where)
         self._check_arrays(problem)
         if is_per_point(kernel, divergence, normalization):
-            field = self._field(n, divergence, per_point=True)
+            field = self._field(n, divergence, kernel)
             return per_point_objective(P, kernel, divergence, field, **where)
         self._check_pairs(n)
         return QuadraticObjective(problem.counted(), kernel, divergence, normalization)
@@ -883,7 +885,7 @@ class NeighborEmbedding(FrameOutput):
         """Return what sums over all pairs: a field, pairs of noise, or the name of a built-in field."""
         return field_of_map(self.far, owner=type(self).__name__)
 
-    def _field(self, n: int, divergence: Divergence, *, per_point: bool = False) -> Field:
+    def _field(self, n: int, divergence: Divergence, kernel: Kernel) -> Field:
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
         owner, far, d = type(self).__name__, self._far(), self.n_components
         if not isinstance(far, str):
@@ -893,7 +895,7 @@ class NeighborEmbedding(FrameOutput):
             raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
         if far == "barnes-hut" and d > 3:
             raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
-        chosen = self._quickest(n) if far == "auto" else far
+        chosen = self._quickest(n, divergence, kernel) if far == "auto" else far
         if chosen == "exact":
             if far == "auto" and n > MANY:
                 _warn_of_pairs(owner, f"{d} components", n)
@@ -902,11 +904,12 @@ class NeighborEmbedding(FrameOutput):
         if chosen == "barnes-hut":
             return BarnesHutField(accuracy.angle)
         tolerance = accuracy.few if n < accuracy.many_from else accuracy.many
-        return MeshField(min(tolerance, PER_POINT_TOLERANCE) if per_point and n < FEW_POINTS else tolerance)
+        alone = n < FEW_POINTS and family_of(kernel) is not None and not isinstance(kernel, InhomogeneousStudentT)
+        return MeshField(min(tolerance, PER_POINT_TOLERANCE) if alone else tolerance)
 
-    def _quickest(self, n: int) -> str:
+    def _quickest(self, n: int, divergence: Divergence, kernel: Kernel) -> str:
         """Return the field that is the quickest for n points."""
-        if self.n_components <= 2 and n > EXACT_UP_TO:
+        if self.n_components <= 2 and n > exact_up_to(kernel, divergence, EXACT_UP_TO):
             return "fft"
         if self.n_components == 3 and n > TREE_FROM and self._device is None:
             return "barnes-hut"

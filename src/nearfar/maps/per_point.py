@@ -18,7 +18,7 @@ from nearfar.divergences.probability import accuracy_of
 from nearfar.far.fields import ExactField
 from nearfar.far.per_point import ExactPerPoint, NodesOfAll, SummedNodes
 from nearfar.kernels import InhomogeneousStudentT, family_of
-from nearfar.maps.objective import NeighborObjective, RowBlocks, is_linear_time, row_sums, strengths_of
+from nearfar.maps.objective import NeighborObjective, RowBlocks, is_linear_time, strengths_of
 from nearfar.methods.linear_maps import OF_ERROR, Near
 from nearfar.methods.per_point_maps import AskOfNodes, CostOfEach, Nodes, evaluate, rise_of_each
 
@@ -146,7 +146,7 @@ class PerPointObjective(NeighborObjective):
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
         nodes, theta = self._fields.nodes_at(self.place, Y), self.parameters.astype(self.cost.dtype)
-        gradient, value, self._S = evaluate(
+        gradient, value, self._log_S = evaluate(
             self.place, self.cost, self.near(), theta, nodes, Y, exaggeration, value=cost
         )
         return gradient, value
@@ -172,7 +172,7 @@ class PerPointObjective(NeighborObjective):
         """Return dC/dtheta_i under KL at the positions where ``evaluate`` was called last, shape (n,)."""
         near, theta = self.near(), self.parameters.astype(self.cost.dtype)
         (rises,) = self.place.pairs(rise_of_each, near.pattern, (Y, theta), (Y, theta), near.p, cost=self.cost)
-        return np.asarray(row_sums(self.pattern()[0], near.p) * self._fields.slope_of_log_s(self._S) - rises)
+        return np.asarray(near.mass * self._fields.slope_of_log_s(self._log_S) - rises)
 
     def _take(self, kernel: Kernel) -> None:
         self.cost = replace(self.cost, kernel=kernel)
@@ -196,9 +196,9 @@ class Exactly:
         """Return the one node there is, at some positions."""
         return Nodes(_asked_at(place, self._field, Y, [self._kernel]), [1.0])
 
-    def slope_of_log_s(self, S: list[Floats]) -> NDArray[np.float64]:
+    def slope_of_log_s(self, log_S: list[Floats]) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
-        return np.asarray(self._exact.rises() / S[0])
+        return np.asarray(self._exact.rises() * np.exp(-log_S[0]))
 
 
 class Between:
@@ -217,9 +217,9 @@ class Between:
         """Return the nodes, at some positions."""
         return Nodes(_asked_at(place, self._field, Y, self._nodes.kernels()), list(self._nodes.coefficients))
 
-    def slope_of_log_s(self, S: list[Floats]) -> NDArray[np.float64]:
+    def slope_of_log_s(self, log_S: list[Floats]) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
-        return np.asarray((self._nodes.slopes() * np.log(S)).sum(axis=0))
+        return np.asarray((self._nodes.slopes() * log_S).sum(axis=0))
 
 
 def _asked_at(place: Place, field: SummedNodes, Y: Floats, kernels: list[Kernel]) -> AskOfNodes:

@@ -77,10 +77,10 @@ class CostOfEach(Cost):
 
 
 class Sums(NamedTuple):
-    """What nodes say at some positions: potentials, S_i and H_i, each by each node; and ln S_i and H_i between them."""
+    """What nodes say at some positions: potentials, ln S_i and H_i, each by each node; and between them."""
 
     potentials: list[list[Potential]]
-    S: list[Floats]
+    log_S: list[Floats]
     H: list[Floats]
     log_between: Floats
     between: Floats
@@ -89,36 +89,37 @@ class Sums(NamedTuple):
 def sums_of(cost: CostOfEach, nodes: Nodes) -> Sums:
     """Return the sums over all points, by each node and between them."""
     found = nodes.asked.potentials([Term(name) for name in names_of(cost)])
-    S, H, log_between, between = [], [], np.zeros(cost.n), np.zeros(cost.n)
+    log_S, H, log_between, between = [], [], np.zeros(cost.n), np.zeros(cost.n)
     for share, (w, *w_ln_w) in zip(nodes.shares, found, strict=True):
         totals = (w.value.sum(dtype=np.float64),)
-        S.append(normalizer(w.value, cost=cost, totals=totals, error=nodes.asked.error))
-        H.append(entropy(S[-1], w.value, w_ln_w[0].value, cost) if w_ln_w else np.zeros(cost.n))
-        log_between += share * np.log(S[-1])
+        S = normalizer(w.value, cost=cost, totals=totals, error=nodes.asked.error)
+        log_S.append(np.log(S))
+        H.append(entropy(S, w.value, w_ln_w[0].value, cost) if w_ln_w else np.zeros(cost.n))
+        log_between += share * log_S[-1]
         between += share * H[-1]
-    return Sums(found, S, H, log_between, between)
+    return Sums(found, log_S, H, log_between, between)
 
 
 def evaluate(
     place: Place, cost: CostOfEach, near: Near, theta: Floats, nodes: Nodes, Y: Floats, exaggeration: float,
     *, value: bool,
 ) -> tuple[Floats, float | None, list[Floats]]:  # fmt: skip
-    """Return the gradient at Y, the true cost if it is asked for, and S_i under the kernel of each node."""
+    """Return the gradient at Y, the true cost if it is asked for, and ln S_i under the kernel of each node."""
     b, names, all_pairs = cost.far_log, names_of(cost), sums_of(cost, nodes)
     row = Y, np.exp(all_pairs.log_between), theta
     pull, mass = place.pairs(attraction_of_each, near.pattern, row, row, *near.strengths, cost=cost, alpha=exaggeration)
     moves, terms = mass + near.mass, []
-    for share, potentials, S, H in zip(nodes.shares, *all_pairs[:3], strict=True):
-        of_w = share * (moves - b * (np.log(S) + H)) / S
-        charges = [part.astype(cost.dtype) for part in (of_w, b * share / S)[: len(names)]]
+    for share, potentials, log_S, H in zip(nodes.shares, *all_pairs[:3], strict=True):
+        of_S = share * np.exp(-log_S)
+        charges = [part.astype(cost.dtype) for part in (of_S * (moves - b * (log_S + H)), b * of_S)[: len(names)]]
         for own, potential in zip(charges, potentials, strict=True):
             pull += own[:, None] * potential.gradient
         terms.append([Term(name, own) for name, own in zip(names, charges, strict=True)])
     pull += nodes.asked.total(terms).gradient
     if not value:
-        return pull, None, all_pairs.S
+        return pull, None, all_pairs.log_S
     (entries,) = place.pairs(entry_cost_of_each, near.pattern, row, row, near.p, cost=cost)
-    return pull, float(entries.sum() + b * all_pairs.between.sum() + cost.formulas.constant * cost.n), all_pairs.S
+    return pull, float(entries.sum() + b * all_pairs.between.sum() + cost.formulas.constant * cost.n), all_pairs.log_S
 
 
 # The formulas, for pairs.
