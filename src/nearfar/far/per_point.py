@@ -381,8 +381,13 @@ class SummedNodes:
         self._together = hasattr(base, "place_each")
 
     def prepare(self, Y: Floats, kernels: Sequence[Kernel], n_jobs: int) -> None:
-        """Take in positions and kernels."""
+        """Take in positions and kernels.
+
+        Under kernels with short tails S_i is, of points far from all others, less than what float32 leaves of a mesh:
+        it would be rounding, other in each order of the rows, and forces are over it. So those sums are in float64.
+        """
         if self._together:
+            Y = Y.astype(np.float64) if isinstance(kernels[0], Exponential) else Y
             self._fields[0].place_each(Y, kernels, n_jobs)
             return
         missing = len(kernels) - len(self._fields)
