@@ -66,7 +66,7 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
 from nearfar.kernels import InhomogeneousStudentT, as_kernel, compiled_kernel, family_of
-from nearfar.maps.noise import NoiseObjective
+from nearfar.maps.noise import NoiseObjective, check_noise
 from nearfar.maps.objective import (
     NORMALIZATIONS,
     NeighborObjective,
@@ -138,7 +138,8 @@ class NeighborEmbedding(FrameOutput):
         How q is normalised: over all pairs, p being made symmetric; each row by itself; not at all, for a divergence
         of your own.
     perplexity : float, sequence of float, or "multiscale", default=30.0
-        How many neighbours a point has, as it were. Of no use for a relation. See :class:`nearfar.Affinities`.
+        How many neighbours a point has, as it were. Of no use for a relation. The default is lowered to a third of the
+        other points, with a warning, where they are few. See :class:`nearfar.Affinities`.
     n_neighbors : int or "all", optional
         Neighbours searched; by default 3 * perplexity.
     metric : str or callable, default="euclidean"
@@ -659,6 +660,8 @@ class NeighborEmbedding(FrameOutput):
         if fits and self.storage is not None:  # before the search, which may take an hour
             nnz = made._memory(owner, data)[2]
             folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
+        if made.perplexity != self.perplexity:
+            warn_user(f"{owner}: perplexity {made.perplexity:.3g}, a third of the {n - 1} other points.")
         affinities = made._fit(data, ids, owner, client, copies=copies)
         if not affinities.distances_[:, -1].any():
             warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
@@ -666,15 +669,18 @@ class NeighborEmbedding(FrameOutput):
 
     def _affinities(self, rows: ArrayLike, seed: int | None) -> Affinities:
         """Return the affinities that a fit to these rows makes, not fitted."""
-        k = self.n_neighbors
-        if k is None and self._usual_neighbors is not None and not are_neighbors(rows, self.metric):
-            k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
+        k, perplexity, given = self.n_neighbors, self.perplexity, are_neighbors(rows, self.metric)
+        others = np.shape(rows[0] if given else rows)[0] - 1
+        if k is None and self._usual_neighbors is not None and not given:
+            k = max(min(self._usual_neighbors, others), 1)
+        if others > 1 and np.ndim(perplexity) == 0 and perplexity == self._published("perplexity"):
+            perplexity = min(perplexity, max(others / 3, 1.0))
         engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
             asked = engine_of(type(self).__name__, self.engine, self.device)
             engine = asked if is_device(asked) else None
         return Affinities(
-            self.perplexity,
+            perplexity,
             n_neighbors=k,
             metric=self.metric,
             metric_params=self.metric_params,
@@ -762,14 +768,16 @@ class NeighborEmbedding(FrameOutput):
 
     def _warn_of_unused(self, affinities: Affinities | None) -> None:
         """Warn of parameters of the neighbours that were set, where the neighbours are given."""
-        published = inspect.signature(type(self)).parameters
         for name in _OF_NEIGHBORS:
-            value = getattr(self, name)
-            usual = published[name].default
+            value, usual = getattr(self, name), self._published(name)
             used = usual if affinities is None else getattr(affinities, name)
             if not (np.array_equal(value, usual) or np.array_equal(value, used)):
                 instead = "a Relation needs none" if affinities is None else f"the Affinities have {used!r}"
                 warn_user(f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.")
+
+    def _published(self, name: str) -> object:
+        """Return the default of a parameter."""
+        return inspect.signature(type(self)).parameters[name].default
 
     def _checked(self) -> Parts:
         """Return divergence, kernel and normalisation; refuse parameters that cannot be used."""
@@ -805,7 +813,7 @@ class NeighborEmbedding(FrameOutput):
         if problem.engine == PLAIN:
             return QuadraticObjective(problem.counted(), kernel, divergence, normalization, problem.weights)
         if (noise := self._noise()) is not None:
-            self._check_noise(problem)
+            check_noise(owner, problem)
             return NoiseObjective(P, kernel, noise, rng=rng, **where)
         if is_linear_time(kernel, divergence, normalization):
             field = self._field(n, divergence, kernel)
@@ -816,17 +824,6 @@ class NeighborEmbedding(FrameOutput):
             return per_point_objective(P, kernel, divergence, field, **where)
         self._check_pairs(n)
         return QuadraticObjective(problem.counted(), kernel, divergence, normalization)
-
-    def _check_noise(self, problem: Problem) -> None:
-        """Refuse sampled pairs for what they are not for."""
-        hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
-        for what, known, part in (
-            ("divergence", problem.divergence == KL(), problem.divergence),
-            ("normalization", problem.normalization == "pair", problem.normalization),
-            ("kernel", compiled_kernel(problem.kernel) is not None, problem.kernel),
-        ):
-            if not known:
-                raise InputError(type(self).__name__, "far", f"another than 'noise' for this {what}", repr(part), hint)
 
     def _check_arrays(self, problem: Problem) -> None:
         """Refuse parts that are for rows that are arrays, at another place than the threads of this machine."""
