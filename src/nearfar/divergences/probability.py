@@ -506,7 +506,9 @@ def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
     with np.errstate(all="ignore"):
         _check_answers(owner, divergence, p, q, uniform)
         c, D = (np.asarray(f(p, q, *floor), np.float64) for f in (divergence.value, divergence.derivative))
-        alone = [[f(p[:1], q[:1], *floor), f(p[-9:], q[-9:], *floor)] for f in (divergence.value, divergence.derivative)]
+        alone = [
+            [f(p[:1], q[:1], *floor), f(p[-9:], q[-9:], *floor)] for f in (divergence.value, divergence.derivative)
+        ]
         difference = (divergence.value(p, q + step, *floor) - divergence.value(p, q - step, *floor)) / (2 * step)
     for among, (one, some) in zip((c, D), alone, strict=True):
         if not np.allclose([*one, *some], [*among[:1], *among[-9:]], rtol=1e-6, atol=1e-12, equal_nan=True):

@@ -255,9 +255,7 @@ class Nodes:
         return found
 
 
-def nodes_for(
-    family: Family, parameters: Floats, tolerance: float, limits: tuple[float, float] | None = None
-) -> Nodes:
+def nodes_for(family: Family, parameters: Floats, tolerance: float, limits: tuple[float, float] | None = None) -> Nodes:
     """Return nodes for these parameters: themselves if they are few, else as many as the tolerance takes.
 
     With ``limits`` they also serve for parameters that have moved a little.

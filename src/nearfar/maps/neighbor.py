@@ -65,7 +65,7 @@ from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
-from nearfar.kernels import InhomogeneousStudentT, as_kernel, compiled_kernel, family_of
+from nearfar.kernels import InhomogeneousStudentT, as_kernel, family_of
 from nearfar.maps.noise import NoiseObjective, check_noise
 from nearfar.maps.objective import (
     NORMALIZATIONS,
