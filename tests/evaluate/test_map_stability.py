@@ -61,7 +61,7 @@ def test_it_goes_on_from_a_relation():
 
 
 def test_what_it_refuses(between):
-    with pytest.raises(InputError, match="model must be a fitted map such as nearfar.TSNE; got ndarray"):
+    with pytest.raises(InputError, match=r"model must be a fitted map such as nearfar\.TSNE; got ndarray"):
         nf.evaluate.map_stability(np.zeros((3, 2)))
     with pytest.raises(NotFittedError):
         nf.evaluate.map_stability(nf.TSNE())

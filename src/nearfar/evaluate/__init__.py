@@ -5,10 +5,10 @@ clusters of the vectors with known groups; ``giant_component`` says which nodes 
 ``word_analogies`` and ``phrases`` compare words and what is composed of them with what people say; ``sense_induction``
 looks for senses where ``plant_pseudowords`` has planted them; ``ambiguity`` says whether ambiguous words have larger
 entropies than words that come as often; ``anchor_purity`` says whether an anchor stands for one kind of objects.
-``stability`` says how far runs of a method agree, ``map_stability`` which points of a map have other places; ``link_prediction`` and ``node_classification`` how much of a graph
-its vectors know, ``ranking`` how much of what is hidden, items or links, comes first; ``select`` chooses parameters by
-labels or links; ``reconstruct_spreading`` tells who is infected when from a few observations; ``report`` writes a page
-about an embedding.
+``stability`` says how far runs of a method agree, ``map_stability`` which points of a map have other places;
+``link_prediction`` and ``node_classification`` how much of a graph its vectors know, ``ranking`` how much of what is
+hidden, items or links, comes first; ``select`` chooses parameters by labels or links; ``reconstruct_spreading`` tells
+who is infected when from a few observations; ``report`` writes a page about an embedding.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Stability of a map, point by point: how far each lands from its place when the optimisation goes on from nearby.
 
-A point whose neighbours pull it to several places stays where it first came to lie. So all points are moved at random by
-about ``radius``, r, and the optimisation goes on, several times. With y_i the map, z_i a refit turned onto it, and L the
-root mean square distance of the map's points from their mean::
+A point whose neighbours pull it to several places stays where it first came to lie. So all points are moved at random
+by about ``radius``, r, and the optimisation goes on, several times. With y_i the map, z_i a refit turned onto it, and L
+the root mean square distance of the map's points from their mean::
 
     moved_i = median over refits of |z_i - y_i| / L
 

@@ -169,10 +169,11 @@ def _add_chunk(kernel, Y, pairs, parameters, term, outs):
 #
 # The nodes are parameters of the range at hand, picked by pivoted QR: those whose kernels span the others best (an
 # interpolative decomposition), half of the weight on the range, half on the points. They are as many as leave the
-# error, a root mean square over the points, below a tolerance: five for learned degrees of freedom. The coefficients are least squares in the value and the slope of the kernel, as it is (a
-# small map, where S is the same for all) and over S where points lie evenly, and in 1 and ln S. Errors count in
-# proportion to a kernel with the tails of Student's, 1 / (1 + g f) with g = -w'/w at distance 0: what is far away is
-# seen by as many more points. Polynomials in ln theta would need two or three nodes more for the same error.
+# error, a root mean square over the points, below a tolerance: five for learned degrees of freedom. The coefficients
+# are least squares in the value and the slope of the kernel, as it is (a small map, where S is the same for all) and
+# over S where points lie evenly, and in 1 and ln S. Errors count in proportion to a kernel with the tails of Student's,
+# 1 / (1 + g f) with g = -w'/w at distance 0: what is far away is seen by as many more points. Polynomials in ln theta
+# would need two or three nodes more for the same error.
 #
 # Normalised kernels are interpolated, not kernels: where a point has few others near it, S_i is small, and what the
 # wider kernels leave of a narrow one would be large against it.
@@ -314,7 +315,7 @@ def _least_squares(nodes: Doubles, shapes: Doubles, scales: Doubles) -> tuple[Do
     aims = (nodes @ (squares * shapes.T)).T
     table = np.linalg.solve(products, aims[:, :, None])[:, :, 0]
     left = ((table @ nodes - shapes) * scales) ** 2
-    return table, np.sqrt(left.mean(axis=1))
+    return np.asarray(table, np.float64), np.asarray(np.sqrt(left.mean(axis=1)), np.float64)
 
 
 class NodesOfAll:

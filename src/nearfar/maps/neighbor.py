@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -150,9 +150,10 @@ class NeighborEmbedding(FrameOutput):
     far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         Sums over all pairs: pair by pair, on a mesh (one or two components) or by a tree (up to three). ``"auto"`` is
         the mesh for more than 4,000 points (for kernels with exp or a power 750, 1,500 unless the divergence is KL, for
-        those with a parameter per point 1,000), with three components the tree for more than 6,000; tolerance and angle: :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by pair
-        and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost. Another name is one
-        given to :func:`nearfar.far.register_field`.
+        those with a parameter per point 1,000), with three components the tree for more than 6,000; tolerance and
+        angle: :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by
+        pair and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost. Another name is
+        one given to :func:`nearfar.far.register_field`.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data (also of those behind given Affinities), or eigenvectors of the
         relation, which is the default where a relation or affinities are given; both scaled to a spread of 1e-4, or
@@ -670,7 +671,7 @@ class NeighborEmbedding(FrameOutput):
     def _affinities(self, rows: ArrayLike, seed: int | None) -> Affinities:
         """Return the affinities that a fit to these rows makes, not fitted."""
         k, perplexity, given = self.n_neighbors, self.perplexity, are_neighbors(rows, self.metric)
-        others = np.shape(rows[0] if given else rows)[0] - 1
+        others = np.shape(cast("tuple[ArrayLike, ArrayLike]", rows)[0] if given else rows)[0] - 1
         if k is None and self._usual_neighbors is not None and not given:
             k = max(min(self._usual_neighbors, others), 1)
         if others > 1 and np.ndim(perplexity) == 0 and perplexity == self._published("perplexity"):
@@ -775,7 +776,7 @@ class NeighborEmbedding(FrameOutput):
                 instead = "a Relation needs none" if affinities is None else f"the Affinities have {used!r}"
                 warn_user(f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.")
 
-    def _published(self, name: str) -> object:
+    def _published(self, name: str) -> Any:
         """Return the default of a parameter."""
         return inspect.signature(type(self)).parameters[name].default
 

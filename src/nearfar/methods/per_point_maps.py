@@ -80,7 +80,7 @@ class Sums(NamedTuple):
     """What nodes say at some positions: potentials, ln S_i and H_i, each by each node; and between them."""
 
     potentials: list[list[Potential]]
-    log_S: list[Floats]
+    logs: list[Floats]
     H: list[Floats]
     log_between: Floats
     between: Floats
@@ -89,15 +89,15 @@ class Sums(NamedTuple):
 def sums_of(cost: CostOfEach, nodes: Nodes) -> Sums:
     """Return the sums over all points, by each node and between them."""
     found = nodes.asked.potentials([Term(name) for name in names_of(cost)])
-    log_S, H, log_between, between = [], [], np.zeros(cost.n), np.zeros(cost.n)
+    logs, H, log_between, between = [], [], np.zeros(cost.n), np.zeros(cost.n)
     for share, (w, *w_ln_w) in zip(nodes.shares, found, strict=True):
         totals = (w.value.sum(dtype=np.float64),)
         S = normalizer(w.value, cost=cost, totals=totals, error=nodes.asked.error)
-        log_S.append(np.log(S))
+        logs.append(np.log(S))
         H.append(entropy(S, w.value, w_ln_w[0].value, cost) if w_ln_w else np.zeros(cost.n))
-        log_between += share * log_S[-1]
+        log_between += share * logs[-1]
         between += share * H[-1]
-    return Sums(found, log_S, H, log_between, between)
+    return Sums(found, logs, H, log_between, between)
 
 
 def evaluate(
@@ -117,9 +117,9 @@ def evaluate(
         terms.append([Term(name, own) for name, own in zip(names, charges, strict=True)])
     pull += nodes.asked.total(terms).gradient
     if not value:
-        return pull, None, all_pairs.log_S
+        return pull, None, all_pairs.logs
     (entries,) = place.pairs(entry_cost_of_each, near.pattern, row, row, near.p, cost=cost)
-    return pull, float(entries.sum() + b * all_pairs.between.sum() + cost.formulas.constant * cost.n), all_pairs.log_S
+    return pull, float(entries.sum() + b * all_pairs.between.sum() + cost.formulas.constant * cost.n), all_pairs.logs
 
 
 # The formulas, for pairs.
