@@ -653,8 +653,9 @@ class NeighborEmbedding(FrameOutput):
         rows, ids = rows_and_ids(owner, X)
         given = are_neighbors(rows, self.metric)
         data, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
-        made = self._affinities(data, int(rng.integers(2**31 - 1)))
         n = len(data[0]) if given else data.shape[0]
+        n_all = n if copies is None else len(copies.same)
+        made = self._affinities(data, int(rng.integers(2**31 - 1)), n_all)
         client = current_client() if on_workers is not None and on_workers(n) else None
         if fits and (given or 100 * n > checks.SMALL):
             self._check_memory(*made._memory(owner, data), client is not None)
@@ -662,20 +663,19 @@ class NeighborEmbedding(FrameOutput):
             nnz = made._memory(owner, data)[2]
             folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
         if made.perplexity != self.perplexity:
-            warn_user(f"{owner}: perplexity {made.perplexity:.3g}, a third of the {n - 1} other points.")
+            warn_user(f"{owner}: perplexity {made.perplexity:.3g}, a third of the {n_all - 1} other points.")
         affinities = made._fit(data, ids, owner, client, copies=copies)
         if not affinities.distances_[:, -1].any():
             warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
         return Shown(affinities._drawn(), affinities, None if self.metric == "precomputed" else data, copies=copies)
 
-    def _affinities(self, rows: ArrayLike, seed: int | None) -> Affinities:
-        """Return the affinities that a fit to these rows makes, not fitted."""
+    def _affinities(self, rows: ArrayLike, seed: int | None, n: int) -> Affinities:
+        """Return the affinities that a fit to these rows, n with copies, makes, not fitted."""
         k, perplexity, given = self.n_neighbors, self.perplexity, are_neighbors(rows, self.metric)
-        others = np.shape(cast("tuple[ArrayLike, ArrayLike]", rows)[0] if given else rows)[0] - 1
         if k is None and self._usual_neighbors is not None and not given:
-            k = max(min(self._usual_neighbors, others), 1)
-        if others > 1 and np.ndim(perplexity) == 0 and perplexity == self._published("perplexity"):
-            perplexity = min(perplexity, max(others / 3, 1.0))
+            k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
+        if n > 2 and isinstance(perplexity, int | float) and perplexity == self._published("perplexity"):
+            perplexity = min(perplexity, max((n - 1) / 3, 1.0))
         engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
             asked = engine_of(type(self).__name__, self.engine, self.device)
@@ -723,8 +723,9 @@ class NeighborEmbedding(FrameOutput):
         if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
             relation = as_relation(X, owner, "X")
             return self._memory(0, 0, relation.nnz, relation.shape[0])
-        rows = rows_and_ids(owner, X)[0]
-        return self._memory(*self._affinities(rows, None)._memory(owner, rows))
+        rows: Any = rows_and_ids(owner, X)[0]
+        n = len(rows[0]) if are_neighbors(rows, self.metric) else np.shape(rows)[0]
+        return self._memory(*self._affinities(rows, None, n)._memory(owner, rows))
 
     def _memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool = False) -> int:
         """Return the bytes of a fit whose affinities take and keep so many, and have so many entries and rows."""
