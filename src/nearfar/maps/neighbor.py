@@ -723,7 +723,7 @@ class NeighborEmbedding(FrameOutput):
         if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
             relation = as_relation(X, owner, "X")
             return self._memory(0, 0, relation.nnz, relation.shape[0])
-        rows: Any = rows_and_ids(owner, X)[0]
+        rows = cast("Any", rows_and_ids(owner, X)[0])
         n = len(rows[0]) if are_neighbors(rows, self.metric) else np.shape(rows)[0]
         return self._memory(*self._affinities(rows, None, n)._memory(owner, rows))
 
