@@ -71,7 +71,7 @@ def assert_finite_map(est: Any, n: int) -> None:
 def test_the_default_perplexity_is_lowered_for_few_points(recipe):
     usual = recipe().perplexity
     for n in (4, 12, 50):
-        used = min(usual, max((n - 1) / 3, 1.0))
+        used = min(usual, (n - 1) / 3)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", NearfarWarning)
             est = recipe(**SHORT).fit(points(n))

@@ -674,8 +674,8 @@ class NeighborEmbedding(FrameOutput):
         k, perplexity, given = self.n_neighbors, self.perplexity, are_neighbors(rows, self.metric)
         if k is None and self._usual_neighbors is not None and not given:
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
-        if n > 2 and isinstance(perplexity, int | float) and perplexity == self._published("perplexity"):
-            perplexity = min(perplexity, max((n - 1) / 3, 1.0))
+        if n > 3 and isinstance(perplexity, int | float) and perplexity == self._published("perplexity"):
+            perplexity = min(perplexity, (n - 1) / 3)
         engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
             asked = engine_of(type(self).__name__, self.engine, self.device)
@@ -724,7 +724,8 @@ class NeighborEmbedding(FrameOutput):
             relation = as_relation(X, owner, "X")
             return self._memory(0, 0, relation.nnz, relation.shape[0])
         rows = cast("Any", rows_and_ids(owner, X)[0])
-        n = len(rows[0]) if are_neighbors(rows, self.metric) else np.shape(rows)[0]
+        given = are_neighbors(rows, self.metric)
+        n = np.shape(rows[0] if given else rows)[0]
         return self._memory(*self._affinities(rows, None, n)._memory(owner, rows))
 
     def _memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool = False) -> int:
