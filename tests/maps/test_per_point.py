@@ -157,6 +157,14 @@ def test_few_parameters_are_the_nodes():
     assert len(nodes_for(STUDENT, np.linspace(1, 2, FEW + 1), 0.1).table)
 
 
+def test_fewer_nodes_do_where_most_points_are_in_a_part_of_the_range(rng):
+    nu = np.r_[np.exp(rng.normal(1.0, 0.5, 980)).clip(0.7, 20), rng.uniform(20, 100, 20)]  # as they are learned
+    nodes = nodes_for(STUDENT, nu, NODE_ERROR, (0.5, 100.0))
+    assert nodes.error(nu) < NODE_ERROR
+    assert len(nodes.values) < len(nodes_between(STUDENT, nu.min(), nu.max(), NODE_ERROR).values)
+    assert nodes.cover(1.2 * nu[:980])
+
+
 def test_more_nodes_for_a_smaller_error_and_a_wider_range():
     counts = [len(nodes_between(EXPONENTIAL, 1 / r, r, 0.01).values) for r in (1.1, 2.0, 10.0)]
     assert counts == sorted(counts)

@@ -168,12 +168,12 @@ def _add_chunk(kernel, Y, pairs, parameters, term, outs):
 #     F_i(theta_i) ~ sum_m l_m(theta_i) F_i(theta_m)        q_ij ~ sum_m l_m(theta_i) w(f_ij; theta_m) / S_i(theta_m)
 #
 # The nodes are parameters of the range at hand, picked by pivoted QR: those whose kernels span the others best (an
-# interpolative decomposition), half of the weight on the range, half on the points. They are as many as leave the
-# error, a root mean square over the points, below a tolerance: five for learned degrees of freedom. The coefficients
-# are least squares in the value and the slope of the kernel, as it is (a small map, where S is the same for all) and
-# over S where points lie evenly, and in 1 and ln S. Errors count in proportion to a kernel with the tails of Student's,
-# 1 / (1 + g f) with g = -w'/w at distance 0: what is far away is seen by as many more points. Polynomials in ln theta
-# would need two or three nodes more for the same error.
+# interpolative decomposition). Where parameters are learned, half of the weight is on the range and half on the points,
+# and the error is a root mean square over the points: most of them are in a narrow part of the range, and six nodes do
+# for ten. The coefficients are least squares in the value and the slope of the kernel, as it is (a small map, where S
+# is the same for all) and over S where points lie evenly, and in 1 and ln S. Errors count in proportion to a kernel
+# with the tails of Student's, 1 / (1 + g f) with g = -w'/w at distance 0: what is far away is seen by as many more
+# points. Polynomials in ln theta would need two or three nodes more for the same error.
 #
 # Normalised kernels are interpolated, not kernels: where a point has few others near it, S_i is small, and what the
 # wider kernels leave of a narrow one would be large against it.
@@ -259,14 +259,16 @@ class Nodes:
 def nodes_for(family: Family, parameters: Floats, tolerance: float, limits: tuple[float, float] | None = None) -> Nodes:
     """Return nodes for these parameters: themselves if they are few, else as many as the tolerance takes.
 
-    With ``limits`` they also serve for parameters that have moved a little.
+    With ``limits`` parameters move: nodes also serve for such as have moved a little, and the error is a mean over the
+    points, not the largest over the range.
     """
     different = np.unique(np.asarray(parameters, np.float64))
     low, high = float(different[0]), float(different[-1])
-    if limits is not None:
-        low, high = max(low / _MARGIN, limits[0]), min(high * _MARGIN, limits[1])
-    elif len(different) <= FEW:
-        return Nodes(family, different, np.empty((0, len(different))), 0.0, 0.0, np.empty(0))
+    if limits is None:
+        if len(different) <= FEW:
+            return Nodes(family, different, np.empty((0, len(different))), 0.0, 0.0, np.empty(0))
+        return nodes_between(family, low, high, tolerance)
+    low, high = max(low / _MARGIN, limits[0]), min(high * _MARGIN, limits[1])
     found = np.log(np.asarray(parameters, np.float64))
     crowd = np.histogram(found, bins=_TABLE // _THINNED + 1, range=(np.log(low), np.log(high)))[0] / len(found)
     return _nodes(family, low, high, tolerance, np.convolve(crowd, np.full(_SMOOTH, 1 / _SMOOTH), "same"))
