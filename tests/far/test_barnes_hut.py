@@ -290,6 +290,6 @@ def test_three_components_of_many_points_take_it() -> None:
 
     kinds = {(2, 3000): ExactField, (2, 9000): MeshField, (3, 3000): ExactField, (3, 9000): BarnesHutField}
     for (d, n), kind in kinds.items():
-        assert type(nf.TSNE(d)._field(n, KL())) is kind
-    assert type(nf.TSNE(4)._field(9000, KL())) is ExactField
-    assert nf.TSNE(3)._field(9000, NeRV()).angle < nf.TSNE(3)._field(9000, KL()).angle
+        assert type(nf.TSNE(d)._field(n, KL(), StudentT())) is kind
+    assert type(nf.TSNE(4)._field(9000, KL(), StudentT())) is ExactField
+    assert nf.TSNE(3)._field(9000, NeRV(), StudentT()).angle < nf.TSNE(3)._field(9000, KL(), StudentT()).angle

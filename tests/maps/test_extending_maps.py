@@ -310,6 +310,16 @@ class WrongDerivative(Half):
         return p - q
 
 
+class Renyi(nf.divergences.Divergence):
+    """Of order 1/2, -2 ln sum sqrt(pq): spread evenly over the entries, with the right derivative of the whole."""
+
+    def value(self, p, q):
+        return np.full_like(q, -2 * np.log(np.sqrt(p * q).sum()) / q.size)
+
+    def derivative(self, p, q):
+        return -np.sqrt(p / q) / np.sqrt(p * q).sum()
+
+
 class WrongFormulas(Alpha):
     def formulas(self, uniform):
         return super().formulas(uniform)._replace(constant=7.0)
@@ -322,6 +332,7 @@ class WrongFormulas(Alpha):
         ({"kernel": WrongSlope()}, "kernel must be one whose slope is w'"),
         ({"kernel": WrongLog()}, "kernel must be one whose log_weight is ln w"),
         ({"divergence": WrongDerivative()}, "divergence must be one whose derivative is that of its value"),
+        ({"divergence": Renyi()}, "divergence must be a sum over entries, each of its own p and q; got .*Renyi"),
         ({"divergence": WrongFormulas()}, "divergence must be one whose formulas are those of its value"),
     ],
 )

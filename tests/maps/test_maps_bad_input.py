@@ -67,15 +67,28 @@ def assert_finite_map(est: Any, n: int) -> None:
 # -- few points ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("recipe", [r for r in RECIPES if r is not nf.UMAP], ids=lambda cls: cls.__name__)
-def test_fewer_points_than_three_perplexities(recipe):
+@recipes
+def test_the_default_perplexity_is_lowered_for_few_points(recipe):
+    usual = recipe().perplexity
+    for n in (4, 12, 50):
+        used = min(usual, (n - 1) / 3)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", NearfarWarning)
+            est = recipe(**SHORT).fit(points(n))
+        assert_finite_map(est, n)
+        assert est.affinities_.perplexity == est.vectors_.parameters["perplexity"] == used
+        texts = [str(one.message) for one in told if "perplexity" in str(one.message)]
+        expected = f"{recipe.__name__}: perplexity {used:.3g}, a third of the {n - 1} other points."
+        assert texts == ([expected] if used < usual else [])
+        assert est.get_params()["perplexity"] == usual
+
+
+def test_another_perplexity_is_not_lowered():
     """A warning and a map; from perplexity + 1 points down an error that says which perplexity would do."""
-    with pytest.warns(NearfarWarning, match="perplexity 30 is more than a third of the 49 other points"):
-        est = recipe(**SHORT).fit(points(50))
-    assert_finite_map(est, 50)
-    for n in (31, 12):
-        with pytest.raises(InputError, match=rf"perplexity must be below {n - 1}, .* With {n} points take"):
-            recipe(**SHORT).fit(points(n))
+    with pytest.warns(NearfarWarning, match="perplexity 31 is more than a third of the 49 other points"):
+        nf.TSNE(perplexity=31, **SHORT).fit(points(50))
+    with pytest.raises(InputError, match=r"perplexity must be below 30, .* With 31 points take"):
+        nf.TSNE(perplexity=31, **SHORT).fit(points(31))
 
 
 @pytest.mark.parametrize("n", [3, 4, 5])

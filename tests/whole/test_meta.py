@@ -53,6 +53,7 @@ SOURCELESS = {
     "nearfar.evaluate.Selection": "a record",
     "nearfar.evaluate.SenseInduction": "a record",
     "nearfar.evaluate.SpreadingReconstruction": "a record",
+    "nearfar.evaluate.MapStability": "a record",
     "nearfar.evaluate.Stability": "a record",
     "nearfar.evaluate.WordAnalogies": "a record",
     "nearfar.evaluate.WordSimilarity": "a record",

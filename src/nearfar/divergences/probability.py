@@ -478,8 +478,8 @@ def as_divergence(owner: str, divergence: object) -> contracts.Divergence:
     Raises
     ------
     InputError
-        Another thing; a derivative that is not that of the value, or formulas that contradict them; functions that
-        return another shape than they are given, or other numbers than real ones.
+        Another thing; a cost that is no sum over entries; a derivative that is not that of the value, or formulas that
+        contradict them; functions that return another shape than they are given, or other numbers than real ones.
     """
     if isinstance(divergence, str) and divergence in _BY_NAME:
         return _BY_NAME[divergence]()
@@ -492,6 +492,12 @@ def as_divergence(owner: str, divergence: object) -> contracts.Divergence:
     return divergence.limit() if hasattr(divergence, "limit") else divergence
 
 
+_SUM = (
+    "A function of such a sum, as Renyi's divergence is, has by pair the same minimum as the sum: give that one, of "
+    "Renyi's the alpha-divergence."
+)
+
+
 def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
     """Refuse a derivative that is not that of the value, by differences at some points; formulas of another cost."""
     p, q = (side.ravel() for side in np.meshgrid([0.0, 0.003, 0.04, 0.3], [1e-4, 0.002, 0.05, 0.4]))
@@ -500,7 +506,13 @@ def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
     with np.errstate(all="ignore"):
         _check_answers(owner, divergence, p, q, uniform)
         c, D = (np.asarray(f(p, q, *floor), np.float64) for f in (divergence.value, divergence.derivative))
+        alone = [
+            [f(p[:1], q[:1], *floor), f(p[-9:], q[-9:], *floor)] for f in (divergence.value, divergence.derivative)
+        ]
         difference = (divergence.value(p, q + step, *floor) - divergence.value(p, q - step, *floor)) / (2 * step)
+    for among, (one, some) in zip((c, D), alone, strict=True):
+        if not np.allclose([*one, *some], [*among[:1], *among[-9:]], rtol=1e-6, atol=1e-12, equal_nan=True):
+            raise InputError(owner, "divergence", "a sum over entries, each of its own p and q", repr(divergence), _SUM)
     # Where p = 0 a cost without a floor may be infinite: there it is not looked at.
     wrong = np.isfinite(difference) & ~(abs(difference - D) <= 1e-4 * abs(D) + 1e-7 * (1 + abs(c) / q)) | np.isnan(c)
     formulas = linear_formulas(divergence, uniform)

@@ -5,10 +5,10 @@ clusters of the vectors with known groups; ``giant_component`` says which nodes 
 ``word_analogies`` and ``phrases`` compare words and what is composed of them with what people say; ``sense_induction``
 looks for senses where ``plant_pseudowords`` has planted them; ``ambiguity`` says whether ambiguous words have larger
 entropies than words that come as often; ``anchor_purity`` says whether an anchor stands for one kind of objects.
-``stability`` says how far runs of a method agree; ``link_prediction`` and ``node_classification`` how much of a graph
-its vectors know, ``ranking`` how much of what is hidden, items or links, comes first; ``select`` chooses parameters by
-labels or links; ``reconstruct_spreading`` tells who is infected when from a few observations; ``report`` writes a page
-about an embedding.
+``stability`` says how far runs of a method agree, ``map_stability`` which points of a map have other places;
+``link_prediction`` and ``node_classification`` how much of a graph its vectors know, ``ranking`` how much of what is
+hidden, items or links, comes first; ``select`` chooses parameters by labels or links; ``reconstruct_spreading`` tells
+who is infected when from a few observations; ``report`` writes a page about an embedding.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from nearfar.evaluate.alignment import Alignment
 from nearfar.evaluate.anchors import AnchorPurity, anchor_purity
 from nearfar.evaluate.communities import CommunityScores, communities, giant_component
 from nearfar.evaluate.graphs import LinkPrediction, NodeClassification, link_prediction, node_classification
+from nearfar.evaluate.map_stability import MapStability, map_stability
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
 from nearfar.evaluate.phrases import PhraseSimilarity, phrases
 from nearfar.evaluate.ranking import Ranking, ranking
@@ -36,6 +37,7 @@ __all__ = [
     "AnchorPurity",
     "CommunityScores",
     "LinkPrediction",
+    "MapStability",
     "Neighborhoods",
     "NodeClassification",
     "PhraseSimilarity",
@@ -52,6 +54,7 @@ __all__ = [
     "communities",
     "giant_component",
     "link_prediction",
+    "map_stability",
     "neighborhoods",
     "node_classification",
     "phrases",

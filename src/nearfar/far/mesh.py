@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -290,7 +290,13 @@ def _add_wide(
 
 
 def _run(task: Callable[[int, int], object], rows: int, n_jobs: int) -> None:
-    run_blocks(lambda _block, start, stop: task(start, stop), even_bounds(rows, max(16, rows // 16)), n_jobs)
+    run_blocks(lambda _block, start, stop: task(start, stop), even_bounds(rows, max(64, rows // 16)), n_jobs)
+
+
+def _few_bounds(n: int, block: int) -> NDArray[np.int64]:
+    """Cut ``range(n)`` as :func:`even_bounds` does; up to 16 blocks are as few as can be: each call takes its time."""
+    count = -(-n // block)
+    return even_bounds(n, block) if count > 16 else np.arange(count + 1, dtype=np.int64) * n // max(count, 1)
 
 
 def _through_waves(
@@ -324,9 +330,9 @@ def _through_waves(
         for field, result in zip(fields, results, strict=True):
             field[start:stop] = scipy.fft.irfft(result[start:stop], n=padded_columns, axis=1, overwrite_x=True)
 
-    strips = even_bounds(rows, max(1, 2 * _TILE // padded_columns))
+    strips = _few_bounds(rows, max(1, 2 * _TILE // padded_columns))
     run_blocks(along_rows, strips, n_jobs)
-    run_blocks(across_rows, even_bounds(n_waves, max(16, _TILE // padded_rows)), n_jobs)
+    run_blocks(across_rows, _few_bounds(n_waves, max(16, _TILE // padded_rows)), n_jobs)
     run_blocks(back_along_rows, strips, n_jobs)
 
 
@@ -460,7 +466,8 @@ def spread(points: Points, mesh: Mesh, charges: Floats, rho: Floats, n_jobs: int
     rho[:] = 0
     order = mesh.shape.order
     spline = (0,) * order, spline_table(order).astype(rho.dtype)
-    rows, of_mesh = list(pairwise([*range(0, mesh.rows, max(8, mesh.rows // 64)), mesh.rows])), (rho, mesh.columns)
+    together = max(8, mesh.rows // _blocks_of(len(points.order)))
+    rows, of_mesh = list(pairwise([*range(0, mesh.rows, together), mesh.rows])), (rho, mesh.columns)
     # A block of rows also writes to the first rows of the next: first every other block, then the rest.
     for some in (rows[::2], rows[1::2]):
         run_blocks(
@@ -468,6 +475,11 @@ def spread(points: Points, mesh: Mesh, charges: Floats, rho: Floats, n_jobs: int
             range(len(some) + 1),
             n_jobs,
         )
+
+
+def _blocks_of(n: int) -> int:
+    """Return in how many blocks of mesh rows n points are done: each call takes as long as some hundred points."""
+    return min(max(n // 1024, 1), 64)
 
 
 def read(
@@ -496,7 +508,7 @@ def read(
     constant = sum(one.constant * total for total, (_, one) in zip(totals, parts, strict=True))
     factors = dtype.type(first.scale), dtype.type(first.scale / step), constant
     shared = points[:4], (charges, own.astype(dtype)), (field, mesh.columns, factors), (value, gradient)
-    bounds = even_bounds(mesh.rows, max(1, mesh.rows // 64))
+    bounds = even_bounds(mesh.rows, max(1, mesh.rows // _blocks_of(n)))
     run_blocks(lambda _block, start, stop: gather(spline, (start, stop), *shared), bounds, n_jobs)
     return Potential(value, gradient)
 
@@ -594,13 +606,30 @@ class MeshField(FieldPart):
         NumericalError
             If a position is NaN or infinite.
         """
+        self.place_each(Y, [kernel], n_jobs)
+
+    def place_each(self, Y: Floats, kernels: Sequence[Kernel], n_jobs: int) -> None:
+        """Take in positions and several kernels, as ``place`` takes one: on the mesh that serves all of them.
+
+        Parameters
+        ----------
+        Y : ndarray of shape (n, d), float32 or float64
+        kernels : sequence of Kernel
+        n_jobs : int
+
+        Raises
+        ------
+        InputError, NumericalError
+            As by ``place``.
+        """
         check_positions("MeshField", Y)
         Y = np.ascontiguousarray(Y)
         if Y.shape[1] > 2:
             raise too_many_components(Y.shape[1])
-        compiled = linear_kernel("MeshField", kernel)
+        compiled = [linear_kernel("MeshField", kernel) for kernel in kernels]
         low, high = bounding_box("MeshField", Y, n_jobs)
-        mesh = choose_mesh(high - low, *wanted_mesh(compiled, self.tolerance), len(Y))
+        orders, steps, reaches = zip(*(wanted_mesh(kernel, self.tolerance) for kernel in compiled), strict=True)
+        mesh = choose_mesh(high - low, max(orders), min(steps), max(reaches), len(Y))
         buffers = self.work.setdefault("buffers", Buffers())
         points = sort_points(Y, low, mesh, n_jobs, buffers)
         self.work["placed"] = points, mesh, compiled, n_jobs, buffers
@@ -625,7 +654,28 @@ class MeshField(FieldPart):
         NearfarError
             If nothing was placed.
         """
-        return self._answer([[term] for term in terms])
+        return self._answer([[(0, term)] for term in terms])
+
+    def evaluate_each(self, terms: Sequence[Term]) -> list[list[Potential]]:
+        """Sum the potentials of terms under each of the kernels of ``place_each``.
+
+        Parameters
+        ----------
+        terms : sequence of Term
+
+        Returns
+        -------
+        list of list of Potential
+            For each kernel, as from ``evaluate``.
+
+        Raises
+        ------
+        NearfarError
+            If nothing was placed.
+        """
+        kernels = range(len(self._placed_state()[2]))
+        found = iter(self._answer([[(k, term)] for k in kernels for term in terms]))
+        return [[next(found) for _ in terms] for _ in kernels]
 
     def total(self, terms: Sequence[Term]) -> Potential:
         """Sum the potentials of all terms, which takes fewer transforms than each of them apart.
@@ -645,27 +695,48 @@ class MeshField(FieldPart):
         NearfarError
             If nothing was placed.
         """
-        return self._answer([terms])[0]
+        return self._answer([[(0, term) for term in terms]])[0]
 
-    def _answer(self, sums: Sequence[Sequence[Term]]) -> list[Potential]:
-        points, mesh, kernel, n_jobs, buffers = self._placed_state()
+    def total_each(self, terms: Sequence[Sequence[Term]]) -> Potential:
+        """Sum the potentials of all terms, some under each of the kernels of ``place_each``.
+
+        Parameters
+        ----------
+        terms : sequence of sequence of Term
+            For each kernel.
+
+        Returns
+        -------
+        Potential
+            As from ``evaluate``.
+
+        Raises
+        ------
+        NearfarError
+            If nothing was placed.
+        """
+        return self._answer([[(k, term) for k, some in enumerate(terms) for term in some]])[0]
+
+    def _answer(self, sums: Sequence[Sequence[tuple[int, Term]]]) -> list[Potential]:
+        """Return sums of potentials of terms, each under the kernel with a number."""
+        points, mesh, kernels, n_jobs, buffers = self._placed_state()
         if not sums:
             return []
         n, dtype = len(points.order), points.columns.dtype
-        distinct = list({id(term.charges): term for terms in sums for term in terms}.values())
+        distinct = list({id(term.charges): term for terms in sums for _, term in terms}.values())
         place = {id(term.charges): k for k, term in enumerate(distinct)}
         given = [term_charges("MeshField", term, n, dtype) for term in distinct]
         none = np.empty(0 if all(q is None for q in given) else n, dtype)
         none[:] = 1
         charges = [none if q is None else q for q in given]
-        # There may be many fields of different kernels: each keeps its last influences.
+        # There may be many fields, or kernels: each field keeps its last influences.
         held: dict[tuple[object, ...], Influence] = self.work.get("influences", {})
-        asked = [(kernel, term.potential, mesh.shape, dtype) for terms in sums for term in terms]
-        recent = {of: held.get(of) or influence(*of) for of in dict.fromkeys(asked)} | held
-        self.work["influences"] = dict([*recent.items()][:_KEPT])
+        asked = [[(kernels[k], term.potential, mesh.shape, dtype) for k, term in terms] for terms in sums]
+        recent = {of: held.get(of) or influence(*of) for of in dict.fromkeys(chain(*asked))} | held
+        self.work["influences"] = dict([*recent.items()][: _KEPT * len(kernels)])
         wanted = [
-            [(place[id(term.charges)], recent[kernel, term.potential, mesh.shape, dtype]) for term in terms]
-            for terms in sums
+            [(place[id(term.charges)], recent[of]) for (_, term), of in zip(terms, some, strict=True)]
+            for terms, some in zip(sums, asked, strict=True)
         ]
         rho = [buffers.take(("rho", k), (mesh.rows, mesh.shape.columns), dtype) for k in range(len(charges))]
         for one, spread_out in zip(charges, rho, strict=True):

@@ -83,6 +83,10 @@ def spread_charges(spline, rows, points, charges, level):
             for p in range(last - first):
                 q = charges[order[first + p]] if len(charges) > 0 else one
                 _add(taps, strip, np.uint64(columns[first + p]), q, p, w)
+        if len(taps) * (starts[row + 1] - starts[row]) < width:  # few points: only what they touch
+            for p in range(starts[row], starts[row + 1]):
+                _move(taps, strip, np.uint64(columns[p]), mesh[row : row + len(taps)])
+            continue
         for k in range(len(taps)):
             line = mesh[row + k]
             for c in range(width):
@@ -109,10 +113,14 @@ def gather(spline, rows, points, sources, field, outs):
     for row in range(first_row, last_row):
         if starts[row] == starts[row + 1]:
             continue
-        for k in range(len(taps)):
-            line = mesh[row + k]
-            for c in range(width):
-                strip[lanes * c + k] = line[c]
+        if len(taps) * (starts[row + 1] - starts[row]) < width:  # few points: only what they touch
+            for p in range(starts[row], starts[row + 1]):
+                _copy(taps, mesh[row : row + len(taps)], np.uint64(columns[p]), strip)
+        else:
+            for k in range(len(taps)):
+                line = mesh[row + k]
+                for c in range(width):
+                    strip[lanes * c + k] = line[c]
         for first in range(starts[row], starts[row + 1], BATCH):
             last = min(first + BATCH, starts[row + 1])
             _weights(spline, columns[first:last], offsets[first:last], w)
@@ -181,6 +189,28 @@ def _add(taps, strip, column, q, p, w):
             s[5] += x * y5
             s[6] += x * y6
             s[7] += x * y7
+
+
+@jit(inline="always")
+def _move(taps, strip, column, rows):
+    """Add the entries of the strip that a point touches to the mesh, and leave zeros: several may touch the same."""
+    lanes = 4 if len(taps) == 4 else 8
+    for a in range(len(taps)):
+        c = column + np.uint64(a)
+        for k in range(len(taps)):
+            at = c * np.uint64(lanes) + np.uint64(k)
+            rows[k, c] += strip[at]
+            strip[at] = rows.dtype.type(0)
+
+
+@jit(inline="always")
+def _copy(taps, rows, column, strip):
+    """Write the entries of the strip that a point touches."""
+    lanes = 4 if len(taps) == 4 else 8
+    for a in range(len(taps)):
+        c = column + np.uint64(a)
+        for k in range(len(taps)):
+            strip[c * np.uint64(lanes) + np.uint64(k)] = rows[k, c]
 
 
 @jit(inline="always")

@@ -16,7 +16,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.linalg
@@ -42,6 +42,7 @@ class ExactPerPoint:
         check_positions("ExactField", Y)
         self._Y, self._n_jobs = np.ascontiguousarray(Y.T), n_jobs
         self._functions, self._parameters = per_point_kernel(kernel, Y.dtype)
+        self._rises: Floats | None = None
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Return what each point finds by its own kernel, a potential per term."""
@@ -57,19 +58,22 @@ class ExactPerPoint:
 
     def rises(self) -> NDArray[np.float64]:
         """Return sum_j dw_ij / dtheta_i, shape (n,)."""
-        return np.asarray(self._sums(None, by_row=True).value, np.float64)
+        if self._rises is None:
+            self._sums(Term("weight"), by_row=True)
+        return np.asarray(self._rises, np.float64)
 
-    def _sums(self, term: Term | None, *, by_row: bool) -> Potential:
-        """Return the potential of a term, or without one the sums of dw/dtheta, whose gradient means nothing."""
+    def _sums(self, term: Term, *, by_row: bool) -> Potential:
+        """Return the potential of a term; by row the sums of dw/dtheta are a by-product, which is kept."""
         (d, n), scalar = self._Y.shape, self._Y.dtype.type
-        given = None if term is None else term_charges("ExactField", term, n, scalar)
+        given = term_charges("ExactField", term, n, scalar)
         charges = np.ones(n, scalar) if given is None else given
-        # V = a w + b w ln w + c dw/dtheta
-        shares = (0, 0, 1) if term is None else (1, 0, 0) if term.potential == "weight" else (-1, 1, 0)
-        out, sums = np.empty((1 + d, n), scalar), bind(pair_sums, self._functions)
+        shares = (1, 0) if term.potential == "weight" else (-1, 1)  # V = a w + b w ln w
+        out, sums = np.empty((2 + d, n), scalar), bind(pair_sums, self._functions)
         shared = self._Y, self._parameters, (tuple(map(scalar, shares)), by_row, charges), out
         run_blocks(lambda _block, start, stop: sums(*shared, start, stop), even_bounds(n, _ROWS), self._n_jobs)
-        return Potential(out[0], np.ascontiguousarray(out[1:].T))
+        if by_row:
+            self._rises = out[1 + d]
+        return Potential(out[0], np.ascontiguousarray(out[1 : 1 + d].T))
 
 
 class PerPointFunctions(NamedTuple):
@@ -99,13 +103,13 @@ def _parts_of(kernel: Kernel) -> tuple[Family, Doubles]:
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
 def pair_sums(kernel, Y, parameters, term, out, start, stop):
-    """Write value and gradient of a potential at rows ``start`` to ``stop``; ``Y`` has shape (d, n).
+    """Write value and gradient of a potential, and sums of dw/dtheta, at rows ``start`` to ``stop``; Y is (d, n).
 
-    ``term`` are the shares of w, w ln w and dw/dtheta in the potential, whether the kernel is that of the row or that
-    of each of the others, and the charges.
+    ``term`` are the shares of w and w ln w in the potential, whether the kernel is that of the row or that of each of
+    the others, and the charges.
     """
     d, n = Y.shape
-    sums, buffers = np.empty(1 + d), np.empty((2, CHUNK), Y.dtype)
+    sums, buffers = np.empty(2 + d), np.empty((2, CHUNK), Y.dtype)
     for i in range(start, stop):
         sums[:] = 0.0
         # No literal: it has a type of its own, for which _add_chunk would be compiled once more.
@@ -120,13 +124,14 @@ def pair_sums(kernel, Y, parameters, term, out, start, stop):
         out[0, i] = sums[0]
         for k in range(1, 1 + d):
             out[k, i] = -2.0 * sums[k]
+        out[1 + d, i] = sums[1 + d]
 
 
 @jit(fastmath=FAST, error_model="numpy")
 def _add_chunk(kernel, Y, pairs, parameters, term, outs):
-    """Add the others ``first`` to ``last``: sum of c V, and of -c V' (y_i - y_j)."""
+    """Add the others ``first`` to ``last``: sum of c V, of -c V' (y_i - y_j), and of dw/dtheta."""
     (i, first, last), (theta, units), (buffers, sums) = pairs, parameters, outs
-    (of_w, of_w_ln_w, of_rise), by_row, all_charges = term
+    (of_w, of_w_ln_w), by_row, all_charges = term
     m, zero, charges = last - first, Y.dtype.type(0), all_charges[first:last]
     own, others = theta[i], theta[first:last]
     f, forces = buffers[0, :m], buffers[1, :m]
@@ -136,16 +141,18 @@ def _add_chunk(kernel, Y, pairs, parameters, term, outs):
         for j in range(m):
             b = a - y[j]
             f[j] += b * b
-    total = zero
+    total, rises = zero, zero
     of_force = of_w + of_w_ln_w  # V' = w' or w' ln w
     for j in range(m):
         t = own if by_row else others[j]
         log_w = kernel.log_weight(f[j], t, *units)
         w = exp(log_w)
         force = w * kernel.neg_log_slope(f[j], t, *units)
-        total += charges[j] * (of_w * w + of_w_ln_w * (w * log_w) + of_rise * (w * kernel.rise(f[j], t, *units)))
+        total += charges[j] * (of_w * w + of_w_ln_w * (w * log_w))
+        rises += w * kernel.rise(f[j], t, *units)
         forces[j] = charges[j] * (force * (of_force + of_w_ln_w * log_w))
     sums[0] += total
+    sums[1 + Y.shape[0]] += rises
     for k in range(Y.shape[0]):
         a, y, total = Y[k, i], Y[k, first:last], zero
         for j in range(m):
@@ -161,10 +168,12 @@ def _add_chunk(kernel, Y, pairs, parameters, term, outs):
 #     F_i(theta_i) ~ sum_m l_m(theta_i) F_i(theta_m)        q_ij ~ sum_m l_m(theta_i) w(f_ij; theta_m) / S_i(theta_m)
 #
 # The nodes are parameters of the range at hand, picked by pivoted QR: those whose kernels span the others best (an
-# interpolative decomposition). The coefficients are least squares in the value and the slope of the kernel, as it is (a
-# small map, where S is the same for all) and over S where points lie evenly, and in 1 and ln S. Errors count in
-# proportion to a kernel with the tails of Student's, 1 / (1 + g f) with g = -w'/w at distance 0: what is far away is
-# seen by as many more points. Polynomials in ln theta would need two or three nodes more for the same error.
+# interpolative decomposition). Where parameters are learned, half of the weight is on the range and half on the points,
+# and the error is a root mean square over the points: most of them are in a narrow part of the range, and six nodes do
+# for ten. The coefficients are least squares in the value and the slope of the kernel, as it is (a small map, where S
+# is the same for all) and over S where points lie evenly, and in 1 and ln S. Errors count in proportion to a kernel
+# with the tails of Student's, 1 / (1 + g f) with g = -w'/w at distance 0: what is far away is seen by as many more
+# points. Polynomials in ln theta would need two or three nodes more for the same error.
 #
 # Normalised kernels are interpolated, not kernels: where a point has few others near it, S_i is small, and what the
 # wider kernels leave of a narrow one would be large against it.
@@ -179,6 +188,9 @@ _TABLE, _SAMPLES = 1024, 96  # steps of the table of coefficients, distances at 
 _DAMPING = 3e-3  # of coefficients, beside errors: the fields' own errors grow with them
 _COUNTS = 5.0  # errors of 1 and ln S, which have one entry each, by as much more
 _THINNED = 8  # steps of the table between two parameters that may become nodes
+_SMOOTH = 5  # such parameters over which the numbers of points are averaged
+_MARGIN = 1.25  # where parameters move, nodes reach beyond them by this factor, so that they need not be chosen often
+_WORSE = 2.0  # and are chosen anew when the error has grown by this one
 
 
 FAMILIES: tuple[Family, ...] = Exponential.family, InhomogeneousStudentT.family
@@ -197,8 +209,8 @@ class Nodes:
         Coefficients at even steps from ``low`` to ``high``, logarithms of parameters; no rows where the parameters are
         nodes themselves.
     low, high : float
-    error : float
-        Root mean square error of the kernels between the nodes, the largest over the range.
+    errors : ndarray of shape (steps + 1,), float64
+        Root mean square error of the kernel at each step.
     """
 
     family: Family
@@ -206,7 +218,11 @@ class Nodes:
     table: Doubles
     low: float
     high: float
-    error: float
+    errors: Doubles
+
+    def error(self, parameters: Floats) -> float:
+        """Return the root mean square error of the kernels of these parameters."""
+        return float(np.sqrt(np.mean(self._read(self.errors[:, None] ** 2, parameters)))) if len(self.table) else 0.0
 
     def cover(self, parameters: Floats) -> bool:
         """Return whether there are coefficients for all of these parameters."""
@@ -240,17 +256,32 @@ class Nodes:
         return found
 
 
-def nodes_for(family: Family, parameters: Floats, tolerance: float) -> Nodes:
-    """Return nodes for these parameters: themselves if they are few, else as many as the tolerance takes."""
+def nodes_for(family: Family, parameters: Floats, tolerance: float, limits: tuple[float, float] | None = None) -> Nodes:
+    """Return nodes for these parameters: themselves if they are few, else as many as the tolerance takes.
+
+    With ``limits`` parameters move: nodes also serve for such as have moved a little, and the error is a mean over the
+    points, not the largest over the range.
+    """
     different = np.unique(np.asarray(parameters, np.float64))
-    if len(different) <= FEW:
-        return Nodes(family, different, np.empty((0, len(different))), 0.0, 0.0, 0.0)
-    return nodes_between(family, float(different[0]), float(different[-1]), tolerance)
+    low, high = float(different[0]), float(different[-1])
+    if limits is None:
+        if len(different) <= FEW:
+            return Nodes(family, different, np.empty((0, len(different))), 0.0, 0.0, np.empty(0))
+        return nodes_between(family, low, high, tolerance)
+    low, high = max(low / _MARGIN, limits[0]), min(high * _MARGIN, limits[1])
+    found = np.log(np.asarray(parameters, np.float64))
+    crowd = np.histogram(found, bins=_TABLE // _THINNED + 1, range=(np.log(low), np.log(high)))[0] / len(found)
+    return _nodes(family, low, high, tolerance, np.convolve(crowd, np.full(_SMOOTH, 1 / _SMOOTH), "same"))
 
 
 @lru_cache(maxsize=16)
 def nodes_between(family: Family, lowest: float, highest: float, tolerance: float) -> Nodes:
-    """Return nodes for all parameters of a range, as few as leave an error below the tolerance."""
+    """Return nodes for all parameters of a range alike, as few as leave an error below the tolerance for each."""
+    return _nodes(family, lowest, highest, tolerance, None)
+
+
+def _nodes(family: Family, lowest: float, highest: float, tolerance: float, crowd: Doubles | None) -> Nodes:
+    """Return nodes for a range; ``crowd`` is the share of points at each of the parameters that may become nodes."""
     even = np.linspace(np.log(lowest), np.log(highest), _TABLE + 1)
     theta = np.exp(even)
     steepness = family.steepness(theta)
@@ -264,37 +295,36 @@ def nodes_between(family: Family, lowest: float, highest: float, tolerance: floa
     far, counts = 1 + g * f, np.full((len(g), 2), _COUNTS)
     scales = np.hstack([far, far**2 / g, far / g, far**2 / g**2, counts, _COUNTS / (1 - log_w)])
     thinned = np.arange(0, len(theta), _THINNED)
-    order = thinned[scipy.linalg.qr((shapes * scales)[thinned].T, mode="r", pivoting=True)[1]]
+    weighted = (shapes * scales)[thinned].T
+    if crowd is not None:
+        weighted *= np.sqrt((crowd + crowd.mean()) / 2)
+    order = thinned[scipy.linalg.qr(weighted, mode="r", pivoting=True)[1]]
     for m in range(2, MOST + 1):
         chosen = np.sort(order[:m])
-        error = _least_squares(shapes[chosen], shapes[thinned], scales[thinned])[1]
-        if error < tolerance:
+        errors = _least_squares(shapes[chosen], shapes[thinned], scales[thinned])[1]
+        if (errors.max() if crowd is None else np.sqrt(crowd @ errors**2 / crowd.sum())) < tolerance:
             break
-    table, error = _least_squares(shapes[chosen], shapes, scales)
+    table, errors = _least_squares(shapes[chosen], shapes, scales)
     table[chosen] = np.eye(len(chosen))
-    return Nodes(family, theta[chosen], table, float(even[0]), float(even[-1]), error)
+    return Nodes(family, theta[chosen], table, float(even[0]), float(even[-1]), errors)
 
 
-def _least_squares(nodes: Doubles, shapes: Doubles, scales: Doubles) -> tuple[Doubles, float]:
-    """Return the coefficients of nodes for each kernel, shape (kernels, nodes), and the largest error of a kernel."""
-    m, count = len(nodes), len(shapes)
-    small = np.broadcast_to(_DAMPING * np.eye(m), (count, m, m))  # keeps coefficients from growing
-    Q, R = np.linalg.qr(np.concatenate([nodes.T * scales[:, :, None], small], axis=1))
-    aims = np.einsum("tkm,tk->tm", Q[:, : shapes.shape[1]], shapes * scales)
-    table = np.linalg.solve(R, aims[:, :, None])[:, :, 0]
+def _least_squares(nodes: Doubles, shapes: Doubles, scales: Doubles) -> tuple[Doubles, Doubles]:
+    """Return the coefficients of nodes for each kernel, shape (kernels, nodes), and the error of each kernel."""
+    m, squares = len(nodes), (scales**2).T
+    products = ((nodes[:, None] * nodes).reshape(m * m, -1) @ squares).T.reshape(-1, m, m)
+    products += _DAMPING**2 * np.eye(m)  # keeps coefficients from growing
+    aims = (nodes @ (squares * shapes.T)).T
+    table = np.linalg.solve(products, aims[:, :, None])[:, :, 0]
     left = ((table @ nodes - shapes) * scales) ** 2
-    return table, float(np.sqrt(left.mean(axis=1).max()))
+    return np.asarray(table, np.float64), np.asarray(np.sqrt(left.mean(axis=1)), np.float64)
 
 
-_MARGIN = 1.5  # where parameters move, nodes reach beyond them by this factor, so that they need not be chosen often
-
-
-class NodeFields:
-    """Fields of the kernels of some nodes, each a copy of one field, and how much a row has of each.
+class NodesOfAll:
+    """Nodes for the parameters of all points, and how much each has of them.
 
     Parameters
     ----------
-    base : Field
     error : float
         Of a kernel between the nodes, which decides how many there are.
     limits : tuple of two floats, optional
@@ -303,41 +333,89 @@ class NodeFields:
     Attributes
     ----------
     nodes : Nodes
-    fields : list of Field
-        One for each node.
     coefficients : ndarray of shape (m, n)
         Of the nodes, for each point.
     """
 
-    nodes: Nodes
+    nodes: Nodes | None = None
     coefficients: NDArray[np.float64]
 
-    def __init__(self, base: Field, error: float, *, limits: tuple[float, float] | None = None) -> None:
-        self._base, self._error, self._limits = base, error, limits
-        self.fields: list[Field] = []
+    def __init__(self, error: float, *, limits: tuple[float, float] | None = None) -> None:
+        self._error, self._limits = error, limits
 
     def take(self, kernel: Kernel) -> None:
         """Take in a kernel with a parameter for each point; choose nodes unless those that there are serve."""
         family, parameters = _parts_of(kernel)
-        if not self.fields or self.nodes.family != family or not self.nodes.cover(parameters):
-            if self._limits is not None:
-                least, most = self._limits
-                low, high = max(parameters.min() / _MARGIN, least), min(parameters.max() * _MARGIN, most)
-                self.nodes = nodes_between(family, float(low), float(high), self._error)
-            else:
-                self.nodes = nodes_for(family, parameters, self._error)
-            missing = len(self.nodes.values) - len(self.fields)
-            self.fields = self.fields[: len(self.nodes.values)] + [_copy(self._base) for _ in range(missing)]
+        if self.nodes is None or not self._serves(self.nodes, family, parameters):
+            self.nodes = nodes_for(family, parameters, self._error, self._limits)
         self._parameters, self.coefficients = parameters, self.nodes.coefficients(parameters)
 
-    def place(self, Y: Floats, n_jobs: int) -> None:
-        """Give the positions to all fields."""
-        for value, field in zip(self.nodes.values, self.fields, strict=True):
-            field.place(Y, self.nodes.family.kernel_of(float(value)), n_jobs)
+    def _serves(self, nodes: Nodes, family: Family, parameters: Doubles) -> bool:
+        known = nodes.family == family and nodes.cover(parameters)
+        return known and (self._limits is None or nodes.error(parameters) < _WORSE * self._error)
+
+    def kernels(self) -> list[Kernel]:
+        """Return the kernels of the nodes."""
+        assert self.nodes is not None
+        return [self.nodes.family.kernel_of(float(value)) for value in self.nodes.values]
 
     def slopes(self) -> NDArray[np.float64]:
         """Return the derivatives of the coefficients in the parameters, shape (m, n)."""
+        assert self.nodes is not None
         return self.nodes.slopes(self._parameters)
+
+
+class SummedNodes:
+    """The far field of a map under several kernels, as a place asks it: one pass of a mesh, or a field for each.
+
+    Parameters
+    ----------
+    base : Field
+        For one kernel; others get copies.
+    """
+
+    keeps_others = False
+    """Nobody moves before all sums are known."""
+
+    def __init__(self, base: Field) -> None:
+        self._fields: list[Any] = [base]
+        self._together = hasattr(base, "place_each")
+
+    def prepare(self, Y: Floats, kernels: Sequence[Kernel], n_jobs: int) -> None:
+        """Take in positions and kernels.
+
+        Under kernels with short tails S_i is, of points far from all others, less than what float32 leaves of a mesh:
+        it would be rounding, other in each order of the rows, and forces are over it. So those sums are in float64.
+        """
+        if self._together:
+            Y = Y.astype(np.float64) if isinstance(kernels[0], Exponential) else Y
+            self._fields[0].place_each(Y, kernels, n_jobs)
+            return
+        missing = len(kernels) - len(self._fields)
+        self._fields = self._fields[: len(kernels)] + [_copy(self._fields[0]) for _ in range(missing)]
+        for field, kernel in zip(self._fields, kernels, strict=True):
+            field.place(Y, kernel, n_jobs)
+
+    def potentials(self, terms: Sequence[Term]) -> list[list[Potential]]:
+        """Return the potentials of terms under each kernel; they are read until the next call."""
+        if self._together:
+            return cast("list[list[Potential]]", self._fields[0].evaluate_each(terms))
+        return [field.evaluate(terms) for field in self._fields]
+
+    def total(self, terms: Sequence[Sequence[Term]]) -> Potential:
+        """Return the sum of the potentials of terms, some under each kernel."""
+        if self._together:
+            return cast("Potential", self._fields[0].total_each(terms))
+        first, *others = (field.total(some) for field, some in zip(self._fields, terms, strict=True))
+        for other in others:
+            first.value[...] += other.value
+            first.gradient[...] += other.gradient
+        return cast("Potential", first)
+
+    @property
+    def error(self) -> float:
+        """What the fields say of their error, the largest."""
+        return max(float(getattr(field, "expected_error", 0.0)) for field in self._fields)
 
 
 def _copy(field: Field) -> Field:

@@ -36,8 +36,8 @@ class InhomogeneousTSNE(Recipe):
         w_ij = (1 + ‖y_i - y_j‖² / nu_i)^(-(nu_i + 1) / 2)
 
     A point in a dense crowd may have short tails (large nu), one that holds groups together long ones: nu = 1 is
-    :class:`TASNE`, nu -> infinity :class:`ASNE` with precision 1/2. Time is O(n) per iteration with ``far="fft"``, at
-    most some six times that of TASNE.
+    :class:`TASNE`, nu -> infinity :class:`ASNE` with precision 1/2. Time is O(n) per iteration with ``far="fft"``, some
+    four times that of TASNE.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class InhomogeneousTSNE(Recipe):
 
     :meth:`transform` gives a new point the geometric mean of its neighbours' degrees of freedom, weighted like them.
 
-    On the mesh, kernels of all nu are put together from those of up to ten, with forces within 1 % of the exact ones.
+    On the mesh, kernels of all nu are put together from some five to seven, with forces within 1 % of the exact ones.
 
     References
     ----------
@@ -186,7 +186,7 @@ class InhomogeneousTSNE(Recipe):
         kernel = InhomogeneousStudentT(np.broadcast_to(_nu_of(problem.kernel), n).copy())
         self._check_arrays(problem)
         learner = Learner(n, together=self.learn == "global")
-        field = self._field(n, divergence, per_point=True)
+        field = self._field(n, divergence, kernel)
         return per_point_objective(
             problem.P,
             kernel,

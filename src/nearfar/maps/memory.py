@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from nearfar.maps.problem import Data
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
+from nearfar.relations.neighbors import are_neighbors
 
 _OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 
@@ -30,7 +31,8 @@ class MeasuredMap(FrameOutput):
     normalization: Normalization
     init: Any
     storage: str | PathLike[str] | None
-    _affinities: Callable[[ArrayLike, int | None], Affinities]
+    metric: str | Callable[..., float]
+    _affinities: Callable[[ArrayLike, int | None, int], Affinities]
 
     def expected_memory(self, X: Data) -> int:
         """Return the bytes that a fit takes at its peak, beside X.
@@ -64,8 +66,10 @@ class MeasuredMap(FrameOutput):
         if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
             relation = as_relation(X, owner, "X")
             return self._memory(0, 0, relation.nnz, relation.shape[0])
-        rows = rows_and_ids(owner, X)[0]
-        return self._memory(*self._affinities(rows, None)._memory(owner, rows))
+        rows = cast("Any", rows_and_ids(owner, X)[0])
+        given = are_neighbors(rows, self.metric)
+        n = np.shape(rows[0] if given else rows)[0]
+        return self._memory(*self._affinities(rows, None, n)._memory(owner, rows))
 
     def _memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool = False) -> int:
         """Return the bytes of a fit whose affinities take and keep so many, and have so many entries and rows."""

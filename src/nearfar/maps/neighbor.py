@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,16 +65,17 @@ from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
-from nearfar.kernels import as_kernel, compiled_kernel, family_of
+from nearfar.kernels import InhomogeneousStudentT, as_kernel, family_of
 from nearfar.maps.growing import GrowingMap
 from nearfar.maps.memory import MeasuredMap
-from nearfar.maps.noise import NoiseObjective
+from nearfar.maps.noise import NoiseObjective, check_noise
 from nearfar.maps.objective import (
     NORMALIZATIONS,
     NeighborObjective,
     Normalization,
     QuadraticObjective,
     Where,
+    exact_up_to,
     is_linear_time,
     probabilities,
     value_and_gradient,
@@ -101,8 +102,8 @@ TREE_FROM = 6000
 _FELL = 1e-4
 """Share of itself by which the cost of a fit falls at least, once the exaggeration has ended."""
 FEW_POINTS, PER_POINT_TOLERANCE = 20_000, 0.002
-"""Tolerance of the mesh for kernels with a parameter per point, up to so many points: one may have no other within the
-reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
+"""Tolerance of the mesh for kernels with a parameter per point and short tails, up to so many points: one may have no
+other within the reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
 _ON_THREADS = "Take engine='threads'."
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
@@ -134,7 +135,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         How q is normalised: over all pairs, p being made symmetric; each row by itself; not at all, for a divergence
         of your own.
     perplexity : float, sequence of float, or "multiscale", default=30.0
-        How many neighbours a point has, as it were. Of no use for a relation. See :class:`nearfar.Affinities`.
+        How many neighbours a point has, as it were. Of no use for a relation. The default is lowered to a third of the
+        other points, with a warning, where they are few. See :class:`nearfar.Affinities`.
     n_neighbors : int or "all", optional
         Neighbours searched; by default 3 * perplexity.
     metric : str or callable, default="euclidean"
@@ -144,10 +146,11 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         What the metric needs beside two rows, as for :class:`nearfar.Affinities`.
     far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         Sums over all pairs: pair by pair, on a mesh (one or two components) or by a tree (up to three). ``"auto"`` is
-        the mesh for more than 4,000 points, with three components the tree for more than 6,000; tolerance and angle:
-        :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by pair
-        and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost. Another name is one
-        given to :func:`nearfar.far.register_field`.
+        the mesh for more than 4,000 points (for kernels with exp or a power 750, 1,500 unless the divergence is KL, for
+        those with a parameter per point 1,000), with three components the tree for more than 6,000; tolerance and
+        angle: :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by
+        pair and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost. Another name is
+        one given to :func:`nearfar.far.register_field`.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data (also of those behind given Affinities), or eigenvectors of the
         relation, which is the default where a relation or affinities are given; both scaled to a spread of 1e-4, or
@@ -671,30 +674,35 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         rows, ids = rows_and_ids(owner, X)
         given = are_neighbors(rows, self.metric)
         data, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
-        made = self._affinities(data, int(rng.integers(2**31 - 1)))
         n = len(data[0]) if given else data.shape[0]
+        n_all = n if copies is None else len(copies.same)
+        made = self._affinities(data, int(rng.integers(2**31 - 1)), n_all)
         client = current_client() if on_workers is not None and on_workers(n) else None
         if fits and (given or 100 * n > checks.SMALL):
             self._check_memory(*made._memory(owner, data), client is not None)
         if fits and self.storage is not None:  # before the search, which may take an hour
             nnz = made._memory(owner, data)[2]
             folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
+        if made.perplexity != self.perplexity:
+            warn_user(f"{owner}: perplexity {made.perplexity:.3g}, a third of the {n_all - 1} other points.")
         affinities = made._fit(data, ids, owner, client, copies=copies)
         if not affinities.distances_[:, -1].any():
             warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
         return Shown(affinities._drawn(), affinities, None if self.metric == "precomputed" else data, copies=copies)
 
-    def _affinities(self, rows: ArrayLike, seed: int | None) -> Affinities:
-        """Return the affinities that a fit to these rows makes, not fitted."""
-        k = self.n_neighbors
-        if k is None and self._usual_neighbors is not None and not are_neighbors(rows, self.metric):
+    def _affinities(self, rows: ArrayLike, seed: int | None, n: int) -> Affinities:
+        """Return the affinities that a fit to these rows, n with copies, makes, not fitted."""
+        k, perplexity, given = self.n_neighbors, self.perplexity, are_neighbors(rows, self.metric)
+        if k is None and self._usual_neighbors is not None and not given:
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
+        if n > 3 and isinstance(perplexity, int | float) and perplexity == self._published("perplexity"):
+            perplexity = min(perplexity, (n - 1) / 3)
         engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
             asked = engine_of(type(self).__name__, self.engine, self.device)
             engine = asked if is_device(asked) else None
         return Affinities(
-            self.perplexity,
+            perplexity,
             n_neighbors=k,
             metric=self.metric,
             metric_params=self.metric_params,
@@ -719,14 +727,16 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
 
     def _warn_of_unused(self, affinities: Affinities | None) -> None:
         """Warn of parameters of the neighbours that were set, where the neighbours are given."""
-        published = inspect.signature(type(self)).parameters
         for name in _OF_NEIGHBORS:
-            value = getattr(self, name)
-            usual = published[name].default
+            value, usual = getattr(self, name), self._published(name)
             used = usual if affinities is None else getattr(affinities, name)
             if not (np.array_equal(value, usual) or np.array_equal(value, used)):
                 instead = "a Relation needs none" if affinities is None else f"the Affinities have {used!r}"
                 warn_user(f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.")
+
+    def _published(self, name: str) -> Any:
+        """Return the default of a parameter."""
+        return inspect.signature(type(self)).parameters[name].default
 
     def _checked(self) -> Parts:
         """Return divergence, kernel and normalisation; refuse parameters that cannot be used."""
@@ -762,28 +772,17 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         if problem.engine == PLAIN:
             return QuadraticObjective(problem.counted(), kernel, divergence, normalization, problem.weights)
         if (noise := self._noise()) is not None:
-            self._check_noise(problem)
+            check_noise(owner, problem)
             return NoiseObjective(P, kernel, noise, rng=rng, **where)
         if is_linear_time(kernel, divergence, normalization):
-            field = self._field(n, divergence)
+            field = self._field(n, divergence, kernel)
             return NeighborObjective(P, kernel, divergence, normalization, field, weights=problem.weights, **where)
         self._check_arrays(problem)
         if is_per_point(kernel, divergence, normalization):
-            field = self._field(n, divergence, per_point=True)
+            field = self._field(n, divergence, kernel)
             return per_point_objective(P, kernel, divergence, field, **where)
         self._check_pairs(n)
         return QuadraticObjective(problem.counted(), kernel, divergence, normalization)
-
-    def _check_noise(self, problem: Problem) -> None:
-        """Refuse sampled pairs for what they are not for."""
-        hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
-        for what, known, part in (
-            ("divergence", problem.divergence == KL(), problem.divergence),
-            ("normalization", problem.normalization == "pair", problem.normalization),
-            ("kernel", compiled_kernel(problem.kernel) is not None, problem.kernel),
-        ):
-            if not known:
-                raise InputError(type(self).__name__, "far", f"another than 'noise' for this {what}", repr(part), hint)
 
     def _check_arrays(self, problem: Problem) -> None:
         """Refuse parts that are for rows that are arrays, at another place than the threads of this machine."""
@@ -842,7 +841,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         """Return what sums over all pairs: a field, pairs of noise, or the name of a built-in field."""
         return field_of_map(self.far, owner=type(self).__name__)
 
-    def _field(self, n: int, divergence: Divergence, *, per_point: bool = False) -> Field:
+    def _field(self, n: int, divergence: Divergence, kernel: Kernel) -> Field:
         """Return the far field that ``far`` names, or a fresh copy of the one given."""
         owner, far, d = type(self).__name__, self._far(), self.n_components
         if not isinstance(far, str):
@@ -852,7 +851,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
             raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
         if far == "barnes-hut" and d > 3:
             raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
-        chosen = self._quickest(n) if far == "auto" else far
+        chosen = self._quickest(n, divergence, kernel) if far == "auto" else far
         if chosen == "exact":
             if far == "auto" and n > MANY:
                 _warn_of_pairs(owner, f"{d} components", n)
@@ -861,11 +860,12 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         if chosen == "barnes-hut":
             return BarnesHutField(accuracy.angle)
         tolerance = accuracy.few if n < accuracy.many_from else accuracy.many
-        return MeshField(min(tolerance, PER_POINT_TOLERANCE) if per_point and n < FEW_POINTS else tolerance)
+        alone = n < FEW_POINTS and family_of(kernel) is not None and not isinstance(kernel, InhomogeneousStudentT)
+        return MeshField(min(tolerance, PER_POINT_TOLERANCE) if alone else tolerance)
 
-    def _quickest(self, n: int) -> str:
+    def _quickest(self, n: int, divergence: Divergence, kernel: Kernel) -> str:
         """Return the field that is the quickest for n points."""
-        if self.n_components <= 2 and n > EXACT_UP_TO:
+        if self.n_components <= 2 and n > exact_up_to(kernel, divergence, EXACT_UP_TO):
             return "fft"
         if self.n_components == 3 and n > TREE_FROM and self._device is None:
             return "barnes-hut"

@@ -10,8 +10,11 @@ from nearfar._core.namespace import Array
 from nearfar._core.types import FloatType
 from nearfar.contracts import Kernel, Place, Rows
 from nearfar.divergences.probability import KL
+from nearfar.errors import InputError
 from nearfar.far.fields import ExactField, NoisePairs
+from nearfar.kernels import compiled_kernel
 from nearfar.maps.objective import NeighborObjective, RowBlocks
+from nearfar.maps.problem import Problem
 from nearfar.methods.noise_maps import (
     Circle,
     global_cost,
@@ -22,6 +25,18 @@ from nearfar.methods.noise_maps import (
 )
 
 _PAIRS = 2**19  # of noise at least, in each evaluation of "local"
+
+
+def check_noise(owner: str, problem: Problem) -> None:
+    """Refuse sampled pairs for what they are not for."""
+    hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
+    for what, known, part in (
+        ("divergence", problem.divergence == KL(), problem.divergence),
+        ("normalization", problem.normalization == "pair", problem.normalization),
+        ("kernel", compiled_kernel(problem.kernel) is not None, problem.kernel),
+    ):
+        if not known:
+            raise InputError(owner, "far", f"another than 'noise' for this {what}", repr(part), hint)
 
 
 class NoiseObjective(NeighborObjective):

@@ -6,6 +6,7 @@ Its equations are those of :mod:`nearfar.methods.per_point_maps`.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,12 @@ from scipy.sparse import csr_array
 from nearfar._core.types import FloatType
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
 from nearfar.divergences.probability import accuracy_of
-from nearfar.far.fields import ExactField, Summed
-from nearfar.far.per_point import ExactPerPoint, NodeFields
+from nearfar.far.fields import ExactField
+from nearfar.far.per_point import ExactPerPoint, NodesOfAll, SummedNodes
 from nearfar.kernels import InhomogeneousStudentT, family_of
-from nearfar.maps.objective import NeighborObjective, RowBlocks, is_linear_time, row_sums, strengths_of
-from nearfar.methods.linear_maps import OF_ERROR, Near, asked_at
-from nearfar.methods.per_point_maps import CostOfEach, Node, evaluate, rise_of_each
+from nearfar.maps.objective import NeighborObjective, RowBlocks, is_linear_time, strengths_of
+from nearfar.methods.linear_maps import OF_ERROR, Near
+from nearfar.methods.per_point_maps import AskOfNodes, CostOfEach, Nodes, evaluate, rise_of_each
 
 LEARN_FROM = 50
 """Iteration from which degrees of freedom are learned: before, the map has no form."""
@@ -145,7 +146,7 @@ class PerPointObjective(NeighborObjective):
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
         nodes, theta = self._fields.nodes_at(self.place, Y), self.parameters.astype(self.cost.dtype)
-        gradient, value, self._S = evaluate(
+        gradient, value, self._log_S = evaluate(
             self.place, self.cost, self.near(), theta, nodes, Y, exaggeration, value=cost
         )
         return gradient, value
@@ -171,7 +172,7 @@ class PerPointObjective(NeighborObjective):
         """Return dC/dtheta_i under KL at the positions where ``evaluate`` was called last, shape (n,)."""
         near, theta = self.near(), self.parameters.astype(self.cost.dtype)
         (rises,) = self.place.pairs(rise_of_each, near.pattern, (Y, theta), (Y, theta), near.p, cost=self.cost)
-        return np.asarray(row_sums(self.pattern()[0], near.p) * self._fields.slope_of_log_s(self._S) - rises)
+        return np.asarray(near.mass * self._fields.slope_of_log_s(self._log_S) - rises)
 
     def _take(self, kernel: Kernel) -> None:
         self.cost = replace(self.cost, kernel=kernel)
@@ -184,19 +185,20 @@ class Exactly:
     of_error = OF_ERROR
 
     def __init__(self) -> None:
-        self._field = ExactPerPoint()
+        self._exact = ExactPerPoint()
+        self._field = SummedNodes(self._exact)
 
     def take(self, kernel: Kernel) -> None:
         """Take in a kernel with a parameter for each point."""
         self._kernel = kernel
 
-    def nodes_at(self, place: Place, Y: Floats) -> list[Node]:
+    def nodes_at(self, place: Place, Y: Floats) -> Nodes:
         """Return the one node there is, at some positions."""
-        return [Node(asked_at(place, Summed(self._field), Y, self._kernel), 1.0)]
+        return Nodes(_asked_at(place, self._field, Y, [self._kernel]), [1.0])
 
-    def slope_of_log_s(self, S: list[Floats]) -> NDArray[np.float64]:
+    def slope_of_log_s(self, log_S: list[Floats]) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
-        return np.asarray(self._field.rises() / S[0])
+        return np.asarray(self._exact.rises() * np.exp(-log_S[0]))
 
 
 class Between:
@@ -204,20 +206,21 @@ class Between:
 
     of_error = _OF_ERROR
 
-    def __init__(self, one: Field, error: float, limits: tuple[float, float] | None) -> None:
-        self._fields = NodeFields(one, error, limits=limits)
+    def __init__(self, base: Field, error: float, limits: tuple[float, float] | None) -> None:
+        self._field, self._nodes = SummedNodes(base), NodesOfAll(error, limits=limits)
 
     def take(self, kernel: Kernel) -> None:
         """Take in a kernel with a parameter for each point."""
-        self._fields.take(kernel)
+        self._nodes.take(kernel)
 
-    def nodes_at(self, place: Place, Y: Floats) -> list[Node]:
+    def nodes_at(self, place: Place, Y: Floats) -> Nodes:
         """Return the nodes, at some positions."""
-        nodes, found = self._fields.nodes, []
-        for value, field, share in zip(nodes.values, self._fields.fields, self._fields.coefficients, strict=True):
-            found.append(Node(asked_at(place, Summed(field), Y, nodes.family.kernel_of(float(value))), share))
-        return found
+        return Nodes(_asked_at(place, self._field, Y, self._nodes.kernels()), list(self._nodes.coefficients))
 
-    def slope_of_log_s(self, S: list[Floats]) -> NDArray[np.float64]:
+    def slope_of_log_s(self, log_S: list[Floats]) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
-        return np.asarray((self._fields.slopes() * np.log(S)).sum(axis=0))
+        return np.asarray((self._nodes.slopes() * log_S).sum(axis=0))
+
+
+def _asked_at(place: Place, field: SummedNodes, Y: Floats, kernels: list[Kernel]) -> AskOfNodes:
+    return cast("AskOfNodes", place.far(field, Y, kernels))

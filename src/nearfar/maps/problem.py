@@ -20,7 +20,8 @@ from nearfar.relations.copies import Copies
 from nearfar.relations.matrix import Relation
 
 EXACT_UP_TO = 4000
-"""Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh."""
+"""Points up to which all pairs take no longer than the mesh, far less where kernels take exp, see
+:func:`nearfar.maps.objective.exact_up_to`; above, far="auto" is the mesh."""
 Data = PointsLike | Affinities | tuple[Numbers, Numbers]
 """What a map can show: rows of numbers, a relation, affinities; neighbours and their distances."""
 

@@ -56,7 +56,10 @@ def phases_of(
         longest, late_rate = reach, rate
         momentum = LATE_MOMENTUM[bool(formulas is not None and formulas.far_log > 0)]
     else:
-        longest, late_rate, momentum = 0.3 * reach, rate / _pull(formulas, P), EARLY_MOMENTUM
+        longest, late_rate = 0.3 * reach, rate / _pull(formulas, P)
+        # From a map of t-SNE Jensen-Shannon gets further with the longer memory; reverse KL's forces oscillate with it.
+        mixes = divergence != KL() and formulas is not None and not formulas.far_log
+        momentum = LATE_MOMENTUM[0] if mixes else EARLY_MOMENTUM
 
     early_iter = 0 if normalization == "none" else min(pace.early_exaggeration_iter, pace.max_iter)
     if not early_iter:

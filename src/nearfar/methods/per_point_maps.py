@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +31,26 @@ from nearfar._core.namespace import Array, namespace_of
 from nearfar.contracts import Floats, Place, Potential, Term
 from nearfar.kernels import Family
 from nearfar.kernels import Kernel as WithFamily
-from nearfar.methods.linear_maps import AskOfMap, Cost, Near, Side, entropy, names_of, normalizer, plain
+from nearfar.methods.linear_maps import Cost, Near, Side, entropy, names_of, normalizer, plain
 
 
-class Node(NamedTuple):
-    """A far field at the positions, under the kernel of a node, and how much each row has of it."""
+class AskOfNodes(Protocol):
+    """Answers of the far field of a map under the kernels of some nodes."""
 
-    asked: AskOfMap
-    share: NDArray[np.float64] | float
+    error: float
+
+    def potentials(self, terms: Sequence[Term]) -> list[list[Potential]]:
+        """Return the potentials of terms, for each node; they are read until the next call."""
+
+    def total(self, terms: Sequence[Sequence[Term]]) -> Potential:
+        """Return the sum of the potentials of terms, some for each node."""
+
+
+class Nodes(NamedTuple):
+    """A far field at the positions, under the kernels of nodes, and how much each row has of each of them."""
+
+    asked: AskOfNodes
+    shares: Sequence[NDArray[np.float64] | float]
 
 
 @dataclass(frozen=True)
@@ -65,46 +77,49 @@ class CostOfEach(Cost):
 
 
 class Sums(NamedTuple):
-    """What nodes say at some positions: potentials, S_i and H_i, each by each node; and ln S_i and H_i between them."""
+    """What nodes say at some positions: potentials, ln S_i and H_i, each by each node; and between them."""
 
     potentials: list[list[Potential]]
-    S: list[Floats]
+    logs: list[Floats]
     H: list[Floats]
     log_between: Floats
     between: Floats
 
 
-def sums_of(cost: CostOfEach, nodes: Sequence[Node]) -> Sums:
+def sums_of(cost: CostOfEach, nodes: Nodes) -> Sums:
     """Return the sums over all points, by each node and between them."""
-    found = [node.asked.potentials([Term(name) for name in names_of(cost)]) for node in nodes]
-    S, H, log_between, between = [], [], np.zeros(cost.n), np.zeros(cost.n)
-    for node, (w, *w_ln_w) in zip(nodes, found, strict=True):
+    found = nodes.asked.potentials([Term(name) for name in names_of(cost)])
+    logs, H, log_between, between = [], [], np.zeros(cost.n), np.zeros(cost.n)
+    for share, (w, *w_ln_w) in zip(nodes.shares, found, strict=True):
         totals = (w.value.sum(dtype=np.float64),)
-        S.append(normalizer(w.value, cost=cost, totals=totals, error=node.asked.error))
-        H.append(entropy(S[-1], w.value, w_ln_w[0].value, cost) if w_ln_w else np.zeros(cost.n))
-        log_between += node.share * np.log(S[-1])
-        between += node.share * H[-1]
-    return Sums(found, S, H, log_between, between)
+        S = normalizer(w.value, cost=cost, totals=totals, error=nodes.asked.error)
+        logs.append(np.log(S))
+        H.append(entropy(S, w.value, w_ln_w[0].value, cost) if w_ln_w else np.zeros(cost.n))
+        log_between += share * logs[-1]
+        between += share * H[-1]
+    return Sums(found, logs, H, log_between, between)
 
 
 def evaluate(
-    place: Place, cost: CostOfEach, near: Near, theta: Floats, nodes: Sequence[Node], Y: Floats, exaggeration: float,
+    place: Place, cost: CostOfEach, near: Near, theta: Floats, nodes: Nodes, Y: Floats, exaggeration: float,
     *, value: bool,
 ) -> tuple[Floats, float | None, list[Floats]]:  # fmt: skip
-    """Return the gradient at Y, the true cost if it is asked for, and S_i under the kernel of each node."""
+    """Return the gradient at Y, the true cost if it is asked for, and ln S_i under the kernel of each node."""
     b, names, all_pairs = cost.far_log, names_of(cost), sums_of(cost, nodes)
     row = Y, np.exp(all_pairs.log_between), theta
     pull, mass = place.pairs(attraction_of_each, near.pattern, row, row, *near.strengths, cost=cost, alpha=exaggeration)
-    for node, potentials, S, H in zip(nodes, *all_pairs[:3], strict=True):
-        of_w = node.share * (mass + near.mass - b * (np.log(S) + H)) / S
-        charges = [part.astype(cost.dtype) for part in (of_w, b * node.share / S)[: len(names)]]
+    moves, terms = mass + near.mass, []
+    for share, potentials, log_S, H in zip(nodes.shares, *all_pairs[:3], strict=True):
+        of_S = share * np.exp(-log_S)
+        charges = [part.astype(cost.dtype) for part in (of_S * (moves - b * (log_S + H)), b * of_S)[: len(names)]]
         for own, potential in zip(charges, potentials, strict=True):
             pull += own[:, None] * potential.gradient
-        pull += node.asked.total([Term(name, own) for name, own in zip(names, charges, strict=True)]).gradient
+        terms.append([Term(name, own) for name, own in zip(names, charges, strict=True)])
+    pull += nodes.asked.total(terms).gradient
     if not value:
-        return pull, None, all_pairs.S
+        return pull, None, all_pairs.logs
     (entries,) = place.pairs(entry_cost_of_each, near.pattern, row, row, near.p, cost=cost)
-    return pull, float(entries.sum() + b * all_pairs.between.sum() + cost.formulas.constant * cost.n), all_pairs.S
+    return pull, float(entries.sum() + b * all_pairs.between.sum() + cost.formulas.constant * cost.n), all_pairs.logs
 
 
 # The formulas, for pairs.

@@ -1,0 +1,71 @@
+"""Stability of a map point by point: points between two groups move, others do not."""
+
+import numpy as np
+import pytest
+
+import nearfar as nf
+from nearfar.errors import InputError, NotFittedError
+
+GROUPS, EACH = 8, 40
+
+
+@pytest.fixture(scope="module")
+def between():
+    """Eight groups, and five rows, the last, that are as similar to one as to another."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(GROUPS, 10)) * 5
+    X = np.repeat(centres, EACH, axis=0) + rng.normal(size=(GROUPS * EACH, 10))
+    middles = (centres[[0, 2, 4, 1, 3]] + centres[[5, 7, 6, 3, 6]]) / 2
+    return nf.Affinities(30, random_state=0).fit(np.r_[X, middles + rng.normal(size=(5, 10)) * 0.3])
+
+
+def test_a_point_between_two_groups_moves_from_one_to_the_other(between):
+    est = nf.TSNE(random_state=0).fit(between)
+    before = est.embedding_.copy()
+    found = nf.evaluate.map_stability(est, random_state=0)
+    [(first, moved), *_] = found.least_stable(3)
+    assert first >= GROUPS * EACH
+    assert moved > found.limit > 2 * np.median(found.moved)
+    assert found.unstable == (found.moved > found.limit).mean()
+    np.testing.assert_array_equal(est.embedding_, before)
+    np.testing.assert_array_equal(nf.evaluate.map_stability(est, random_state=0).moved, found.moved)
+
+
+def test_a_map_at_its_minimum_is_stable_and_its_turn_does_not_count():
+    """Three groups far from each other, of which each is alike: nothing has another place to go to."""
+    rng = np.random.default_rng(1)
+    X = np.repeat(np.eye(3, 6) * 50, 20, axis=0) + rng.normal(size=(60, 6))
+    est = nf.SSNE(perplexity=19, random_state=0).fit(X)
+    small = nf.evaluate.map_stability(est, radius=0.01, random_state=0)
+    assert small.unstable < 0.1
+    turn = np.array([[0, 1], [-1, 0]], np.float32)
+    est.embedding_ = est.embedding_ @ turn
+    turned = nf.evaluate.map_stability(est, radius=0.01, random_state=0)
+    assert turned.unstable < 0.1
+
+
+@pytest.mark.parametrize("model", [nf.UMAP(perplexity=5), nf.InhomogeneousTSNE(perplexity=5)], ids=["umap", "learned"])
+def test_of_rows_with_copies_and_few_points(model):
+    X = np.random.default_rng(0).normal(size=(25, 4))
+    est = model.set_params(max_iter=60, random_state=0).fit(np.r_[X, X[:3]])
+    found = nf.evaluate.map_stability(est, n_refits=2, max_iter=20, random_state=0)
+    assert found.moved.shape == (28,)
+    np.testing.assert_allclose(found.moved[25:], found.moved[:3])
+    assert np.isfinite(found.moved).all()
+
+
+def test_it_goes_on_from_a_relation():
+    ring = nf.Relation.from_edges([(k, (k + 1) % 30) for k in range(30)])
+    found = nf.evaluate.map_stability(nf.TSNE(random_state=0).fit(ring), n_refits=2, random_state=0)
+    assert len(found.ids) == len(found.moved) == 30
+
+
+def test_what_it_refuses(between):
+    with pytest.raises(InputError, match=r"model must be a fitted map such as nearfar\.TSNE; got ndarray"):
+        nf.evaluate.map_stability(np.zeros((3, 2)))
+    with pytest.raises(NotFittedError):
+        nf.evaluate.map_stability(nf.TSNE())
+    est = nf.TSNE(max_iter=5, random_state=0).fit(between)
+    for name in ("n_refits", "max_iter", "radius", "limit"):
+        with pytest.raises(InputError, match=f"evaluate.map_stability: {name} must be"):
+            nf.evaluate.map_stability(est, **{name: 0})
