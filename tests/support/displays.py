@@ -75,6 +75,7 @@ CELLS = [
     # Judgements.
     "nf.align(nf.Embedding(X), nf.Embedding(X))",
     "nf.evaluate.neighborhoods(X, mapped.embedding_)",
+    "nf.evaluate.map_stability(mapped, n_refits=1, max_iter=5)",
     "nf.evaluate.report(vectors, plots=False)",
     "nf.evaluate.stability([nf.Embedding(X), nf.Embedding(X[:, :2])], k=3)",
     "nf.evaluate.communities(X, [0, 1] * 20, random_state=0)",

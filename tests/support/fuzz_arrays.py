@@ -608,6 +608,11 @@ def _stability(draw: Draw) -> object:
     return nf.evaluate.stability([nf.Embedding(draw.rows()), nf.Embedding(SOUND)], 3, n_jobs=1, random_state=0)
 
 
+def _map_stability(draw: Draw) -> object:
+    est = nf.TSNE(perplexity=3, max_iter=20, random_state=0, n_jobs=1).fit(draw.rows())
+    return nf.evaluate.map_stability(est, n_refits=1, max_iter=5, random_state=0).moved
+
+
 def _align(draw: Draw) -> object:
     return nf.align(nf.Embedding(draw.rows()), nf.Embedding(SOUND))
 
@@ -661,6 +666,7 @@ TARGETS: dict[str, Callable[[Draw], object]] = {
     "ranking": _ranking,
     "report": _report,
     "stability": _stability,
+    "map_stability": _map_stability,
     "align": _align,
     "scatter": _scatter,
     "page": _page,

@@ -683,9 +683,9 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         if fits and self.storage is not None:  # before the search, which may take an hour
             nnz = made._memory(owner, data)[2]
             folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
+        affinities = made._fit(data, ids, owner, client, copies=copies)
         if made.perplexity != self.perplexity:
             warn_user(f"{owner}: perplexity {made.perplexity:.3g}, a third of the {n_all - 1} other points.")
-        affinities = made._fit(data, ids, owner, client, copies=copies)
         if not affinities.distances_[:, -1].any():
             warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
         return Shown(affinities._drawn(), affinities, None if self.metric == "precomputed" else data, copies=copies)
