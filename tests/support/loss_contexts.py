@@ -1,7 +1,7 @@
 """Where a contrastive loss is used in real training: each context computes one, and fails if that goes wrong.
 
-What each cell has to be is ``REFUSED``; tests/contrastive/test_loss_contexts.py runs them. Processes: test_in_batch.py and
-test_vectors_in_processes.py.
+What each cell has to be is ``REFUSED``; tests/contrastive/test_loss_contexts.py runs them. Several processes are in
+test_in_batch.py and test_vectors_in_processes.py.
 """
 
 import torch

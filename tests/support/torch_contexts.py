@@ -499,7 +499,7 @@ def page():
     lines = [
         "# Tables and losses of torch in models",
         "",
-        "Each cell is run by `tests/tables/test_contexts.py` or `tests/contrastive/test_loss_contexts.py`, most of them in",
+        "Each cell is run by `tests/tables/test_contexts.py` or `tests/contrastive/test_loss_contexts.py`, most in",
         "`make test-all`, with the packages themselves. *refused*: the error at the first call or step says so.",
         "",
         f"| context | what is asked | {' | '.join(f'`{n}`' if '(' in n or n in TABLES else n for n in names)} |",
