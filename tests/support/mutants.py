@@ -204,8 +204,8 @@ FAULTS = [
     ),
     Fault(
         "descent: rows as steep as their sum",
-        "rate=phase.rate(t) * scale",
-        "rate=phase.rate(t)",
+        "rate = phase.rate(t) * scale",
+        "rate = phase.rate(t)",
         "test_neighbor_embedding",
     ),
     Fault(

@@ -169,11 +169,10 @@ def _add_chunk(kernel, Y, pairs, parameters, term, outs):
 #
 # The nodes are parameters of the range at hand, picked by pivoted QR: those whose kernels span the others best (an
 # interpolative decomposition). Where parameters are learned, half of the weight is on the range and half on the points,
-# and the error is a root mean square over the points: most of them are in a narrow part of the range, and six nodes do
-# for ten. The coefficients are least squares in the value and the slope of the kernel, as it is (a small map, where S
-# is the same for all) and over S where points lie evenly, and in 1 and ln S. Errors count in proportion to a kernel
-# with the tails of Student's, 1 / (1 + g f) with g = -w'/w at distance 0: what is far away is seen by as many more
-# points. Polynomials in ln theta would need two or three nodes more for the same error.
+# and the error is the largest where there are points. The coefficients are least squares in the value and the slope of
+# the kernel, as it is (a small map, where S is the same for all) and over S where points lie evenly, and in 1 and ln S.
+# Errors count in proportion to a kernel with the tails of Student's, 1 / (1 + g f) with g = -w'/w at distance 0: what is
+# far away is seen by as many more points. Polynomials in ln theta would need two or three nodes more for the same error.
 #
 # Normalised kernels are interpolated, not kernels: where a point has few others near it, S_i is small, and what the
 # wider kernels leave of a narrow one would be large against it.
@@ -259,8 +258,8 @@ class Nodes:
 def nodes_for(family: Family, parameters: Floats, tolerance: float, limits: tuple[float, float] | None = None) -> Nodes:
     """Return nodes for these parameters: themselves if they are few, else as many as the tolerance takes.
 
-    With ``limits`` parameters move: nodes also serve for such as have moved a little, and the error is a mean over the
-    points, not the largest over the range.
+    With ``limits`` parameters move: nodes also serve for such as have moved a little, and the error is the largest
+    where there are points, not over the range.
     """
     different = np.unique(np.asarray(parameters, np.float64))
     low, high = float(different[0]), float(different[-1])
@@ -302,7 +301,7 @@ def _nodes(family: Family, lowest: float, highest: float, tolerance: float, crow
     for m in range(2, MOST + 1):
         chosen = np.sort(order[:m])
         errors = _least_squares(shapes[chosen], shapes[thinned], scales[thinned])[1]
-        if (errors.max() if crowd is None else np.sqrt(crowd @ errors**2 / crowd.sum())) < tolerance:
+        if (errors if crowd is None else errors[crowd > 0]).max() < tolerance:
             break
     table, errors = _least_squares(shapes[chosen], shapes, scales)
     table[chosen] = np.eye(len(chosen))
