@@ -171,8 +171,9 @@ def _add_chunk(kernel, Y, pairs, parameters, term, outs):
 # interpolative decomposition). Where parameters are learned, half of the weight is on the range and half on the points,
 # and the error is the largest where there are points. The coefficients are least squares in the value and the slope of
 # the kernel, as it is (a small map, where S is the same for all) and over S where points lie evenly, and in 1 and ln S.
-# Errors count in proportion to a kernel with the tails of Student's, 1 / (1 + g f) with g = -w'/w at distance 0: what is
-# far away is seen by as many more points. Polynomials in ln theta would need two or three nodes more for the same error.
+# Errors count in proportion to a kernel with the tails of Student's, 1 / (1 + g f) with g = -w'/w at distance 0: what
+# is far away is seen by as many more points. Polynomials in ln theta would need two or three nodes more for the same
+# error.
 #
 # Normalised kernels are interpolated, not kernels: where a point has few others near it, S_i is small, and what the
 # wider kernels leave of a narrow one would be large against it.
