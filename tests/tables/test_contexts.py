@@ -29,6 +29,8 @@ def test_a_table_works_or_says_why_not(table, context, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     if context in given.NEEDED:
         pytest.importorskip(given.NEEDED[context])
+    if context == "export" and torch.__version__.startswith("2.6."):
+        pytest.skip("tables are exported from torch 2.7 on")
     refused = given.REFUSED.get((table, context))
     if refused is None:
         given.CONTEXTS[context](table, tmp_path)

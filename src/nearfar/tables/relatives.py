@@ -428,11 +428,12 @@ class MixedDimensionEmbedding(CodedTable):
         blocks = self.block_of[ids]
         parts, places = [], []
         if torch.compiler.is_compiling():  # how many are of a block is known only when the graph runs
-            every = self.place[ids]
+            every, found = self.place[ids], self.blocks[0].new_zeros(())
             for number, vectors in enumerate(self.blocks):
                 rows = take_rows(vectors, every.clamp(max=len(vectors) - 1))
-                parts.append(rows @ self.maps[str(number)] if str(number) in self.maps else rows)
-            return torch.stack(parts)[blocks.long(), torch.arange(len(ids), device=ids.device)]
+                rows = rows @ self.maps[str(number)] if str(number) in self.maps else rows
+                found = torch.where((blocks == number)[:, None], rows, found)
+            return found
         for number, vectors in enumerate(self.blocks):
             of_block = torch.nonzero(blocks == number)[:, 0]
             rows = take_rows(vectors, self.place[ids[of_block]])
