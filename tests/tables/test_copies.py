@@ -242,16 +242,20 @@ def steps(model, optimizer, n=3):
         descend(optimizer, torch.nn.functional.cross_entropy(model(ids), (ids + 3) % N))
 
 
-def test_a_head_says_that_its_table_was_replaced():
+def test_a_head_follows_the_copy_that_is_called_in_place_of_its_table():
     model = Tied(table(4), TiedLogits)
     steps(model, ProxAdam(model.parameters(), lr=0.02))
     model.table = copy.deepcopy(model.table)
-    optimizer = ProxAdam(model.parameters(), lr=0.02)
-    with pytest.raises(InputError, match=r"one of which a copy is called\. .* call head\.tie\(copy\)"):
-        steps(model, optimizer)
-    model.head.tie(model.table)
-    steps(model, optimizer, 10)
+    steps(model, ProxAdam(model.parameters(), lr=0.02), 10)
     assert torch.equal(model.table.weight, model.head.weight)
+    copies = [copy.deepcopy(model.table) for _ in range(2)]
+    for one in copies:
+        one(ROWS)
+    with pytest.raises(InputError, match=r"got 2 copies are called\. Say which: call head\.tie\(table\)"):
+        model.head(torch.randn(3, D, requires_grad=True))
+    model.head.tie(copies[1])
+    model.head(torch.randn(3, D, requires_grad=True))
+    assert model.head.__dict__["table"] is copies[1]
 
 
 def test_heads_of_whole_copies_have_their_own_tables():

@@ -920,6 +920,20 @@ class TiedLogits(torch.nn.Module):
         if not isinstance(table, AnchorEmbedding):
             raise InputError("TiedLogits", "table", "an AnchorEmbedding", type(table).__name__)
         self.__dict__["table"] = table  # no submodule: that would store it twice
+        table._has_head = True
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self.tie(self.__dict__["table"])
+
+    def _follow(self) -> None:
+        """Take the copy of the table that a tool has put into the model in its place."""
+        copies = self.__dict__["table"]._in_its_place()
+        if len(copies) > 1:
+            hint = "Say which: call head.tie(table)."
+            raise InputError("TiedLogits", "table", "the one that is called", f"{len(copies)} copies are called", hint)
+        for copy in copies:
+            self.tie(copy)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return scores of all objects.
@@ -936,12 +950,11 @@ class TiedLogits(torch.nn.Module):
         Raises
         ------
         InputError
-            The table has been resized, and there is a bias for each object; or it was replaced in the model by a copy.
+            The table has been resized, and there is a bias for each object; several copies are called in its place.
         """
+        if hidden.requires_grad and not torch.compiler.is_compiling():
+            self._follow()
         table: AnchorEmbedding = self.__dict__["table"]
-        if hidden.requires_grad and not torch.compiler.is_compiling() and table._is_replaced:
-            hint = "A tool that puts a copy of a table into a model does not see the head: call head.tie(copy)."
-            raise InputError("TiedLogits", "table", "the one that is called", "one of which a copy is called", hint)
         if self.bias is not None and len(self.bias) != table.num_embeddings:
             got = f"{len(self.bias)}, and {table.num_embeddings} objects"
             raise InputError("TiedLogits", "bias", "one for each object", got, "Make it anew after resize.")

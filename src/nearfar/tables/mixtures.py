@@ -88,6 +88,7 @@ class TrainedMixtures(torch.nn.Module):
         self._mark: Mark | None = Mark(self.values) if any(self._kin.others(self)) else None
         self._meant: Tensor | None = None  # columns of a copy that follows, where no tool averages them
         self._is_called = False  # with gradients, since it was copied last
+        self._has_head = False
         self._is_known = False  # whose copy this is was asked
         self._shrinkage = LazyShrinkage()
         self._requests: list[SlotRequests] = []
@@ -151,10 +152,10 @@ class TrainedMixtures(torch.nn.Module):
                     self._kin.join(self)
                     return
 
-    @property
-    def _is_replaced(self) -> bool:
-        """Whether a copy of this layer is trained in its place."""
-        return not self._is_called and any(copy._is_called for copy in self._kin.others(self))
+    def _in_its_place(self) -> list[TrainedMixtures]:
+        """Return the copies, without a head of their own, that are called where this layer is not."""
+        others = [] if self._is_called else [copy for copy in self._kin.others(self) if copy._is_called]
+        return [copy for copy in others if not copy._has_head]
 
     @property
     def values(self) -> torch.nn.Parameter:

@@ -428,7 +428,7 @@ class MixedDimensionEmbedding(CodedTable):
         blocks = self.block_of[ids]
         parts, places = [], []
         if torch.compiler.is_compiling():  # how many are of a block is known only when the graph runs
-            every, found = self.place[ids], self.blocks[0].new_zeros(())
+            every, found = self.place[ids], torch.zeros_like(self.blocks[0][:1, :1])
             for number, vectors in enumerate(self.blocks):
                 rows = take_rows(vectors, every.clamp(max=len(vectors) - 1))
                 rows = rows @ self.maps[str(number)] if str(number) in self.maps else rows
