@@ -290,8 +290,6 @@ def _of_array_file(path: Path, kind: str | None) -> Read:
     beside = next((file for end in _BESIDE if (file := path.with_suffix(end)).is_file()), None)
     if beside is None or kind not in (None, "vectors"):
         return _of_object(array, kind, "an array of NumPy, ")
-    from nearfar._core.streams import lines_of
-
     return (
         Embedding(array, lines_of(_OWNER, "source", beside)),
         "vectors",
