@@ -4,7 +4,7 @@ An equation is named once in ``nearfar/methods``, by a comment at its line, or a
 what it says``, or ``# Word2DM eq. (5): ...`` where a file is of several papers; a symbol of a source without numbers by
 ``# symbol q_ij: what it is``. Elsewhere the comment begins with its source: ``# ANT eq. (34): what it says``, ``# NCE
 notes, lemma C.1: what it says``. The tests find the page out of date wherever a line has moved, and compare all of them
-with the list in docs/sources.md.
+with their own list.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def page() -> str:
         "",
         "An equation of `nearfar/methods` stands in one place, as a formula on arrays of any kind. NumPy (`plain`)",
         "and torch run it as it is written. Threads, and by them the workers of a cluster, have a compiled form of",
-        "some, which the tests compare with the formula. The terms are those of the paper; its misprints are on",
-        "[Sources](sources.md), and so is the list of all equations. Those of other modules come last.",
+        "some, which the tests compare with the formula. The terms are those of the paper, its misprints under",
+        "[errata](sources.md#errata). *NCE notes* are Stratos'; *Gradients*, Melville's, have no numbers.",
         "",
     ]
     for module in sorted((SOURCE / "methods").glob("[a-z]*.py")):

@@ -1,4 +1,4 @@
-"""The list of equations in docs/sources.md: each stands once in the code, where the list says, and none is left out."""
+"""The equations of the sources: each stands once in the code, where the list here says, and none is left out."""
 
 import re
 from collections import Counter
@@ -18,19 +18,49 @@ OF_MODULE = {  # sources that a module of methods/ has in all its comments
     "per_point_maps": "Inhomogeneous",
 }
 OF_SYMBOL = {"γ": "t-SNE", "v": "t-SNE"}
+LISTED = {  # of each source and module, the equations that stand in it
+    ("EDRep", "methods/normalizers.py"): ["eq. (1)", "eq. (2)", "eq. (3)"],
+    ("EDRep", "methods/edrep.py"): ["eq. (4)", "eq. (5)", "eq. (6)", "the step"],
+    ("EDRep", "relations/contacts.py"): ["definition D.2"],
+    ("SGNS", "methods/words.py"): ["eq. (4)"],
+    ("Word2DM", "methods/words.py"): ["eq. (5)", "eq. (8)"],
+    ("NCE notes", "contrastive/rows.py"): ["section 1", "section 2"],
+    ("NCE notes", "contrastive/losses.py"): ["eq. (2)", "section 2, recovery", "appendix A", "appendix C", "lemma C.1"],
+    ("NCE notes", "contrastive/bounds.py"): ["corollary 1.2", "corollary 2.2"],
+    ("NCE notes", "contrastive/noise.py"): ["lemma C.2"],
+    ("Gradients", "methods/maps.py"): ["q_ij", "D_ij", "k_ij", "dC/dy_i"],
+    ("Gradients", "methods/linear_maps.py"): ["S_i", "s_ij", "M", "c0"],
+    ("NoisePairs", "methods/noise_maps.py"): ["a", "W_i"],
+    ("Inhomogeneous", "methods/per_point_maps.py"): ["theta_i"],
+    ("Gradients", "divergences/probability.py"): [
+        "Kullback-Leibler divergence",
+        "reverse Kullback-Leibler divergence",
+        "NeRV",
+        "Jensen-Shannon divergence",
+    ],
+    ("Gradients", "kernels.py"): [
+        "exponential kernel",
+        "t-distribution kernel",
+        "heavy-tailed kernel",
+        "inhomogeneous t-SNE",
+    ],
+    ("Gradients", "maps/weighted.py"): ["importance weighted kernel"],
+    ("Gradients", "maps/mds/kernels.py"): ["distance-based embedding"],
+    ("Gradients", "divergences/stress.py"): ["metric MDS", "SSTRESS", "Sammon mapping"],
+    ("t-SNE", "methods/maps.py"): ["γ", "v"],
+    ("ANT", "tables/proximal.py"): ["eqs. (3), (5)"],
+    ("ANT", "tables/overlap.py"): ["eq. (33)", "appendix E"],
+    ("ANT", "tables/nbant.py"): ["eq. (34)", "algorithm 2"],
+    ("ANT", "tables/slots.py"): ["eq. (35)"],
+}
 
 
 make_equations = loaded(ROOT / "docs" / "make_equations.py")
 
 
 def listed():
-    """(source and equation, module) of each row of the list."""
-    text = (ROOT / "docs" / "sources.md").read_text("utf-8")
-    section = text.partition("## Equations\n")[2].partition("\n## ")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line[:1] == "|"]
-    assert rows[0] == ["source", "equation", "what it says", "module"]
-    assert all(len(row) == 4 and all(row) for row in rows[2:])
-    return [(f"{source} {equation}", module.strip("` ")) for source, equation, _, module in rows[2:]]
+    """(source and equation, module) of each equation."""
+    return [(f"{source} {name}", module) for (source, module), names in LISTED.items() for name in names]
 
 
 def commented():
