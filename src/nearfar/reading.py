@@ -42,7 +42,6 @@ KINDS = ("graph", "two kinds", "table", "text", "vectors")
 _HUGE = 4 << 30  # bytes of a text, packed or not, of which a sample is read
 _SAMPLE = 16 << 20  # bytes of it, unpacked
 _PROSE = ("", ".txt", ".md", ".rst", ".text", ".gz", ".xz", ".bz2", ".zst")  # what texts of a folder end in
-_WORDS: dict[str, Any] = {"lowercase": True, "tokenizer": "words"}
 _AS_WORDS = "words without punctuation"
 _BESIDE = (".ids", ".ids.txt", ".txt", ".names")  # of the ids of rows.npy: rows.ids, ...
 
@@ -215,7 +214,7 @@ def _of_known(path: Path, kind: str | None, sample: io.BytesIO | None = None) ->
         hint = "A table of numbers has commas, semicolons or tabs; lines of neighbours: networkx.read_adjlist(path)."
         raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {str(path)!r}", hint)
     if taken == "text":
-        return Corpus(cast("Any", source), **_WORDS), taken, f"{why}; {_AS_WORDS}"
+        return Corpus(cast("Any", source), lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _of_table(source), taken, why
     return _of_edges(source, taken, why)
@@ -348,7 +347,7 @@ def _of_folder(path: Path, kind: str | None) -> Read:
         shown = ", ".join(f"{n} {end or 'without an ending'}" for end, n in ends.most_common(5))
         hint = "Name one of them; kind='text' reads all as a text."
         raise InputError(_OWNER, "source", "a file, or a folder of texts", f"a folder of {shown}", hint)
-    return Corpus(path, **_WORDS), "text", f"a folder of {len(files)} text{'s' * (len(files) != 1)}; {_AS_WORDS}"
+    return Corpus(path, lowercase=True), "text", f"a folder of {len(files)} text{'s' * (len(files) != 1)}; {_AS_WORDS}"
 
 
 def _of_table(source: object, index: Ids | None = None) -> Points:
@@ -397,7 +396,7 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
     if taken == "vectors":
         return Embedding(source), taken, why
     if taken == "text":
-        return Corpus(source, **_WORDS), taken, f"{why}; {_AS_WORDS}"
+        return Corpus(source, lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _points_of(source), taken, why
     if taken == "matrix":

@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -24,7 +23,7 @@ from nearfar._core.types import Bytes
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError
 from nearfar.text import encoded as _encoded
-from nearfar.text.encoded import EncodedCorpus, Scan, kinds_of
+from nearfar.text.encoded import Cut, EncodedCorpus, Scan, kinds_of
 from nearfar.text.vocabulary import Vocabulary
 
 # Pieces of text for the scan, from bytes or from Python objects: what is cut where, and which byte means what.
@@ -35,9 +34,9 @@ from nearfar.text.vocabulary import Vocabulary
 _BLANKS = b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f "
 _WIDE_BLANKS = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]")
 _WORD_ENDS, _SENTENCE_ENDS = "\x1f", "\x1e"  # between words that may hold blanks, and between their sentences
-LINES = kinds_of(_BLANKS, b"\n")
-STRINGS = kinds_of(_BLANKS.replace(b"\x1e", b"") + b"\n", b"\x1e")
-LISTS = kinds_of(b"\x1f", b"\x1e")
+LINES = Cut(kinds_of(_BLANKS, b"\n"))
+STRINGS = Cut(kinds_of(_BLANKS.replace(b"\x1e", b"") + b"\n", b"\x1e"))
+LISTS = Cut(kinds_of(b"\x1f", b"\x1e"))
 
 _CHUNK = 2**22  # bytes of a file
 _LONGEST_WORD, _LONGEST_LINE = 2**24, 2**26  # bytes; lines are held whole for a tokenizer alone
@@ -144,25 +143,30 @@ TextSource = File | Sequence[PathLike[str]] | Iterable[str] | Iterable[Sequence[
 
 
 class Reading(NamedTuple):
-    """How text is read: what cuts a sentence (None: white space), lower case or not, what to do with bad bytes."""
+    """How text is read: what cuts a sentence, a function or one of ``CUTS``, lower case or not, bad bytes."""
 
-    tokenizer: Tokenizer | None
+    tokenizer: Tokenizer | str | None
     lowercase: bool
     errors: str
 
+    def cut(self, at_blanks: Cut) -> Cut:
+        """Return how text is cut that no function cuts: words alone, unless all between blanks was asked for."""
+        return at_blanks._replace(punctuation_out=self.tokenizer != "blanks")
 
-def tokenizer_of(owner: str, given: object) -> Tokenizer | None:
-    """Return the function that cuts a sentence; None where it is cut at white space.
+
+CUTS = ("words", "blanks")
+
+
+def tokenizer_of(owner: str, given: object) -> Tokenizer | str | None:
+    """Return the function that cuts a sentence, or the name of what cuts text as it is read; None for the default.
 
     Raises
     ------
     InputError
         If it is none of the known ones.
     """
-    if given is None or given == "blanks":
-        return None
-    if isinstance(given, str) and given == "words":
-        given = _unicode_words()
+    if given is None or (isinstance(given, str) and given in CUTS):
+        return given
     if isinstance(given, re.Pattern):
         if isinstance(given.pattern, bytes) or given.groups > 1:
             got = "one of bytes" if isinstance(given.pattern, bytes) else f"{given.groups} groups"
@@ -172,18 +176,6 @@ def tokenizer_of(owner: str, given: object) -> Tokenizer | None:
         expected = "a function of a sentence, a compiled regular expression, 'words', 'blanks' or None"
         raise InputError(owner, "tokenizer", expected, repr(given))
     return given
-
-
-@cache
-def _unicode_words() -> re.Pattern[str]:
-    """Return what a word is: letters, digits and their marks, with single apostrophes or hyphens inside."""
-    # Of the marks, without which many scripts fall apart, those of the first plane and the next are in use.
-    marks = [code for code in range(0x20000) if unicodedata.category(chr(code))[0] == "M"]
-    ends = [code for code in marks if unicodedata.category(chr(code + 1))[0] != "M"]
-    starts = [code for code in marks if unicodedata.category(chr(code - 1))[0] != "M"]
-    ranges = "".join(f"{chr(first)}-{chr(last)}" for first, last in zip(starts, ends, strict=True))
-    letters = rf"(?:[^\W_]|[{ranges}\u200c\u200d])+"  # and the joiners between letters
-    return re.compile(rf"{letters}(?:['’-]{letters})*")
 
 
 class Corpus:
@@ -200,12 +192,12 @@ class Corpus:
         that fsspec knows (``"s3://bucket/*.txt.gz"``), or as ``fsspec.open_files`` gives them. Strings in an iterable
         are sentences, lists are sentences that are words already. An iterator is used up, and may be larger than
         memory. The partitions of a Dask bag are read on the workers of its cluster, see :meth:`vocabulary`.
-    tokenizer : {"blanks", "words"}, regular expression or callable, optional
-        How a sentence is cut: at blanks, or into words of letters and digits, without punctuation. "blanks", the
-        default, cuts at white space, which is much quicker and leaves punctuation at its word. "words" takes the words
-        of any script that puts something between them: letters and digits, with single apostrophes and hyphens inside.
-        A compiled regular expression takes what matches, or what its one group does. A function takes a sentence and
-        returns its words.
+    tokenizer : {"words", "blanks"}, regular expression or callable, optional
+        How a sentence is cut: into words without punctuation, or at blanks, where punctuation stays. "words", the
+        default, takes letters and digits with what belongs to them ("don't", "well-known", "3.5", "C++", "#sea"), and
+        pictures, see the notes; "blanks" all between white space. A compiled regular expression takes what matches, or
+        what its one group does. A function takes a sentence and returns its words. Lists of words are taken as they
+        are.
     lowercase : bool, default=False
         Turn everything into lower case first.
     encoding_errors : {"strict", "replace", "ignore"}, default="strict"
@@ -222,6 +214,11 @@ class Corpus:
     -----
     A sentence may be of any length. The order of words of equal frequency is that of their first appearance.
 
+    Words are those of the Unicode Standard, Annex 29, but that single hyphens, ``&`` and ``@`` join words, too, that
+    ``#`` and ``@`` stay before a word, ``+`` and ``#`` behind it, as do the brackets of ``<unk>``, and that symbols are
+    none, unless they are pictures. Of ``"U.S."`` the last dot is left out, as at the end of a sentence. What is written
+    without blanks ("你好，世界") is cut at punctuation alone.
+
     Examples
     --------
     >>> import nearfar as nf
@@ -230,8 +227,10 @@ class Corpus:
     ([3, 2, 1], [['the', 'sea', 'the', 'ship'], ['the', 'sea']])
     >>> corpus.encode(min_count=2)
     EncodedCorpus(5 tokens of 2 words, 2 sentences)
-    >>> list(nf.Corpus(["Don't stop, Zoë's ship - it's late!"], tokenizer="words"))
+    >>> list(nf.Corpus(["Don't stop, Zoë's ship - it's late!"]))
     [["Don't", 'stop', "Zoë's", 'ship', "it's", 'late']]
+    >>> list(nf.Corpus(["Don't stop, Zoë's ship"], tokenizer="blanks"))
+    [["Don't", 'stop,', "Zoë's", 'ship']]
     """
 
     _why = ""  # nf.read took it for a text
@@ -313,7 +312,7 @@ class Corpus:
             return counted
         return self._restricted(owner, min_count, max_size)
 
-    def partitions(self, owner: str) -> tuple[object, bool, Callable[..., Iterator[tuple[Bytes, Bytes]]]]:
+    def partitions(self, owner: str) -> tuple[object, bool, Callable[..., Iterator[tuple[Bytes, Cut]]]]:
         """Return what workers of a cluster read one by one: files, or a Dask bag; which of them, and what reads one.
 
         Parameters
@@ -430,37 +429,37 @@ class Corpus:
         return self._scan
 
 
-def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Bytes]]:
-    """Yield pieces of the text of files, then of Python objects, each with the table of what its bytes are."""
+def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
+    """Yield pieces of the text of files, then of Python objects, each with how it is cut."""
     lower, tokenizer = reading.lowercase, reading.tokenizer
     for file in files:
         opened: Any = file if hasattr(file, "fs") else nullcontext(file)  # one of fsspec opens itself
         with opened as source, TextStream("Corpus", source, "source", reading.errors) as stream:
-            texts = pieces_of_stream("Corpus", stream, lowercase=lower, errors=reading.errors)
-            if tokenizer is not None:
+            texts, cut = pieces_of_stream("Corpus", stream, lowercase=lower, errors=reading.errors), reading.cut(LINES)
+            if callable(tokenizer):
                 lines = _lines("Corpus", texts, stream.name)
-                texts = pieces_of_lists("Corpus", _tokenized(tokenizer, lines), lowercase=False)
+                texts, cut = pieces_of_lists("Corpus", _tokenized(tokenizer, lines), lowercase=False), LISTS
             for text in texts:
-                yield text, LINES if tokenizer is None else LISTS
+                yield text, cut
     items = iter(items)
     first = next(items, None)
     if first is None:
         return
     items = chain([first], items)
     if isinstance(first, (list, tuple)):
-        if tokenizer is not None:
+        if tokenizer not in (None, "blanks"):
             raise InputError("Corpus", "tokenizer", "None where sentences are lists of words", "another one")
-        kinds, texts = LISTS, pieces_of_lists("Corpus", items, lowercase=lower)
-    elif tokenizer is not None:
+        cut, texts = LISTS, pieces_of_lists("Corpus", items, lowercase=lower)
+    elif callable(tokenizer):
         strings = (item.lower() if lower and isinstance(item, str) else item for item in items)
-        kinds, texts = LISTS, pieces_of_lists("Corpus", _tokenized(tokenizer, strings), lowercase=False)
+        cut, texts = LISTS, pieces_of_lists("Corpus", _tokenized(tokenizer, strings), lowercase=False)
     else:
-        kinds, texts = STRINGS, pieces_of_strings("Corpus", items, lowercase=lower)
+        cut, texts = reading.cut(STRINGS), pieces_of_strings("Corpus", items, lowercase=lower)
     for text in texts:
-        yield text, kinds
+        yield text, cut
 
 
-def _texts_of_file(file: File, reading: Reading) -> Iterator[tuple[Bytes, Bytes]]:
+def _texts_of_file(file: File, reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
     return texts_of([file], (), reading)
 
 

@@ -33,6 +33,7 @@ from nearfar._core.threads import run_blocks
 from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError
 from nearfar.text.vocabulary import Vocabulary
+from nearfar.text.words import only_words
 
 TEXT = FolderKind("text", "text.json", "nearfar.text", 1, inner=("vocabulary.tsv",))
 _VOCABULARY = "vocabulary.tsv"
@@ -294,7 +295,7 @@ class Scan:
         For each worker, what each of its numbers is in ``words``.
     """
 
-    def __init__(self, texts: Iterator[tuple[Bytes, Bytes]], n_jobs: int) -> None:
+    def __init__(self, texts: Iterator[tuple[Bytes, Cut]], n_jobs: int) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="nearfar-text-"))
         weakref.finalize(self, rmtree, self._folder, ignore_errors=True)
         lock, found, numbered_texts = threading.Lock(), dict[int, Piece](), enumerate(texts)
@@ -304,11 +305,11 @@ class Scan:
             with (self._folder / f"{worker}.i32").open("wb") as file:
                 while True:
                     with lock:  # reading and decompressing is in turn, counting is not
-                        index, (text, kinds) = next(numbered_texts, (-1, (None, None)))
-                    if text is None or kinds is None:
+                        index, (text, cut) = next(numbered_texts, (-1, (None, None)))
+                    if text is None or cut is None:
                         return
                     start = file.tell() // 4
-                    for numbers in tables[worker].numbered(text, kinds, index * _POSITIONS):
+                    for numbers in tables[worker].numbered(text, cut, index * _POSITIONS):
                         file.write(numbers.data)
                     found[index] = Piece(worker, start, file.tell() // 4 - start)
 
@@ -329,6 +330,13 @@ class Scan:
     def read(self, piece: Piece) -> NDArray[np.int32]:
         """Return the numbers of a piece, with -1 at the ends of sentences; they are those of its worker."""
         return map_raw(self._folder / f"{piece.worker}.i32", np.int32)[piece.start : piece.start + piece.size]
+
+
+class Cut(NamedTuple):
+    """How text is cut: what each byte is (``kinds_of``), and whether what is no word is left out first."""
+
+    kinds: Bytes
+    punctuation_out: bool = False
 
 
 class Packed(NamedTuple):
@@ -369,8 +377,9 @@ class WordTable:
         """What the kernels take, and change."""
         return self.slots, self.hashes, self.begins, self.counts, self.firsts, self.letters, self.state
 
-    def numbered(self, text: Bytes, kinds: Bytes, base: int) -> Iterator[NDArray[np.int32]]:
+    def numbered(self, text: Bytes, cut: Cut, base: int) -> Iterator[NDArray[np.int32]]:
         """Yield the numbers of all words of a piece of text, in parts; ``base`` is where the piece begins."""
+        text, kinds = only_words(text, cut.kinds) if cut.punctuation_out else text, cut.kinds
         position, full, out = 0, True, np.empty(text.size + 1, np.int32)
         while full:
             position, written, full = number_words((text, kinds), position, base, self.arrays, out)
