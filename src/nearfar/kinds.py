@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nearfar._core.checks import is_pattern
 from nearfar.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
     from nearfar.relations.signatures import refuse_other_texts
 
     path = Path(file)
+    if is_pattern(path):
+        return Kind("text", "a pattern of names of files")
     if path.is_dir():
         return Kind("graph", "a folder of relations") if any(path.glob("*.json")) else Kind("text", "a folder of files")
     name = path.name.lower()

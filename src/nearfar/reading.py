@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar._core.checks import bad_file, check_choice, check_path, require
+from nearfar._core.checks import bad_file, check_choice, check_path, is_pattern, require
 from nearfar._core.frames import is_frame
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, lines_of
@@ -152,6 +152,10 @@ Read = tuple[object, str, str]
 def _of_path(path: Path, kind: str | None) -> Read:
     if check_path(_OWNER, "source", path).is_dir():
         return _of_folder(path, kind)
+    if is_pattern(path):
+        from nearfar.text.sources import matching
+
+        return _of_texts(path, len(matching(path)))
     if not path.is_file():
         hint = "A text itself goes into a list: nf.read([text])."
         raise InputError(_OWNER, "source", "a file or folder that exists", repr(str(path)), hint)
@@ -333,7 +337,7 @@ def _of_folder(path: Path, kind: str | None) -> Read:
     from nearfar.embedding.files.registry import FOLDERS
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
-    from nearfar.text import Corpus, EncodedCorpus
+    from nearfar.text import EncodedCorpus
 
     if any((path / header).is_file() for header in FOLDERS):
         return Embedding.load(path), "vectors", "a folder that nearfar wrote"
@@ -347,7 +351,14 @@ def _of_folder(path: Path, kind: str | None) -> Read:
         shown = ", ".join(f"{n} {end or 'without an ending'}" for end, n in ends.most_common(5))
         hint = "Name one of them; kind='text' reads all as a text."
         raise InputError(_OWNER, "source", "a file, or a folder of texts", f"a folder of {shown}", hint)
-    return Corpus(path, lowercase=True), "text", f"a folder of {len(files)} text{'s' * (len(files) != 1)}; {_AS_WORDS}"
+    return _of_texts(path, len(files))
+
+
+def _of_texts(path: Path, n: int) -> Read:
+    from nearfar.text import Corpus
+
+    what = "a folder" if path.is_dir() else "a pattern"
+    return Corpus(path, lowercase=True), "text", f"{what} of {n} text{'s' * (n != 1)}; {_AS_WORDS}"
 
 
 def _of_table(source: object, index: Ids | None = None) -> Points:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from os import PathLike
-from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path, require
+from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path
 from nearfar._core.notebook import facts_table
 from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
@@ -24,6 +22,7 @@ from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError
 from nearfar.text import encoded as _encoded
 from nearfar.text.encoded import Cut, EncodedCorpus, Scan, kinds_of
+from nearfar.text.sources import File, TextSource, files_of
 from nearfar.text.vocabulary import Vocabulary
 
 # Pieces of text for the scan, from bytes or from Python objects: what is cut where, and which byte means what.
@@ -138,8 +137,6 @@ def _batches(
 
 
 Tokenizer = Callable[[str], Iterable[str]]
-File = str | PathLike[str] | IO[str] | IO[bytes] | io.IOBase
-TextSource = File | Sequence[PathLike[str]] | Iterable[str] | Iterable[Sequence[str]]
 
 
 class Reading(NamedTuple):
@@ -187,9 +184,11 @@ class Corpus:
     Parameters
     ----------
     source : path, URL, "-", file object, iterable of str, iterable of lists of str, Dask bag of either
-        A file or a folder of files (in the order of their names), plain or compressed by gzip, xz, bzip2 or zstandard,
-        a sentence per line; several of them as ``Path`` objects; ``"-"`` is standard input. Files elsewhere by a URL
-        that fsspec knows (``"s3://bucket/*.txt.gz"``), or as ``fsspec.open_files`` gives them. Strings in an iterable
+        A file, a folder of files or a pattern of names (``"texts/*.txt"``; in the order of the names), plain or
+        compressed by gzip, xz, bzip2 or zstandard, a sentence per line; several of them as ``Path`` objects; ``"-"`` is
+        standard input. Files elsewhere by a URL that fsspec knows (``"s3://bucket/*.txt.gz"``), or as
+        ``fsspec.open_files`` gives them. Of a folder or a pattern, files that are no text are left out, and told in a
+        warning. Strings in an iterable
         are sentences, lists are sentences that are words already. An iterator is used up, and may be larger than
         memory. The partitions of a Dask bag are read on the workers of its cluster, see :meth:`vocabulary`.
     tokenizer : {"words", "blanks"}, regular expression or callable, optional
@@ -250,7 +249,7 @@ class Corpus:
             check_choice("Corpus", "encoding_errors", encoding_errors, ERRORS),
         )
         self._n_jobs = check_n_jobs("Corpus", n_jobs)
-        self._files = _files(source)
+        self._files = files_of(source)
         self._items: Iterable[object] | None = None if self._files is not None else _items(source)
         self.is_bag = type(self._items).__module__.startswith("dask.") and hasattr(self._items, "to_delayed")
         # What an error leaves of these is not the whole text.
@@ -485,49 +484,6 @@ def _lines(owner: str, texts: Iterator[NDArray[np.uint8]], name: str) -> Iterato
             _refuse_long(owner, "lines, for a tokenizer,", _LONGEST_LINE, name, position - len(held))
     if held:
         yield held
-
-
-def _files(source: object) -> list[File] | None:
-    """Return what can be opened; None for Python objects."""
-    if isinstance(source, str) and "://" in source and not source.strip().count(" "):
-        fsspec = require("Corpus", "fsspec", "cluster")
-        try:
-            found = list(fsspec.open_files(source, "rb"))
-            there = bool(found) and found[0].fs.exists(found[0].path)
-        except (ImportError, OSError, ValueError) as error:
-            raise InputError("Corpus", "source", "a URL that fsspec can open", f"{source!r} ({error})") from error
-        if not there:
-            raise InputError("Corpus", "source", "the URL of a file that exists", repr(source))
-        return found
-    if isinstance(source, (list, tuple)) and source and hasattr(source[0], "fs"):  # of fsspec
-        return list(source)
-    if isinstance(source, (str, PathLike)):
-        if str(source) == "-":
-            return ["-"]
-        path = check_path("Corpus", "source", source)
-        if isinstance(source, str) and not path.exists():
-            hint = "A text itself goes into a list: Corpus([text])."
-            raise InputError("Corpus", "source", "a file or folder that exists", repr(source), hint)
-        return [*_in_folder(path)] if path.is_dir() else [path]
-    if isinstance(source, (list, tuple)) and source and all(isinstance(item, PathLike) for item in source):
-        return [file for item in source for file in (_in_folder(Path(item)) if Path(item).is_dir() else [item])]
-    given = source[0] if isinstance(source, (list, tuple)) and source else None
-    if isinstance(given, str) and os.path.isfile(given):  # noqa: PTH113 - Path.is_file fails on long sentences
-        hint = "Several files are given as paths: [Path(name) for name in names]."
-        raise InputError("Corpus", "source", "paths, or sentences", f"the name of a file, {given!r}", hint)
-    if isinstance(source, io.IOBase) and source.closed:
-        raise InputError("Corpus", "source", "an open file", "one that was closed")
-    return [source] if isinstance(source, io.IOBase) else None
-
-
-def _in_folder(folder: Path) -> list[Path]:
-    if (folder / _encoded.TEXT.header).is_file() and (folder / "tokens.npy").is_file():
-        hint = "EncodedCorpus.open opens it."
-        raise InputError("Corpus", "source", "a folder of text", f"{str(folder)!r}, a text that is encoded", hint)
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    if not files:
-        raise InputError("Corpus", "source", "a folder with files", repr(str(folder)))
-    return files
 
 
 def _items(source: object) -> Iterable[object]:

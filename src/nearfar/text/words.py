@@ -24,7 +24,7 @@ import numpy as np
 from nearfar._core.jit import jit
 from nearfar._core.types import Bytes
 
-# What a character is.
+# What a character is, in an order in which letters and digits, and all that goes on with a word, are neighbours.
 OUT, LETTER, DIGIT, MARK, LINK, JOINS, JOINS_DIGITS, BEFORE, PICTURE = range(9)
 _TABLE = 0x20000  # characters in the table; those behind are ideographs, but for some marks
 _PICTURES = ((0x2600, 0x27BF), (0x1F000, 0x1FAFF))  # symbols, dingbats, pictographs
@@ -33,6 +33,7 @@ _TONES = (0x1F3FB, 0x1F3FF)  # of skin
 _JOINERS = "'\u2019\u2010\u2011-_.\u00b7&@"
 _LINK = "\u200d"  # between pictures; between letters a mark, as is the next
 _NO_LINK = "\u200c"
+_REPLACED = "\ufffd"  # what stands for bytes that are no UTF-8: a word with them stays whole
 
 
 @cache
@@ -47,8 +48,9 @@ def classes() -> Bytes:
         part[part == OUT] = PICTURE
     for (first, last), what in ((_FLAGS, LETTER), (_TONES, MARK)):
         found[first : last + 1] = what
-    for characters, what in ((_JOINERS, JOINS), (",", JOINS_DIGITS), ("#", BEFORE), (_NO_LINK, MARK), (_LINK, LINK)):
-        found[[ord(character) for character in characters]] = what
+    single = {",": JOINS_DIGITS, "#": BEFORE, _NO_LINK: MARK, _LINK: LINK, _REPLACED: LETTER}
+    for character, what in {**dict.fromkeys(_JOINERS, JOINS), **single}.items():
+        found[ord(character)] = what
     found.setflags(write=False)
     return found
 
@@ -73,7 +75,7 @@ def copy_words(text, kinds, table, out):
             written, at = written + 1, at + 1
             continue
         end = at  # most words are letters of ASCII between blanks
-        while end < text.size and text[end] < 0x80 and (table[text[end]] == LETTER or table[text[end]] == DIGIT):
+        while end < text.size and text[end] < 0x80 and (LETTER <= table[text[end]] <= DIGIT):
             out[written + end - at] = text[end]
             end += 1
         if end > at and (end == text.size or kinds[text[end]] != 0):
@@ -125,26 +127,25 @@ def _word_end(text, table, at):
     if marked or what == BEFORE or text[at] == 0x40:  # @
         end += n
         what, n = _character(text, table, end)
-    if what != LETTER and what != DIGIT:
+    if not LETTER <= what <= DIGIT:
         return at
     last = what
-    while what == LETTER or what == DIGIT or what == MARK or what == LINK:
+    while LETTER <= what <= LINK:
         end += n
-        last = what if what == LETTER or what == DIGIT else last
+        last = what if what <= DIGIT else last
         what, n = _character(text, table, end)
-        if what == JOINS or what == JOINS_DIGITS:
+        if JOINS <= what <= JOINS_DIGITS:
             then, m = _character(text, table, end + n)
-            if then == LETTER or then == DIGIT:
-                if what == JOINS or (last == DIGIT and then == DIGIT):
-                    end += n
-                    what, n = then, m
+            if LETTER <= then <= DIGIT and (what == JOINS or last == then == DIGIT):
+                end += n
+                what, n = then, m
     if marked:
         return end + 1 if end < text.size and text[end] == 0x3E else at  # >
     behind = end
     while behind < text.size and (text[behind] == 0x2B or text[behind] == 0x23):  # + and #
         behind += 1
     what, _ = _character(text, table, behind)
-    return end if what == LETTER or what == DIGIT else behind
+    return end if LETTER <= what <= DIGIT else behind
 
 
 @jit
@@ -163,5 +164,5 @@ def _is_bracket(text, at, end):
     """Whether a word is one of -LRB-, -RRB-, -LSB-, -RSB-, -LCB- and -RCB-, small letters or not."""
     if end - at != 3 or at == 0 or end >= text.size or text[at - 1] != 0x2D or text[end] != 0x2D:
         return False
-    side, kind = text[at] | 0x20, text[at + 1] | 0x20
-    return (side == 0x6C or side == 0x72) and (kind == 0x72 or kind == 0x73 or kind == 0x63) and text[end - 1] | 0x20 == 0x62
+    side, kind, last = text[at] | 0x20, text[at + 1] | 0x20, text[at + 2] | 0x20
+    return (side == 0x6C or side == 0x72) and (kind == 0x72 or kind == 0x73 or kind == 0x63) and last == 0x62
