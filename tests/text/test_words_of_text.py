@@ -68,6 +68,8 @@ def letter_of(character):
     known = {**{c: c for c in "<>+#@,"}, "\u200d": "Z", "\u200c": "M", "\u00ad": "M", "\ufffd": "L"}
     if character in known:
         return known[character]
+    if character >= "\U00020000":  # ideographs, those to come as well; behind them marks
+        return "L" if character < "\U000e0000" else "M"
     if character in "'\u2019\u2010\u2011-_.\u00b7&":
         return "J"
     if "\U0001f1e6" <= character <= "\U0001f1ff":
@@ -132,7 +134,7 @@ def test_words_of_words_are_the_same(text):
     joined = " ".join(words)
     assert words == [] or list(nf.Corpus([joined])) == [words]
     for word in words:
-        assert any(unicodedata.category(c)[0] in "LN" or letter_of(c) in "LP" for c in word)
+        assert any(unicodedata.category(c)[0] in "LN" or letter_of(c) in "LMP" for c in word)
 
 
 @pytest.mark.parametrize("unit", ["a#", "☀a", "<a>", "<a>b", "☀", "#a", "a", "1,", "\u00ad", "@a<b>"])
