@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nearfar._core.checks import is_pattern
 from nearfar.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
     DataError
         If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
     """
+    from nearfar._core.checks import is_pattern
     from nearfar._core.streams import TextStream
     from nearfar.embedding.files import h5ad
     from nearfar.relations.signatures import refuse_other_texts
