@@ -405,6 +405,8 @@ class Corpus:
         scan = self._scanned()
         if not scan.n_tokens:
             hint = "It can be read once only: was it read before?" if self._once else ""
+            if not hint and scan.n_bytes and self._reading.tokenizer in (None, "words"):
+                hint = "Punctuation is left out; tokenizer='blanks' keeps it."
             raise InputError("Corpus", "source", "text with at least one word", "none", hint)
         n = min(int((scan.counts >= min_count).sum()), max_size or len(scan.words))
         if n == 0:

@@ -38,6 +38,7 @@ from nearfar.text.words import only_words
 TEXT = FolderKind("text", "text.json", "nearfar.text", 1, inner=("vocabulary.tsv",))
 _VOCABULARY = "vocabulary.tsv"
 _BLOCK = 2**20  # numbers that are checked together
+_WORKERS = 8  # that count words: each holds all of them, and one alone reads at a time
 
 
 class EncodedCorpus:
@@ -289,6 +290,8 @@ class Scan:
     counts : ndarray of shape (n_types,), int64
     n_tokens : int
         Words in all.
+    n_bytes : int
+        Bytes of the text, without the ends of its pieces.
     pieces : list of Piece
         In the order of the text.
     numbers : list of ndarray, int64
@@ -299,15 +302,18 @@ class Scan:
         self._folder = Path(tempfile.mkdtemp(prefix="nearfar-text-"))
         weakref.finalize(self, rmtree, self._folder, ignore_errors=True)
         lock, found, numbered_texts = threading.Lock(), dict[int, Piece](), enumerate(texts)
+        n_jobs = min(n_jobs, _WORKERS)
         tables = [WordTable() for _ in range(n_jobs)]
+        self.n_bytes = 0
 
         def work(worker: int, *_: int) -> None:
             with (self._folder / f"{worker}.i32").open("wb") as file:
                 while True:
                     with lock:  # reading and decompressing is in turn, counting is not
                         index, (text, cut) = next(numbered_texts, (-1, (None, None)))
-                    if text is None or cut is None:
-                        return
+                        if text is None or cut is None:
+                            return
+                        self.n_bytes += text.size - 1
                     start = file.tell() // 4
                     for numbers in tables[worker].numbered(text, cut, index * _POSITIONS):
                         file.write(numbers.data)
