@@ -287,8 +287,8 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
 def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int, as_json: bool) -> None:
     """Say which sense of WORD is meant in SENTENCE, which has the word in it: the probability of each sense.
 
-    FILE has sense vectors, of `words train --model multisense`. SENTENCE is cut at blanks; write it as that text was
-    written, in small letters for one that was made so.
+    FILE has sense vectors, of `words train --model multisense`. SENTENCE is cut as texts are; write it in small
+    letters for a text that was made so.
 
     \b
     Examples:
