@@ -153,9 +153,7 @@ def _of_path(path: Path, kind: str | None) -> Read:
     if check_path(_OWNER, "source", path).is_dir():
         return _of_folder(path, kind)
     if is_pattern(path):
-        from nearfar.text.sources import matching
-
-        return _of_texts(path, len(matching(path)))
+        return _of_texts(path, kind)
     if not path.is_file():
         hint = "A text itself goes into a list: nf.read([text])."
         raise InputError(_OWNER, "source", "a file or folder that exists", repr(str(path)), hint)
@@ -345,19 +343,21 @@ def _of_folder(path: Path, kind: str | None) -> Read:
         return EncodedCorpus.open(path), "text", ""
     if (path / "relation.json").is_file():
         return Relation.open(path), "graph", "a folder that nearfar wrote"
-    files = [file for file in path.rglob("*") if file.is_file() and not file.name.startswith(".")]
+    return _of_texts(path, kind)
+
+
+def _of_texts(path: Path, kind: str | None) -> Read:
+    """Read the files of a folder, or those whose names match, as one text."""
+    from nearfar.text import Corpus
+    from nearfar.text.sources import inside, matching
+
+    files, what = (inside(path), "a folder") if path.is_dir() else (matching(path), "a pattern")
     ends = Counter(file.suffix.lower() for file in files)
     if kind != "text" and not set(ends) <= set(_PROSE):
         shown = ", ".join(f"{n} {end or 'without an ending'}" for end, n in ends.most_common(5))
         hint = "Name one of them; kind='text' reads all as a text."
-        raise InputError(_OWNER, "source", "a file, or a folder of texts", f"a folder of {shown}", hint)
-    return _of_texts(path, len(files))
-
-
-def _of_texts(path: Path, n: int) -> Read:
-    from nearfar.text import Corpus
-
-    what = "a folder" if path.is_dir() else "a pattern"
+        raise InputError(_OWNER, "source", "a file, or a folder of texts", f"{what} of {shown}", hint)
+    n = len(files)
     return Corpus(path, lowercase=True), "text", f"{what} of {n} text{'s' * (n != 1)}; {_AS_WORDS}"
 
 

@@ -69,6 +69,13 @@ def test_models_and_the_command_line_take_patterns(texts):
 def test_a_pattern_is_read_looked_at_and_advised_on(texts, capsys):
     (texts / "a.txt").write_text("the sea, and the ship.\n" * 40)
     assert "a text: a pattern of 2 texts; words without punctuation" in repr(nf.read("texts/*.txt*"))
+    (texts / "pairs.csv").write_text("a,b\nb,c\n")
+    with pytest.raises(
+        InputError, match=r"a folder of texts; got a pattern of 1 \.csv\. Name one of them; kind='text'"
+    ):
+        nf.read("texts/*.csv")
+    assert list(nf.read("texts/*.csv", kind="text").vocabulary()) == ["b", "a", "c"]
+    (texts / "pairs.csv").unlink()
     assert main(["advise", "texts/*.txt"]) == 0
     assert "nearfar words train" in capsys.readouterr().out
     assert main(["texts/*.txt", "-q"]) == 0

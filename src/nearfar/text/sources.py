@@ -64,7 +64,7 @@ def files_of(source: object) -> list[File] | None:
 def matching(pattern: str | PathLike[str]) -> list[Path]:
     """Return the files whose names match, and those in folders that do, hidden ones left out; each once, in order."""
     found = sorted(Path(name) for name in glob.glob(str(pattern), recursive=True))  # noqa: PTH207 - it may be absolute
-    return list(dict.fromkeys(file for path in found for file in (_inside(path) if path.is_dir() else [path])))
+    return list(dict.fromkeys(file for path in found for file in (inside(path) if path.is_dir() else [path])))
 
 
 def _behind_url(url: str) -> list[File]:
@@ -91,13 +91,13 @@ def _texts_in(folder: Path) -> list[Path]:
     if (folder / TEXT.header).is_file() and (folder / "tokens.npy").is_file():
         hint = "EncodedCorpus.open opens it."
         raise InputError("Corpus", "source", "a folder of text", f"{str(folder)!r}, a text that is encoded", hint)
-    files = _inside(folder)
+    files = inside(folder)
     if not files:
         raise InputError("Corpus", "source", "a folder with files", repr(str(folder)))
     return _texts_among(files, str(folder))
 
 
-def _inside(folder: Path) -> list[Path]:
+def inside(folder: Path) -> list[Path]:
     """Return the files of a folder and of those in it, without hidden ones, in the order of their names."""
     return sorted(
         path
