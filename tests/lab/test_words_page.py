@@ -197,20 +197,23 @@ def test_long_texts_beside_others(tmp_path) -> None:
 
     records = [
         record(100, "nearfar", 0.5, bound_mib=1100.0, reading_seconds=10.0),
+        record(10, "nearfar", 0.4, bound_mib=1100.0, reading_seconds=1.0),
         record(100, "gensim", 4.0, reading_seconds=30.0),
     ]
     write_results(tmp_path, "long_texts", records)
     text, bars = page(tmp_path)
-    assert bars["100 million words, memory of the whole way"][1:] == ["500 of 1,100 MiB", "yes"]
-    assert bars["100 million words, the whole way from a file"][1:] == ["gensim 8.0 times", "yes"]
+    speed, memory = (
+        "the whole way from a file, of the longest text of both",
+        "100 million words, memory of the whole way",
+    )
+    assert bars[memory][1:] == ["500 of 1,100 MiB", "yes"]
+    assert bars[speed][1:] == ["gensim 8.0 times (100 million words)", "yes"]
     assert "| 100 M | nearfar | 5,000 | 0.50 s | 0.10 s | 9 s | 500 MiB | 1,100 MiB |" in text
-    records += [record(100, "fastText", 1.0), record(10, "fastText, subwords", 5.0)]
+    records += [record(10, "fastText", 1.0), record(10, "fastText, subwords", 5.0)]
     records[0]["memory_mib"] = 1200.0
     write_results(tmp_path, "long_texts", records)
     text, bars = page(tmp_path)
-    assert bars["100 million words, memory of the whole way"][1:] == ["1,200 of 1,100 MiB", "**no**"]
-    assert bars["100 million words, the whole way from a file"][1:] == [
-        "gensim 8.0 times, fastText 2.0 times",
-        "**no**",
-    ]
+    assert bars[memory][1:] == ["1,200 of 1,100 MiB", "**no**"]
+    said = "gensim 8.0 times (100 million words), fastText 2.5 times (10 million words)"
+    assert bars[speed][1:] == [said, "**no**"]
     assert "| 10 M | fastText, subwords | 5,000 | 5.00 s | – | 9 s | 500 MiB | – |" in text
