@@ -17,6 +17,7 @@ EXPERIMENTS = (
     "word_models",
     "senses",
     "word_memory",
+    "long_texts",
     "warm_start",
 )
 

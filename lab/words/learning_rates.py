@@ -53,7 +53,7 @@ def text(name: str) -> nf.EncodedCorpus:
         lines = beginning().splitlines()
     else:
         lines = WIKI if name == "17M" else articles(1_000_000 * int(name[:-1]))
-    return nf.Corpus(lines, lowercase=True).encode(min_count=MIN_COUNT)
+    return nf.Corpus(lines, lowercase=True, tokenizer="blanks").encode(min_count=MIN_COUNT)
 
 
 def beginning() -> str:

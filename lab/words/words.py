@@ -38,6 +38,8 @@ FASTER, PAIR_FASTER, SLOWER = 4.0, 1.8, 1.3  # the last: at most, where bits do 
 SPEEDS = ("words_per_second", "words_per_second_with_encoding")
 SETS = ("wordsim", "simlex", "men")
 DETERMINISTIC = ("nearfar, deterministic", "nearfar, without locks")
+DETERMINISTIC_ADAM = ("nearfar by Adam, deterministic", "nearfar by Adam, without locks")
+ADAM: dict[str, Any] = {"optimizer": "adam", "learning_rate": None}
 SHORT, N_SHORT = "a million words", 1_000_000
 MODELS: dict[str, Callable[[int], Any]] = {
     "SkipGram by SGD": lambda seed: nf.SkipGram(D, random_state=seed),
@@ -46,12 +48,13 @@ MODELS: dict[str, Callable[[int], Any]] = {
 }
 
 
-def fit_nearfar(source: Source, n_epochs: int, seed: int, **how: bool) -> Result:
+def fit_nearfar(source: Source, n_epochs: int, seed: int, **how: Any) -> Result:
     started = time.perf_counter()
     encoded = nf.Corpus(source, n_jobs=N_JOBS).encode(min_count=MIN_COUNT)
     encoding, processor = time.perf_counter() - started, time.process_time()
-    same = {"window": WINDOW, "n_negative": NEGATIVE, "sample": SAMPLE, "learning_rate": RATE, "n_epochs": n_epochs}
-    model = nf.SkipGram(D, **same, random_state=seed, n_jobs=N_JOBS, **how).fit(encoded)
+    same: Any = {"window": WINDOW, "n_negative": NEGATIVE, "sample": SAMPLE, "learning_rate": RATE}
+    same |= {"n_epochs": n_epochs}
+    model = nf.SkipGram(D, **(same | how), random_state=seed, n_jobs=N_JOBS).fit(encoded)
     return model.vectors_, encoding, time.perf_counter() - started - encoding, time.process_time() - processor
 
 
@@ -80,6 +83,8 @@ TASKS: dict[tuple[str, str], Callable[[Source, int, int], Result]] = {
 IN_TURN: dict[tuple[str, str], Callable[[Source, int, int], Result]] = {
     ("nearfar, without locks", "file"): fit_nearfar,
     ("nearfar, deterministic", "file"): partial(fit_nearfar, deterministic=True),
+    ("nearfar by Adam, without locks", "file"): partial(fit_nearfar, **ADAM),
+    ("nearfar by Adam, deterministic", "file"): partial(fit_nearfar, deterministic=True, **ADAM),
 }
 
 
@@ -120,6 +125,8 @@ def run(file: ResultFile, given: Namespace) -> None:
         return
     for shared in (True, False):  # compiles
         nf.SkipGram(D, sample=0, n_epochs=1, shared_negatives=shared, deterministic=shared).fit([["some", "words"]] * 9)
+    if given.deterministic:
+        nf.SkipGram(D, sample=0, n_epochs=1, optimizer="adam", deterministic=True).fit([["some", "words"]] * 9)
     with text_file(lzma.decompress(WIKI.read_bytes())) as path:
         lines = [line.split() for line in path.read_text().splitlines()]
         sources = {
@@ -158,23 +165,29 @@ def told(section: Section, records: list[Record]) -> None:
     _speed(target, records, "nearfar, noise per pair", "file", SPEEDS[0], PAIR_FASTER)
     for n_epochs in (1, 5):
         _quality(section, records, n_epochs)
-    _deterministic(section, records)
+    _deterministic(section, records, "skip-gram, deterministic", DETERMINISTIC)
+    _deterministic(section, records, "skip-gram by Adam, deterministic", DETERMINISTIC_ADAM)
     _short(section, brief)
     section.say("""17 million words of Wikipedia, d = 100, window 5, 5 noise words, sample 1e-3, rate .025, 2
         workers. Words/s: words of the text without rare ones, times epochs, per second. Quality: Spearman's rho,
         and the share of analogies solved.""")
     rows = []
     for n_epochs, source, method, mine in groups(records, "n_epochs", "source", "method"):
-        if method not in DETERMINISTIC:
+        if method not in DETERMINISTIC + DETERMINISTIC_ADAM:
             speeds = [f"{(middle(mine, name) or 0) / 1e6:.2f} M" for name in SPEEDS]
             rows.append([n_epochs, source, method, *speeds, *_scores(mine), mib(middle(mine, "bytes"))])
     of_quality = ["WordSim-353", "SimLex-999", "MEN", "analogies"]
     section.table(["epochs", "source", "program", "words/s", "with encoding", *of_quality, "memory"], rows)
-    free = [r for r in records if r["method"] in DETERMINISTIC]
+    free = [r for r in records if r["method"] in DETERMINISTIC + DETERMINISTIC_ADAM]
     if free:
         section.say("With `deterministic=True` and without, in turn, in the same run, from a file.")
         rows = [
-            [r["n_epochs"], r["method"].removeprefix("nearfar, "), duration(r["processor_seconds"]), *_scores([r])]
+            [
+                r["n_epochs"],
+                r["method"].removeprefix("nearfar").strip(", "),
+                duration(r["processor_seconds"]),
+                *_scores([r]),
+            ]
             for r in sorted(free, key=lambda r: (r["n_epochs"], r["method"]))
         ]
         section.table(["epochs", "threads", "processor time of training", *of_quality], rows)
@@ -233,12 +246,12 @@ def _speed(target: Target, records: list[Record], method: str, source: str, name
         target.tell(" and ".join(f"{r:.1f}" for r in ratios) + " times", min(ratios) >= wanted)
 
 
-def _deterministic(section: Section, records: list[Record]) -> None:
+def _deterministic(section: Section, records: list[Record], what: str, methods: tuple[str, str]) -> None:
     """Tell the processor time where the bits do not depend on the number of threads, against threads without locks."""
-    target = section.target("skip-gram, deterministic", f"≤ {SLOWER} times the time without locks")
+    target = section.target(what, f"≤ {SLOWER} times the time without locks")
     said, met = [], True
     for n_epochs in (1, 5):
-        ours, free = (pick(records, n_epochs=n_epochs, method=method) for method in DETERMINISTIC)
+        ours, free = (pick(records, n_epochs=n_epochs, method=method) for method in methods)
         if ours and free:
             slower = ratio(free, ours, "processor_seconds")
             men = " / ".join(number(average(mine, "men")) for mine in (ours, free))

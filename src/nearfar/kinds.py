@@ -39,11 +39,14 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
     DataError
         If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
     """
+    from nearfar._core.checks import is_pattern
     from nearfar._core.streams import TextStream
     from nearfar.embedding.files import h5ad
     from nearfar.relations.signatures import refuse_other_texts
 
     path = Path(file)
+    if is_pattern(path):
+        return Kind("text", "a pattern of names of files")
     if path.is_dir():
         return Kind("graph", "a folder of relations") if any(path.glob("*.json")) else Kind("text", "a folder of files")
     name = path.name.lower()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar._core.checks import bad_file, check_choice, check_path, require
+from nearfar._core.checks import bad_file, check_choice, check_path, is_pattern, require
 from nearfar._core.frames import is_frame
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, lines_of
@@ -42,7 +42,6 @@ KINDS = ("graph", "two kinds", "table", "text", "vectors")
 _HUGE = 4 << 30  # bytes of a text, packed or not, of which a sample is read
 _SAMPLE = 16 << 20  # bytes of it, unpacked
 _PROSE = ("", ".txt", ".md", ".rst", ".text", ".gz", ".xz", ".bz2", ".zst")  # what texts of a folder end in
-_WORDS: dict[str, Any] = {"lowercase": True, "tokenizer": "words"}
 _AS_WORDS = "words without punctuation"
 _BESIDE = (".ids", ".ids.txt", ".txt", ".names")  # of the ids of rows.npy: rows.ids, ...
 
@@ -153,6 +152,8 @@ Read = tuple[object, str, str]
 def _of_path(path: Path, kind: str | None) -> Read:
     if check_path(_OWNER, "source", path).is_dir():
         return _of_folder(path, kind)
+    if is_pattern(path):
+        return _of_texts(path, kind)
     if not path.is_file():
         hint = "A text itself goes into a list: nf.read([text])."
         raise InputError(_OWNER, "source", "a file or folder that exists", repr(str(path)), hint)
@@ -215,7 +216,7 @@ def _of_known(path: Path, kind: str | None, sample: io.BytesIO | None = None) ->
         hint = "A table of numbers has commas, semicolons or tabs; lines of neighbours: networkx.read_adjlist(path)."
         raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {str(path)!r}", hint)
     if taken == "text":
-        return Corpus(cast("Any", source), **_WORDS), taken, f"{why}; {_AS_WORDS}"
+        return Corpus(cast("Any", source), lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _of_table(source), taken, why
     return _of_edges(source, taken, why)
@@ -334,7 +335,7 @@ def _of_folder(path: Path, kind: str | None) -> Read:
     from nearfar.embedding.files.registry import FOLDERS
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
-    from nearfar.text import Corpus, EncodedCorpus
+    from nearfar.text import EncodedCorpus
 
     if any((path / header).is_file() for header in FOLDERS):
         return Embedding.load(path), "vectors", "a folder that nearfar wrote"
@@ -342,13 +343,22 @@ def _of_folder(path: Path, kind: str | None) -> Read:
         return EncodedCorpus.open(path), "text", ""
     if (path / "relation.json").is_file():
         return Relation.open(path), "graph", "a folder that nearfar wrote"
-    files = [file for file in path.rglob("*") if file.is_file() and not file.name.startswith(".")]
+    return _of_texts(path, kind)
+
+
+def _of_texts(path: Path, kind: str | None) -> Read:
+    """Read the files of a folder, or those whose names match, as one text."""
+    from nearfar.text import Corpus
+    from nearfar.text.sources import inside, matching
+
+    files, what = (inside(path), "a folder") if path.is_dir() else (matching(path), "a pattern")
     ends = Counter(file.suffix.lower() for file in files)
     if kind != "text" and not set(ends) <= set(_PROSE):
         shown = ", ".join(f"{n} {end or 'without an ending'}" for end, n in ends.most_common(5))
         hint = "Name one of them; kind='text' reads all as a text."
-        raise InputError(_OWNER, "source", "a file, or a folder of texts", f"a folder of {shown}", hint)
-    return Corpus(path, **_WORDS), "text", f"a folder of {len(files)} text{'s' * (len(files) != 1)}; {_AS_WORDS}"
+        raise InputError(_OWNER, "source", "a file, or a folder of texts", f"{what} of {shown}", hint)
+    n = len(files)
+    return Corpus(path, lowercase=True), "text", f"{what} of {n} text{'s' * (n != 1)}; {_AS_WORDS}"
 
 
 def _of_table(source: object, index: Ids | None = None) -> Points:
@@ -397,7 +407,7 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
     if taken == "vectors":
         return Embedding(source), taken, why
     if taken == "text":
-        return Corpus(source, **_WORDS), taken, f"{why}; {_AS_WORDS}"
+        return Corpus(source, lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _points_of(source), taken, why
     if taken == "matrix":

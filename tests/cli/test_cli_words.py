@@ -243,19 +243,18 @@ def test_what_is_refused(tmp_path, text, fails, monkeypatch, arguments, message)
     assert not (tmp_path / "out.npz").exists()
 
 
-def test_words_without_their_punctuation(tmp_path, capsys, fails):
+def test_words_without_their_punctuation_and_with_it(tmp_path, fails):
     text, output = tmp_path / "novel.txt", tmp_path / "words.safetensors"
     text.write_text("The sea, the ship. The Sea! #one\n" * 8)
     args = ["words", "train", str(text), "-o", str(output), *OPTIONS, "--min-count", "2"]
-    assert main([*args]) == 0
-    assert ", 3 words end in punctuation (--tokenizer words leaves it out)" in capsys.readouterr().err
-    assert main([*args, "--tokenizer", "words", "--lowercase"]) == 0
-    assert "punctuation" not in capsys.readouterr().err
-    assert sorted(nf.Embedding.load(output)) == ["one", "sea", "ship", "the"]
-    assert main([*args, "--token-pattern", r"#?\w+", "-q"]) == 0
+    assert main([*args, "-q"]) == 0
     assert sorted(nf.Embedding.load(output)) == ["#one", "Sea", "The", "sea", "ship", "the"]
+    assert main([*args, "-q", "--tokenizer", "blanks", "--lowercase"]) == 0
+    assert sorted(nf.Embedding.load(output)) == ["#one", "sea!", "sea,", "ship.", "the"]
+    assert main([*args, "--token-pattern", r"\w+", "-q"]) == 0
+    assert sorted(nf.Embedding.load(output)) == ["Sea", "The", "one", "sea", "ship", "the"]
     assert "--token-pattern must be a regular expression; got '(a': missing )" in fails(*args, "--token-pattern", "(a")
-    assert "exclude each other" in fails(*args, "--token-pattern", "a", "--tokenizer", "words")
+    assert "exclude each other" in fails(*args, "--token-pattern", "a", "--tokenizer", "blanks")
     assert "one group at most" in fails(*args, "--token-pattern", "(a)(b)")
 
 

@@ -49,7 +49,18 @@ def test_speed_and_quality_of_word_vectors(tmp_path) -> None:
     assert bars["skip-gram, deterministic"][1:] == ["1.20 times, MEN 0.300 / 0.300, 1 epoch", "yes"]
     assert "| 1 | deterministic | 12.00 s | 0.300 | 0.300 | 0.300 | 0.100 |" in text
     assert "| 1 | file | nearfar, deterministic |" not in text
-    assert bars["Adam, deterministic, of a short text"][1] == "not measured"
+    assert (
+        bars["Adam, deterministic, of a short text"][1] == bars["skip-gram by Adam, deterministic"][1] == "not measured"
+    )
+    records += [
+        {**record(f"nearfar by Adam, {way}", 1, 1.0, 0.2), "processor_seconds": 3 * s} for way, s in ways.items()
+    ]
+    records[-2]["processor_seconds"] *= 1.25
+    write_results(tmp_path, "words", records)
+    text, bars = page(tmp_path)
+    assert bars["skip-gram by Adam, deterministic"][1:] == ["1.50 times, MEN 0.200 / 0.200, 1 epoch", "**no**"]
+    assert "| 1 | by Adam, without locks | 30.00 s | 0.200 |" in text
+    assert "| 1 | file | nearfar by Adam" not in text
     records += [
         {"run": 0, "method": f"SkipGram by Adam, {way}", "source": "a million words", "n_epochs": 1, "trial": trial,
          "processor_seconds": seconds, "loss": 0.5}
@@ -64,7 +75,7 @@ def test_speed_and_quality_of_word_vectors(tmp_path) -> None:
     records[-3]["processor_seconds"] = records[-5]["processor_seconds"] = 2.7
     write_results(tmp_path, "words", records)
     assert page(tmp_path)[1]["Adam, deterministic, of a short text"][2] == "**no**"
-    records = records[:-6]
+    records = records[:-8]
     records[-2]["processor_seconds"] = 13.5
     write_results(tmp_path, "words", records)
     assert page(tmp_path)[1]["skip-gram, deterministic"][2] == "**no**"
@@ -177,3 +188,32 @@ def test_the_learning_rate_against_the_best_fixed_one(tmp_path) -> None:
     assert bars["12 million characters, 2 epochs: MEN"][1:] == ["0.410 / 0.250", "yes"]
     assert "| 1 million | 5 | 0.325 | – | 0.400 | – | 0.395 (2) | 0.07 |" in text
     assert "| fastText | its default | 0.250 (1) | 0.250 (1) | – | – | 1.00 s |" in text
+
+
+def test_long_texts_beside_others(tmp_path) -> None:
+    def record(millions: int, method: str, seconds: float, **more: float) -> dict:
+        key = {"run": 0, "millions": millions, "method": method, "n_tokens": 10**6 * millions, "n_words": 5000}
+        return {**key, "seconds": seconds * millions, "clock_seconds": 9.0, "memory_mib": 500.0, **more}
+
+    records = [
+        record(100, "nearfar", 0.5, bound_mib=1100.0, reading_seconds=10.0),
+        record(10, "nearfar", 0.4, bound_mib=1100.0, reading_seconds=1.0),
+        record(100, "gensim", 4.0, reading_seconds=30.0),
+    ]
+    write_results(tmp_path, "long_texts", records)
+    text, bars = page(tmp_path)
+    speed, memory = (
+        "the whole way from a file, of the longest text of both",
+        "100 million words, memory of the whole way",
+    )
+    assert bars[memory][1:] == ["500 of 1,100 MiB", "yes"]
+    assert bars[speed][1:] == ["gensim 8.0 times (100 million words)", "yes"]
+    assert "| 100 M | nearfar | 5,000 | 0.50 s | 0.10 s | 9 s | 500 MiB | 1,100 MiB |" in text
+    records += [record(10, "fastText", 1.0), record(10, "fastText, subwords", 5.0)]
+    records[0]["memory_mib"] = 1200.0
+    write_results(tmp_path, "long_texts", records)
+    text, bars = page(tmp_path)
+    assert bars[memory][1:] == ["1,200 of 1,100 MiB", "**no**"]
+    said = "gensim 8.0 times (100 million words), fastText 2.5 times (10 million words)"
+    assert bars[speed][1:] == [said, "**no**"]
+    assert "| 10 M | fastText, subwords | 5,000 | 5.00 s | – | 9 s | 500 MiB | – |" in text

@@ -203,7 +203,7 @@ PEOPLE = {
     "texts": Person(
         texts,
         [
-            [*NEARFAR, "words", "train", "texts", "-o", "words.safetensors", "--lowercase", "--tokenizer", "words"],
+            [*NEARFAR, "words", "train", "texts", "-o", "words.safetensors", "--lowercase"],
             [*NEARFAR, "similar", "words.safetensors", "sea3", "--topn", "5", "--json"],
         ],
         check_texts,

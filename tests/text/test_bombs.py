@@ -84,6 +84,20 @@ def test_a_word_without_an_end(monkeypatch, tmp_path):
     assert nf.Corpus(path).vocabulary().n_tokens == 1004
 
 
+@pytest.mark.parametrize("tokenizer", ["words", "blanks"])
+def test_a_line_without_an_end_takes_little_memory(tmp_path, tokenizer):
+    """Of any length: 6 million words of one sentence, 24 MB of numbers, are in files all the time."""
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(b"the sea " * (HUGE // 16), 1))
+    nf.Corpus(["the sea"], tokenizer=tokenizer).encode(min_count=1)  # compiles
+    tracemalloc.start()
+    encoded = nf.Corpus(path, tokenizer=tokenizer, n_jobs=1).encode()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (encoded.n_tokens, len(encoded)) == (HUGE // 8, 1)
+    assert peak < 48e6  # of pieces of 4 MiB
+
+
 def test_a_line_without_an_end_for_a_tokenizer(monkeypatch, tmp_path):
     monkeypatch.setattr(corpora, "_CHUNK", 64)
     monkeypatch.setattr(corpora, "_LONGEST_LINE", 1000)

@@ -82,6 +82,37 @@ def test_text_that_cannot_be_learnt_from(tmp_path, learn, content, message):
         learn(path)
 
 
+def test_text_of_punctuation_alone_is_told_how_it_is_kept(tmp_path):
+    path = tmp_path / "words"
+    path.write_text("-- -- -- --\n... ...\n" * 9)
+    with pytest.raises(InputError, match=r"got none\. Punctuation is left out; tokenizer='blanks' keeps it\.$"):
+        skipgram().fit(path)
+    assert set(skipgram().fit(nf.Corpus(path, tokenizer="blanks")).vocabulary_) == {"--", "..."}
+
+
+def test_words_longer_than_a_page_are_words(tmp_path):
+    """In every format that keeps them."""
+    long = "x" * 40_000
+    path = tmp_path / "words"
+    path.write_text(f"the sea {long} and the ship\n" * 9)
+    fitted = skipgram().fit(path)
+    vectors = nf.Embedding(fitted.embedding_, fitted.vocabulary_.words)
+    for suffix in ("npz", "safetensors", "vec", "bin"):
+        vectors.save(tmp_path / f"words.{suffix}")
+        np.testing.assert_allclose(nf.Embedding.load(tmp_path / f"words.{suffix}")[long], vectors[long], rtol=1e-5)
+
+
+@pytest.mark.parametrize("made", [clusters, columns])
+def test_more_senses_than_occurrences_are_no_loss(made):
+    """Every word has a sense."""
+    model = made(n_senses=50, min_count=1, n_components=60).fit(
+        ["a bank by the river", "the bank of money", "bank notes"]
+    )
+    words = {word for word, _ in model.senses_.ids}
+    assert words == {"a", "bank", "by", "the", "river", "of", "money", "notes"}
+    assert np.isfinite(model.senses_.vectors).all()
+
+
 @pytest.mark.parametrize("errors", ["replace", "ignore"])
 def test_garbage_can_be_passed_over(tmp_path, errors):
     path = tmp_path / "words"

@@ -433,6 +433,11 @@ def check_path(owner: str, name: str, value: object, *, exists: bool = False) ->
     return path
 
 
+def is_pattern(path: str | os.PathLike[str]) -> bool:
+    """Whether it is no file but a pattern of names, such as ``texts/*.txt``."""
+    return any(character in str(path) for character in "*?[") and not os.path.lexists(path)
+
+
 def from_tensor(value: Any) -> Any:
     """Return a dense tensor of torch as an array, without its gradient, and anything else as it is.
 

@@ -47,6 +47,7 @@ _WORDS_OF_HINTS: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"or name the format": "or name the format by --from",
     r"open\(path, encoding=\.\.\.\)": "it through iconv",
     r"encoding_errors='ignore' or 'replace'": "--encoding-errors ignore or replace",
+    r"tokenizer='blanks'": "--tokenizer blanks",
     r"goes into a list: Corpus\(\[text\]\)": "comes through standard input: -",
     r"if_exists=\"replace\"": "nearfar convert --if-exists replace",
     r"if_exists=\"append\"": "--if-exists append",

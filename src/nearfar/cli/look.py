@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -62,9 +63,10 @@ def look(
     """Say what FILE is, what suits it, and do that; `nearfar FILE` is short for it.
 
     FILE is a CSV, TSV, Parquet or Excel file, JSON lines, GraphML, Matrix Market, AnnData, a NumPy array, vectors, a
-    text or a folder of texts. What comes out are vectors beside the page (NAME.nearfar.safetensors), communities and
-    neighbours, and one HTML page to explore. Of users and items the page shows the items; those that the same users
-    choose are near. More than 20,000 points are shown by a sample.
+    text, a folder of texts or a pattern of their names, of which words are read without punctuation. What comes out are
+    vectors beside the page (NAME.nearfar.safetensors), communities and neighbours, and one HTML page to explore. Of
+    users and items the page shows the items; those that the same users choose are near. More than 20,000 points are
+    shown by a sample.
 
     \b
     Examples:
@@ -77,7 +79,7 @@ def look(
     from nearfar._core.checks import check_integer
     from nearfar.viewer.page import PAGES
 
-    name = Path(file).name.partition(".")[0] or "page"
+    name = re.sub(r"[*?\[\]]", "", Path(file).name.partition(".")[0]) or "page"
     page_file = check_suffix("nearfar look", output or f"{name}.nearfar.html", PAGES)
     check_target("nearfar look", page_file)
     seed = check_integer("nearfar look", "random_state", 0 if random_state is None else random_state, low=0)
@@ -113,7 +115,12 @@ def _nothing(_line: str) -> None:
 
 
 def _size(file: str) -> str:
-    files = [path for path in Path(file).rglob("*") if path.is_file()] if Path(file).is_dir() else [Path(file)]
+    from nearfar._core.checks import is_pattern
+    from nearfar.text.sources import matching
+
+    path = Path(file)
+    files = matching(file) if is_pattern(file) else list(path.rglob("*")) if path.is_dir() else [path]
+    files = [path for path in files if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     return f"{size:,} bytes" if size < 10_000 else f"{size / 1e6:,.2f} MB"
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 # Those of nearfar.composition.METHODS that need no basis, and whose result can be compared with words.
 COMPOSITIONS = ("phaser", "fuzz", "mult", "diag", "traced_add", "add", "verb")
 _MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSenseWord2DM"}
-_MANY = 0.02  # of the words
 _OF_ONE_MODEL = {"n_factors": "word2dm", "n_senses": "multisense", "variant": "multisense"}
 
 _SKIPGRAM, _SENSES, _TEXT = "words.skipgram:SkipGram", "words.multisense:MultiSenseWord2DM", "text.corpus:Corpus"
@@ -78,7 +77,7 @@ def words() -> None:
     learning_rate={"default": None, "note": "[default: by the length of the text]"},
     init={"metavar": "FILE"},
 )
-@options_of(_TEXT, "tokenizer", tokenizer={"default": "blanks"})
+@options_of(_TEXT, "tokenizer", tokenizer={"default": "words"})
 @option("--token-pattern", metavar="REGEX", help="Take what matches this regular expression as words.")
 @options_of(_TEXT, "lowercase encoding_errors")
 @checkpoint_options(every=1)
@@ -87,8 +86,8 @@ def words() -> None:
 def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors or density matrices of the words of TEXT; - reads standard input.
 
-    TEXT is a file or a folder of files (also .gz, .xz, .bz2, .zst), a sentence a line, words between blanks or as
-    --tokenizer or --token-pattern says.
+    TEXT is a file, a folder of files or a pattern of names in quotes (also .gz, .xz, .bz2, .zst), a sentence a line.
+    Punctuation is left out; --tokenizer blanks keeps it, and --token-pattern says what else a word is.
 
     \b
     Models: skipgram (word2vec's vectors), word2dm (a density matrix for each word, for ambiguity, senses and phrases),
@@ -98,7 +97,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     \b
     Examples:
       nearfar words train wiki.txt.xz -o wiki.safetensors --lowercase
-      nearfar words train novel.txt -o novel.safetensors --lowercase --tokenizer words
+      nearfar words train 'novels/*.txt.gz' -o novels.safetensors --lowercase
       nearfar words train posts.txt -o posts.safetensors --token-pattern '[#@]?\\w+'
       zcat *.gz | nearfar words train - -o news.vec --n-components 300 --json
       nearfar words train big.txt -o big.safetensors --checkpoint run.safetensors --resume
@@ -161,14 +160,11 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     )
     if checkpoint is not None:
         line += f", state in {checkpoint}"
-    punctuated = sum(not word[-1].isalnum() for word in words_of)
-    if about_text["tokenizer"] == "blanks" and punctuated > _MANY * len(words_of):
-        line += f", {punctuated} words end in punctuation (--tokenizer words leaves it out)"
     report(line, summary, started, quiet, as_json)
 
 
 def _pattern(text: str, tokenizer: str) -> re.Pattern[str]:
-    if tokenizer != "blanks":
+    if tokenizer != "words":
         raise click.UsageError("--token-pattern and --tokenizer exclude each other.")
     try:
         return re.compile(text)
@@ -291,8 +287,8 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
 def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int, as_json: bool) -> None:
     """Say which sense of WORD is meant in SENTENCE, which has the word in it: the probability of each sense.
 
-    FILE has sense vectors, of `words train --model multisense`. SENTENCE is cut at blanks; write it as that text was
-    written, in small letters for one that was made so.
+    FILE has sense vectors, of `words train --model multisense`. SENTENCE is cut as texts are; write it in small
+    letters for a text that was made so.
 
     \b
     Examples:

@@ -321,8 +321,8 @@ class SenseEmbedding(Embedding):
         ----------
         word : hashable
         sentence : str, or iterable of words
-            With the word in it, once or more often. A string is cut at blanks; for texts that were cut otherwise, give
-            the words as a list.
+            With the word in it, once or more often. A string is cut as texts are by default; for texts that were cut
+            otherwise, give the words as a list.
         window : int, optional
             Words to either side that count; by default as in the training, or all if that is not known.
 
@@ -395,10 +395,15 @@ class SenseEmbedding(Embedding):
 
     def _around(self, owner: str, word: Hashable, sentence: str | Iterable[Hashable], window: int | None) -> RowNumbers:
         """Return the rows of the known words around a word."""
+        from nearfar.text import Corpus
+
         expected = "a string, or a list of words"
-        words: Sequence[Hashable] = (
-            sentence.split() if isinstance(sentence, str) else list(as_list(owner, "sentence", sentence, expected))
-        )
+        words: Sequence[Hashable]
+        if isinstance(sentence, str):
+            words = next(iter(Corpus([sentence], n_jobs=1)), [])
+            words = words if word in words else sentence.split()  # a text whose punctuation was kept
+        else:
+            words = list(as_list(owner, "sentence", sentence, expected))
         places = [place for place, other in enumerate(words) if other == word]
         if not places:
             shown = " ".join(map(str, words[:12])) + (" ..." if len(words) > 12 else "")

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nearfar.relations.inputs import Description, EdgeSource, Length, Taken
-    from nearfar.text.corpus import Corpus, TextSource
+    from nearfar.text.corpus import Corpus
     from nearfar.text.encoded import EncodedCorpus
+    from nearfar.text.sources import TextSource
 
 
 class Relation:

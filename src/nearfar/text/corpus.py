@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from os import PathLike
-from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path, require
+from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path
 from nearfar._core.notebook import facts_table
 from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError
 from nearfar.text import encoded as _encoded
-from nearfar.text.encoded import EncodedCorpus, Scan, kinds_of
+from nearfar.text.encoded import Cut, EncodedCorpus, Scan, kinds_of
+from nearfar.text.sources import File, TextSource, files_of
 from nearfar.text.vocabulary import Vocabulary
 
 # Pieces of text for the scan, from bytes or from Python objects: what is cut where, and which byte means what.
@@ -35,9 +33,9 @@ from nearfar.text.vocabulary import Vocabulary
 _BLANKS = b"\t\x0b\x0c\r\x1c\x1d\x1e\x1f "
 _WIDE_BLANKS = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]")
 _WORD_ENDS, _SENTENCE_ENDS = "\x1f", "\x1e"  # between words that may hold blanks, and between their sentences
-LINES = kinds_of(_BLANKS, b"\n")
-STRINGS = kinds_of(_BLANKS.replace(b"\x1e", b"") + b"\n", b"\x1e")
-LISTS = kinds_of(b"\x1f", b"\x1e")
+LINES = Cut(kinds_of(_BLANKS, b"\n"))
+STRINGS = Cut(kinds_of(_BLANKS.replace(b"\x1e", b"") + b"\n", b"\x1e"))
+LISTS = Cut(kinds_of(b"\x1f", b"\x1e"))
 
 _CHUNK = 2**22  # bytes of a file
 _LONGEST_WORD, _LONGEST_LINE = 2**24, 2**26  # bytes; lines are held whole for a tokenizer alone
@@ -139,30 +137,33 @@ def _batches(
 
 
 Tokenizer = Callable[[str], Iterable[str]]
-File = str | PathLike[str] | IO[str] | IO[bytes] | io.IOBase
-TextSource = File | Sequence[PathLike[str]] | Iterable[str] | Iterable[Sequence[str]]
 
 
 class Reading(NamedTuple):
-    """How text is read: what cuts a sentence (None: white space), lower case or not, what to do with bad bytes."""
+    """How text is read: what cuts a sentence, a function or one of ``CUTS``, lower case or not, bad bytes."""
 
-    tokenizer: Tokenizer | None
+    tokenizer: Tokenizer | str | None
     lowercase: bool
     errors: str
 
+    def cut(self, at_blanks: Cut) -> Cut:
+        """Return how text is cut that no function cuts: words alone, unless all between blanks was asked for."""
+        return at_blanks._replace(punctuation_out=self.tokenizer != "blanks")
 
-def tokenizer_of(owner: str, given: object) -> Tokenizer | None:
-    """Return the function that cuts a sentence; None where it is cut at white space.
+
+CUTS = ("words", "blanks")
+
+
+def tokenizer_of(owner: str, given: object) -> Tokenizer | str | None:
+    """Return the function that cuts a sentence, or the name of what cuts text as it is read; None for the default.
 
     Raises
     ------
     InputError
         If it is none of the known ones.
     """
-    if given is None or given == "blanks":
-        return None
-    if isinstance(given, str) and given == "words":
-        given = _unicode_words()
+    if given is None or (isinstance(given, str) and given in CUTS):
+        return given
     if isinstance(given, re.Pattern):
         if isinstance(given.pattern, bytes) or given.groups > 1:
             got = "one of bytes" if isinstance(given.pattern, bytes) else f"{given.groups} groups"
@@ -174,18 +175,6 @@ def tokenizer_of(owner: str, given: object) -> Tokenizer | None:
     return given
 
 
-@cache
-def _unicode_words() -> re.Pattern[str]:
-    """Return what a word is: letters, digits and their marks, with single apostrophes or hyphens inside."""
-    # Of the marks, without which many scripts fall apart, those of the first plane and the next are in use.
-    marks = [code for code in range(0x20000) if unicodedata.category(chr(code))[0] == "M"]
-    ends = [code for code in marks if unicodedata.category(chr(code + 1))[0] != "M"]
-    starts = [code for code in marks if unicodedata.category(chr(code - 1))[0] != "M"]
-    ranges = "".join(f"{chr(first)}-{chr(last)}" for first, last in zip(starts, ends, strict=True))
-    letters = rf"(?:[^\W_]|[{ranges}\u200c\u200d])+"  # and the joiners between letters
-    return re.compile(rf"{letters}(?:['’-]{letters})*")
-
-
 class Corpus:
     """Text as sentences of words, to be counted and encoded.
 
@@ -195,17 +184,19 @@ class Corpus:
     Parameters
     ----------
     source : path, URL, "-", file object, iterable of str, iterable of lists of str, Dask bag of either
-        A file or a folder of files (in the order of their names), plain or compressed by gzip, xz, bzip2 or zstandard,
-        a sentence per line; several of them as ``Path`` objects; ``"-"`` is standard input. Files elsewhere by a URL
-        that fsspec knows (``"s3://bucket/*.txt.gz"``), or as ``fsspec.open_files`` gives them. Strings in an iterable
+        A file, a folder of files or a pattern of names (``"texts/*.txt"``; in the order of the names), plain or
+        compressed by gzip, xz, bzip2 or zstandard, a sentence per line; several of them as ``Path`` objects; ``"-"`` is
+        standard input. Files elsewhere by a URL that fsspec knows (``"s3://bucket/*.txt.gz"``), or as
+        ``fsspec.open_files`` gives them. Of a folder or a pattern, files that are no text are left out, and told in a
+        warning. Strings in an iterable
         are sentences, lists are sentences that are words already. An iterator is used up, and may be larger than
         memory. The partitions of a Dask bag are read on the workers of its cluster, see :meth:`vocabulary`.
-    tokenizer : {"blanks", "words"}, regular expression or callable, optional
-        How a sentence is cut: at blanks, or into words of letters and digits, without punctuation. "blanks", the
-        default, cuts at white space, which is much quicker and leaves punctuation at its word. "words" takes the words
-        of any script that puts something between them: letters and digits, with single apostrophes and hyphens inside.
-        A compiled regular expression takes what matches, or what its one group does. A function takes a sentence and
-        returns its words.
+    tokenizer : {"words", "blanks"}, regular expression or callable, optional
+        How a sentence is cut: into words without punctuation, or at blanks, where punctuation stays. "words", the
+        default, takes letters and digits with what belongs to them ("don't", "well-known", "3.5", "C++", "#sea"), and
+        pictures, see the notes; "blanks" all between white space. A compiled regular expression takes what matches, or
+        what its one group does. A function takes a sentence and returns its words. Lists of words are taken as they
+        are.
     lowercase : bool, default=False
         Turn everything into lower case first.
     encoding_errors : {"strict", "replace", "ignore"}, default="strict"
@@ -222,6 +213,11 @@ class Corpus:
     -----
     A sentence may be of any length. The order of words of equal frequency is that of their first appearance.
 
+    Words are those of the Unicode Standard, Annex 29, but that single hyphens, ``&`` and ``@`` join words, too, that
+    ``#`` and ``@`` stay before a word, ``+`` and ``#`` behind it, as do the brackets of ``<unk>``, and that symbols are
+    none, unless they are pictures. Of ``"U.S."`` the last dot is left out, as at the end of a sentence. What is written
+    without blanks ("你好，世界") is cut at punctuation alone.
+
     Examples
     --------
     >>> import nearfar as nf
@@ -230,8 +226,10 @@ class Corpus:
     ([3, 2, 1], [['the', 'sea', 'the', 'ship'], ['the', 'sea']])
     >>> corpus.encode(min_count=2)
     EncodedCorpus(5 tokens of 2 words, 2 sentences)
-    >>> list(nf.Corpus(["Don't stop, Zoë's ship - it's late!"], tokenizer="words"))
+    >>> list(nf.Corpus(["Don't stop, Zoë's ship - it's late!"]))
     [["Don't", 'stop', "Zoë's", 'ship', "it's", 'late']]
+    >>> list(nf.Corpus(["Don't stop, Zoë's ship"], tokenizer="blanks"))
+    [["Don't", 'stop,', "Zoë's", 'ship']]
     """
 
     _why = ""  # nf.read took it for a text
@@ -251,7 +249,7 @@ class Corpus:
             check_choice("Corpus", "encoding_errors", encoding_errors, ERRORS),
         )
         self._n_jobs = check_n_jobs("Corpus", n_jobs)
-        self._files = _files(source)
+        self._files = files_of(source)
         self._items: Iterable[object] | None = None if self._files is not None else _items(source)
         self.is_bag = type(self._items).__module__.startswith("dask.") and hasattr(self._items, "to_delayed")
         # What an error leaves of these is not the whole text.
@@ -313,7 +311,7 @@ class Corpus:
             return counted
         return self._restricted(owner, min_count, max_size)
 
-    def partitions(self, owner: str) -> tuple[object, bool, Callable[..., Iterator[tuple[Bytes, Bytes]]]]:
+    def partitions(self, owner: str) -> tuple[object, bool, Callable[..., Iterator[tuple[Bytes, Cut]]]]:
         """Return what workers of a cluster read one by one: files, or a Dask bag; which of them, and what reads one.
 
         Parameters
@@ -407,6 +405,8 @@ class Corpus:
         scan = self._scanned()
         if not scan.n_tokens:
             hint = "It can be read once only: was it read before?" if self._once else ""
+            if not hint and scan.n_bytes and self._reading.tokenizer in (None, "words"):
+                hint = "Punctuation is left out; tokenizer='blanks' keeps it."
             raise InputError("Corpus", "source", "text with at least one word", "none", hint)
         n = min(int((scan.counts >= min_count).sum()), max_size or len(scan.words))
         if n == 0:
@@ -430,37 +430,37 @@ class Corpus:
         return self._scan
 
 
-def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Bytes]]:
-    """Yield pieces of the text of files, then of Python objects, each with the table of what its bytes are."""
+def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
+    """Yield pieces of the text of files, then of Python objects, each with how it is cut."""
     lower, tokenizer = reading.lowercase, reading.tokenizer
     for file in files:
         opened: Any = file if hasattr(file, "fs") else nullcontext(file)  # one of fsspec opens itself
         with opened as source, TextStream("Corpus", source, "source", reading.errors) as stream:
-            texts = pieces_of_stream("Corpus", stream, lowercase=lower, errors=reading.errors)
-            if tokenizer is not None:
+            texts, cut = pieces_of_stream("Corpus", stream, lowercase=lower, errors=reading.errors), reading.cut(LINES)
+            if callable(tokenizer):
                 lines = _lines("Corpus", texts, stream.name)
-                texts = pieces_of_lists("Corpus", _tokenized(tokenizer, lines), lowercase=False)
+                texts, cut = pieces_of_lists("Corpus", _tokenized(tokenizer, lines), lowercase=False), LISTS
             for text in texts:
-                yield text, LINES if tokenizer is None else LISTS
+                yield text, cut
     items = iter(items)
     first = next(items, None)
     if first is None:
         return
     items = chain([first], items)
     if isinstance(first, (list, tuple)):
-        if tokenizer is not None:
+        if tokenizer not in (None, "blanks"):
             raise InputError("Corpus", "tokenizer", "None where sentences are lists of words", "another one")
-        kinds, texts = LISTS, pieces_of_lists("Corpus", items, lowercase=lower)
-    elif tokenizer is not None:
+        cut, texts = LISTS, pieces_of_lists("Corpus", items, lowercase=lower)
+    elif callable(tokenizer):
         strings = (item.lower() if lower and isinstance(item, str) else item for item in items)
-        kinds, texts = LISTS, pieces_of_lists("Corpus", _tokenized(tokenizer, strings), lowercase=False)
+        cut, texts = LISTS, pieces_of_lists("Corpus", _tokenized(tokenizer, strings), lowercase=False)
     else:
-        kinds, texts = STRINGS, pieces_of_strings("Corpus", items, lowercase=lower)
+        cut, texts = reading.cut(STRINGS), pieces_of_strings("Corpus", items, lowercase=lower)
     for text in texts:
-        yield text, kinds
+        yield text, cut
 
 
-def _texts_of_file(file: File, reading: Reading) -> Iterator[tuple[Bytes, Bytes]]:
+def _texts_of_file(file: File, reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
     return texts_of([file], (), reading)
 
 
@@ -486,49 +486,6 @@ def _lines(owner: str, texts: Iterator[NDArray[np.uint8]], name: str) -> Iterato
             _refuse_long(owner, "lines, for a tokenizer,", _LONGEST_LINE, name, position - len(held))
     if held:
         yield held
-
-
-def _files(source: object) -> list[File] | None:
-    """Return what can be opened; None for Python objects."""
-    if isinstance(source, str) and "://" in source and not source.strip().count(" "):
-        fsspec = require("Corpus", "fsspec", "cluster")
-        try:
-            found = list(fsspec.open_files(source, "rb"))
-            there = bool(found) and found[0].fs.exists(found[0].path)
-        except (ImportError, OSError, ValueError) as error:
-            raise InputError("Corpus", "source", "a URL that fsspec can open", f"{source!r} ({error})") from error
-        if not there:
-            raise InputError("Corpus", "source", "the URL of a file that exists", repr(source))
-        return found
-    if isinstance(source, (list, tuple)) and source and hasattr(source[0], "fs"):  # of fsspec
-        return list(source)
-    if isinstance(source, (str, PathLike)):
-        if str(source) == "-":
-            return ["-"]
-        path = check_path("Corpus", "source", source)
-        if isinstance(source, str) and not path.exists():
-            hint = "A text itself goes into a list: Corpus([text])."
-            raise InputError("Corpus", "source", "a file or folder that exists", repr(source), hint)
-        return [*_in_folder(path)] if path.is_dir() else [path]
-    if isinstance(source, (list, tuple)) and source and all(isinstance(item, PathLike) for item in source):
-        return [file for item in source for file in (_in_folder(Path(item)) if Path(item).is_dir() else [item])]
-    given = source[0] if isinstance(source, (list, tuple)) and source else None
-    if isinstance(given, str) and os.path.isfile(given):  # noqa: PTH113 - Path.is_file fails on long sentences
-        hint = "Several files are given as paths: [Path(name) for name in names]."
-        raise InputError("Corpus", "source", "paths, or sentences", f"the name of a file, {given!r}", hint)
-    if isinstance(source, io.IOBase) and source.closed:
-        raise InputError("Corpus", "source", "an open file", "one that was closed")
-    return [source] if isinstance(source, io.IOBase) else None
-
-
-def _in_folder(folder: Path) -> list[Path]:
-    if (folder / _encoded.TEXT.header).is_file() and (folder / "tokens.npy").is_file():
-        hint = "EncodedCorpus.open opens it."
-        raise InputError("Corpus", "source", "a folder of text", f"{str(folder)!r}, a text that is encoded", hint)
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    if not files:
-        raise InputError("Corpus", "source", "a folder with files", repr(str(folder)))
-    return files
 
 
 def _items(source: object) -> Iterable[object]:

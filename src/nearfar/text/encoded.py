@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import ArrayFile, FolderKind, check_unaltered, map_npy, map_raw, mapped, whole
+from nearfar._core.atomic import ArrayFile, FolderKind, check_unaltered, map_npy, mapped, whole
 from nearfar._core.checks import check_path
 from nearfar._core.jit import jit
 from nearfar._core.notebook import facts_table
@@ -33,10 +33,12 @@ from nearfar._core.threads import run_blocks
 from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError
 from nearfar.text.vocabulary import Vocabulary
+from nearfar.text.words import only_words
 
 TEXT = FolderKind("text", "text.json", "nearfar.text", 1, inner=("vocabulary.tsv",))
 _VOCABULARY = "vocabulary.tsv"
 _BLOCK = 2**20  # numbers that are checked together
+_WORKERS = 8  # that count words: each holds all of them, and one alone reads at a time
 
 
 class EncodedCorpus:
@@ -288,27 +290,32 @@ class Scan:
     counts : ndarray of shape (n_types,), int64
     n_tokens : int
         Words in all.
+    n_bytes : int
+        Bytes of the text, without the ends of its pieces.
     pieces : list of Piece
         In the order of the text.
     numbers : list of ndarray, int64
         For each worker, what each of its numbers is in ``words``.
     """
 
-    def __init__(self, texts: Iterator[tuple[Bytes, Bytes]], n_jobs: int) -> None:
+    def __init__(self, texts: Iterator[tuple[Bytes, Cut]], n_jobs: int) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="nearfar-text-"))
         weakref.finalize(self, rmtree, self._folder, ignore_errors=True)
         lock, found, numbered_texts = threading.Lock(), dict[int, Piece](), enumerate(texts)
+        n_jobs = min(n_jobs, _WORKERS)
         tables = [WordTable() for _ in range(n_jobs)]
+        self.n_bytes = 0
 
         def work(worker: int, *_: int) -> None:
             with (self._folder / f"{worker}.i32").open("wb") as file:
                 while True:
                     with lock:  # reading and decompressing is in turn, counting is not
-                        index, (text, kinds) = next(numbered_texts, (-1, (None, None)))
-                    if text is None or kinds is None:
-                        return
+                        index, (text, cut) = next(numbered_texts, (-1, (None, None)))
+                        if text is None or cut is None:
+                            return
+                        self.n_bytes += text.size - 1
                     start = file.tell() // 4
-                    for numbers in tables[worker].numbered(text, kinds, index * _POSITIONS):
+                    for numbers in tables[worker].numbered(text, cut, index * _POSITIONS):
                         file.write(numbers.data)
                     found[index] = Piece(worker, start, file.tell() // 4 - start)
 
@@ -328,7 +335,14 @@ class Scan:
 
     def read(self, piece: Piece) -> NDArray[np.int32]:
         """Return the numbers of a piece, with -1 at the ends of sentences; they are those of its worker."""
-        return map_raw(self._folder / f"{piece.worker}.i32", np.int32)[piece.start : piece.start + piece.size]
+        return np.fromfile(self._folder / f"{piece.worker}.i32", np.int32, piece.size, offset=4 * piece.start)
+
+
+class Cut(NamedTuple):
+    """How text is cut: what each byte is (``kinds_of``), and whether what is no word is left out first."""
+
+    kinds: Bytes
+    punctuation_out: bool = False
 
 
 class Packed(NamedTuple):
@@ -369,8 +383,9 @@ class WordTable:
         """What the kernels take, and change."""
         return self.slots, self.hashes, self.begins, self.counts, self.firsts, self.letters, self.state
 
-    def numbered(self, text: Bytes, kinds: Bytes, base: int) -> Iterator[NDArray[np.int32]]:
+    def numbered(self, text: Bytes, cut: Cut, base: int) -> Iterator[NDArray[np.int32]]:
         """Yield the numbers of all words of a piece of text, in parts; ``base`` is where the piece begins."""
+        text, kinds = only_words(text, cut.kinds) if cut.punctuation_out else text, cut.kinds
         position, full, out = 0, True, np.empty(text.size + 1, np.int32)
         while full:
             position, written, full = number_words((text, kinds), position, base, self.arrays, out)

@@ -82,8 +82,9 @@ from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
 from nearfar.errors import InputError, NumericalError
 from nearfar.relations.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
-from nearfar.text.corpus import Corpus, TextSource
+from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
+from nearfar.text.sources import TextSource
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
 from nearfar.words.training import RateOfText, Shared, Training, TrainingState, TrainWindows, held_out

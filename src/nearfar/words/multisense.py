@@ -470,7 +470,7 @@ class MultiSenseWord2DM(WordModel):
         ----------
         word : id
         sentence : str, or iterable of words
-            With the word in it. A string is cut at blanks.
+            With the word in it. A string is cut as texts are by default.
         window : int, optional
             Words to either side that count; by default that of the model.
 

@@ -172,8 +172,8 @@ def numbered(given: Any, number: int, is_bag: bool, texts: Any) -> tuple[NDArray
         given = list(given)
         kind = ("lists of words" if isinstance(given[0], (list, tuple)) else "strings") if given else None
     try:
-        for text, kinds in texts(given):
-            numbers += [part.copy() for part in table.numbered(text, kinds, 0)]
+        for text, cut in texts(given):
+            numbers += [part.copy() for part in table.numbered(text, cut, 0)]
     except InputError as error:
         where = f"{error.got} of partition {number}" if is_bag else error.got
         raise type(error)(error.owner, error.argument, error.expected, where, error.hint) from error
