@@ -136,7 +136,7 @@ class Near(Labelled):
         vectors += [self._vector(owner, "negative", item) for item in minus]
         signs = np.repeat([1.0, -1.0], [len(plus), len(minus)])
         query = unit_rows((signs @ unit_rows(np.stack(vectors)))[None, :])
-        asked = {self._ids.get(item) for item in plus + minus if not _is_vector(item)}
+        asked = {self._ids.get(item) for item in plus + minus if not _is_vector(item)} - {-1}  # of words made of parts
         if len(self) <= len(asked):
             return []
         k = min(topn + len(asked), len(self))
@@ -224,7 +224,7 @@ class Near(Labelled):
         chosen = Ids(as_list(owner, "ids", ids), owner=owner)
         if len(chosen) < 3:
             raise InputError(owner, "ids", "at least three ids", f"{len(chosen)}")
-        units = unit_rows(np.asarray(self._vectors[self._rows(owner, chosen)]))
+        units = unit_rows(np.asarray(self._vectors_of(owner, chosen)))
         return chosen[int(np.argmin(units @ units.sum(axis=0)))]
 
     def search(
@@ -326,8 +326,8 @@ class Near(Labelled):
             vectors = self._as_vectors(owner, "Q", Q)
             queries = check_matrix(owner, "Q", Q if vectors is Q else np.atleast_2d(vectors), columns=self.n_components)
         else:
-            own = self._rows(owner, as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids"))
-            queries = self._vectors[own]
+            asked = list(as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids"))
+            queries, own = self._vectors_of(owner, asked), self._ids.rows(asked)
         if exclude is None:
             return Question(queries, LeftOut.of_own(own, len(queries)))
         expected = f"lists of ids, one for each query ({len(queries)})"
@@ -432,7 +432,7 @@ class Near(Labelled):
         else:
             single = isinstance(users, (str, bytes, tuple)) or not isinstance(users, Iterable)
             names = [cast("Hashable", users)] if single else list(as_list(owner, "users", users))
-            queries = self._vectors[self._rows(owner, names)]
+            queries = self._vectors_of(owner, names)
         seen = None if exclude is None else _seen(owner, exclude, names, len(queries), single=single)
         unmet = next((ids[0] for ids in seen or () if ids), None)
         if seen and unmet is not None and len(items) and not any((items.ids.rows(ids) >= 0).any() for ids in seen):
@@ -488,8 +488,7 @@ class Near(Labelled):
     def _vector(self, owner: str, name: str, item: object) -> Floats:
         item = from_tensor(item)
         if not _is_vector(item):
-            row: Floats = self._vectors[self._row(owner, item)]
-            return row
+            return self._vector_of(owner, item)
         rows = np.atleast_2d(self._as_vectors(owner, name, item))
         vector: Floats = check_matrix(owner, name, rows, columns=self.n_components, rows=1)[0]
         return vector

@@ -451,6 +451,9 @@ class Embedding(Near):
         elif self._base_measure is not None and not kind.keeps_both_sides:
             text = f"{owner}: the format {kind.name!r} keeps no base measure, which recommend adds; it is left out"
             warn_user(text)
+        if self._parts is not None and not kind.keeps_both_sides:
+            hint = "words that have no row will have no vector (.safetensors and .npz keep them)"
+            warn_user(f"{owner}: the format {kind.name!r} keeps no parts of words: {hint}")
         return kind.write(content, registry.target_of(owner, kind, path, if_exists))
 
     @classmethod
@@ -510,7 +513,7 @@ class Embedding(Near):
 
     def _content(self) -> Content:
         sides = self._vectors, self._ids, self._context_vectors, self._context_ids, self._parameters
-        return Content(*sides, base_measure=self._base_measure)
+        return Content(*sides, base_measure=self._base_measure, parts=self._parts)
 
     @classmethod
     def _is_of(cls, content: Content) -> bool:  # noqa: ARG003 - for subclasses
@@ -524,7 +527,7 @@ class Embedding(Near):
                 if kind._is_of(content):
                     return kind._from_content(content)
             if isinstance(content.vectors, LazyRows):  # a file's were checked
-                return cls._of(*content.sides())
+                return cls._of(*content.sides())._with_parts(content.parts)
         return cls(
             np.asarray(content.vectors),
             content.ids,
@@ -532,7 +535,7 @@ class Embedding(Near):
             context_ids=content.context_ids,
             parameters=content.parameters,
             base_measure=content.base_measure,
-        )
+        )._with_parts(content.parts)
 
 
 def _as_rows(owner: str, name: str, vectors: Vectors) -> ArrayLike:

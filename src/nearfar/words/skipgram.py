@@ -43,7 +43,17 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Checks, Known, WordModel, memory_of_tables, of_length, padded
+from nearfar.words.model import (
+    Checks,
+    Known,
+    Subwords,
+    WordModel,
+    check_subwords,
+    memory_of_tables,
+    n_rows,
+    of_length,
+    padded,
+)
 from nearfar.words.training import TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
@@ -112,6 +122,10 @@ class SkipGram(WordModel):
         Where vectors are trained. ``"threads"``, the default: on ``n_jobs`` threads of this machine, or as
         ``deterministic`` says. ``"torch"``: the processor by torch (the extra ``torch``), in batches of windows, by
         ``optimizer="sgd"``; ``"cuda"``, ``"cuda:1"``: the same on a GPU. See the notes.
+    subwords : bool, "ngrams", "bpe" or Relation, optional
+        Make words of their parts, so that words that were never seen have vectors, too: of all n-grams of 3 to 6
+        characters (True or ``"ngrams"``, as fastText does), of byte pairs that are learned from the words, or of the
+        columns of a relation whose rows are words. See the notes.
 
     Attributes
     ----------
@@ -171,10 +185,19 @@ class SkipGram(WordModel):
     other products are drawn step by step, never multiplied out, with tables of 8 bytes for each stored entry of each
     factor.
 
+    With ``subwords`` a word's vector is the sum of those of its parts, of which one is its own, over the root of their
+    number; a relation's entries say how much each counts. Parts are what is learned, by SGD on threads, from a learning
+    rate 0.71 times that of words. ``vectors_["a word never seen"]`` is made of the parts that are known, after
+    ``save`` to ``.safetensors`` and ``.npz`` as well; other formats have the words alone. Memory: a row for each part
+    more, of at most 2,000,000 n-grams.
+
     References
     ----------
     Mikolov, Sutskever, Chen, Corrado & Dean (2013), "Distributed representations of words and phrases and their
-    compositionality", eq. 4 and section 2.3. Ji, Satish, Li & Dubey (2016), "Parallelizing word2vec in shared and
+    compositionality", eq. 4 and section 2.3. Bojanowski, Grave, Joulin & Mikolov (2017), "Enriching word vectors with
+    subword information", section 3.2, for n-grams; there a word is the mean of its parts, and each gets all of its
+    gradient. Sennrich, Haddow & Birch (2016), "Neural machine translation of rare words with subword units", algorithm
+    1, for byte pairs. Ji, Satish, Li & Dubey (2016), "Parallelizing word2vec in shared and
     distributed memory", for shared negatives. Kingma & Ba (2015), "Adam", algorithm 1. Niu, Recht, Re & Wright (2011),
     "Hogwild!".
 
@@ -191,10 +214,15 @@ class SkipGram(WordModel):
     """
 
     _capabilities: ClassVar[frozenset[str]] = WordModel._capabilities | {"two-sided"}
-    _checks: ClassVar[Checks] = {**WordModel._checks, "n_components": partial(check_integer, low=1)}
+    _checks: ClassVar[Checks] = {
+        **WordModel._checks,
+        "n_components": partial(check_integer, low=1),
+        "subwords": check_subwords,
+    }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
 
     _tables = ("X", "Y")
+    _shaped_by = (*WordModel._shaped_by, "subwords")
 
     embedding_: NDArray[np.float32]
     context_embedding_: NDArray[np.float32]
@@ -225,12 +253,13 @@ class SkipGram(WordModel):
         device: str | None = None,
         verbose: int = 0,
         engine: str | None = None,
+        subwords: Subwords = None,
     ) -> None: ...
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""
         d = self.n_components
-        X = (rng.random((len(source.ids), d), np.float32) - np.float32(0.5)) / np.float32(d)
+        X = (rng.random((n_rows(source), d), np.float32) - np.float32(0.5)) / np.float32(d)
         tables = {"X": padded(X), "Y": padded(np.zeros((len(source.context_ids), d), np.float32))}
         return tables if self.optimizer == "sgd" else tables | adam_state(tables)
 
@@ -271,7 +300,7 @@ class SkipGram(WordModel):
             context_vectors=self.context_embedding_,
             context_ids=self._ids[1],
             parameters=self._facts(),
-        )
+        )._with_parts(self._known_parts())
 
 
 def skipgram_step(

@@ -180,6 +180,16 @@ class Training:
         inputs, outputs = self.model._tables[:2]
         return inputs, outputs
 
+    def trainer(self, arrays: Arrays) -> TrainWindows:
+        """Return what trains arrays like those that are trained."""
+
+        def of_words(arrays: Arrays) -> TrainWindows:
+            made: TrainWindows = self.model._train(arrays, self.rate)
+            return made
+
+        parts = self.source.parts
+        return of_words(arrays) if parts is None else parts.trainer(of_words, arrays, self.names[0])
+
     def take(
         self, block: tuple[int, int], seed: int, rate: float, train: TrainWindows, sums: NDArray[np.float64]
     ) -> None:
@@ -196,7 +206,7 @@ class Shared:
     """
 
     def __init__(self, training: Training) -> None:
-        self._training, self._train = training, training.model._train(training.arrays, training.rate)
+        self._training, self._train = training, training.trainer(training.arrays)
 
     def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
         """Train on every block; sums are float64, block by block."""
@@ -245,7 +255,7 @@ class Copies:
         for first in (True, *(False,) * (N_COPIES - 1)):
             copied = [name for name in arrays if name.split(".")[0] in names and not (first and name in in_place)]
             self._copies.append(arrays | {name: _copy(arrays[name]) for name in copied})
-        self._train = [training.model._train(copy, training.rate) for copy in self._copies]
+        self._train = [training.trainer(copy) for copy in self._copies]
         met = how_often(training)
         self._shares: list[Share] = []
         for name, (times, pairs) in zip(names, met, strict=True):
@@ -344,6 +354,8 @@ def how_often(training: Training) -> list[tuple[NDArray[np.float64], NDArray[np.
             times[1] += np.bincount(windows.outs.ravel(), minlength=sizes[1])
             weights = np.repeat(around, windows.outs.shape[1])
             pairs[1] += np.bincount(windows.outs.ravel(), weights, minlength=sizes[1])
+    if training.source.parts is not None:
+        times[0] = training.source.parts.how_often(times[0])
     pairs[0] = times[0]
     return [(t / max(len(some), 1), p / max(len(some), 1)) for t, p in zip(times, pairs, strict=True)]
 
