@@ -12,6 +12,7 @@ EXPERIMENTS = (
     "text",
     "words",
     "words_strongest",
+    "rare_words",
     "learning_rates",
     "word2dm",
     "word_models",

@@ -42,15 +42,11 @@ class Parts:
         self.cutter, self.scale = cutter, scale
         self.keys, self.vectors = read_only(keys), read_only(vectors)
 
-    def made_of(self, words: Sequence[str]) -> Csr:
-        """Return the relation of words and the parts that have a vector, rows scaled."""
-        return scaled(self.cutter.cut(words), self.keys, self.scale)
-
-    def vectors_of(self, words: Sequence[str]) -> Floats:
+    def vectors_of(self, words: Sequence[str] | Sequence[bytes]) -> Floats:
         """Return the vectors of words, shape (n, width); 0 for a word of which no part is known."""
         made = np.zeros((len(words), self.vectors.shape[1]), self.vectors.dtype)
         for start in range(0, len(words), _WORDS):
-            relation = self.made_of(words[start : start + _WORDS])
+            relation = scaled(self.cutter.cut(words[start : start + _WORDS]), self.keys, self.scale)
             met, columns = np.unique(relation.indices, return_inverse=True)
             made[start : start + _WORDS] = _over(relation, columns, len(met)) @ np.asarray(self.vectors[met])
         return made

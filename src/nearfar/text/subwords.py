@@ -62,8 +62,8 @@ class Cutter(Protocol):
 
     kind: str
 
-    def cut(self, words: Sequence[str]) -> Cut:
-        """Return the parts of words."""
+    def cut(self, words: Sequence[str] | Sequence[bytes]) -> Cut:
+        """Return the parts of words; bytes are those of UTF-8."""
 
     def stored(self) -> tuple[dict[str, object], Arrays]:
         """Return the facts and the arrays from which ``from_stored`` makes the same again."""
@@ -81,16 +81,16 @@ class NGrams:
     def __init__(self, shortest: int = 3, longest: int = 6, n_buckets: int = N_BUCKETS) -> None:
         self.shortest, self.longest, self.n_buckets = shortest, longest, n_buckets
 
-    def cut(self, words: Sequence[str]) -> Cut:
+    def cut(self, words: Sequence[str] | Sequence[bytes]) -> Cut:
         """Return the buckets of words, in fastText's order."""
         blocks = [self._hashed(words[k : k + _WORDS]) for k in range(0, len(words), _WORDS)]
         counts = np.concatenate([np.empty(0, np.int64), *(counts for counts, _ in blocks)])
         keys = np.concatenate([np.empty(0, np.uint32), *(hashes for _, hashes in blocks)])
         return Cut.of(counts, (keys % np.uint32(self.n_buckets)).astype(np.int64))
 
-    def _hashed(self, words: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    def _hashed(self, words: Sequence[str] | Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """Return how many n-grams each word has, and their hashes: all words are hashed side by side."""
-        marked = [f"<{word}>".encode("utf-8", "surrogatepass") for word in words]
+        marked = [b"<%b>" % (w if isinstance(w, bytes) else w.encode("utf-8", "surrogatepass")) for w in words]
         text = np.frombuffer(b"".join(marked), np.uint8)
         signed = text.view(np.int8).astype(np.int32).view(np.uint32)  # fastText takes bytes with their sign
         first = np.flatnonzero((text & 0xC0) != 0x80)  # bytes with which characters begin
@@ -182,9 +182,10 @@ class BytePairs:
                 heapq.heappush(queue, (-total[come], come))
         return cls(merges, letters)
 
-    def cut(self, words: Sequence[str]) -> Cut:
+    def cut(self, words: Sequence[str] | Sequence[bytes]) -> Cut:
         """Return the places of the parts of words; what was never a letter is none."""
-        keys = [[self._keys[part] for part in self._parts(word) if part in self._keys] for word in words]
+        texts = [word if isinstance(word, str) else word.decode("utf-8", "surrogatepass") for word in words]
+        keys = [[self._keys[part] for part in self._parts(word) if part in self._keys] for word in texts]
         counts = np.array(list(map(len, keys)), np.int64)
         return Cut.of(counts, np.array([key for some in keys for key in some], np.int64))
 
@@ -226,7 +227,7 @@ class Given:
     def __init__(self, words: Ids, cut: Cut) -> None:
         self.words, self._cut = words, cut
 
-    def cut(self, words: Sequence[str]) -> Cut:
+    def cut(self, words: Sequence[str] | Sequence[bytes]) -> Cut:
         """Return the given parts of words."""
         starts, keys, weights = self._cut
         rows = self.words.rows(words)  # -1, of what is no word here, is one behind the last, without a part
