@@ -94,7 +94,7 @@ class DensityEmbedding(Embedding):
 
     def _of_parts(self, made: Floats) -> Floats:
         n = self.order
-        factors = made.reshape(len(made), -1, n).swapaxes(1, 2)
+        factors = made.reshape(len(made), made.shape[1] // n, n).swapaxes(1, 2)
         return algebra.rows_of_factors("DensityEmbedding", "parts", factors)
 
     def _facts(self) -> dict[str, object]:

@@ -17,7 +17,9 @@ from nearfar.embedding.files import FORMATS, Content, registry, text_ids
 from nearfar.embedding.labelled import Bits, Labelled
 from nearfar.embedding.metadata import facts_of
 from nearfar.embedding.near import Metric, Near
+from nearfar.embedding.parts import MEAN, Parts
 from nearfar.errors import InputError
+from nearfar.text.subwords import NGrams
 
 if TYPE_CHECKING:
     import gensim.models
@@ -320,14 +322,53 @@ class Embedding(Near):
             parameters=parameters,
         )
 
+    @classmethod
+    def from_gensim(cls, model: object) -> Self:
+        """Take the vectors of a model of gensim, those of words never seen included.
+
+        Parameters
+        ----------
+        model : KeyedVectors, Word2Vec, FastText, or what has such vectors as ``wv``
+            Of :func:`gensim.models.KeyedVectors.load`, too, which reads ``.kv`` files: they are pickles, and run what is
+            in them. Arrays are not copied.
+
+        Returns
+        -------
+        Embedding
+            Its ids are the keys. The output vectors of negative sampling are its other side. The n-grams of FastText
+            make words that it has no row of, as there.
+
+        Raises
+        ------
+        InputError
+            If it has no vectors with keys.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> from gensim.models import Word2Vec  # doctest: +SKIP
+        >>> nf.Embedding.from_gensim(Word2Vec(sentences))  # doctest: +SKIP
+        """
+        owner = f"{cls.__name__}.from_gensim"
+        kept = getattr(model, "wv", model)
+        keys, vectors = getattr(kept, "index_to_key", None), getattr(kept, "vectors", None)
+        if keys is None or vectors is None:
+            raise InputError(owner, "model", "KeyedVectors, or a model with some as wv", type(model).__name__)
+        context = getattr(model, "syn1neg", None)
+        made = cls(vectors, keys, context_vectors=context, context_ids=None if context is None else keys)
+        rows = getattr(kept, "vectors_ngrams", None)
+        if rows is None or not kept.bucket:
+            return made
+        cutter = NGrams(max(kept.min_n, 1), kept.max_n, kept.bucket)
+        return made._with_parts(Parts(cutter, np.arange(kept.bucket), rows, MEAN))
+
     def to_gensim(self) -> gensim.models.KeyedVectors:
         """Return the vectors as gensim's ``KeyedVectors``.
 
         Returns
         -------
         gensim.models.KeyedVectors
-            In float32, its keys the ids: text, or integers as text. ``Embedding.from_arrays(kv.index_to_key,
-            kv.vectors)`` is the way back.
+            In float32, its keys the ids: text, or integers as text. :meth:`from_gensim` is the way back.
 
         Raises
         ------

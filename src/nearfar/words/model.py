@@ -90,7 +90,7 @@ from nearfar.text.subwords import BytePairs, Cut, Cutter, Given, NGrams
 from nearfar.words.parts import TOGETHER, WordParts
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
 from nearfar.words.training import RateOfText, Shared, Training, TrainingState, TrainWindows, held_out
-from nearfar.words.windows import PIECE, SamplingOptions, TextWindows, WindowSource
+from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -424,7 +424,7 @@ class WordModel(RelationEmbedder):
             self.sample,
             self.noise_exponent,
             self._sentences_per_step,
-            TOGETHER if self.subwords else PIECE,
+            TOGETHER if self.subwords else None,
         )
         if isinstance(corpus, Relation):
             if self.subwords:

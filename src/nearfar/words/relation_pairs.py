@@ -98,6 +98,8 @@ class KnownNodes:
         Of the rows and of the columns fitted before.
     """
 
+    parts: WordParts | None = None
+
     def __init__(self, source: RelationWindows, known: tuple[Ids, Ids]) -> None:
         self.source, self.unit, self.vocabulary, self.blocks = source, source.unit, source.vocabulary, source.blocks
         self.ids, self.rows = _extended(known[0], source.ids)

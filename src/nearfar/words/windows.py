@@ -107,8 +107,8 @@ class SamplingOptions:
     sample, noise_exponent : float
     batch_size : int
         Sentences that a model takes together: pieces hold a multiple of them, where they can.
-    together : int
-        Centres whose windows are drawn at a time, at most.
+    together : int, optional
+        Centres whose windows are drawn at a time, at most; by default ``PIECE``.
     """
 
     window: int
@@ -118,12 +118,12 @@ class SamplingOptions:
     sample: float
     noise_exponent: float
     batch_size: int = 1
-    together: int = PIECE
+    together: int | None = None
 
     @property
     def piece(self) -> int:
         """How many centres to draw windows for at a time."""
-        return max(1, min(self.together, 2**16 // self.window))
+        return max(1, min(self.together or PIECE, 2**16 // self.window))
 
 
 class TextWindows:
