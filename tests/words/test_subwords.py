@@ -321,7 +321,7 @@ def test_words_start_from_given_vectors(make):
 def test_callbacks_and_held_out_text_see_words():
     shapes = []
     model = skipgram(validation_fraction=0.4, callbacks=[lambda progress: shapes.append(progress.state.X.shape)])
-    model.fit(TEXT * 60)
+    model.fit(TEXT * 200)  # of two blocks
     assert shapes == [(len(model.vocabulary_), 5)] * 2
     assert model.validation_curve_.shape == (2,)
     assert np.isfinite(model.validation_curve_).all()
@@ -356,3 +356,64 @@ def test_relations_and_devices_are_refused():
     pytest.importorskip("torch")
     with pytest.raises(InputError, match="engine must be None with subwords"):
         skipgram(engine="torch").fit(TEXT)
+
+
+# -- words that stay ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("params", [{}, {"n_jobs": 2}, {"deterministic": True, "n_jobs": 2}, {"optimizer": "adam"}])
+@MAKERS
+def test_frozen_words_stay_while_others_are_learned(make, params):
+    start = make(subwords=None).fit(TEXT).vectors_
+    more = [*TEXT, *[["the", "dog", "walks"], ["a", "dog", "talks"]] * 20]
+    how = {"subwords": None, "init": start, "learning_rate": 0.05, **params}
+    still = make(**how, frozen=True).fit(more).vectors_
+    free = make(**how).fit(more).vectors_
+    np.testing.assert_allclose(still[list(start.ids)], start.vectors, atol=1e-6 if make is skipgram else 0.2)
+    begin = make(**{**how, "learning_rate": 1e-30, "min_learning_rate": 0.0}).fit(more).vectors_
+    assert np.array_equal(still[list(start.ids)], begin[list(start.ids)])  # not a bit of them
+    assert abs(free[list(start.ids)] - start.vectors).max() > 1e-3
+    assert abs(still["dog"] - begin["dog"]).max() > 1e-3
+    if make is skipgram:
+        assert np.array_equal(still.context[list(start.context_ids)], start.context_vectors)
+    with pytest.raises(InputError, match="frozen must be False without init"):
+        make(subwords=None, frozen=True).fit(more)
+    with pytest.raises(InputError, match="frozen must be False with subwords"):
+        make(init=start, frozen=True).fit(more)
+
+
+def test_frozen_words_stay_after_a_checkpoint_and_in_a_fit_that_goes_on(tmp_path):
+    start = skipgram(subwords=None).fit(TEXT).vectors_
+    more, path = [*TEXT, *[["the", "dog", "walks"]] * 20], tmp_path / "run.safetensors"
+    how = {"subwords": None, "init": start, "frozen": True}
+    stop = lambda progress: progress.epoch == 1  # noqa: E731
+    skipgram(**how, callbacks=[Checkpoint(path, every=1), stop]).fit(more)
+    resumed, whole = skipgram(**how).fit(more, resume=path), skipgram(**how).fit(more)
+    assert np.array_equal(resumed.embedding_, whole.embedding_)
+    model = skipgram(subwords=None).fit(TEXT)
+    model.set_params(init=model.vectors_, frozen=True).partial_fit([["the", "cat", "walks"]] * 20)
+    assert np.array_equal(model.vectors_[list(start.ids)], start.vectors)
+
+
+# -- the mean of the words around (CBOW) ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("params", [{}, {"subwords": "ngrams"}, {"shared_negatives": False}])
+def test_the_mean_of_words_around_learns(params):
+    text = TEXT * 20
+    how = {"subwords": None, "cbow": True, "n_components": 8, "n_epochs": 6, **params}
+    model = skipgram(**how).fit(text)
+    assert model.loss_curve_[-1] < model.loss_curve_[0] - 0.01
+    assert np.array_equal(model.embedding_, skipgram(**how).fit(text).embedding_)
+    one, two = (skipgram(**how, deterministic=True).set_params(n_jobs=n).fit(text) for n in (1, 2))
+    assert np.array_equal(one.embedding_, two.embedding_)
+    assert model.n_pairs_ < 0.5 * skipgram(**{**how, "cbow": False}).fit(text).n_pairs_
+    assert ("walking" in model.vectors_) is False and (model.vectors_.get("walking") is not None) == ("subwords" in params)
+
+
+def test_the_mean_is_refused_where_it_is_not():
+    with pytest.raises(InputError, match="optimizer must be 'sgd' with cbow"):
+        skipgram(subwords=None, cbow=True, optimizer="adam").fit(TEXT)
+    pytest.importorskip("torch")
+    with pytest.raises(InputError, match="engine must be None with cbow"):
+        skipgram(subwords=None, cbow=True, engine="torch").fit(TEXT)

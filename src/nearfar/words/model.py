@@ -134,6 +134,7 @@ class WordParameters(TypedDict, total=False):
     verbose: int
     engine: str | None
     subwords: Subwords
+    frozen: bool
 
 
 class Known(NamedTuple):
@@ -208,6 +209,12 @@ class WordModel(RelationEmbedder):
 
     device: str | None = None
     """What ``engine`` takes the place of; None where a model never had it."""
+
+    frozen: bool = False
+    """Whether words that ``init`` knows stay as they are; False where a model has no such parameter."""
+
+    cbow: bool = False
+    """Whether the words around a centre are one input; False where a model has no such parameter."""
 
     subwords: Subwords = None
     """What words are made of; None where a model has no such parameter."""
@@ -320,13 +327,13 @@ class WordModel(RelationEmbedder):
         owner = type(self).__name__
         self._check()
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        given = self._given_vectors() if resume is None else None
+        given = self._given_vectors() if resume is None or self.frozen else None
         source = self._windows_of(corpus, n_jobs)
         hint = "Take fewer words (min_count=, max_size=) or fewer components."
         check_memory(owner, "corpus", self._memory(n_rows(source), len(source.context_ids)), hint)
         trainer = self._trainer(source, lambda: self._fingerprint(source))
         state = self._begun(source, rng, given) if resume is None else self._resumed(source, rng, trainer, resume)
-        self._run_epochs(source, state, trainer, n_jobs)
+        self._run_epochs(source, state, trainer, n_jobs, self._fixed(given, source))
         self._keep(source, state)
         self._keep_width(corpus if source.vocabulary is None else None)
         return self
@@ -405,7 +412,7 @@ class WordModel(RelationEmbedder):
             self._place_given(arrays, given, source)
         self._recall_fit(arrays, source)
         state = TrainingState(arrays, rng, int(rng.integers(2**63)))
-        self._run_epochs(source, state, trainer, n_jobs)
+        self._run_epochs(source, state, trainer, n_jobs, self._fixed(given, source))
         self._keep(source, state, self.loss_curve_, self.validation_curve_)
         return self
 
@@ -420,11 +427,11 @@ class WordModel(RelationEmbedder):
             self.window,
             self.shrink_window,
             self.n_negative,
-            self.shared_negatives,
+            self.shared_negatives or self.cbow,
             self.sample,
             self.noise_exponent,
             self._sentences_per_step,
-            TOGETHER if self.subwords else None,
+            TOGETHER if self.subwords or self.frozen else None,
         )
         if isinstance(corpus, Relation):
             if self.subwords:
@@ -465,7 +472,14 @@ class WordModel(RelationEmbedder):
             note=f"learning_rate {self._first_rate(source):g}",
         )
 
-    def _run_epochs(self, source: WindowSource, state: TrainingState, trainer: Trainer, n_jobs: int) -> None:
+    def _run_epochs(
+        self,
+        source: WindowSource,
+        state: TrainingState,
+        trainer: Trainer,
+        n_jobs: int,
+        fixed: Mapping[str, NDArray[np.int64]],
+    ) -> None:
         """Train, epoch by epoch, with a rate that falls linearly, until the end or until a callback stops."""
         split = np.random.default_rng(state.split)
         blocks, validation = held_out(source.blocks, self.validation_fraction, split)
@@ -478,7 +492,7 @@ class WordModel(RelationEmbedder):
         state.X, state.Y = self._seen(state.arrays, source)
         engine = engine_of(trainer.owner, self.engine, self.device, not_on=self._not_on)
         training = Training(
-            trainer.owner, self, state.arrays, source, blocks, first, state.split, n_jobs, trainer.advance, engine
+            trainer.owner, self, state.arrays, source, blocks, first, state.split, n_jobs, trainer.advance, engine, fixed
         )
         learner = learner_of(training)
         judge = Shared(training) if validation else learner  # where nothing moves, wherever the rest is trained
@@ -574,11 +588,7 @@ class WordModel(RelationEmbedder):
 
     def _place_given(self, arrays: Arrays, given: Embedding, source: WindowSource) -> int:
         """Start from given vectors the words that have some; return how many inputs do."""
-        inputs, outputs = known(given.ids, given.vectors, source.ids), None
-        if self._one_space and source.ids == source.context_ids:
-            outputs = inputs
-        elif given.context_vectors is not None and given.context_ids is not None:
-            outputs = known(given.context_ids, given.context_vectors, source.context_ids)
+        inputs, outputs = self._known(given, source)
         if inputs.rows.size or outputs is not None:
             parts, name = source.parts, self._tables[0] if self._tables else ""
             words = None if parts is None else parts.words_of(arrays[name])
@@ -587,6 +597,22 @@ class WordModel(RelationEmbedder):
             if parts is not None:
                 parts.take_up(arrays[name], placed[name] - words)
         return inputs.rows.size
+
+    def _known(self, given: Embedding, source: WindowSource) -> tuple[Known, Known | None]:
+        """Return what given vectors know of the inputs and of the outputs."""
+        inputs = known(given.ids, given.vectors, source.ids)
+        if self._one_space and source.ids == source.context_ids:
+            return inputs, inputs
+        if given.context_vectors is None or given.context_ids is None:
+            return inputs, None
+        return inputs, known(given.context_ids, given.context_vectors, source.context_ids)
+
+    def _fixed(self, given: Embedding | None, source: WindowSource) -> dict[str, NDArray[np.int64]]:
+        """Return the rows that are to stay as they are."""
+        if not self.frozen or given is None:
+            return {}
+        sides = zip(self._tables, self._known(given, source), strict=False)
+        return {name: side.rows for name, side in sides if side is not None}
 
     def fit_transform(self, corpus: Trained, y: None = None) -> Floats:
         """Fit, and return the vectors.
@@ -655,6 +681,9 @@ class WordModel(RelationEmbedder):
         owner = type(self).__name__
         self._check_parameters()
         check_choice(owner, "optimizer", self.optimizer, tuple(self._rates))
+        if self.frozen and (self.init is None or self.subwords):
+            expected = "False without init" if self.init is None else "False with subwords, whose parts words share"
+            raise InputError(owner, "frozen", expected, "True")
         if self.subwords and self.optimizer != "sgd":
             hint = "Adam would need the gradient of each part in each window."
             raise InputError(owner, "optimizer", "'sgd' with subwords", repr(self.optimizer), hint)
@@ -670,8 +699,9 @@ class WordModel(RelationEmbedder):
         if self.optimizer not in self._on_device:
             expected = f"{' or '.join(map(repr, self._on_device))} on a device"
             raise InputError(owner, "optimizer", expected, repr(self.optimizer), "Or leave engine=None.")
-        if self.subwords:
-            raise InputError(owner, "engine", "None with subwords", repr(engine), "They are trained on threads.")
+        for name in ("subwords", "frozen", "cbow"):
+            if getattr(self, name):
+                raise InputError(owner, "engine", f"None with {name}", repr(engine), "It is for threads alone.")
         if self.deterministic:
             hint = "With engine='torch' the same seed gives the same bits without it."
             raise InputError(owner, "deterministic", "False on a device", "True", hint)

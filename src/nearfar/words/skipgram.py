@@ -22,7 +22,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_integer
+from nearfar._core.checks import check_flag, check_integer
 from nearfar._core.jit import jit
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Arrays, Floats, Seed
@@ -126,6 +126,12 @@ class SkipGram(WordModel):
         Make words of their parts, so that words that were never seen have vectors, too: of all n-grams of 3 to 6
         characters (True or ``"ngrams"``, as fastText does), of byte pairs that are learned from the words, or of the
         columns of a relation whose rows are words. See the notes.
+    cbow : bool, default=False
+        Take the mean of the words around a centre as one input (CBOW, continuous bag of words), in place of each of
+        them: quicker, and worse for rare words. By SGD on threads; noise is always drawn for each centre.
+    frozen : bool, default=False
+        Words that ``init`` knows keep its vectors, of its other side as well if it has one, while others are learned
+        beside them. They are put back after some windows at a time.
 
     Attributes
     ----------
@@ -194,7 +200,8 @@ class SkipGram(WordModel):
     References
     ----------
     Mikolov, Sutskever, Chen, Corrado & Dean (2013), "Distributed representations of words and phrases and their
-    compositionality", eq. 4 and section 2.3. Bojanowski, Grave, Joulin & Mikolov (2017), "Enriching word vectors with
+    compositionality", eq. 4 and section 2.3. Mikolov, Chen, Corrado & Dean (2013), "Efficient estimation of word
+    representations in vector space", section 3.1, for CBOW. Bojanowski, Grave, Joulin & Mikolov (2017), "Enriching word vectors with
     subword information", section 3.2, for n-grams; there a word is the mean of its parts, and each gets all of its
     gradient. Sennrich, Haddow & Birch (2016), "Neural machine translation of rare words with subword units", algorithm
     1, for byte pairs. Ji, Satish, Li & Dubey (2016), "Parallelizing word2vec in shared and
@@ -218,6 +225,8 @@ class SkipGram(WordModel):
         **WordModel._checks,
         "n_components": partial(check_integer, low=1),
         "subwords": check_subwords,
+        "cbow": check_flag,
+        "frozen": check_flag,
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
 
@@ -254,7 +263,14 @@ class SkipGram(WordModel):
         verbose: int = 0,
         engine: str | None = None,
         subwords: Subwords = None,
+        cbow: bool = False,
+        frozen: bool = False,
     ) -> None: ...
+
+    def _check(self) -> None:
+        super()._check()
+        if self.cbow and self.optimizer != "sgd":
+            raise InputError("SkipGram", "optimizer", "'sgd' with cbow", repr(self.optimizer))
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""
@@ -265,6 +281,8 @@ class SkipGram(WordModel):
 
     def _train(self, arrays: Arrays, highest: float) -> TrainWindows:  # noqa: ARG002
         X, Y = arrays["X"], arrays["Y"]
+        if self.cbow:
+            return lambda windows, rate, sums: train_means(tuple(windows), np.float32(rate), X, Y, sums)
         moments = None if self.optimizer == "sgd" else (moments_of(arrays, "X"), moments_of(arrays, "Y"))
         return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), X, Y, moments, sums)
 
@@ -364,6 +382,32 @@ def skipgram_step(
     windows = around, np.array([0, around.size]), outs[None], np.array([0, 1])
     train_windows(windows, np.float32(learning_rate), X, Y, None, sums)
     return float(sums[0]), int(sums[1])
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_means(windows, rate, X, Y, sums):
+    """Train on windows, a plain tuple of ``Windows``, each with one input, the mean of the words around (CBOW)."""
+    inputs, starts, outs, _ = windows
+    width = X.shape[1]
+    mean, before = np.empty((1, width), X.dtype), np.empty(width, X.dtype)
+    alone, span = np.zeros(1, inputs.dtype), np.arange(2)
+    for w in range(outs.shape[0]):
+        around = inputs[starts[w] : starts[w + 1]]
+        share = X.dtype.type(1) / X.dtype.type(around.size)
+        for k in range(0, width, LANES):
+            total = zeros_like(X)
+            for a in range(around.size):
+                total = multiply_add(share, load(X, np.int64(around[a]) * width + k, LANES), total)
+            store(mean, k, LANES, total)
+            store(before, k, LANES, total)
+        train_windows((alone, span, outs[w : w + 1], span), rate, mean, Y, None, sums)
+        if rate == 0:
+            continue
+        for k in range(0, width, LANES):
+            moved = multiply_add(-X.dtype.type(1), load(before, k, LANES), load(mean, k, LANES))
+            for a in range(around.size):
+                at = np.int64(around[a]) * width + k
+                store(X, at, LANES, add(moved, load(X, at, LANES)))
 
 
 _ABREAST = 6  # output vectors that are handled together: a centre and five noise words

@@ -161,6 +161,8 @@ class Training:
         Called with the size of each block before it is trained on.
     engine : str, optional
         Where; None: on threads.
+    fixed : mapping of str to ndarray of int64
+        Rows of tables that stay as they are, by the name of the table.
     """
 
     owner: str
@@ -173,6 +175,7 @@ class Training:
     n_jobs: int
     advance: Callable[[int], None]
     engine: str | None = None
+    fixed: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -188,7 +191,8 @@ class Training:
             return made
 
         parts = self.source.parts
-        return of_words(arrays) if parts is None else parts.trainer(of_words, arrays, self.names[0])
+        train = of_words(arrays) if parts is None else parts.trainer(of_words, arrays, self.names[0])
+        return keeping(train, [(arrays[name], self.fixed.get(name)) for name in self.names]) if self.fixed else train
 
     def take(
         self, block: tuple[int, int], seed: int, rate: float, train: TrainWindows, sums: NDArray[np.float64]
@@ -197,6 +201,34 @@ class Training:
         self.advance(block[1] - block[0])
         for windows in self.source.windows(*block, int(seed)):
             train(windows, rate, sums)
+
+
+def keeping(train: TrainWindows, sides: Sequence[tuple[Floats, NDArray[np.int64] | None]]) -> TrainWindows:
+    """Return what trains likewise, and puts rows back that are to stay: of inputs and of outs, None for none."""
+    kept = []
+    for table, rows in sides:
+        places = np.full(len(table), -1, np.int32)
+        if rows is not None:
+            places[rows] = np.arange(len(rows))
+        kept.append((table, places, table[places >= 0] if rows is None else table[rows]))
+
+    def trained(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
+        train(windows, rate, sums)
+        for met, (table, places, values) in zip((windows.inputs, windows.outs.reshape(-1)), kept, strict=True):
+            if rate and len(values):
+                put_back(met, places, values, table)
+
+    return trained
+
+
+@jit(error_model="numpy")
+def put_back(met, places, values, table):
+    """Write values into the rows of a table that were met, where they have a place among these, -1 for none."""
+    for i in range(met.size):
+        place = places[met[i]]
+        if place >= 0:
+            for k in range(table.shape[1]):
+                table[met[i], k] = values[place, k]
 
 
 class Shared:

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, NamedTuple, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_integer, check_real, if_given
+from nearfar._core.checks import check_flag, check_integer, check_real, if_given
 from nearfar._core.jit import jit
 from nearfar._core.notebook import brief
 from nearfar._core.parameters import keeps_arguments
@@ -151,6 +151,8 @@ class Word2DM(WordModel):
         see :class:`SkipGram`, Adam in those of ``batch_size``; ``"cuda"``, ``"cuda:1"``: the same on a GPU.
     subwords : bool, "ngrams", "bpe" or Relation, optional
         Make the B of words of those of their parts, see :class:`SkipGram`: words that were never seen have matrices.
+    frozen : bool, default=False
+        Words that ``init`` knows keep its matrices, while others are learned beside them.
 
     Attributes
     ----------
@@ -245,6 +247,7 @@ class Word2DM(WordModel):
         "n_components": partial(check_integer, low=1),
         "n_factors": partial(check_integer, low=1),
         "subwords": check_subwords,
+        "frozen": check_flag,
         "batch_size": partial(check_integer, low=1),
         "offset": if_given(check_real),
         "ridge": partial(check_real, low=0),
@@ -296,6 +299,7 @@ class Word2DM(WordModel):
         verbose: int = 0,
         engine: str | None = None,
         subwords: Subwords = None,
+        frozen: bool = False,
     ) -> None: ...
 
     @classmethod
