@@ -118,6 +118,49 @@ class EncodedCorpus:
                     file.append(getattr(self, name))
             _finish(new, self.n_tokens, len(self), self.vocabulary)
 
+    def phrases(self, *, min_count: int = 5, threshold: float = 10.0, connector: str = "_") -> EncodedCorpus:
+        """Return the text with pairs of words that belong together made one word.
+
+        A pair is a phrase where ``(c_ab - min_count) n / (c_a c_b)`` is above ``threshold``, with the counts of the pair
+        and of its words, and n different words and pairs. Phrases are made from the left; of three words that belong together the
+        first two, and the third by another call. Rare words, which are left out, stand between none.
+
+        Parameters
+        ----------
+        min_count : int, default=5
+            Pairs that come no more often are none.
+        threshold : float, default=10.0
+            The higher, the fewer phrases.
+        connector : str, default="_"
+            What stands between the words of a phrase.
+
+        Returns
+        -------
+        EncodedCorpus
+            In temporary files, with a vocabulary of words and phrases.
+
+        Raises
+        ------
+        InputError
+            An argument that cannot be used.
+
+        References
+        ----------
+        Mikolov, Sutskever, Chen, Corrado & Dean (2013), "Distributed representations of words and phrases and their
+        compositionality", eq. 6, times n as in gensim, so that a threshold suits texts of any length.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> text = [["new", "york", "is", "big"], ["big", "new", "york"], ["new", "york", "is", "new"], ["is", "big"]] * 5
+        >>> corpus = nf.Corpus(text).encode().phrases(threshold=0.3)
+        >>> list(corpus.vocabulary)
+        ['big', 'is', 'new_york', 'new']
+        """
+        from nearfar.text.phrases import with_phrases  # which imports this module
+
+        return with_phrases(self, min_count, threshold, connector)
+
     @classmethod
     def open(cls, folder: str | PathLike[str]) -> EncodedCorpus:
         """Open what :meth:`save` or ``Corpus.encode(folder=...)`` wrote.

@@ -25,7 +25,7 @@ from nearfar._core.vector import read_only
 from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.errors import InputError
 from nearfar.text.encoded import EncodedCorpus
-from nearfar.text.vocabulary import Vocabulary
+from nearfar.text.vocabulary import Vocabulary, keep_probabilities
 from nearfar.words.parts import WordParts
 
 _HIGHEST_LOG = 700.0  # of a number in float64
@@ -192,15 +192,6 @@ class TextWindows:
             "text's words": [tokens.size, digest_of_pieces(tokens), digest_of_ids(self.ids)],
             "text's sentences": [ends.size, digest_of_pieces(ends)],
         }
-
-
-def keep_probabilities(counts: NDArray[np.int64], sample: float) -> NDArray[np.float32]:
-    """Return word2vec's (sqrt(c / (t N)) + 1) t N / c, at most 1; empty if all words are kept (t = 0)."""
-    if sample == 0:
-        return np.empty(0, np.float32)
-    relative = sample * counts.sum() / counts
-    keep: NDArray[np.float32] = np.minimum(np.sqrt(relative) + relative, 1).astype(np.float32)
-    return keep
 
 
 def noise_table(weights: NDArray[np.number], exponent: float) -> NDArray[np.uint64]:
