@@ -35,7 +35,7 @@ class Format(NamedTuple):
     ids: Callable[[Ids], object] | None = None
 
 
-_PICKLES = (".kv", ".model", ".pkl", ".pickle")
+_PICKLES = (".kv", ".model")  # of gensim
 
 FORMATS: dict[str, Format] = {}
 """Every format by its name."""
