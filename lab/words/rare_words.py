@@ -1,10 +1,10 @@
 """Words made of parts beside fastText: all pairs of the rare words of Luong, Socher & Manning (2013).
 
-The first 2 million words of the Wikipedia sample, two epochs, d = 100, window 5, 5 noise words, words that come 5 times,
-sample 1e-3, one thread, processor seconds with reading. Most of the 2,034 pairs have a word that the text has not, which
-is made of its n-grams or byte pairs; without subwords it has cosine 0 with all. Each seed has the articles in an order
-of its own, the same for all programs: fastText takes no seed. fastText at its default rate of .05 and at .1; nearfar at
-its own. It was tuned on other articles (words 5 to 7 million) and every other pair.
+The first 2 million words of the Wikipedia sample, two epochs, d = 100, window 5, 5 noise words, words that come 5
+times, sample 1e-3, one thread, processor seconds with reading. Most of the 2,034 pairs have a word that the text has
+not, which is made of its n-grams or byte pairs; without subwords it has cosine 0 with all. Each seed has the articles
+in an order of its own, the same for all programs. fastText at its default rate of .05 and at .1; nearfar at its own. It
+was tuned on other articles (words 5 to 7 million) and every other pair.
 """
 
 from __future__ import annotations

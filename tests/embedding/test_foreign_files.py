@@ -1,7 +1,6 @@
 """Vectors that other programs wrote: read rightly, or named; tensors in place of arrays."""
 
 import gzip
-import struct
 
 import numpy as np
 import pytest

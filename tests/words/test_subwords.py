@@ -1,4 +1,4 @@
-"""Words that are made of parts: the relation, its gradient, training through it, and the manners of what comes of it."""
+"""Words that are made of parts: the relation, its gradient, training through it, and what comes of it."""
 
 import pickle
 from itertools import pairwise
@@ -13,7 +13,8 @@ from nearfar._core.ids import Ids
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
 from nearfar.text.subwords import BytePairs, Cut, Given, NGrams
-from nearfar.words.parts import WordParts, gather, spread
+from nearfar.words.part_loops import gather, spread
+from nearfar.words.parts import WordParts
 from nearfar.words.skipgram import train_windows
 from nearfar.words.windows import Windows
 
@@ -59,7 +60,9 @@ def test_hashes_are_those_of_the_standard():
     assert [fnv(text) for text in (b"", b"a", b"foobar")] == [0x811C9DC5, 0xE40C292C, 0xBF9CF968]
 
 
-@pytest.mark.parametrize(("shortest", "longest", "n_buckets"), [(3, 6, 2_000_000), (1, 2, 101), (2, 9, 7), (4, 4, 2**31)])
+@pytest.mark.parametrize(
+    ("shortest", "longest", "n_buckets"), [(3, 6, 2_000_000), (1, 2, 101), (2, 9, 7), (4, 4, 2**31)]
+)
 def test_ngrams_are_those_of_fasttext(shortest, longest, n_buckets):
     words = ["sea", "a", "naïve", "日本語", "aaaaaa", "é", "x" * 40, "𝄞c", "<>"]
     starts, keys, weights = NGrams(shortest, longest, n_buckets).cut(words)
@@ -115,7 +118,7 @@ def test_given_parts_are_rows_of_the_relation():
         vectors["else"]
 
 
-# -- the relation and its gradient --------------------------------------------------------------------------------------
+# -- the relation and its gradient --------------------------------------------------------------------------------
 
 
 def parts_of(words, cutter=None):
@@ -146,7 +149,7 @@ def test_the_gradient_goes_through_the_transpose(rng):
 
 
 def test_training_moves_parts_by_the_transpose(rng):
-    """The compiled loops against NumPy: words are made, trained by the model's own loop, and what they moved is spread."""
+    """The compiled loops against NumPy: words are made, trained by the model's own loop, and their moves are spread."""
     words = ["walk", "walks", "talk", "talks", "a"]
     parts, n_words = parts_of(words), len(words)
     Z = np.zeros((parts.n_rows, 16), np.float32)
@@ -154,7 +157,9 @@ def test_training_moves_parts_by_the_transpose(rng):
     Y = np.zeros((n_words, 16), np.float32)
     Y[:, :9] = rng.normal(size=(n_words, 9)) / 3
     starts = np.array([0, 2, 3, 6])
-    windows = Windows(np.int32([1, 3, 1, 0, 3, 3]), starts, rng.integers(5, size=(3, 4)).astype(np.int32), np.array([0, 3]))
+    windows = Windows(
+        np.int32([1, 3, 1, 0, 3, 3]), starts, rng.integers(5, size=(3, 4)).astype(np.int32), np.array([0, 3])
+    )
 
     def plain(arrays):
         return lambda windows, rate, sums: train_windows(
@@ -208,8 +213,10 @@ def test_words_never_seen_have_vectors(make, how, tmp_path):
     vectors = make(subwords=how).fit(TEXT).vectors_
     new = vectors["walking"]
     assert new.shape == vectors["walk"].shape
-    assert np.isfinite(new).all() and new.any()
-    assert "walking" not in vectors and vectors.get("walking").tolist() == new.tolist()
+    assert np.isfinite(new).all()
+    assert new.any()
+    assert "walking" not in vectors
+    assert vectors.get("walking").tolist() == new.tolist()
     assert np.array_equal(vectors[["walk", "walking"]], np.stack([vectors["walk"], new]))
     assert vectors.similarity("walking", new if new.ndim == 2 else "walking") == pytest.approx(1, abs=1e-6)
     for name in ("x.safetensors", "x.npz"):
@@ -223,14 +230,16 @@ def test_words_never_seen_have_vectors(make, how, tmp_path):
         copied._parts.vectors[0] = 1
     with pytest.raises(UnknownIdError, match="No part of it is known"):
         vectors["日本"]
-    assert vectors.get("日本") is None and vectors.get(7, "none") == "none"
+    assert vectors.get("日本") is None
+    assert vectors.get(7, "none") == "none"
 
 
 def test_words_never_seen_are_asked_for_like_others(rng):
     vectors = skipgram(n_components=8).fit(TEXT).vectors_
     ids, scores = vectors.search(["walking", "walk", "talking"], topn=len(vectors))
     assert None not in ids[0].tolist()  # all others are there, and of the second all but itself
-    assert set(ids[1, :-1]) == set(vectors.ids) - {"walk"} and ids[1, -1] is None
+    assert set(ids[1, :-1]) == set(vectors.ids) - {"walk"}
+    assert ids[1, -1] is None
     assert [key for key, _ in vectors.most_similar("walking", topn=3)] == ids[0, :3].tolist()
     np.testing.assert_allclose(vectors.search(vectors[["walking"]], topn=3)[1][0], scores[0, :3], rtol=1e-6)
     assert vectors.doesnt_match(["walking", "walk", "the"]) in ("walking", "walk", "the")
@@ -395,7 +404,7 @@ def test_frozen_words_stay_after_a_checkpoint_and_in_a_fit_that_goes_on(tmp_path
     assert np.array_equal(model.vectors_[list(start.ids)], start.vectors)
 
 
-# -- the mean of the words around (CBOW) ---------------------------------------------------------------------------------
+# -- the mean of the words around (CBOW) ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("params", [{}, {"subwords": "ngrams"}, {"shared_negatives": False}])
@@ -408,7 +417,8 @@ def test_the_mean_of_words_around_learns(params):
     one, two = (skipgram(**how, deterministic=True).set_params(n_jobs=n).fit(text) for n in (1, 2))
     assert np.array_equal(one.embedding_, two.embedding_)
     assert model.n_pairs_ < 0.5 * skipgram(**{**how, "cbow": False}).fit(text).n_pairs_
-    assert ("walking" in model.vectors_) is False and (model.vectors_.get("walking") is not None) == ("subwords" in params)
+    assert "walking" not in model.vectors_
+    assert (model.vectors_.get("walking") is not None) == ("subwords" in params)
 
 
 def test_the_mean_is_refused_where_it_is_not():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType, MappingProxyType
-from typing import Any, Literal, Self, TypeVar, cast, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -436,11 +436,12 @@ class Labelled:
             return rows
         at = self._ids.rows(listed)
         new = np.flatnonzero(at < 0)
-        words = [word for word in (listed[int(k)] for k in new) if isinstance(word, str)]
+        unmet = [listed[int(k)] for k in new]
+        words = [word if isinstance(word, str) else "" for word in unmet]
         made = self._of_parts(self._parts.vectors_of(words))
-        if len(words) < len(new) or not (known := made.any(axis=1)).all():
-            unknown = [word for word in (listed[int(k)] for k in new) if not isinstance(word, str)]
-            unknown += [word for word, there in zip(words, known, strict=True) if not there] if not unknown else []
+        known: NDArray[np.bool_] = np.any(made, axis=1)
+        unknown = [word for k, word in enumerate(unmet) if not known[k] or not isinstance(word, str)]
+        if unknown:
             raise UnknownIdError(owner, unknown, lambda: f"No part of it is known. {self._hint(unknown[0])}")
         found = np.empty((len(listed), self.n_components), self._vectors.dtype)
         found[at >= 0], found[new] = self._vectors[at[at >= 0]], made
@@ -451,7 +452,7 @@ class Labelled:
         if self._parts is None or self._ids.get(key) >= 0:
             row: Floats = self._vectors[self._row(owner, key)]
             return row
-        made: Floats = self._vectors_of(owner, [cast("Hashable", key)])[0]
+        made: Floats = self._vectors_of(owner, [key])[0]
         return made
 
     def _hint(self, key: object) -> str:

@@ -1,7 +1,7 @@
 """Vectors of parts of words: of them a word that has no row of its own is made.
 
-A word with the parts p, which count w_p each, is ``sum_p w_p z_p / |w|``, or ``/ sum_p w_p`` where parts were learned as
-fastText learns them. Parts of which nothing was learned do not count.
+A word with the parts p, which count w_p each, is ``sum_p w_p z_p / |w|``, or ``/ sum_p w_p`` where parts were learned
+as fastText learns them. Parts of which nothing was learned do not count.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class Parts:
             return False
         (facts, arrays), (others, theirs) = self.to_arrays(), other.to_arrays()
         same = facts == others and arrays.keys() == theirs.keys()
-        return same and all(a.dtype == theirs[name].dtype and np.array_equal(a, theirs[name]) for name, a in arrays.items())
+        return same and all(
+            a.dtype == theirs[name].dtype and np.array_equal(a, theirs[name]) for name, a in arrays.items()
+        )
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -329,8 +329,8 @@ class Embedding(Near):
         Parameters
         ----------
         model : KeyedVectors, Word2Vec, FastText, or what has such vectors as ``wv``
-            Of :func:`gensim.models.KeyedVectors.load`, too, which reads ``.kv`` files: they are pickles, and run what is
-            in them. Arrays are not copied.
+            Of :func:`gensim.models.KeyedVectors.load`, too, which reads ``.kv`` files: they are pickles, and run what
+            is in them. Arrays are not copied.
 
         Returns
         -------
@@ -350,7 +350,7 @@ class Embedding(Near):
         >>> nf.Embedding.from_gensim(Word2Vec(sentences))  # doctest: +SKIP
         """
         owner = f"{cls.__name__}.from_gensim"
-        kept = getattr(model, "wv", model)
+        kept: Any = getattr(model, "wv", model)
         keys, vectors = getattr(kept, "index_to_key", None), getattr(kept, "vectors", None)
         if keys is None or vectors is None:
             raise InputError(owner, "model", "KeyedVectors, or a model with some as wv", type(model).__name__)

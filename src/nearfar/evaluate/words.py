@@ -125,13 +125,13 @@ def word_similarity(
     given = _read_pairs(owner, pairs) if isinstance(pairs, (str, PathLike)) else _given_pairs(owner, pairs)
     if not given:
         raise InputError(owner, "pairs", "at least one pair", "none")
-    words = {word for a, b, _ in given for word in (a, b)}
-    vectors = {word: vector for word in words if (vector := vector_of(embedding, word, lowercase)) is not None}
+    all_words = {word for a, b, _ in given for word in (a, b)}
+    vectors = {word: vector for word in all_words if (vector := vector_of(embedding, word, lowercase)) is not None}
     known = [k for k, (a, b, _) in enumerate(given) if a in vectors and b in vectors]
     nothing = np.empty((0, embedding.n_components))
     left, right = (
-        _unit(np.stack([vectors[given[k][side]] for k in known]).astype(np.float64)) if known else nothing
-        for side in (0, 1)
+        _unit(np.stack([vectors[word] for word in words]).astype(np.float64)) if known else nothing
+        for words in ([given[k][0] for k in known], [given[k][1] for k in known])
     )
     similarities = np.einsum("ij,ij->i", left, right).round(12)  # equal ones stay ties
     scores = np.array([given[k][2] for k in known])

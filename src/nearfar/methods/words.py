@@ -42,9 +42,8 @@ def sgns(x: Array, y: Array, pairs: Array, rate: float) -> tuple[Array, Moved, M
 
 def cbow(x: Array, y: Array, pairs: Array, rate: float) -> tuple[Array, Moved, Moved]:
     """Return the same where the words around are one input, their mean, (p, d); each moves as far as that does."""
-    xp = namespace_of(x)
-    loss, (of_mean, steep), of_y = sgns(x.mean(-2)[..., None, :], y, pairs[..., :1, :], rate)
-    return loss, (xp.broadcast_to(of_mean, x.shape), xp.broadcast_to(steep, x.shape[:-1])), of_y
+    loss, (of_mean, _), of_y = sgns(x.mean(-2)[..., None, :], y, pairs[..., :1, :], rate)
+    return loss, (of_mean + 0 * x, None), of_y
 
 
 def word2dm(

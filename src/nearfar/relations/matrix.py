@@ -566,7 +566,7 @@ class Relation:
         >>> documents = {"tale": "the sea the ship", "log": "the ship"}
         >>> rel = nf.Relation.from_documents(documents, min_count=1, sample=0)
         >>> rel.neighbors("tale")
-        [('the', 2.0), ('sea', 1.0), ('ship', 1.0)]
+        [('the', 2.0), ('ship', 1.0), ('sea', 1.0)]
         """
         from nearfar.relations.documents import documents_and_words
 

@@ -121,9 +121,10 @@ class EncodedCorpus:
     def phrases(self, *, min_count: int = 5, threshold: float = 10.0, connector: str = "_") -> EncodedCorpus:
         """Return the text with pairs of words that belong together made one word.
 
-        A pair is a phrase where ``(c_ab - min_count) n / (c_a c_b)`` is above ``threshold``, with the counts of the pair
-        and of its words, and n different words and pairs. Phrases are made from the left; of three words that belong together the
-        first two, and the third by another call. Rare words, which are left out, stand between none.
+        A pair is a phrase where ``(c_ab - min_count) n / (c_a c_b)`` is above ``threshold``, with the counts of the
+        pair and of its words, and n different words and pairs. Phrases are made from the left; of three words that
+        belong together the first two, and the third by another call. Rare words, which are left out, stand between
+        none.
 
         Parameters
         ----------
@@ -152,10 +153,9 @@ class EncodedCorpus:
         Examples
         --------
         >>> import nearfar as nf
-        >>> text = [["new", "york", "is", "big"], ["big", "new", "york"], ["new", "york", "is", "new"], ["is", "big"]] * 5
-        >>> corpus = nf.Corpus(text).encode().phrases(threshold=0.3)
-        >>> list(corpus.vocabulary)
-        ['big', 'is', 'new_york', 'new']
+        >>> text = [["in", "new", "york", "in", "may"], ["new", "york", "in", "june"], ["may", "june"]] * 9
+        >>> list(nf.Corpus(text).encode().phrases(threshold=0.5).vocabulary)
+        ['in', 'new_york', 'june', 'may']
         """
         from nearfar.text.phrases import with_phrases  # which imports this module
 

@@ -3,8 +3,9 @@
 A cutter says of any word, also of one that was never seen, which parts it has. Each part has a number, its key: of an
 n-gram the bucket into which fastText hashes it, of byte pairs and given parts a place in a list.
 
-An n-gram is one of the word between ``<`` and ``>``: of *sea* the n-grams of 3 are ``<se``, ``sea``, ``ea>``. Byte pairs
-are learned from a vocabulary: what stands most often side by side, counted in words, becomes one part, again and again.
+An n-gram is one of the word between ``<`` and ``>``: of *sea* the n-grams of 3 are ``<se``, ``sea``, ``ea>``. Byte
+pairs are learned from a vocabulary: what stands most often side by side, counted in words, becomes one part, again and
+again.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Cut(NamedTuple):
     def of(cls, counts: NDArray[np.int64], keys: NDArray[np.int64], weights: NDArray[np.float32] | None = None) -> Self:
         """Return the parts of words of which each has so many."""
         ones = np.ones(len(keys), np.float32)
-        return cls(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), keys, ones if weights is None else weights)
+        return cls(
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), keys, ones if weights is None else weights
+        )
 
 
 class Cutter(Protocol):
@@ -120,7 +123,7 @@ class NGrams:
         """Make the same again; ValueError for what cannot be."""
         numbers = [facts.get(name) for name in ("shortest", "longest", "n_buckets")]
         shortest, longest, n_buckets = (number if type(number) is int else -1 for number in numbers)
-        if not (0 < shortest and 0 <= longest < 1 << 10 and 0 < n_buckets < 1 << 31):
+        if not (shortest > 0 and 0 <= longest < 1 << 10 and 0 < n_buckets < 1 << 31):
             raise ValueError(f"n-grams of {shortest} to {longest} in {n_buckets} buckets")
         return cls(shortest, longest, n_buckets)
 
@@ -239,8 +242,8 @@ class Given:
         """Return the words and their parts."""
         kind, names = pack_ids("Embedding.save", "parts.words", self.words)
         starts, keys, weights = self._cut
-        arrays = {"parts.starts": starts, "parts.of_words": keys, "parts.weights": weights}
-        return {"words": kind}, {**names, **arrays}
+        arrays: Arrays = {"parts.starts": starts, "parts.of_words": keys, "parts.weights": weights}
+        return {"words": kind}, names | arrays
 
     @classmethod
     def from_stored(cls, facts: Mapping[str, object], arrays: Arrays) -> Self:
@@ -248,7 +251,13 @@ class Given:
         starts, keys, weights = (arrays[f"parts.{name}"] for name in ("starts", "of_words", "weights"))
         kinds = [array.dtype.name for array in (starts, keys, weights)]
         steps = np.diff(starts)
-        if kinds != ["int64", "int64", "float32"] or starts.ndim != 1 or not len(starts) or starts[0] or (steps < 0).any():
+        if (
+            kinds != ["int64", "int64", "float32"]
+            or starts.ndim != 1
+            or not len(starts)
+            or starts[0]
+            or (steps < 0).any()
+        ):
             raise ValueError("parts of words that are no rows")
         if keys.shape != (starts[-1],) or weights.shape != keys.shape or not np.isfinite(weights).all():
             raise ValueError("parts of words that are not where rows say")

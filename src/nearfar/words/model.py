@@ -85,8 +85,8 @@ from nearfar.relations.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus, TextSource
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
-from nearfar.text.vocabulary import Vocabulary
 from nearfar.text.subwords import BytePairs, Cut, Cutter, Given, NGrams
+from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.parts import TOGETHER, WordParts
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
 from nearfar.words.training import RateOfText, Shared, Training, TrainingState, TrainWindows, held_out
@@ -492,7 +492,17 @@ class WordModel(RelationEmbedder):
         state.X, state.Y = self._seen(state.arrays, source)
         engine = engine_of(trainer.owner, self.engine, self.device, not_on=self._not_on)
         training = Training(
-            trainer.owner, self, state.arrays, source, blocks, first, state.split, n_jobs, trainer.advance, engine, fixed
+            trainer.owner,
+            self,
+            state.arrays,
+            source,
+            blocks,
+            first,
+            state.split,
+            n_jobs,
+            trainer.advance,
+            engine,
+            fixed,
         )
         learner = learner_of(training)
         judge = Shared(training) if validation else learner  # where nothing moves, wherever the rest is trained

@@ -1,15 +1,14 @@
-"""Words that are made of parts: a model's vectors of words are sums of vectors of their parts, which are what is learned.
+"""Words that are made of parts: vectors of words are sums of vectors of their parts, and these are what is learned.
 
 With W, the relation of words and parts, and Z, the vectors of parts, the words are ``X = W Z``, and so the gradient of
-Z is Wᵀ times that of X. Each word is a part of its own as well: one without others is a word as it always was. Rows of W
-have length 1, so that a word moves as far in a step as it would without other parts: ``|W_w|² = 1`` times its gradient.
+Z is Wᵀ times that of X. Each word is a part of its own as well: one without others is a word as it always was. Rows of
+W have length 1, so that a word moves as far in a step as without other parts: ``|W_w|² = 1`` times its gradient.
 
 Some windows at a time, the words that stand in them are made; the model trains these rows as it does any; and what a
 row has moved goes to its parts. So a word is made once for all windows that it is in, and the compiled loops of models
 know nothing of parts. That is a step of gradient descent for each window, but for those of other words with the same
 parts, which arrive later.
 """
-# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
@@ -21,16 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
-from nearfar._core.jit import jit
 from nearfar._core.types import Arrays, Floats
-from nearfar._core.vector import FAST, LANES, empty_aligned, load, multiply_add, read_only, store, zeros_like
+from nearfar._core.vector import empty_aligned, read_only
 from nearfar.embedding.parts import LENGTH, Parts, scaled
 from nearfar.text.subwords import Cut, Cutter
+from nearfar.words.part_loops import gather, spread
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nearfar.words.training import TrainWindows
+    from nearfar.words.windows import Windows
 
 TOGETHER = 256
 """Centres whose words are made at once. With more, words of the same parts know less of each other's steps."""
@@ -100,8 +100,9 @@ class WordParts:
 
     def how_often(self, words: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how often each part is met, from how often each word is."""
-        times: NDArray[np.float64] = (self.relation != 0).T @ words[: self.n_words]
-        return times
+        met = self.relation.copy()
+        met.data[:] = 1
+        return np.asarray(met.T @ words[: self.n_words])
 
     def trainer(self, make: Callable[[Arrays], TrainWindows], arrays: Arrays, name: str) -> TrainWindows:
         """Return what trains on windows a table of parts of this name.
@@ -110,7 +111,7 @@ class WordParts:
         """
         table = arrays[name]
 
-        def train(windows, rate, sums):
+        def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
             n = min(windows.inputs.size, self.n_words)
             words, inputs = np.empty(n, np.int32), np.empty(windows.inputs.size, np.int32)
             rows, before = (empty_aligned((n, table.shape[1]), table.dtype) for _ in range(2))
@@ -125,7 +126,8 @@ class WordParts:
         """Return room of this thread in which each word is in no place."""
         if not hasattr(self._places, "of"):
             self._places.of = np.full(self.n_words, -1, np.int32)
-        return self._places.of
+        free: NDArray[np.int32] = self._places.of
+        return free
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name != "_places"}
@@ -133,43 +135,3 @@ class WordParts:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._places = threading.local()
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def gather(inputs, relation, table, places, words, numbers, rows, before):
-    """Number the distinct words of inputs, and make them of their parts, twice; return how many there are.
-
-    ``places`` holds -1 for each word, before and after.
-    """
-    starts, columns, weights = relation
-    width, n = table.shape[1], np.int64(0)
-    for i in range(inputs.size):
-        word = inputs[i]
-        if places[word] < 0:
-            places[word], words[n] = n, word
-            n += 1
-        numbers[i] = places[word]
-    for k in range(n):
-        word = words[k]
-        places[word] = -1
-        for c in range(0, width, LANES):
-            total = zeros_like(table)
-            for p in range(starts[word], starts[word + 1]):
-                total = multiply_add(weights[p], load(table, np.int64(columns[p]) * width + c, LANES), total)
-            store(rows, k * width + c, LANES, total)
-            store(before, k * width + c, LANES, total)
-    return n
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def spread(words, relation, rows, before, table):
-    """Add what rows of words moved to their parts: Wᵀ times it."""
-    starts, columns, weights = relation
-    width, less = table.shape[1], table.dtype.type(-1)
-    for k in range(words.size):
-        word = words[k]
-        for c in range(0, width, LANES):
-            moved = multiply_add(less, load(before, k * width + c, LANES), load(rows, k * width + c, LANES))
-            for p in range(starts[word], starts[word + 1]):
-                at = np.int64(columns[p]) * width + c
-                store(table, at, LANES, multiply_add(weights[p], moved, load(table, at, LANES)))

@@ -201,12 +201,11 @@ class SkipGram(WordModel):
     ----------
     Mikolov, Sutskever, Chen, Corrado & Dean (2013), "Distributed representations of words and phrases and their
     compositionality", eq. 4 and section 2.3. Mikolov, Chen, Corrado & Dean (2013), "Efficient estimation of word
-    representations in vector space", section 3.1, for CBOW. Bojanowski, Grave, Joulin & Mikolov (2017), "Enriching word vectors with
-    subword information", section 3.2, for n-grams; there a word is the mean of its parts, and each gets all of its
-    gradient. Sennrich, Haddow & Birch (2016), "Neural machine translation of rare words with subword units", algorithm
-    1, for byte pairs. Ji, Satish, Li & Dubey (2016), "Parallelizing word2vec in shared and
-    distributed memory", for shared negatives. Kingma & Ba (2015), "Adam", algorithm 1. Niu, Recht, Re & Wright (2011),
-    "Hogwild!".
+    representations in vector space", section 3.1, for CBOW. Bojanowski, Grave, Joulin & Mikolov (2017), "Enriching word
+    vectors with subword information", section 3.2, for n-grams; there a word is the mean of its parts, and each gets
+    all of its gradient. Sennrich, Haddow & Birch (2016), "Neural machine translation of rare words with subword units",
+    algorithm 1, for byte pairs. Ji, Satish, Li & Dubey (2016), "Parallelizing word2vec in shared and distributed
+    memory", for shared negatives. Kingma & Ba (2015), "Adam", algorithm 1. Niu, Recht, Re & Wright (2011), "Hogwild!".
 
     Examples
     --------

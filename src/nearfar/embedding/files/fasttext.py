@@ -1,9 +1,9 @@
 """Model files of fastText, read only: ``model.bin``, its words, and the vectors of their n-grams.
 
-After two numbers that say what it is, a file holds parameters, the words with their counts, and the matrix of inputs: a
-row for each word, then one for each bucket of n-grams, see :class:`nearfar.text.subwords.NGrams`. A word's vector is the
-mean of its own row and those of its n-grams. The matrix of outputs, which stands last, is not kept. Files whose matrix is
-quantised (``.ftz``) are refused: they hold codes in place of rows.
+After two numbers that say what it is, a file holds parameters, the words with their counts, and the matrix of inputs:
+a row for each word, then one for each bucket of n-grams, see :class:`nearfar.text.subwords.NGrams`. A word's vector is
+the mean of its own row and those of its n-grams. The matrix of outputs, which stands last, is not kept. Files whose
+matrix is quantised (``.ftz``) are refused: they hold codes in place of rows.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Bytes:
             made = np.empty((n, d), "<f4")
         except (MemoryError, ValueError) as error:
             raise bad_file(self._path, "one whose vectors fit into memory", f"{n} rows of {d} numbers") from error
-        view = memoryview(made.reshape(-1).view(np.uint8))
+        view = made.reshape(-1).view(np.uint8).data
         held = self._held[self._at : self._at + len(view)]
         view[: len(held)], at = held, len(held)
         self._at += len(held)
@@ -120,7 +120,7 @@ def read(path: Path, held: bytes, file: BufferedReader, size: int) -> Model:
     d, n_buckets, longest = given["dim"], given["bucket"], given["maxn"]
     if version == 11 and given["model"] == _SUPERVISED:  # which had no n-grams of characters
         longest = 0
-    sound = 0 < d and 0 <= n_words and 0 <= n_labels and n_entries == n_words + n_labels and 0 <= n_buckets
+    sound = d > 0 and n_words >= 0 and n_labels >= 0 and n_entries == n_words + n_labels and n_buckets >= 0
     if not sound or not 0 <= longest < 1 << 10 or (longest and not n_buckets):
         raise bad_file(path, "a model file of fastText", f"{n_words} words of {d} numbers and {n_buckets} buckets")
     source.check(10 * n_entries)

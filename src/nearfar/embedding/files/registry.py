@@ -129,7 +129,9 @@ def format_of(owner: str, path: str | os.PathLike[str], format: str | None = Non
         check_path(owner, "path", path)
     if found is None and str(path).lower().endswith(_PICKLES):
         hint = "Embedding.from_gensim(gensim.models.KeyedVectors.load(path)) takes its vectors, if you trust the file."
-        raise InputError(owner, "path", "a file that is no pickle: opening one runs what is in it", repr(str(path)), hint)
+        raise InputError(
+            owner, "path", "a file that is no pickle: opening one runs what is in it", repr(str(path)), hint
+        )
     if found is None:
         known = ", ".join(suffix for kind in FORMATS.values() for suffix in kind.suffixes)
         hint = "Choose one of them, or name the format."
