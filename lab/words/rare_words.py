@@ -3,14 +3,15 @@
 The first 2 million words of the Wikipedia sample, two epochs, d = 100, window 5, 5 noise words, words that come 5
 times, sample 1e-3, one thread, processor seconds with reading. Most of the 2,034 pairs have a word that the text has
 not, which is made of its n-grams or byte pairs; without subwords it has cosine 0 with all. Each seed has the articles
-in an order of its own, the same for all programs. fastText at its default rate of .05 and at .1; nearfar at its own. It
-was tuned on other articles (words 5 to 7 million) and every other pair.
+in an order of its own, the same for all programs. fastText at its default rate of .05, and once at .1; nearfar at its
+own. It was tuned on other articles (words 5 to 7 million) and every other pair.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -57,18 +58,17 @@ def fit(method: str, path: Path, seed: int) -> tuple[nf.Embedding, float]:
 def run(file: ResultFile, given: Namespace) -> None:
     nf.SkipGram(D, n_epochs=1, sample=0, subwords=True).fit([["some", "words"]] * 9)  # compiles
     lines = [article.strip() for article in articles(N_WORDS)]
-    for seed in range(given.seeds):
-        order = np.random.default_rng(seed).permutation(len(lines)).tolist()
-        with text_file("\n".join(lines[k] for k in order)) as path:
-            for method in METHODS:
-                if key := file.new(method, seed):
-                    vectors, seconds = fit(method, path, seed)
-                    record: dict[str, Any] = {"seconds": seconds}
-                    for name, pairs in SETS.items():
-                        found = nf.evaluate.word_similarity(vectors, pairs)
-                        record |= {name: found.rho, f"{name}_interval": found.interval}
-                    version = {"version": elsewhere.version("fasttext")} if method.startswith("fastText") else {}
-                    file.add({**key, **record, **version})
+    for method, seed in product(METHODS, range(given.seeds)):
+        if not (method == "fastText, rate .1" and seed) and (key := file.new(method, seed)):
+            order = np.random.default_rng(seed).permutation(len(lines)).tolist()
+            with text_file("\n".join(lines[k] for k in order)) as path:
+                vectors, seconds = fit(method, path, seed)
+            record: dict[str, Any] = {"seconds": seconds}
+            for name, pairs in SETS.items():
+                found = nf.evaluate.word_similarity(vectors, pairs)
+                record |= {name: found.rho, f"{name}_interval": found.interval}
+            version = {"version": elsewhere.version("fasttext")} if method.startswith("fastText") else {}
+            file.add({**key, **record, **version})
 
 
 def told(section: Section, records: list[Record]) -> None:
@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
     "Words made of parts",
     ("method", "seed"),
     run,
-    {"seeds": 4},
+    {"seeds": 3},
     ("wiki_text8_style", "word_similarity"),
-    "--seeds 4",
+    "--seeds 3",
 )

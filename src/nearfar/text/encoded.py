@@ -154,8 +154,8 @@ class EncodedCorpus:
         --------
         >>> import nearfar as nf
         >>> text = [["in", "new", "york", "in", "may"], ["new", "york", "in", "june"], ["may", "june"]] * 9
-        >>> list(nf.Corpus(text).encode().phrases(threshold=0.5).vocabulary)
-        ['in', 'new_york', 'june', 'may']
+        >>> list(nf.Corpus(text).encode().phrases(threshold=0.4).vocabulary)
+        ['in', 'may', 'june', 'new_york']
         """
         from nearfar.text.phrases import with_phrases  # which imports this module
 
