@@ -207,6 +207,18 @@ def test_without_parts_words_are_as_they_were():
 # -- what comes of it ------------------------------------------------------------------------------------------------
 
 
+def test_ngrams_of_one_word_alone_say_nothing_of_others():
+    model = skipgram().fit(TEXT)
+    cut = NGrams().cut(list(model.vocabulary_))
+    words = np.repeat(np.arange(len(model.vocabulary_)), np.diff(cut.starts))
+    n_words = {key: len(set(words[cut.keys == key])) for key in cut.keys}
+    assert model.vectors_._parts.keys.tolist() == sorted(key for key, n in n_words.items() if n > 1)
+    assert model._parts.keys.tolist() == sorted(n_words)  # all are learned
+    assert len(skipgram(subwords="bpe").fit(TEXT).vectors_._parts.keys) == len(
+        skipgram(subwords="bpe").fit(TEXT)._parts.keys
+    )
+
+
 @pytest.mark.parametrize("how", [True, *HOW])
 @MAKERS
 def test_words_never_seen_have_vectors(make, how, tmp_path):

@@ -61,9 +61,18 @@ class Cut(NamedTuple):
 
 
 class Cutter(Protocol):
-    """What cuts words into parts."""
+    """What cuts words into parts.
+
+    Attributes
+    ----------
+    kind : str
+        What files call it.
+    alone : {0, 1}
+        In so many words at most a part says nothing of others.
+    """
 
     kind: str
+    alone: int
 
     def cut(self, words: Sequence[str] | Sequence[bytes]) -> Cut:
         """Return the parts of words; bytes are those of UTF-8."""
@@ -79,7 +88,7 @@ class NGrams:
     character that only begins or ends a word is none of them.
     """
 
-    kind = "ngrams"
+    kind, alone = "ngrams", 1
 
     def __init__(self, shortest: int = 3, longest: int = 6, n_buckets: int = N_BUCKETS) -> None:
         self.shortest, self.longest, self.n_buckets = shortest, longest, n_buckets
@@ -139,7 +148,7 @@ class BytePairs:
         The single characters that are parts.
     """
 
-    kind = "bpe"
+    kind, alone = "bpe", 0
 
     def __init__(self, merges: Sequence[tuple[str, str]], letters: Iterable[str]) -> None:
         self.merges, self.letters = list(merges), sorted(letters)
@@ -225,7 +234,7 @@ class Given:
         Of these words.
     """
 
-    kind = "given"
+    kind, alone = "given", 0
 
     def __init__(self, words: Ids, cut: Cut) -> None:
         self.words, self._cut = words, cut
