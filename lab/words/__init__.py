@@ -13,6 +13,7 @@ EXPERIMENTS = (
     "words",
     "words_strongest",
     "rare_words",
+    "word_units",
     "learning_rates",
     "word2dm",
     "word_models",
