@@ -32,7 +32,9 @@ MOST_MERGES = 32_000
 END = "</w>"
 """What the last part of a word ends with, among byte pairs."""
 _FIRST, _PRIME = np.uint32(2166136261), np.uint32(16777619)  # of FNV-1a
-_WORDS = 2**16  # that are hashed at a time
+_LETTERS = 2**20  # that are hashed at a time
+LONGEST = 64
+"""Characters of an n-gram at most, of those in files."""
 
 
 class Cut(NamedTuple):
@@ -95,7 +97,10 @@ class NGrams:
 
     def cut(self, words: Sequence[str] | Sequence[bytes]) -> Cut:
         """Return the buckets of words, in fastText's order."""
-        blocks = [self._hashed(words[k : k + _WORDS]) for k in range(0, len(words), _WORDS)]
+        letters = np.cumsum([len(word) + 2 for word in words], dtype=np.int64)
+        cuts = np.searchsorted(letters, np.arange(0, letters[-1] if len(words) else 0, _LETTERS), side="right")
+        bounds = [0, *np.unique(cuts[cuts > 0]).tolist(), len(words)]
+        blocks = [self._hashed(words[begin:end]) for begin, end in pairwise(bounds) if end > begin]
         counts = np.concatenate([np.empty(0, np.int64), *(counts for counts, _ in blocks)])
         keys = np.concatenate([np.empty(0, np.uint32), *(hashes for _, hashes in blocks)])
         return Cut.of(counts, (keys % np.uint32(self.n_buckets)).astype(np.int64))
@@ -132,7 +137,7 @@ class NGrams:
         """Make the same again; ValueError for what cannot be."""
         numbers = [facts.get(name) for name in ("shortest", "longest", "n_buckets")]
         shortest, longest, n_buckets = (number if type(number) is int else -1 for number in numbers)
-        if not (shortest > 0 and 0 <= longest < 1 << 10 and 0 < n_buckets < 1 << 31):
+        if not (shortest > 0 and 0 <= longest <= LONGEST and 0 < n_buckets < 1 << 31):
             raise ValueError(f"n-grams of {shortest} to {longest} in {n_buckets} buckets")
         return cls(shortest, longest, n_buckets)
 

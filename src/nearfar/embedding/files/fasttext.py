@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import bad_file
 from nearfar.embedding.parts import MEAN, Parts
 from nearfar.errors import FileFormatError
-from nearfar.text.subwords import NGrams
+from nearfar.text.subwords import LONGEST, NGrams
 
 MAGIC = struct.pack("<i", 793712314)
 _VERSIONS, _SUPERVISED = (11, 12), 3
@@ -121,7 +121,7 @@ def read(path: Path, held: bytes, file: BufferedReader, size: int) -> Model:
     if version == 11 and given["model"] == _SUPERVISED:  # which had no n-grams of characters
         longest = 0
     sound = d > 0 and n_words >= 0 and n_labels >= 0 and n_entries == n_words + n_labels and n_buckets >= 0
-    if not sound or not 0 <= longest < 1 << 10 or (longest and not n_buckets):
+    if not sound or not 0 <= longest <= LONGEST or (longest and not n_buckets):
         raise bad_file(path, "a model file of fastText", f"{n_words} words of {d} numbers and {n_buckets} buckets")
     source.check(10 * n_entries)
     words = []
