@@ -25,13 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import ArrayFile, FolderKind, check_unaltered, map_npy, map_raw, mapped, whole
-from nearfar._core.checks import check_path
+from nearfar._core.checks import check_integer, check_path, check_real
 from nearfar._core.jit import jit
 from nearfar._core.notebook import facts_table
 from nearfar._core.opened import OpenedFolder
 from nearfar._core.threads import run_blocks
 from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError
+from nearfar.text.phrases import joined
 from nearfar.text.vocabulary import Vocabulary
 
 TEXT = FolderKind("text", "text.json", "nearfar.text", 1, inner=("vocabulary.tsv",))
@@ -157,9 +158,23 @@ class EncodedCorpus:
         >>> list(nf.Corpus(text).encode().phrases(threshold=0.4).vocabulary)
         ['in', 'may', 'june', 'new_york']
         """
-        from nearfar.text.phrases import with_phrases  # which imports this module
-
-        return with_phrases(self, min_count, threshold, connector)
+        owner = "EncodedCorpus.phrases"
+        check_encoded(owner, self)
+        check_integer(owner, "min_count", min_count, low=1)
+        check_real(owner, "threshold", threshold, low=0)
+        if not isinstance(connector, str):
+            raise InputError(owner, "connector", "a string", repr(connector))
+        words, n = self.vocabulary.words, len(self.vocabulary)
+        tokens, ends, pairs = joined(self.tokens, self.ends, self.vocabulary.counts, min_count, threshold)
+        both = zip((pairs // n).tolist(), (pairs % n).tolist(), strict=True)
+        names = [*map(str, words), *(f"{words[a]}{connector}{words[b]}" for a, b in both)]
+        first: dict[str, int] = {}
+        same = np.array([first.setdefault(name, k) for k, name in enumerate(names)])  # a name that is twice is one
+        counts = np.bincount(same[tokens], minlength=len(names))
+        met = np.flatnonzero(counts)
+        vocabulary = Vocabulary([names[k] for k in met.tolist()], counts[met])
+        numbers = vocabulary.words.rows([names[k] for k in same.tolist()])
+        return renumbered(EncodedCorpus(tokens, ends, vocabulary), numbers, vocabulary)
 
     @classmethod
     def open(cls, folder: str | PathLike[str]) -> EncodedCorpus:

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
-
-from nearfar._core.checks import check_integer, check_real
-from nearfar.errors import InputError
-from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
-from nearfar.text.vocabulary import Vocabulary
 
 _BLOCK = 2**22  # tokens at a time
 
 
-def with_phrases(corpus: EncodedCorpus, min_count: int, threshold: float, connector: str) -> EncodedCorpus:
-    """Return the text with pairs of words that belong together made one word, see :meth:`EncodedCorpus.phrases`."""
-    owner = "EncodedCorpus.phrases"
-    check_encoded(owner, corpus)
-    check_integer(owner, "min_count", min_count, low=1)
-    check_real(owner, "threshold", threshold, low=0)
-    if not isinstance(connector, str):
-        raise InputError(owner, "connector", "a string", repr(connector))
-    words, counts, n = corpus.vocabulary.words, corpus.vocabulary.counts, len(corpus.vocabulary)
-    pairs, often = _counted(corpus, n)
+class Joined(NamedTuple):
+    """A text in which pairs are one word.
+
+    Attributes
+    ----------
+    tokens : ndarray of int32
+        With the pair number k as the word n + k.
+    ends : ndarray of int64
+    pairs : ndarray of int64
+        As a n + b.
+    """
+
+    tokens: NDArray[np.int32]
+    ends: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+
+
+def joined(
+    tokens: NDArray[np.int32], ends: NDArray[np.int64], counts: NDArray[np.int64], min_count: int, threshold: float
+) -> Joined:
+    """Make pairs of words that belong together one word, from the left, see :meth:`nearfar.EncodedCorpus.phrases`."""
+    n = len(counts)
+    pairs, often = _counted(tokens, ends, n)
     n_all = float(n + len(pairs))
     scores = (often - min_count) * n_all / (counts[pairs // n] * counts[pairs % n].astype(np.float64))
     found = pairs[(often > min_count) & (scores > threshold)]
-    tokens, ends, made = np.array(corpus.tokens), np.array(corpus.ends), np.zeros(len(corpus.tokens), np.bool_)
+    tokens, made = np.array(tokens), np.zeros(len(tokens), np.bool_)
     codes = _codes(tokens, n)
     place = np.minimum(np.searchsorted(found, codes), max(len(found) - 1, 0))
     match = (found[place] == codes) if len(found) else np.zeros(len(codes), np.bool_)
@@ -38,18 +48,17 @@ def with_phrases(corpus: EncodedCorpus, min_count: int, threshold: float, connec
     kept = np.ones(len(tokens), np.bool_)
     kept[1:] = ~made[:-1]
     gone = np.concatenate([[0], np.cumsum(~kept)])
-    names = [*words, *(f"{words[int(pair // n)]}{connector}{words[int(pair % n)]}" for pair in found)]
-    return _in_order(EncodedCorpus(tokens[kept], ends - gone[ends], corpus.vocabulary), names)
+    return Joined(tokens[kept], ends - gone[ends], found)
 
 
-def _counted(corpus: EncodedCorpus, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _counted(tokens: NDArray[np.int32], ends: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the pairs of words that follow each other in a sentence, as a n + b, and how often they do."""
     pairs, often = np.empty(0, np.int64), np.empty(0, np.int64)
-    for start in range(0, len(corpus.tokens) - 1, _BLOCK):
-        stop = min(start + _BLOCK, len(corpus.tokens) - 1)
-        codes = _codes(corpus.tokens[start : stop + 1], n)
-        ends = corpus.ends[(corpus.ends > start) & (corpus.ends <= stop)] - 1 - start
-        found, times = np.unique(np.delete(codes, ends), return_counts=True)
+    for start in range(0, len(tokens) - 1, _BLOCK):
+        stop = min(start + _BLOCK, len(tokens) - 1)
+        codes = _codes(tokens[start : stop + 1], n)
+        over = ends[(ends > start) & (ends <= stop)] - 1 - start
+        found, times = np.unique(np.delete(codes, over), return_counts=True)
         pairs, place = np.unique(np.concatenate([pairs, found]), return_inverse=True)
         often = np.bincount(place, np.concatenate([often, times]), minlength=len(pairs)).astype(np.int64)
     return pairs, often
@@ -57,14 +66,3 @@ def _counted(corpus: EncodedCorpus, n: int) -> tuple[NDArray[np.int64], NDArray[
 
 def _codes(tokens: NDArray[np.int32], n: int) -> NDArray[np.int64]:
     return tokens[:-1].astype(np.int64) * n + tokens[1:]
-
-
-def _in_order(corpus: EncodedCorpus, names: list[str]) -> EncodedCorpus:
-    """Return a text in the numbers of the words that it has, the most frequent first; a name that is twice is one."""
-    first: dict[str, int] = {}
-    same = np.array([first.setdefault(name, k) for k, name in enumerate(names)])
-    counts = np.bincount(same[corpus.tokens], minlength=len(names))
-    met = np.flatnonzero(counts)
-    vocabulary = Vocabulary([names[k] for k in met.tolist()], counts[met])
-    numbers = vocabulary.words.rows([names[k] if counts[k] else "" for k in same.tolist()])
-    return renumbered(corpus, numbers, vocabulary)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,20 @@ from nearfar.words.part_loops import gather, spread
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from nearfar.words.training import TrainWindows
-    from nearfar.words.windows import Windows
+
+class Met(Protocol):
+    """Windows, as far as they are looked at here."""
+
+    @property
+    def inputs(self) -> NDArray[np.int32]:
+        """The words around."""
+
+    def _replace(self, *, inputs: NDArray[np.int32]) -> Self: ...
+
+
+W = TypeVar("W", bound=Met)
+Train = Callable[[W, float, NDArray[np.float64]], None]
+"""Trains on windows at a rate."""
 
 TOGETHER = 256
 """Centres whose words are made at once. With more, words of the same parts know less of each other's steps."""
@@ -109,14 +121,14 @@ class WordParts:
         met.data[:] = 1
         return np.asarray(met.T @ words[: self.n_words])
 
-    def trainer(self, make: Callable[[Arrays], TrainWindows], arrays: Arrays, name: str) -> TrainWindows:
+    def trainer(self, make: Callable[[Arrays], Train[W]], arrays: Arrays, name: str) -> Train[W]:
         """Return what trains on windows a table of parts of this name.
 
         ``make`` returns what trains arrays in which a table of words is in its place.
         """
         table = arrays[name]
 
-        def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
+        def train(windows: W, rate: float, sums: NDArray[np.float64]) -> None:
             n = min(windows.inputs.size, self.n_words)
             words, inputs = np.empty(n, np.int32), np.empty(windows.inputs.size, np.int32)
             rows, before = (empty_aligned((n, table.shape[1]), table.dtype) for _ in range(2))
