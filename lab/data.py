@@ -33,7 +33,8 @@ SOURCES = {
     "sociopatterns": "contacts of the SFHH conference, sociopatterns.org: SFHH_tij.dat.gz",
     "wiki_text8_style": "100 MB of English Wikipedia in lower case, an article a line: wiki_100M.txt.xz",
     "word_analogy": "questions-words.txt.gz of word2vec",
-    "word_similarity": "pairs of words and a score: EN-MEN-TR-3k.txt, EN-WS-353-ALL.txt, EN-SIMLEX-999.txt, ...",
+    "word_similarity": "pairs of words and a score: EN-MEN-TR-3k.txt, EN-WS-353-ALL.txt, EN-SIMLEX-999.txt,"
+    " EN-RW-STANFORD.txt, ... (github.com/mfaruqui/eval-word-vectors)",
 }
 
 

@@ -233,13 +233,18 @@ def lightfm(users: Array, items: Array, shape: Array, d: int, seed: int, n_epoch
     return (model.user_embeddings @ model.item_embeddings.T + model.item_biases).astype(np.float32)
 
 
-def fasttext(path: Array, d: int, n_epochs: int, rate: float, min_count: int, sample: float = 1e-3) -> Array:
-    """Skip-gram with subwords of 3 to 6 letters; returns words and vectors as one structured array."""
+def fasttext(
+    path: Array, d: int, n_epochs: int, rate: float, min_count: int, sample: float = 1e-3, asked: Array | None = None
+) -> Array:
+    """Skip-gram with subwords of 3 to 6 letters; returns words and vectors as one structured array.
+
+    The words are those of the text, or those asked for, of which some may not be in it.
+    """
     import fasttext as package
 
     how = {"dim": int(d), "epoch": int(n_epochs), "lr": float(rate), "minCount": int(min_count), "ws": 5, "neg": 5}
     model = package.train_unsupervised(str(path), model="skipgram", t=float(sample), thread=1, verbose=0, **how)
-    words = model.get_words()
+    words = model.get_words() if asked is None else asked.tolist()
     found = np.zeros(len(words), [("word", f"U{max(map(len, words))}"), ("vector", np.float32, (int(d),))])
     found["word"], found["vector"] = words, [model.get_word_vector(word) for word in words]
     return found

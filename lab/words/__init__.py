@@ -12,6 +12,8 @@ EXPERIMENTS = (
     "text",
     "words",
     "words_strongest",
+    "rare_words",
+    "word_units",
     "learning_rates",
     "word2dm",
     "word_models",

@@ -276,7 +276,7 @@ class _Task:
     def _stack(self, role: str, items: list[Word]) -> Stack:
         embedding = self.embedding
         if not any(isinstance(item, np.ndarray) for item in items):
-            rows: Floats = embedding._vectors[embedding._rows(self.owner, cast("list[Hashable]", items))]
+            rows: Floats = embedding._vectors_of(self.owner, cast("list[Hashable]", items))
         elif isinstance(embedding, DensityEmbedding):
             rows = algebra.svec(np.stack([embedding._state(self.owner, role, item) for item in items]))
         else:

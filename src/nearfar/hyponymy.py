@@ -358,7 +358,7 @@ def _rows(
     if not (isinstance(items, np.ndarray) and items.dtype.kind == "f"):
         if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
             raise InputError(owner, name, "a list of ids, or matrices", repr(items), "For one id: [id].")
-        rows: Floats = embedding._vectors[embedding._rows(owner, items)]
+        rows: Floats = embedding._vectors_of(owner, items)
         return rows
     n = embedding.order
     if items.ndim not in (2, 3) or items.shape[-2:] != (n, n):

@@ -66,6 +66,18 @@ def skipgram(model, windows, rate, X, Y):
     return loss, n_pairs
 
 
+def means(model, windows, rate, X, Y):
+    loss, n_pairs = 0.0, 0
+    for outs, (a, b) in zip(windows.outs, pairwise(windows.starts), strict=True):
+        around, there = windows.inputs[a:b], counted(outs)
+        pairs = np.tile(there, (b - a, 1))
+        lost, (dx, _), (dy, _) = formulas.cbow(X.rows[around], Y.rows[outs], pairs, rate)
+        X.move(around, dx, rate)
+        Y.move(outs[there], dy[there], rate)
+        loss, n_pairs = loss + lost, n_pairs + there.sum()
+    return loss, n_pairs
+
+
 def density(model, windows, rate, B, C):
     loss, n_pairs, options = 0.0, 0, {"offset": model._offset, "ridge": model.ridge}
     ends = windows.sentences[:: model.batch_size] if B.adam else np.arange(len(windows.outs) + 1)
@@ -117,6 +129,7 @@ def in_clusters(model, windows, rate, B, G):
 
 MODELS = {
     "SkipGram": (skipgram, nf.SkipGram(N), N),
+    "CBOW": (means, nf.SkipGram(N, cbow=True), N),
     "Word2DM": (density, nf.Word2DM(N, M, ridge=0.3, batch_size=2), N * M),
     "columns, own": (in_columns, nf.MultiSenseWord2DM(N, n_senses=M, variant="columns"), N),
     "columns, same": (in_columns, nf.MultiSenseWord2DM(N, n_senses=M, variant="columns", noise_column="same"), N),
@@ -129,7 +142,7 @@ def tables(name, optimizer):
     _, model, width = MODELS[name]
     model.set_params(optimizer=optimizer)
     ids, rng = range(N_WORDS), np.random.default_rng(1)
-    arrays = model._start(SimpleNamespace(ids=ids, context_ids=ids, vocabulary=None), rng)
+    arrays = model._start(SimpleNamespace(ids=ids, context_ids=ids, vocabulary=None, parts=None), rng)
     both = ["XY", "BC", ("senses", "contexts")][("B" in arrays) + 2 * ("senses" in arrays)]
     for side in both:
         arrays[side][:, :width] = rng.normal(size=(len(arrays[side]), width)) / 3
@@ -141,7 +154,11 @@ def tables(name, optimizer):
     ("name", "optimizer"),
     [
         *((name, "sgd") for name in MODELS),
-        *(pytest.param(name, "adam", marks=[pytest.mark.slow] if name != "SkipGram" else []) for name in MODELS),
+        *(
+            pytest.param(name, "adam", marks=[pytest.mark.slow] if name != "SkipGram" else [])
+            for name in MODELS
+            if name != "CBOW"
+        ),
     ],
 )
 def test_a_compiled_loop_does_what_its_formula_does(name, optimizer):
@@ -163,7 +180,14 @@ def test_a_compiled_loop_does_what_its_formula_does(name, optimizer):
 
 
 def test_each_formula_with_a_compiled_loop_is_compared():
-    compared = {formulas.sgns, formulas.word2dm, formulas.columns, formulas.clusters, formulas.nearest_sense}
+    compared = {
+        formulas.sgns,
+        formulas.cbow,
+        formulas.word2dm,
+        formulas.columns,
+        formulas.clusters,
+        formulas.nearest_sense,
+    }
     assert set(FORMS) == compared
     assert all(hasattr(form, "py_func") for form in FORMS.values())
 
@@ -203,6 +227,7 @@ def given(name, dtype=np.float64):
 
     return {
         "sgns": (lambda x, y, rate: moved(*formulas.sgns(x, y, as_pairs(x), rate)), x, y),
+        "cbow": (lambda x, y, rate: moved(*formulas.cbow(x, y, as_pairs(x)[:1], rate))[:3], x[:1], y[:1]),
         "word2dm": (
             lambda x, y, rate: moved(*formulas.word2dm(x, y, as_pairs(x), rate, longest=1e9, **options)), B, C,
         ),
@@ -241,6 +266,14 @@ def lost(name, formula, x, y):
             A = side.swapaxes(-1, -2) @ side
             loss += 0.15 * float((often * (A**2).sum((-1, -2))).sum())
     return loss
+
+
+def test_of_a_mean_each_part_moves_as_far_as_it_does():
+    formula, x, y = given("cbow")
+    _, dx, dy = formula(x, y, 1.0)
+    down = [-central_differences(lambda _: float(formula(x, y, 0.0)[0]), table, 1e-6) for table in (x, y)]
+    np.testing.assert_allclose(dx, x.shape[1] * down[0], atol=2e-8, rtol=1e-6)  # word2vec's: not a share of it
+    np.testing.assert_allclose(dy, down[1], atol=2e-8, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in FORMULAS if name != "a short step"])

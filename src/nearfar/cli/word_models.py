@@ -77,6 +77,7 @@ def words() -> None:
     learning_rate={"default": None, "note": "[default: by the length of the text]"},
     init={"metavar": "FILE"},
 )
+@option("--subwords", is_flag=True, default=None, help="Make words of their n-grams: others have vectors, too.")
 @options_of(_TEXT, "tokenizer", tokenizer={"default": "words"})
 @option("--token-pattern", metavar="REGEX", help="Take what matches this regular expression as words.")
 @options_of(_TEXT, "lowercase encoding_errors")
@@ -103,6 +104,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
       nearfar words train big.txt -o big.safetensors --checkpoint run.safetensors --resume
       nearfar words train physics.txt -o physics.safetensors --init wiki.safetensors
       nearfar words train book.txt -o book.safetensors --model multisense --n-senses 5
+      nearfar words train wiki.txt -o wiki.safetensors --subwords
       nearfar words train big.txt -o big.safetensors --engine cuda
     """
     import nearfar as nf
@@ -115,6 +117,8 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     for name, owner in _OF_ONE_MODEL.items():
         if options[name] is not None and owner != model:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
+    if options["subwords"] and model == "multisense":
+        raise click.UsageError("--subwords is for --model skipgram and word2dm.")
     made_by = getattr(nf, _MODELS[model])
     take_engine("nearfar words train", options)
     if is_device(options["engine"]) and model == "skipgram" and options["optimizer"] == "adam":
@@ -135,7 +139,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     made = {name: value for name, value in fitted.parameters.items() if name not in WITHOUT_EFFECT}
     # One side only: most formats keep no other, and the file is half as large. To say what is meant, senses need it.
     more = {"weights": fitted.weights, "context_vectors": fitted.context_vectors} if keeps_senses else {}
-    vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=made, **more)
+    vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=made, **more)._with_parts(fitted._parts)
     vectors.save(output)
     words_of = list(estimator.vocabulary_)
     summary = {

@@ -92,6 +92,11 @@ class DensityEmbedding(Embedding):
             expected = "density matrices, of trace 1 and without negative eigenvalues"
             raise InputError("DensityEmbedding", name, expected, f"{wrong[1]} for {ids[wrong[0]]!r}")
 
+    def _of_parts(self, made: Floats) -> Floats:
+        n = self.order
+        factors = made.reshape(len(made), made.shape[1] // n, n).swapaxes(1, 2)
+        return algebra.rows_of_factors("DensityEmbedding", "parts", factors)
+
     def _facts(self) -> dict[str, object]:
         n = algebra.order_of(self.n_components)
         return {"matrices": f"{n} x {n}"}
@@ -323,7 +328,7 @@ class DensityEmbedding(Embedding):
         topn = check_integer(owner, "topn", topn, low=1)
         word = from_tensor(word)
         matrix = self._state(owner, "word", word)
-        skip = None if isinstance(word, np.ndarray) else self._row(owner, word)
+        skip = None if isinstance(word, np.ndarray) or word not in self._ids else self._row(owner, word)
         weights, axes = algebra.leading(matrix, n_senses)
         k = min(topn, len(self) - (skip is not None))
         if not k or not len(axes):
@@ -335,7 +340,7 @@ class DensityEmbedding(Embedding):
         return [Sense(*sense) for sense in zip(weights.tolist(), axes, nearest, strict=True)]
 
     def _stored_rows(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
-        return self.vectors if ids is None else self._vectors[self._rows(owner, as_list(owner, "ids", ids))]
+        return self.vectors if ids is None else self._vectors_of(owner, as_list(owner, "ids", ids))
 
     def _state(self, owner: str, name: str, item: Item) -> Doubles:
         """Return the density matrix of an id, or of an array, which is divided by its trace."""

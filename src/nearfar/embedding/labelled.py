@@ -22,6 +22,7 @@ from nearfar._core.notebook import facts_table
 from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers
 from nearfar._core.vector import read_only
+from nearfar.embedding.parts import Parts
 from nearfar.embedding.quantized import KINDS, QuantizedRows
 from nearfar.errors import InputError, UnknownIdError, did_you_mean
 
@@ -41,6 +42,7 @@ class Labelled:
     _context_vectors: Matrix | None = None
     _context_ids: Ids | None = None
     _base_measure: NDArray[np.float64] | None = None
+    _parts: Parts | None = None
     _norms: NDArray[np.float64] | None = None  # made at the first search
     _may_be_rounded = True
     _why = ""  # nf.read took it for vectors
@@ -94,6 +96,16 @@ class Labelled:
         if context is not None:
             made._add_context(cls.__name__, context, context_ids)
         made._base_measure = base_measure
+        return made
+
+    def _with_parts(self, parts: Parts | None) -> Self:
+        """Return a copy that makes words that it has no row of from their parts."""
+        made = copy.copy(self)
+        made._parts = parts
+        return made
+
+    def _of_parts(self, made: Floats) -> Floats:
+        """Return vectors that were made of parts as rows of this kind of embedding."""
         return made
 
     def _check_rows(self, name: str, rows: Matrix, ids: Ids) -> None:
@@ -202,7 +214,7 @@ class Labelled:
 
     def _other_side(self, vectors: Matrix, ids: Ids) -> Self:
         made = self._like(vectors, ids)  # with the base measure, which is of this side
-        made._context_vectors = made._context_ids = None
+        made._context_vectors = made._context_ids = made._parts = None
         return made
 
     @property
@@ -245,16 +257,15 @@ class Labelled:
         if type(key) is tuple and len(key) == 2 and key[1] is Ellipsis:  # rows, as scikit-learn takes them
             return self._vectors[key[0]]
         if isinstance(key, list) or (isinstance(key, np.ndarray) and key.ndim == 1 and key.dtype.kind in "iuUO"):
-            return self._vectors[self._rows("Embedding", list(key))]
-        row: Floats = self._vectors[self._row("Embedding", key)]
-        return row
+            return self._vectors_of("Embedding", list(key))
+        return self._vector_of("Embedding", key)
 
     @overload
     def get(self, key: Hashable, default: None = None) -> Floats | None: ...
     @overload
     def get(self, key: Hashable, default: Default) -> Floats | Default: ...
     def get(self, key: Hashable, default: object = None) -> object:
-        """Return the vector of an id, or something else if the id is not there.
+        """Return the vector of an id, or something else if the id is not there, nor parts of it.
 
         Parameters
         ----------
@@ -267,8 +278,10 @@ class Labelled:
         -------
         ndarray of shape (d,), or ``default``
         """
-        row = self._ids.get(key)
-        return default if row < 0 else self._vectors[row]
+        try:
+            return self._vector_of("Embedding", key)
+        except UnknownIdError:
+            return default
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         return np.array(self._vectors, dtype=dtype, copy=copy)
@@ -318,7 +331,7 @@ class Labelled:
         if not isinstance(other, Labelled) or self._ids != other._ids or self._context_ids != other._context_ids:
             return False
         pairs = (self._vectors, other._vectors), (self._context_vectors, other._context_vectors)
-        return all(
+        return (self._parts is None) == (other._parts is None) and all(
             a is b or (a is not None and b is not None and a.dtype == b.dtype and a.tobytes() == b.tobytes())
             for a, b in pairs
         )
@@ -414,6 +427,33 @@ class Labelled:
             unknown = [listed[int(i)] for i in np.flatnonzero(rows < 0)]
             raise UnknownIdError(owner, unknown, lambda: self._hint(unknown[0]))
         return rows
+
+    def _vectors_of(self, owner: str, keys: Iterable[Hashable]) -> Floats:
+        """Return the vectors of ids, shape (k, d), of words without a row those of their parts."""
+        listed: Sequence[Hashable] = keys if isinstance(keys, (Ids, list)) else list(keys)
+        if self._parts is None:
+            rows: Floats = self._vectors[self._rows(owner, listed)]
+            return rows
+        at = self._ids.rows(listed)
+        new = np.flatnonzero(at < 0)
+        unmet = [listed[int(k)] for k in new]
+        words = [word if isinstance(word, str) else "" for word in unmet]
+        made = self._of_parts(self._parts.vectors_of(words))
+        known: NDArray[np.bool_] = np.any(made, axis=1)
+        unknown = [word for k, word in enumerate(unmet) if not known[k] or not isinstance(word, str)]
+        if unknown:
+            raise UnknownIdError(owner, unknown, lambda: f"No part of it is known. {self._hint(unknown[0])}")
+        found = np.empty((len(listed), self.n_components), self._vectors.dtype)
+        found[at >= 0], found[new] = self._vectors[at[at >= 0]], made
+        return found
+
+    def _vector_of(self, owner: str, key: object) -> Floats:
+        """Return the vector of an id, or of the parts of a word."""
+        if self._parts is None or self._ids.get(key) >= 0:
+            row: Floats = self._vectors[self._row(owner, key)]
+            return row
+        made: Floats = self._vectors_of(owner, [key])[0]
+        return made
 
     def _hint(self, key: object) -> str:
         if isinstance(key, (list, np.ndarray, slice)) or hasattr(key, "toarray"):

@@ -93,7 +93,14 @@ class Near(Labelled):
         left, right = unit_rows(np.stack(pair))
         return float(np.clip(left @ right, -1.0, 1.0))
 
-    def most_similar(self, positive: Items | None = None, negative: Items | None = None, topn: int = 10) -> Found:
+    def most_similar(
+        self,
+        positive: Items | None = None,
+        negative: Items | None = None,
+        topn: int = 10,
+        *,
+        restrict_vocab: int | None = None,
+    ) -> Found:
         """Return the ids nearest in cosine to the mean of some items, less that of others.
 
         Parameters
@@ -104,6 +111,8 @@ class Near(Labelled):
             array of floats, shape (d,); an array of shape (k, d) is k of them; a tuple is one id.
         topn : int
             How many to return at most.
+        restrict_vocab : int, optional
+            Look among the first so many ids alone, of words the most frequent ones.
 
         Returns
         -------
@@ -136,13 +145,51 @@ class Near(Labelled):
         vectors += [self._vector(owner, "negative", item) for item in minus]
         signs = np.repeat([1.0, -1.0], [len(plus), len(minus)])
         query = unit_rows((signs @ unit_rows(np.stack(vectors)))[None, :])
-        asked = {self._ids.get(item) for item in plus + minus if not _is_vector(item)}
-        if len(self) <= len(asked):
+        asked = {self._ids.get(item) for item in plus + minus if not _is_vector(item)} - {-1}  # of words made of parts
+        n = len(self)
+        if restrict_vocab is not None:
+            n = min(n, check_integer(owner, "restrict_vocab", restrict_vocab, low=1))
+        among = self if n == len(self) else self._like(self._taken(np.arange(n)), self._ids.take(np.arange(n)))
+        k = min(topn + len(asked), n)
+        if not k:
             return []
-        k = min(topn + len(asked), len(self))
-        rows, scores = nearest_rows(query, self._vectors, k, norms=self._row_norms())
+        rows, scores = nearest_rows(query, among._vectors, k, norms=among._row_norms())
         kept = ~np.isin(rows[0], sorted(asked))
         return self._named(rows[0][kept][:topn], scores[0][kept][:topn])
+
+    def rank(self, a: Item, b: Hashable) -> int:
+        """Return which place an id has among the ids that are nearest to an item: 1 is the nearest.
+
+        Parameters
+        ----------
+        a : id, or ndarray of floats of shape (d,)
+            Itself it is no neighbour.
+        b : id
+
+        Returns
+        -------
+        int
+            One more than there are ids with a higher cosine.
+
+        Raises
+        ------
+        UnknownIdError
+            If an id is not there.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> emb = nf.Embedding([[1, 0], [3, 1], [0, 2]], ids=["ann", "bob", "cem"])
+        >>> emb.rank("ann", "bob"), emb.rank("ann", "cem")
+        (1, 2)
+        """
+        owner = f"{type(self).__name__}.rank"
+        query, row = self._vector(owner, "a", a), self._row(owner, b)
+        (found,), (scores,) = nearest_rows(unit_rows(query[None]), self._vectors, len(self), norms=self._row_norms())
+        score = scores[np.flatnonzero(found == row)[0]]
+        closer = found[scores > score]
+        own = -1 if _is_vector(from_tensor(a)) else self._ids.get(a)
+        return int((closer != own).sum()) + 1
 
     def track(self, node: Hashable) -> tuple[list[Hashable], Floats]:
         """Return the trajectory of a node of which there are several vectors: its times, and its vector at each.
@@ -224,7 +271,7 @@ class Near(Labelled):
         chosen = Ids(as_list(owner, "ids", ids), owner=owner)
         if len(chosen) < 3:
             raise InputError(owner, "ids", "at least three ids", f"{len(chosen)}")
-        units = unit_rows(np.asarray(self._vectors[self._rows(owner, chosen)]))
+        units = unit_rows(np.asarray(self._vectors_of(owner, chosen)))
         return chosen[int(np.argmin(units @ units.sum(axis=0)))]
 
     def search(
@@ -326,8 +373,8 @@ class Near(Labelled):
             vectors = self._as_vectors(owner, "Q", Q)
             queries = check_matrix(owner, "Q", Q if vectors is Q else np.atleast_2d(vectors), columns=self.n_components)
         else:
-            own = self._rows(owner, as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids"))
-            queries = self._vectors[own]
+            asked = list(as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids"))
+            queries, own = self._vectors_of(owner, asked), self._ids.rows(asked)
         if exclude is None:
             return Question(queries, LeftOut.of_own(own, len(queries)))
         expected = f"lists of ids, one for each query ({len(queries)})"
@@ -432,7 +479,7 @@ class Near(Labelled):
         else:
             single = isinstance(users, (str, bytes, tuple)) or not isinstance(users, Iterable)
             names = [cast("Hashable", users)] if single else list(as_list(owner, "users", users))
-            queries = self._vectors[self._rows(owner, names)]
+            queries = self._vectors_of(owner, names)
         seen = None if exclude is None else _seen(owner, exclude, names, len(queries), single=single)
         unmet = next((ids[0] for ids in seen or () if ids), None)
         if seen and unmet is not None and len(items) and not any((items.ids.rows(ids) >= 0).any() for ids in seen):
@@ -488,8 +535,7 @@ class Near(Labelled):
     def _vector(self, owner: str, name: str, item: object) -> Floats:
         item = from_tensor(item)
         if not _is_vector(item):
-            row: Floats = self._vectors[self._row(owner, item)]
-            return row
+            return self._vector_of(owner, item)
         rows = np.atleast_2d(self._as_vectors(owner, name, item))
         vector: Floats = check_matrix(owner, name, rows, columns=self.n_components, rows=1)[0]
         return vector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,9 @@ from nearfar.embedding.files import FORMATS, Content, registry, text_ids
 from nearfar.embedding.labelled import Bits, Labelled
 from nearfar.embedding.metadata import facts_of
 from nearfar.embedding.near import Metric, Near
+from nearfar.embedding.parts import MEAN, Parts
 from nearfar.errors import InputError
+from nearfar.text.subwords import NGrams
 
 if TYPE_CHECKING:
     import gensim.models
@@ -320,14 +322,53 @@ class Embedding(Near):
             parameters=parameters,
         )
 
+    @classmethod
+    def from_gensim(cls, model: object) -> Self:
+        """Take the vectors of a model of gensim, those of words never seen included.
+
+        Parameters
+        ----------
+        model : KeyedVectors, Word2Vec, FastText, or what has such vectors as ``wv``
+            Of :func:`gensim.models.KeyedVectors.load`, too, which reads ``.kv`` files: they are pickles, and run what
+            is in them. Arrays are not copied.
+
+        Returns
+        -------
+        Embedding
+            Its ids are the keys. The output vectors of negative sampling are its other side. The n-grams of FastText
+            make words that it has no row of, as there.
+
+        Raises
+        ------
+        InputError
+            If it has no vectors with keys.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> from gensim.models import Word2Vec  # doctest: +SKIP
+        >>> nf.Embedding.from_gensim(Word2Vec(sentences))  # doctest: +SKIP
+        """
+        owner = f"{cls.__name__}.from_gensim"
+        kept: Any = getattr(model, "wv", model)
+        keys, vectors = getattr(kept, "index_to_key", None), getattr(kept, "vectors", None)
+        if keys is None or vectors is None:
+            raise InputError(owner, "model", "KeyedVectors, or a model with some as wv", type(model).__name__)
+        context = getattr(model, "syn1neg", None)
+        made = cls(vectors, keys, context_vectors=context, context_ids=None if context is None else keys)
+        rows = getattr(kept, "vectors_ngrams", None)
+        if rows is None or not kept.bucket:
+            return made
+        cutter = NGrams(max(kept.min_n, 1), kept.max_n, kept.bucket)
+        return made._with_parts(Parts(cutter, np.arange(kept.bucket), rows, MEAN))
+
     def to_gensim(self) -> gensim.models.KeyedVectors:
         """Return the vectors as gensim's ``KeyedVectors``.
 
         Returns
         -------
         gensim.models.KeyedVectors
-            In float32, its keys the ids: text, or integers as text. ``Embedding.from_arrays(kv.index_to_key,
-            kv.vectors)`` is the way back.
+            In float32, its keys the ids: text, or integers as text. :meth:`from_gensim` is the way back.
 
         Raises
         ------
@@ -451,6 +492,9 @@ class Embedding(Near):
         elif self._base_measure is not None and not kind.keeps_both_sides:
             text = f"{owner}: the format {kind.name!r} keeps no base measure, which recommend adds; it is left out"
             warn_user(text)
+        if self._parts is not None and not kind.keeps_both_sides:
+            hint = "words that have no row will have no vector (.safetensors and .npz keep them)"
+            warn_user(f"{owner}: the format {kind.name!r} keeps no parts of words: {hint}")
         return kind.write(content, registry.target_of(owner, kind, path, if_exists))
 
     @classmethod
@@ -510,7 +554,7 @@ class Embedding(Near):
 
     def _content(self) -> Content:
         sides = self._vectors, self._ids, self._context_vectors, self._context_ids, self._parameters
-        return Content(*sides, base_measure=self._base_measure)
+        return Content(*sides, base_measure=self._base_measure, parts=self._parts)
 
     @classmethod
     def _is_of(cls, content: Content) -> bool:  # noqa: ARG003 - for subclasses
@@ -524,7 +568,7 @@ class Embedding(Near):
                 if kind._is_of(content):
                     return kind._from_content(content)
             if isinstance(content.vectors, LazyRows):  # a file's were checked
-                return cls._of(*content.sides())
+                return cls._of(*content.sides())._with_parts(content.parts)
         return cls(
             np.asarray(content.vectors),
             content.ids,
@@ -532,7 +576,7 @@ class Embedding(Near):
             context_ids=content.context_ids,
             parameters=content.parameters,
             base_measure=content.base_measure,
-        )
+        )._with_parts(content.parts)
 
 
 def _as_rows(owner: str, name: str, vectors: Vectors) -> ArrayLike:

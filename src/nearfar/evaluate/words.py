@@ -80,7 +80,7 @@ def word_similarity(
     Parameters
     ----------
     embedding : Embedding
-        Vectors of words.
+        Vectors of words. Words that are made of their parts are known.
     pairs : path, or iterable of (str, str, float)
         A file has two words and a score per line, between tabs, semicolons, commas or blanks; a first line whose score
         is no number is a header; lines that begin with # do not count. All lines have as many fields as the first;
@@ -125,9 +125,14 @@ def word_similarity(
     given = _read_pairs(owner, pairs) if isinstance(pairs, (str, PathLike)) else _given_pairs(owner, pairs)
     if not given:
         raise InputError(owner, "pairs", "at least one pair", "none")
-    rows = [[row_of(embedding, word, lowercase) for word in (a, b)] for a, b, _ in given]
-    known = [k for k, (a, b) in enumerate(rows) if a >= 0 and b >= 0]
-    left, right = (_unit(embedding.vectors[[rows[k][side] for k in known]].astype(np.float64)) for side in (0, 1))
+    all_words = {word for a, b, _ in given for word in (a, b)}
+    vectors = {word: vector for word in all_words if (vector := vector_of(embedding, word, lowercase)) is not None}
+    known = [k for k, (a, b, _) in enumerate(given) if a in vectors and b in vectors]
+    nothing = np.empty((0, embedding.n_components))
+    left, right = (
+        _unit(np.stack([vectors[word] for word in words]).astype(np.float64)) if known else nothing
+        for words in ([given[k][0] for k in known], [given[k][1] for k in known])
+    )
     similarities = np.einsum("ij,ij->i", left, right).round(12)  # equal ones stay ties
     scores = np.array([given[k][2] for k in known])
     rho, interval = agreement(similarities, scores, n_bootstrap, rng)
@@ -327,6 +332,12 @@ def row_of(embedding: Embedding, word: str, lowercase: bool) -> int:
     """Return the row of a word, -1 where it is not known."""
     row = embedding.ids.get(word)
     return embedding.ids.get(word.lower()) if row < 0 and lowercase else row
+
+
+def vector_of(embedding: Embedding, word: str, lowercase: bool) -> Floats | None:
+    """Return the vector of a word, which may be made of its parts, None where it is not known."""
+    small = word.lower() if lowercase and word not in embedding.ids else word
+    return embedding.get(small)
 
 
 def spearman(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,6 +7,9 @@ another one. T is 1 for the centre and 0 for noise, and which pairs count is tol
 
 SGNS
     Mikolov, Sutskever, Chen, Corrado & Dean (2013), eq. (4): s = x . y.
+CBOW
+    Mikolov, Chen, Corrado & Dean (2013), section 3.1: SGNS with x the mean of all x_t. Each x_t moves as x does, as in
+    word2vec's code: p times minus the gradient.
 Word2DM
     Meyer & Lewis (2020), eqs. (5) and (8): s = tr(A_t A_o), with A_t = B_t B_tᵀ a density matrix before its trace is
     made 1. Eq. (8) has a plus before its second sum, a misprint. The offset of the scores, the ridge r/2 |A|² of both
@@ -35,6 +38,12 @@ def sgns(x: Array, y: Array, pairs: Array, rate: float) -> tuple[Array, Moved, M
     of_x = g @ y * rate, (slopes * _squares(y)[..., None, :]).sum(-1)
     of_y = _turned(g) @ x * rate, (slopes * _squares(x)[..., None]).sum(-2)
     return loss, of_x, of_y
+
+
+def cbow(x: Array, y: Array, pairs: Array, rate: float) -> tuple[Array, Moved, Moved]:
+    """Return the same where the words around are one input, their mean, (p, d); each moves as far as that does."""
+    loss, (of_mean, _), of_y = sgns(x.mean(-2)[..., None, :], y, pairs[..., :1, :], rate)
+    return loss, (of_mean + 0 * x, None), of_y
 
 
 def word2dm(

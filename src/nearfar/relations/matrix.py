@@ -521,6 +521,67 @@ class Relation:
         return cls(operator.normalized() if weighting == "conditional" else operator, words, words)
 
     @classmethod
+    def from_documents(
+        cls,
+        documents: Mapping[Hashable, str | Sequence[str]] | Iterable[str | Sequence[str]],
+        ids: Iterable[Hashable] | None = None,
+        *,
+        min_count: int = 5,
+        max_size: int | None = None,
+        sample: float = 1e-3,
+    ) -> Self:
+        """Make a relation of documents and the words in them: how often each comes.
+
+        ``SkipGram().fit`` of it are paragraph vectors (PV-DBOW): documents predict their words. Rows and columns are
+        then the two sides of its ``vectors_``.
+
+        Parameters
+        ----------
+        documents : mapping, or iterable of documents
+            Each a text, whose words are between blanks, or a list of words.
+        ids : iterable of hashable, optional
+            Names of the documents; by default the keys of a mapping, else 0 .. n - 1.
+        min_count, max_size : int, default=5 and None
+            Words that come less often, and all but the most frequent ones, are left out.
+        sample : float, default=1e-3
+            Counts of words beyond this share of the text are made smaller, by the probability with which word2vec would
+            keep them; 0 leaves them as they are.
+
+        Returns
+        -------
+        Relation
+            A document without such words has an empty row.
+
+        Raises
+        ------
+        InputError
+            An argument cannot be used, there is no document, or no word that comes ``min_count`` times.
+
+        References
+        ----------
+        Le & Mikolov (2014), "Distributed representations of sentences and documents", section 2.3.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> documents = {"tale": "the sea the ship", "log": "the ship"}
+        >>> rel = nf.Relation.from_documents(documents, min_count=1, sample=0)
+        >>> rel.neighbors("tale")
+        [('the', 2.0), ('ship', 1.0), ('sea', 1.0)]
+        """
+        from nearfar.relations.documents import documents_and_words
+
+        owner = "Relation.from_documents"
+        check_real(owner, "sample", sample, low=0)
+        if isinstance(documents, Mapping):
+            ids = documents.keys() if ids is None else ids
+            documents = documents.values()
+        if isinstance(documents, (str, bytes)) or not isinstance(documents, Iterable):
+            raise InputError(owner, "documents", "a mapping or a list of documents", type(documents).__name__)
+        counts, words = documents_and_words(owner, documents, min_count, max_size, sample)
+        return cls.from_matrix(counts, Ids.of_rows(counts.shape[0], ids, owner=owner, row="document"), words)
+
+    @classmethod
     def from_wordnet(cls, path: str | PathLike[str], words: Iterable[Hashable]) -> Self:
         """Make a relation of words that WordNet relates: synonyms, antonyms, immediate hypernyms and hyponyms.
 

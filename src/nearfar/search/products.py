@@ -70,10 +70,10 @@ class LeftOut(NamedTuple):
 
     @classmethod
     def of_own(cls, own: RowNumbers | None, n_queries: int) -> LeftOut:
-        """Return rows that are the queries themselves, or nothing."""
+        """Return rows that are the queries themselves, -1 for a query that is none, or nothing."""
         if own is None:
             return cls(np.zeros(n_queries + 1, np.int64), np.empty(0, np.int64))
-        return cls(np.arange(n_queries + 1), own)
+        return cls(np.concatenate([[0], np.cumsum(own >= 0)]), own[own >= 0])
 
     @property
     def counts(self) -> RowNumbers:

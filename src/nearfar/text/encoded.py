@@ -25,13 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import ArrayFile, FolderKind, check_unaltered, map_npy, mapped, whole
-from nearfar._core.checks import check_path
+from nearfar._core.checks import check_integer, check_path, check_real
 from nearfar._core.jit import jit
 from nearfar._core.notebook import facts_table
 from nearfar._core.opened import OpenedFolder
 from nearfar._core.threads import run_blocks
 from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError
+from nearfar.text.phrases import joined
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.text.words import only_words
 
@@ -119,6 +120,63 @@ class EncodedCorpus:
                 with ArrayFile(new / f"{name}.npy", dtype) as file:
                     file.append(getattr(self, name))
             _finish(new, self.n_tokens, len(self), self.vocabulary)
+
+    def phrases(self, *, min_count: int = 5, threshold: float = 10.0, connector: str = "_") -> EncodedCorpus:
+        """Return the text with pairs of words that belong together made one word.
+
+        A pair is a phrase where ``(c_ab - min_count) n / (c_a c_b)`` is above ``threshold``, with the counts of the
+        pair and of its words, and n different words and pairs. Phrases are made from the left; of three words that
+        belong together the first two, and the third by another call. Rare words, which are left out, stand between
+        none.
+
+        Parameters
+        ----------
+        min_count : int, default=5
+            Pairs that come no more often are none.
+        threshold : float, default=10.0
+            The higher, the fewer phrases.
+        connector : str, default="_"
+            What stands between the words of a phrase.
+
+        Returns
+        -------
+        EncodedCorpus
+            In temporary files, with a vocabulary of words and phrases.
+
+        Raises
+        ------
+        InputError
+            An argument that cannot be used.
+
+        References
+        ----------
+        Mikolov, Sutskever, Chen, Corrado & Dean (2013), "Distributed representations of words and phrases and their
+        compositionality", eq. 6, times n as in gensim, so that a threshold suits texts of any length.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> text = [["in", "new", "york", "in", "may"], ["new", "york", "in", "june"], ["may", "june"]] * 9
+        >>> list(nf.Corpus(text).encode().phrases(threshold=0.4).vocabulary)
+        ['in', 'may', 'june', 'new_york']
+        """
+        owner = "EncodedCorpus.phrases"
+        check_encoded(owner, self)
+        check_integer(owner, "min_count", min_count, low=1)
+        check_real(owner, "threshold", threshold, low=0)
+        if not isinstance(connector, str):
+            raise InputError(owner, "connector", "a string", repr(connector))
+        words, n = self.vocabulary.words, len(self.vocabulary)
+        tokens, ends, pairs = joined(self.tokens, self.ends, self.vocabulary.counts, min_count, threshold)
+        both = zip((pairs // n).tolist(), (pairs % n).tolist(), strict=True)
+        names = [*map(str, words), *(f"{words[a]}{connector}{words[b]}" for a, b in both)]
+        first: dict[str, int] = {}
+        same = np.array([first.setdefault(name, k) for k, name in enumerate(names)])  # a name that is twice is one
+        counts = np.bincount(same[tokens], minlength=len(names))
+        met = np.flatnonzero(counts)
+        vocabulary = Vocabulary([names[k] for k in met.tolist()], counts[met])
+        numbers = vocabulary.words.rows([names[k] for k in same.tolist()])
+        return renumbered(EncodedCorpus(tokens, ends, vocabulary), numbers, vocabulary)
 
     @classmethod
     def open(cls, folder: str | PathLike[str]) -> EncodedCorpus:

@@ -214,6 +214,15 @@ class Vocabulary:
         return cls._in_order(words, np.array(counts, np.int64))
 
 
+def keep_probabilities(counts: NDArray[np.int64], sample: float) -> NDArray[np.float32]:
+    """Return word2vec's (sqrt(c / (t N)) + 1) t N / c, at most 1; empty if all words are kept (t = 0)."""
+    if sample == 0:
+        return np.empty(0, np.float32)
+    relative = sample * counts.sum() / counts
+    keep: NDArray[np.float32] = np.minimum(np.sqrt(relative) + relative, 1).astype(np.float32)
+    return keep
+
+
 def _unescaped(word: str) -> str:
     if "\\" not in word:
         return word

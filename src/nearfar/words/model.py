@@ -76,6 +76,7 @@ from nearfar._core.vector import LANES, empty_aligned
 from nearfar.base import RelationEmbedder, RelationLike, parameters_of
 from nearfar.callbacks import Callback, Progress, Trainer
 from nearfar.embedding.density import DensityEmbedding
+from nearfar.embedding.parts import Parts
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import asked_engine, engine_of, is_device, learner_of
 from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
@@ -85,7 +86,9 @@ from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.sources import TextSource
+from nearfar.text.subwords import BytePairs, Cut, Cutter, Given, NGrams
 from nearfar.text.vocabulary import Vocabulary
+from nearfar.words.parts import TOGETHER, WordParts
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
 from nearfar.words.training import RateOfText, Shared, Training, TrainingState, TrainWindows, held_out
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
@@ -95,6 +98,9 @@ if TYPE_CHECKING:
 
 Trained = TextSource | Corpus | EncodedCorpus | RelationLike
 """What a model of words is fitted to."""
+
+Subwords = bool | Literal["ngrams", "bpe"] | Relation | None
+"""What words are made of."""
 
 _USUAL_RATE = 0.025  # no larger one is recommended
 _IN_TURN = "A window reads what the one before it has moved"
@@ -128,6 +134,8 @@ class WordParameters(TypedDict, total=False):
     device: str | None
     verbose: int
     engine: str | None
+    subwords: Subwords
+    frozen: bool
 
 
 class Known(NamedTuple):
@@ -190,6 +198,7 @@ class WordModel(RelationEmbedder):
     _shaped_by: ClassVar[tuple[str, ...]] = ("n_components", "optimizer")
     _ids: tuple[Ids, Ids]
     _kept: Arrays  # of a fit, for the next partial one, as is what follows
+    _parts: WordParts | None = None
     _rng: np.random.Generator
     _shape_of_fit: dict[str, object]
 
@@ -201,6 +210,15 @@ class WordModel(RelationEmbedder):
 
     device: str | None = None
     """What ``engine`` takes the place of; None where a model never had it."""
+
+    frozen: bool = False
+    """Whether words that ``init`` knows stay as they are; False where a model has no such parameter."""
+
+    cbow: bool = False
+    """Whether the words around a centre are one input; False where a model has no such parameter."""
+
+    subwords: Subwords = None
+    """What words are made of; None where a model has no such parameter."""
 
     n_components: int
     window: int
@@ -310,13 +328,13 @@ class WordModel(RelationEmbedder):
         owner = type(self).__name__
         self._check()
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        given = self._given_vectors() if resume is None else None
+        given = self._given_vectors() if resume is None or self.frozen else None
         source = self._windows_of(corpus, n_jobs)
         hint = "Take fewer words (min_count=, max_size=) or fewer components."
-        check_memory(owner, "corpus", self._memory(len(source.ids), len(source.context_ids)), hint)
+        check_memory(owner, "corpus", self._memory(n_rows(source), len(source.context_ids)), hint)
         trainer = self._trainer(source, lambda: self._fingerprint(source))
         state = self._begun(source, rng, given) if resume is None else self._resumed(source, rng, trainer, resume)
-        self._run_epochs(source, state, trainer, n_jobs)
+        self._run_epochs(source, state, trainer, n_jobs, self._fixed(given, source))
         self._keep(source, state)
         self._keep_width(corpus if source.vocabulary is None else None)
         return self
@@ -395,7 +413,7 @@ class WordModel(RelationEmbedder):
             self._place_given(arrays, given, source)
         self._recall_fit(arrays, source)
         state = TrainingState(arrays, rng, int(rng.integers(2**63)))
-        self._run_epochs(source, state, trainer, n_jobs)
+        self._run_epochs(source, state, trainer, n_jobs, self._fixed(given, source))
         self._keep(source, state, self.loss_curve_, self.validation_curve_)
         return self
 
@@ -410,12 +428,15 @@ class WordModel(RelationEmbedder):
             self.window,
             self.shrink_window,
             self.n_negative,
-            self.shared_negatives,
+            self.shared_negatives or self.cbow,
             self.sample,
             self.noise_exponent,
             self._sentences_per_step,
+            TOGETHER if self.subwords or self.frozen else None,
         )
         if isinstance(corpus, Relation):
+            if self.subwords:
+                raise InputError(owner, "subwords", "None for a relation: a text has words", repr(self.subwords))
             pairs = RelationWindows(corpus, options, n_jobs)
             return KnownNodes(pairs, self._ids) if further else pairs
         known = self.vocabulary_ if further else None
@@ -430,7 +451,14 @@ class WordModel(RelationEmbedder):
                 encoded = encoded_further(text, known, self.min_count, self.max_size)
         if encoded.n_tokens == len(encoded):
             raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
-        return TextWindows(encoded, options)
+        return TextWindows(encoded, options, self._made_of(encoded.vocabulary, further))
+
+    def _made_of(self, vocabulary: Vocabulary, further: bool) -> WordParts | None:
+        """Return the parts of words, if they are made of some; a fit that goes on cuts words as before."""
+        if not self.subwords:
+            return None
+        known = self._parts.cutter if further and self._parts is not None else None
+        return WordParts(known or cutter_of(self.subwords, vocabulary), vocabulary.words)
 
     def _trainer(self, source: WindowSource, fingerprint: Callable[[], dict[str, object]]) -> Trainer:
         return Trainer(
@@ -445,7 +473,14 @@ class WordModel(RelationEmbedder):
             note=f"learning_rate {self._first_rate(source):g}",
         )
 
-    def _run_epochs(self, source: WindowSource, state: TrainingState, trainer: Trainer, n_jobs: int) -> None:
+    def _run_epochs(
+        self,
+        source: WindowSource,
+        state: TrainingState,
+        trainer: Trainer,
+        n_jobs: int,
+        fixed: Mapping[str, NDArray[np.int64]],
+    ) -> None:
         """Train, epoch by epoch, with a rate that falls linearly, until the end or until a callback stops."""
         split = np.random.default_rng(state.split)
         blocks, validation = held_out(source.blocks, self.validation_fraction, split)
@@ -455,10 +490,20 @@ class WordModel(RelationEmbedder):
         first = state.highest = self._first_rate(source)
         last = min(self.min_learning_rate, first)
 
-        state.X, state.Y = self._views(state.arrays)
+        state.X, state.Y = self._seen(state.arrays, source)
         engine = engine_of(trainer.owner, self.engine, self.device, not_on=self._not_on)
         training = Training(
-            trainer.owner, self, state.arrays, source, blocks, first, state.split, n_jobs, trainer.advance, engine
+            trainer.owner,
+            self,
+            state.arrays,
+            source,
+            blocks,
+            first,
+            state.split,
+            n_jobs,
+            trainer.advance,
+            engine,
+            fixed,
         )
         learner = learner_of(training)
         judge = Shared(training) if validation else learner  # where nothing moves, wherever the rest is trained
@@ -476,12 +521,18 @@ class WordModel(RelationEmbedder):
                         f"as {min(first / 4, _USUAL_RATE):g}."
                     )
                 state.losses.append(loss)
+                state.X, state.Y = self._seen(state.arrays, source)
                 if validation:
                     told = judge.run_epoch(validation, validation_seeds, [0.0] * len(validation))
                     state.validation_losses.append(mean_loss(trainer.owner, told)[0])
                 rate = max(first * (1 - (epoch + 1) / self.n_epochs), last)
                 if trainer.tell(epoch + 1, loss, rate, state, steps=0):
                     break
+
+    def _seen(self, arrays: Arrays, source: WindowSource) -> tuple[Floats, Floats]:
+        """Return the vectors of inputs and of outputs, those of inputs made of their parts."""
+        X, Y = self._views(arrays)
+        return X if source.parts is None else source.parts.words_of(X), Y
 
     def _first_rate(self, source: WindowSource) -> float:
         """Return the learning rate of the first step: as given, or by the text."""
@@ -490,7 +541,8 @@ class WordModel(RelationEmbedder):
         if self.learning_rate == "auto" and self.optimizer == "sgd" and isinstance(source, TextWindows):
             reach = self.window if self.shrink_window is None else (self.window + 1) / 2  # on average
             n_around = 2 * reach if self.shared_negatives else 1
-            return self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids), n_around)
+            rate = self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids), n_around)
+            return rate if source.parts is None else float(f"{rate / 2**0.5:.2g}")  # steps of words add up in parts
         return self._rates[self.optimizer]
 
     def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
@@ -503,17 +555,23 @@ class WordModel(RelationEmbedder):
         self.n_epochs_, self.n_pairs_ = len(self.loss_curve_), state.n_pairs
         self.learning_rate_ = state.highest
         self._finish(state)
-        self._kept = {name: array for name, array in state.arrays.items() if name not in self._tables}
+        self._parts, known = source.parts, self._tables if source.parts is None else self._tables[1:]
+        self._kept = {name: array for name, array in state.arrays.items() if name not in known}
         self._rng = state.rng
         self._shape_of_fit = {name: getattr(self, name) for name in self._shaped_by}
 
     def _recall_fit(self, arrays: Arrays, source: WindowSource) -> None:
         """Put what was learned into arrays that are at their start; known nodes without a vector start now."""
         n = len(self._ids[0])
+        if source.parts is not None and self._parts is not None:
+            inputs = self._tables[0]
+            arrays[inputs][source.parts.rows_of(self._parts)] = self._kept[inputs]
+            arrays = arrays | {inputs: source.parts.words_of(arrays[inputs])}  # what follows says nothing new of it
         X = self._views(arrays)[0]
         start = X[:n].copy() if source.vocabulary is None else None
         for name, array in self._kept.items():
-            arrays[name][: len(array)] = array
+            if source.parts is None or name != self._tables[0]:
+                arrays[name][: len(array)] = array
         self._recall(arrays)
         isolated = np.empty(0, np.int64)
         if start is not None:
@@ -541,14 +599,31 @@ class WordModel(RelationEmbedder):
 
     def _place_given(self, arrays: Arrays, given: Embedding, source: WindowSource) -> int:
         """Start from given vectors the words that have some; return how many inputs do."""
-        inputs, outputs = known(given.ids, given.vectors, source.ids), None
-        if self._one_space and source.ids == source.context_ids:
-            outputs = inputs
-        elif given.context_vectors is not None and given.context_ids is not None:
-            outputs = known(given.context_ids, given.context_vectors, source.context_ids)
+        inputs, outputs = self._known(given, source)
         if inputs.rows.size or outputs is not None:
-            self._place(arrays, inputs, outputs)
+            parts, name = source.parts, self._tables[0] if self._tables else ""
+            words = None if parts is None else parts.words_of(arrays[name])
+            placed = arrays if words is None else arrays | {name: words.copy()}
+            self._place(placed, inputs, outputs)
+            if parts is not None:
+                parts.take_up(arrays[name], placed[name] - words)
         return inputs.rows.size
+
+    def _known(self, given: Embedding, source: WindowSource) -> tuple[Known, Known | None]:
+        """Return what given vectors know of the inputs and of the outputs."""
+        inputs = known(given.ids, given.vectors, source.ids)
+        if self._one_space and source.ids == source.context_ids:
+            return inputs, inputs
+        if given.context_vectors is None or given.context_ids is None:
+            return inputs, None
+        return inputs, known(given.context_ids, given.context_vectors, source.context_ids)
+
+    def _fixed(self, given: Embedding | None, source: WindowSource) -> dict[str, NDArray[np.int64]]:
+        """Return the rows that are to stay as they are."""
+        if not self.frozen or given is None:
+            return {}
+        sides = zip(self._tables, self._known(given, source), strict=False)
+        return {name: side.rows for name, side in sides if side is not None}
 
     def fit_transform(self, corpus: Trained, y: None = None) -> Floats:
         """Fit, and return the vectors.
@@ -597,11 +672,12 @@ class WordModel(RelationEmbedder):
         if isinstance(corpus, Relation):
             return self._memory(*corpus.shape)
         if isinstance(corpus, EncodedCorpus):
-            n_words = len(corpus.vocabulary)
+            vocabulary = corpus.vocabulary
         else:
             text = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=self.n_jobs)
-            n_words = len(text.vocabulary(min_count=self.min_count, max_size=self.max_size))
-        return self._memory(n_words, n_words)
+            vocabulary = text.vocabulary(min_count=self.min_count, max_size=self.max_size)
+        parts = self._made_of(vocabulary, further=False)
+        return self._memory(len(vocabulary) if parts is None else parts.n_rows, len(vocabulary))
 
     def _memory(self, n_inputs: int, n_words: int) -> int:
         """Return the bytes that a fit of so many inputs and words holds at its peak."""
@@ -616,6 +692,12 @@ class WordModel(RelationEmbedder):
         owner = type(self).__name__
         self._check_parameters()
         check_choice(owner, "optimizer", self.optimizer, tuple(self._rates))
+        if self.frozen and (self.init is None or self.subwords):
+            expected = "False without init" if self.init is None else "False with subwords, whose parts words share"
+            raise InputError(owner, "frozen", expected, "True")
+        if self.subwords and self.optimizer != "sgd":
+            hint = "Adam would need the gradient of each part in each window."
+            raise InputError(owner, "optimizer", "'sgd' with subwords", repr(self.optimizer), hint)
         engine = asked_engine(owner, self.engine, self.device, not_on=self._not_on)
         if is_device(engine):
             self._check_on_device(owner, engine)
@@ -628,11 +710,21 @@ class WordModel(RelationEmbedder):
         if self.optimizer not in self._on_device:
             expected = f"{' or '.join(map(repr, self._on_device))} on a device"
             raise InputError(owner, "optimizer", expected, repr(self.optimizer), "Or leave engine=None.")
+        for name in ("subwords", "frozen", "cbow"):
+            if getattr(self, name):
+                raise InputError(owner, "engine", f"None with {name}", repr(engine), "It is for threads alone.")
         if self.deterministic:
             hint = "With engine='torch' the same seed gives the same bits without it."
             raise InputError(owner, "deterministic", "False on a device", "True", hint)
 
     # The result.
+
+    def _known_parts(self) -> Parts | None:
+        """Return the parts of which words can be made that are not in the vocabulary, as the table has them."""
+        if self._parts is None:
+            return None
+        table = self._kept[self._tables[0]]
+        return self._parts.of_embedding(self._views(dict.fromkeys(self._tables, table))[0])
 
     def _facts(self) -> dict[str, object]:
         """Return what the result is to tell of its model."""
@@ -652,6 +744,28 @@ class WordModel(RelationEmbedder):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_ids")  # _finish may ask for vectors_ already
+
+
+def check_subwords(owner: str, name: str, value: object) -> None:
+    """Check what words are to be made of."""
+    if value is not None and not isinstance(value, bool | Relation):
+        check_choice(owner, name, value, ("ngrams", "bpe"))
+
+
+def cutter_of(subwords: Subwords, vocabulary: Vocabulary) -> Cutter:
+    """Return what cuts words into parts."""
+    if isinstance(subwords, Relation):
+        given = subwords.to_scipy()
+        cut = Cut(given.indptr.astype(np.int64), given.indices.astype(np.int64), given.data.astype(np.float32))
+        return Given(subwords.row_ids, cut)
+    if subwords == "bpe":
+        return BytePairs.learned(cast("list[str]", vocabulary.words.to_list()), vocabulary.counts.tolist())
+    return NGrams()
+
+
+def n_rows(source: WindowSource) -> int:
+    """Return how many rows the table of inputs has: of words, or of their parts."""
+    return len(source.ids) if source.parts is None else source.parts.n_rows
 
 
 def mean_loss(owner: str, told: tuple[float, int]) -> tuple[float, int]:

@@ -34,6 +34,7 @@ from nearfar.relations.operators import (
 )
 from nearfar.relations.products import blocks_of
 from nearfar.text.vocabulary import Vocabulary
+from nearfar.words.parts import WordParts
 from nearfar.words.windows import SamplingOptions, Windows, noise_table
 
 CENTRES = 100
@@ -55,6 +56,7 @@ class RelationWindows:
 
     unit = "window"
     vocabulary: Vocabulary | None = None
+    parts: WordParts | None = None
 
     def __init__(self, relation: Relation, options: SamplingOptions, n_jobs: int) -> None:
         self.relation, self.options, self.n_jobs = relation, options, n_jobs
@@ -95,6 +97,8 @@ class KnownNodes:
     known : (Ids, Ids)
         Of the rows and of the columns fitted before.
     """
+
+    parts: WordParts | None = None
 
     def __init__(self, source: RelationWindows, known: tuple[Ids, Ids]) -> None:
         self.source, self.unit, self.vocabulary, self.blocks = source, source.unit, source.vocabulary, source.blocks

@@ -22,7 +22,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_integer
+from nearfar._core.checks import check_flag, check_integer
 from nearfar._core.jit import jit
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Arrays, Floats, Seed
@@ -43,7 +43,17 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Checks, Known, WordModel, memory_of_tables, of_length, padded
+from nearfar.words.model import (
+    Checks,
+    Known,
+    Subwords,
+    WordModel,
+    check_subwords,
+    memory_of_tables,
+    n_rows,
+    of_length,
+    padded,
+)
 from nearfar.words.training import TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
@@ -112,6 +122,16 @@ class SkipGram(WordModel):
         Where vectors are trained. ``"threads"``, the default: on ``n_jobs`` threads of this machine, or as
         ``deterministic`` says. ``"torch"``: the processor by torch (the extra ``torch``), in batches of windows, by
         ``optimizer="sgd"``; ``"cuda"``, ``"cuda:1"``: the same on a GPU. See the notes.
+    subwords : bool, "ngrams", "bpe" or Relation, optional
+        Make words of their parts, so that words that were never seen have vectors, too: of all n-grams of 3 to 6
+        characters (True or ``"ngrams"``, as fastText does), of byte pairs that are learned from the words, or of the
+        columns of a relation whose rows are words. See the notes.
+    cbow : bool, default=False
+        Take the mean of the words around a centre as one input (CBOW, continuous bag of words), in place of each of
+        them: quicker, and worse for rare words. By SGD on threads; noise is always drawn for each centre.
+    frozen : bool, default=False
+        Words that ``init`` knows keep its vectors, of its other side as well if it has one, while others are learned
+        beside them. They are put back after some windows at a time.
 
     Attributes
     ----------
@@ -171,12 +191,21 @@ class SkipGram(WordModel):
     other products are drawn step by step, never multiplied out, with tables of 8 bytes for each stored entry of each
     factor.
 
+    With ``subwords`` a word's vector is the sum of those of its parts, of which one is its own, over the root of their
+    number; a relation's entries say how much each counts. Parts are what is learned, by SGD on threads, from a learning
+    rate 0.71 times that of words. ``vectors_["a word never seen"]`` is made of the parts that are known, after
+    ``save`` to ``.safetensors`` and ``.npz`` as well; other formats have the words alone. Memory: a row for each part
+    more, of at most 2,000,000 n-grams.
+
     References
     ----------
     Mikolov, Sutskever, Chen, Corrado & Dean (2013), "Distributed representations of words and phrases and their
-    compositionality", eq. 4 and section 2.3. Ji, Satish, Li & Dubey (2016), "Parallelizing word2vec in shared and
-    distributed memory", for shared negatives. Kingma & Ba (2015), "Adam", algorithm 1. Niu, Recht, Re & Wright (2011),
-    "Hogwild!".
+    compositionality", eq. 4 and section 2.3. Mikolov, Chen, Corrado & Dean (2013), "Efficient estimation of word
+    representations in vector space", section 3.1, for CBOW. Bojanowski, Grave, Joulin & Mikolov (2017), "Enriching word
+    vectors with subword information", section 3.2, for n-grams; there a word is the mean of its parts, and each gets
+    all of its gradient. Sennrich, Haddow & Birch (2016), "Neural machine translation of rare words with subword units",
+    algorithm 1, for byte pairs. Ji, Satish, Li & Dubey (2016), "Parallelizing word2vec in shared and distributed
+    memory", for shared negatives. Kingma & Ba (2015), "Adam", algorithm 1. Niu, Recht, Re & Wright (2011), "Hogwild!".
 
     Examples
     --------
@@ -191,10 +220,17 @@ class SkipGram(WordModel):
     """
 
     _capabilities: ClassVar[frozenset[str]] = WordModel._capabilities | {"two-sided"}
-    _checks: ClassVar[Checks] = {**WordModel._checks, "n_components": partial(check_integer, low=1)}
+    _checks: ClassVar[Checks] = {
+        **WordModel._checks,
+        "n_components": partial(check_integer, low=1),
+        "subwords": check_subwords,
+        "cbow": check_flag,
+        "frozen": check_flag,
+    }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
 
     _tables = ("X", "Y")
+    _shaped_by = (*WordModel._shaped_by, "subwords")
 
     embedding_: NDArray[np.float32]
     context_embedding_: NDArray[np.float32]
@@ -225,17 +261,27 @@ class SkipGram(WordModel):
         device: str | None = None,
         verbose: int = 0,
         engine: str | None = None,
+        subwords: Subwords = None,
+        cbow: bool = False,
+        frozen: bool = False,
     ) -> None: ...
+
+    def _check(self) -> None:
+        super()._check()
+        if self.cbow and self.optimizer != "sgd":
+            raise InputError("SkipGram", "optimizer", "'sgd' with cbow", repr(self.optimizer))
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""
         d = self.n_components
-        X = (rng.random((len(source.ids), d), np.float32) - np.float32(0.5)) / np.float32(d)
+        X = (rng.random((n_rows(source), d), np.float32) - np.float32(0.5)) / np.float32(d)
         tables = {"X": padded(X), "Y": padded(np.zeros((len(source.context_ids), d), np.float32))}
         return tables if self.optimizer == "sgd" else tables | adam_state(tables)
 
     def _train(self, arrays: Arrays, highest: float) -> TrainWindows:  # noqa: ARG002
         X, Y = arrays["X"], arrays["Y"]
+        if self.cbow:
+            return lambda windows, rate, sums: train_means(tuple(windows), np.float32(rate), X, Y, sums)
         moments = None if self.optimizer == "sgd" else (moments_of(arrays, "X"), moments_of(arrays, "Y"))
         return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), X, Y, moments, sums)
 
@@ -271,7 +317,7 @@ class SkipGram(WordModel):
             context_vectors=self.context_embedding_,
             context_ids=self._ids[1],
             parameters=self._facts(),
-        )
+        )._with_parts(self._known_parts())
 
 
 def skipgram_step(
@@ -335,6 +381,32 @@ def skipgram_step(
     windows = around, np.array([0, around.size]), outs[None], np.array([0, 1])
     train_windows(windows, np.float32(learning_rate), X, Y, None, sums)
     return float(sums[0]), int(sums[1])
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def train_means(windows, rate, X, Y, sums):
+    """Train on windows, a plain tuple of ``Windows``, each with one input, the mean of the words around (CBOW)."""
+    inputs, starts, outs, _ = windows
+    width = X.shape[1]
+    mean, before = np.empty((1, width), X.dtype), np.empty(width, X.dtype)
+    alone, span = np.zeros(1, inputs.dtype), np.arange(2)
+    for w in range(outs.shape[0]):
+        around = inputs[starts[w] : starts[w + 1]]
+        share = X.dtype.type(1) / X.dtype.type(around.size)
+        for k in range(0, width, LANES):
+            total = zeros_like(X)
+            for a in range(around.size):
+                total = multiply_add(share, load(X, np.int64(around[a]) * width + k, LANES), total)
+            store(mean, k, LANES, total)
+            store(before, k, LANES, total)
+        train_windows((alone, span, outs[w : w + 1], span), rate, mean, Y, None, sums)
+        if rate == 0:
+            continue
+        for k in range(0, width, LANES):
+            moved = multiply_add(-X.dtype.type(1), load(before, k, LANES), load(mean, k, LANES))
+            for a in range(around.size):
+                at = np.int64(around[a]) * width + k
+                store(X, at, LANES, add(moved, load(X, at, LANES)))
 
 
 _ABREAST = 6  # output vectors that are handled together: a centre and five noise words

@@ -161,6 +161,8 @@ class Training:
         Called with the size of each block before it is trained on.
     engine : str, optional
         Where; None: on threads.
+    fixed : mapping of str to ndarray of int64
+        Rows of tables that stay as they are, by the name of the table.
     """
 
     owner: str
@@ -173,12 +175,24 @@ class Training:
     n_jobs: int
     advance: Callable[[int], None]
     engine: str | None = None
+    fixed: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, str]:
         """Of the tables of inputs and of outputs."""
         inputs, outputs = self.model._tables[:2]
         return inputs, outputs
+
+    def trainer(self, arrays: Arrays) -> TrainWindows:
+        """Return what trains arrays like those that are trained."""
+
+        def of_words(arrays: Arrays) -> TrainWindows:
+            made: TrainWindows = self.model._train(arrays, self.rate)
+            return made
+
+        parts = self.source.parts
+        train = of_words(arrays) if parts is None else parts.trainer(of_words, arrays, self.names[0])
+        return keeping(train, [(arrays[name], self.fixed.get(name)) for name in self.names]) if self.fixed else train
 
     def take(
         self, block: tuple[int, int], seed: int, rate: float, train: TrainWindows, sums: NDArray[np.float64]
@@ -189,6 +203,34 @@ class Training:
             train(windows, rate, sums)
 
 
+def keeping(train: TrainWindows, sides: Sequence[tuple[Floats, NDArray[np.int64] | None]]) -> TrainWindows:
+    """Return what trains likewise, and puts rows back that are to stay: of inputs and of outs, None for none."""
+    kept = []
+    for table, rows in sides:
+        places = np.full(len(table), -1, np.int32)
+        if rows is not None:
+            places[rows] = np.arange(len(rows))
+        kept.append((table, places, table[places >= 0] if rows is None else table[rows]))
+
+    def trained(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
+        train(windows, rate, sums)
+        for met, (table, places, values) in zip((windows.inputs, windows.outs.reshape(-1)), kept, strict=True):
+            if rate and len(values):
+                put_back(met, places, values, table)
+
+    return trained
+
+
+@jit(error_model="numpy")
+def put_back(met, places, values, table):
+    """Write values into the rows of a table that were met, where they have a place among these, -1 for none."""
+    for i in range(met.size):
+        place = places[met[i]]
+        if place >= 0:
+            for k in range(table.shape[1]):
+                table[met[i], k] = values[place, k]
+
+
 class Shared:
     """Threads that share the tables: a learner, see :class:`nearfar.contracts.Learner`.
 
@@ -196,7 +238,7 @@ class Shared:
     """
 
     def __init__(self, training: Training) -> None:
-        self._training, self._train = training, training.model._train(training.arrays, training.rate)
+        self._training, self._train = training, training.trainer(training.arrays)
 
     def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
         """Train on every block; sums are float64, block by block."""
@@ -245,7 +287,7 @@ class Copies:
         for first in (True, *(False,) * (N_COPIES - 1)):
             copied = [name for name in arrays if name.split(".")[0] in names and not (first and name in in_place)]
             self._copies.append(arrays | {name: _copy(arrays[name]) for name in copied})
-        self._train = [training.model._train(copy, training.rate) for copy in self._copies]
+        self._train = [training.trainer(copy) for copy in self._copies]
         met = how_often(training)
         self._shares: list[Share] = []
         for name, (times, pairs) in zip(names, met, strict=True):
@@ -344,6 +386,8 @@ def how_often(training: Training) -> list[tuple[NDArray[np.float64], NDArray[np.
             times[1] += np.bincount(windows.outs.ravel(), minlength=sizes[1])
             weights = np.repeat(around, windows.outs.shape[1])
             pairs[1] += np.bincount(windows.outs.ravel(), weights, minlength=sizes[1])
+    if training.source.parts is not None:
+        times[0] = training.source.parts.how_often(times[0])
     pairs[0] = times[0]
     return [(t / max(len(some), 1), p / max(len(some), 1)) for t, p in zip(times, pairs, strict=True)]
 

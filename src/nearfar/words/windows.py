@@ -25,7 +25,8 @@ from nearfar._core.vector import read_only
 from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.errors import InputError
 from nearfar.text.encoded import EncodedCorpus
-from nearfar.text.vocabulary import Vocabulary
+from nearfar.text.vocabulary import Vocabulary, keep_probabilities
+from nearfar.words.parts import WordParts
 
 _HIGHEST_LOG = 700.0  # of a number in float64
 
@@ -74,6 +75,8 @@ class WindowSource(Protocol):
         An epoch.
     isolates : ndarray, int64
         Inputs that cannot be drawn.
+    parts : WordParts or None
+        What inputs are made of, where that is more than themselves.
     """
 
     unit: str
@@ -82,6 +85,7 @@ class WindowSource(Protocol):
     vocabulary: Vocabulary | None
     blocks: list[tuple[int, int]]
     isolates: NDArray[np.int64]
+    parts: WordParts | None
 
     def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
         """Draw the windows of a block; what is yielded is overwritten by the next."""
@@ -103,6 +107,8 @@ class SamplingOptions:
     sample, noise_exponent : float
     batch_size : int
         Sentences that a model takes together: pieces hold a multiple of them, where they can.
+    together : int, optional
+        Centres whose windows are drawn at a time, at most; by default ``PIECE``.
     """
 
     window: int
@@ -112,11 +118,12 @@ class SamplingOptions:
     sample: float
     noise_exponent: float
     batch_size: int = 1
+    together: int | None = None
 
     @property
     def piece(self) -> int:
         """How many centres to draw windows for at a time."""
-        return max(1, min(PIECE, 2**16 // self.window))
+        return max(1, min(self.together or PIECE, 2**16 // self.window))
 
 
 class TextWindows:
@@ -126,13 +133,15 @@ class TextWindows:
     ----------
     corpus : EncodedCorpus
     options : SamplingOptions
+    parts : WordParts, optional
+        Of the words.
     """
 
     unit = "word"
     isolates: NDArray[np.int64] = np.empty(0, np.int64)
 
-    def __init__(self, corpus: EncodedCorpus, options: SamplingOptions) -> None:
-        self.corpus, self.options = corpus, options
+    def __init__(self, corpus: EncodedCorpus, options: SamplingOptions, parts: WordParts | None = None) -> None:
+        self.corpus, self.options, self.parts = corpus, options, parts
         self.vocabulary: Vocabulary | None = corpus.vocabulary
         self.ids = self.context_ids = corpus.vocabulary.words
         self.blocks = list(pairwise(even_bounds(corpus.n_tokens, BLOCK).tolist()))
@@ -183,15 +192,6 @@ class TextWindows:
             "text's words": [tokens.size, digest_of_pieces(tokens), digest_of_ids(self.ids)],
             "text's sentences": [ends.size, digest_of_pieces(ends)],
         }
-
-
-def keep_probabilities(counts: NDArray[np.int64], sample: float) -> NDArray[np.float32]:
-    """Return word2vec's (sqrt(c / (t N)) + 1) t N / c, at most 1; empty if all words are kept (t = 0)."""
-    if sample == 0:
-        return np.empty(0, np.float32)
-    relative = sample * counts.sum() / counts
-    keep: NDArray[np.float32] = np.minimum(np.sqrt(relative) + relative, 1).astype(np.float32)
-    return keep
 
 
 def noise_table(weights: NDArray[np.number], exponent: float) -> NDArray[np.uint64]:

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, NamedTuple, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_integer, check_real, if_given
+from nearfar._core.checks import check_flag, check_integer, check_real, if_given
 from nearfar._core.jit import jit
 from nearfar._core.notebook import brief
 from nearfar._core.parameters import keeps_arguments
@@ -49,7 +49,17 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Checks, Known, WordModel, WordParameters, memory_of_tables, padded
+from nearfar.words.model import (
+    Checks,
+    Known,
+    Subwords,
+    WordModel,
+    WordParameters,
+    check_subwords,
+    memory_of_tables,
+    n_rows,
+    padded,
+)
 from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
@@ -139,6 +149,10 @@ class Word2DM(WordModel):
         Where matrices are trained. ``"threads"``, the default: on ``n_jobs`` threads of this machine, or as
         ``deterministic`` says. ``"torch"``: the processor by torch (the extra ``torch``), SGD in batches of windows,
         see :class:`SkipGram`, Adam in those of ``batch_size``; ``"cuda"``, ``"cuda:1"``: the same on a GPU.
+    subwords : bool, "ngrams", "bpe" or Relation, optional
+        Make the B of words of those of their parts, see :class:`SkipGram`: words that were never seen have matrices.
+    frozen : bool, default=False
+        Words that ``init`` knows keep its matrices, while others are learned beside them.
 
     Attributes
     ----------
@@ -227,11 +241,13 @@ class Word2DM(WordModel):
     _on_device = ("sgd", "adam")
 
     _one_space = True  # of both tables the products with themselves, A, live in one space
-    _shaped_by = (*WordModel._shaped_by, "n_factors")
+    _shaped_by = (*WordModel._shaped_by, "n_factors", "subwords")
     _checks: ClassVar[Checks] = {
         **WordModel._checks,
         "n_components": partial(check_integer, low=1),
         "n_factors": partial(check_integer, low=1),
+        "subwords": check_subwords,
+        "frozen": check_flag,
         "batch_size": partial(check_integer, low=1),
         "offset": if_given(check_real),
         "ridge": partial(check_real, low=0),
@@ -282,6 +298,8 @@ class Word2DM(WordModel):
         device: str | None = None,
         verbose: int = 0,
         engine: str | None = None,
+        subwords: Subwords = None,
+        frozen: bool = False,
     ) -> None: ...
 
     @classmethod
@@ -328,8 +346,8 @@ class Word2DM(WordModel):
         width = self.n_components * self.n_factors
         reach = np.float32(math.sqrt(12 * self.start_trace / width))
         tables = {
-            name: padded((rng.random((len(ids), width), np.float32) - np.float32(0.5)) * reach)
-            for name, ids in (("B", source.ids), ("C", source.context_ids))
+            name: padded((rng.random((n, width), np.float32) - np.float32(0.5)) * reach)
+            for name, n in (("B", n_rows(source)), ("C", len(source.context_ids)))
         }
         moments = {} if self.optimizer == "sgd" else adam_state(tables)
         return {**tables, **moments, "pull": np.full((self.n_epochs + 1, N_NUMBERS), np.nan)}
@@ -402,7 +420,7 @@ class Word2DM(WordModel):
         ids, context_ids = self._ids
         targets = DensityEmbedding.from_factors(self.factors_, ids, parameters=parameters)
         if ids == context_ids:
-            return targets
+            return targets._with_parts(self._known_parts())
         contexts = DensityEmbedding.from_factors(self.context_factors_, context_ids)
         return DensityEmbedding(
             targets.vectors, ids, context_vectors=contexts.vectors, context_ids=context_ids, parameters=parameters

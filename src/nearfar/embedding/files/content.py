@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import Matrix
 from nearfar.contracts import Floats
+from nearfar.embedding.parts import Parts
 from nearfar.errors import InputError
 
 SAVE = "Embedding.save"
@@ -61,6 +62,8 @@ class Content:
         Of senses, whose ids are (word, number), those of a word one after another: how often each is meant.
     base_measure : ndarray of float64, shape (m,), optional
         Of the other side, or of the only one.
+    parts : Parts, optional
+        Of which words without a row are made.
     facts : sequence of Fact, optional
         Columns of metadata, for a format that was registered with ``keeps_columns``.
     """
@@ -75,12 +78,13 @@ class Content:
         weights: Floats | None = None,
         facts: Sequence[Fact] = (),
         base_measure: NDArray[np.float64] | None = None,
+        parts: Parts | None = None,
     ) -> None:
         self.vectors, self.ids = vectors, Ids(ids)
         self.context_vectors = context_vectors
         self.context_ids = None if context_ids is None else Ids(context_ids, name="context_ids")
         self.parameters: Mapping[str, object] = parameters or {}
-        self.weights, self.facts, self.base_measure = weights, facts, base_measure
+        self.weights, self.facts, self.base_measure, self.parts = weights, facts, base_measure, parts
 
     def sides(
         self,

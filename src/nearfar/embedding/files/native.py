@@ -13,10 +13,16 @@ Where the vectors are in parts, the same is a folder: a ``.npy`` file for each a
 Senses have a ``format`` of their own, and another in 8 or 4 bits. The ids are the words; ``counts`` (V,) says how many
 senses each word has, and for each sense, row by row, there are ``numbers`` (n,), the second part of its id, and
 ``weights`` (n,) float32. A base measure is ``base_measure`` (m,) float64.
+
+Parts of words are ``parts`` (k, width), ``parts.keys`` (k,) int64, and the metadata ``parts``, JSON: ``kind`` ("ngrams"
+with ``shortest``, ``longest`` and ``n_buckets``; "bpe" with the tensor ``parts.merges``, JSON of the letters and of the
+pairs; "given" with ``parts.words``, ids of the kind ``words``, and ``parts.starts``, ``parts.of_words`` and
+``parts.weights`` in rows of these) and ``scale``, see :mod:`nearfar.embedding.parts`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -36,6 +42,7 @@ from nearfar.embedding.files import mixtures, quantized
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import FOLDERS, register
 from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
+from nearfar.embedding.parts import Parts
 from nearfar.embedding.quantized import CodedRows, QuantizedRows
 
 FORMAT, VERSION = "nearfar.embedding", "1"
@@ -90,6 +97,10 @@ def to_arrays(content: Content, form: Form = FLOATS) -> tuple[Stored, dict[str, 
     arrays.update(names)
     if content.base_measure is not None:
         arrays["base_measure"] = np.asarray(content.base_measure, np.float64)
+    if content.parts is not None:
+        facts, of_parts = content.parts.to_arrays()
+        arrays.update(of_parts)
+        metadata["parts"] = json.dumps(facts, sort_keys=True)
     return arrays, metadata | {"parameters": dump_parameters(content.parameters)}
 
 
@@ -111,16 +122,17 @@ def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content
     if of_senses:
         weights, ids = arrays["weights"], _ids_of_senses(path, arrays, names, len(vectors))
     parameters = load_parameters(metadata["parameters"])
+    parts = Parts.from_arrays(json.loads(metadata["parts"]), arrays) if "parts" in metadata else None
     base = arrays.get("base_measure")
     if context is None:
         _check_base(path, base, len(vectors))
-        return Content(vectors, ids, parameters=parameters, weights=weights, base_measure=base)
+        return Content(vectors, ids, parameters=parameters, weights=weights, base_measure=base, parts=parts)
     kind = metadata["context_ids"]
     context_ids = names if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, len(context))
     if len(context_ids) != len(context):
         raise bad_file(path, "one with an id for each row of the other side", f"{len(context_ids)} for {len(context)}")
     _check_base(path, base, len(context))
-    return Content(vectors, ids, context, context_ids, parameters, weights, base_measure=base)
+    return Content(vectors, ids, context, context_ids, parameters, weights, base_measure=base, parts=parts)
 
 
 def _check_base(path: Path, base: NDArray[np.generic] | None, m: int) -> None:

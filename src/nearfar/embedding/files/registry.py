@@ -35,6 +35,8 @@ class Format(NamedTuple):
     ids: Callable[[Ids], object] | None = None
 
 
+_PICKLES = (".kv", ".model")  # of gensim
+
 FORMATS: dict[str, Format] = {}
 """Every format by its name."""
 FOLDERS: dict[str, Callable[[Path], Content]] = {}
@@ -125,6 +127,11 @@ def format_of(owner: str, path: str | os.PathLike[str], format: str | None = Non
         found = _by_name(str(path))
     if found is None or not FORMATS[found].tables:
         check_path(owner, "path", path)
+    if found is None and str(path).lower().endswith(_PICKLES):
+        hint = "Embedding.from_gensim(gensim.models.KeyedVectors.load(path)) takes its vectors, if you trust the file."
+        raise InputError(
+            owner, "path", "a file that is no pickle: opening one runs what is in it", repr(str(path)), hint
+        )
     if found is None:
         known = ", ".join(suffix for kind in FORMATS.values() for suffix in kind.suffixes)
         hint = "Choose one of them, or name the format."

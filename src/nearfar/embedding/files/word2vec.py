@@ -41,6 +41,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.streams import ByteStream, TextStream, decoded
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
+from nearfar.embedding.files import fasttext
 from nearfar.embedding.files.content import ROWS, SAVE, Content, text_ids, text_lines
 from nearfar.embedding.files.records import read_rows, too_short
 from nearfar.embedding.files.registry import register
@@ -52,7 +53,6 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _RATIO = 1032  # more than that gzip cannot pack
 _LONGEST = 1 << 16  # bytes of an id
 _DIGITS = 64  # bytes of a number as text, at most
-_FASTTEXT = (793712314).to_bytes(4, "little")  # what a model file of fastText begins with
 _CODES = re.compile(rb"%([0-9A-F]{2})")
 
 
@@ -136,7 +136,7 @@ def read_text(path: Path) -> Content:
     """Read the text format."""
     with _open_read(path, TextStream("Embedding.load", path, "path", joined=False)) as (file, size):
         first = file.readline(_LONGEST)
-        if b"\0" in first and not first.startswith(_FASTTEXT):  # raises
+        if b"\0" in first and not first.startswith(fasttext.MAGIC):  # raises
             decoded("Embedding.load", "path", first, repr(str(path)), lambda at: f"at offset {at}")
         numbers = first.split()[1:]
         if len(numbers) > 1 and all(map(is_number, numbers)):
@@ -197,7 +197,13 @@ def _check_end(path: Path, line: bytes) -> None:
 def read_binary(path: Path) -> Content:
     """Read the binary format."""
     with _open_read(path, ByteStream("Embedding.load", path, "path")) as (file, size):
-        marked, n, d = _sizes(path, file.readline(_LONGEST))
+        first = file.readline(_LONGEST)
+        if first.startswith(fasttext.MAGIC):
+            words, vectors, parts = fasttext.read(path, first[len(fasttext.MAGIC) :], file, size)
+            content = _content(path, False, words, vectors)
+            content.parts = parts
+            return content
+        marked, n, d = _sizes(path, first)
         vectors = _room(path, n, d, 4 * d + 1, size=size)
         data = file.read(n * (4 * d + 2 + _LONGEST) + 1)  # of a bomb no more than the first line says
     return _content(path, marked, read_rows(path, data, vectors, marked=marked), vectors)
@@ -221,12 +227,8 @@ def _write_first_line(file: BinaryIO, d: int, held: tuple[bool, list[bytes]]) ->
 
 
 def _sizes(path: Path, line: bytes) -> tuple[bool, int, int]:
-    if line.startswith(_FASTTEXT):
-        hint = (
-            "kv = gensim.models.fasttext.load_facebook_vectors(path) and Embedding.from_arrays(kv.index_to_key, "
-            "kv.vectors) take its words; or load the .vec file beside it."
-        )
-        raise bad_file(path, "in the word2vec format", "a model file of fastText", hint)
+    if line.startswith(fasttext.MAGIC):
+        raise bad_file(path, "text", "a model file of fastText", "format='word2vec-binary' reads it.")
     match = re.fullmatch(rb"\s*(\+?)(\d{1,15})\s+(\d{1,15})\s*", line)
     if match is None or int(match[3]) < 1:
         expected = "in the word2vec format, whose first line is the number of rows and the number of columns"

@@ -1,0 +1,154 @@
+"""Words that are made of parts: vectors of words are sums of vectors of their parts, and these are what is learned.
+
+With W, the relation of words and parts, and Z, the vectors of parts, the words are ``X = W Z``, and so the gradient of
+Z is Wᵀ times that of X. Each word is a part of its own as well: one without others is a word as it always was. Rows of
+W have length 1, so that a word moves as far in a step as without other parts: ``|W_w|² = 1`` times its gradient.
+
+Some windows at a time, the words that stand in them are made; the model trains these rows as it does any; and what a
+row has moved goes to its parts. So a word is made once for all windows that it is in, and the compiled loops of models
+know nothing of parts. That is a step of gradient descent for each window, but for those of other words with the same
+parts, which arrive later.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.ids import Ids
+from nearfar._core.types import Arrays, Floats
+from nearfar._core.vector import empty_aligned, read_only
+from nearfar.embedding.parts import LENGTH, Parts, scaled
+from nearfar.text.subwords import Cut, Cutter
+from nearfar.words.part_loops import gather, spread
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+class Met(Protocol):
+    """Windows, as far as they are looked at here."""
+
+    @property
+    def inputs(self) -> NDArray[np.int32]:
+        """The words around."""
+
+    def _replace(self, *, inputs: NDArray[np.int32]) -> Self: ...
+
+
+W = TypeVar("W", bound=Met)
+Train = Callable[[W, float, NDArray[np.float64]], None]
+"""Trains on windows at a rate."""
+
+TOGETHER = 256
+"""Centres whose words are made at once. With more, words of the same parts know less of each other's steps."""
+
+
+class WordParts:
+    """The parts of the words of a vocabulary: rows of a table, first one for each word itself, then the other parts.
+
+    Parameters
+    ----------
+    cutter : Cutter
+    words : Ids
+        Strings.
+
+    Attributes
+    ----------
+    keys : ndarray of shape (k,), int64
+        Of the other parts that the words have, ascending.
+    relation : csr_array of shape (n_words, n_words + k), float32
+        W.
+    """
+
+    def __init__(self, cutter: Cutter, words: Ids) -> None:
+        cut = cutter.cut(cast("list[str]", words.to_list()))
+        self.cutter, self.n_words, self.keys = cutter, len(words), np.unique(cut.keys)
+        self.relation = self._related(cut)
+        self._rows = tuple(read_only(a) for a in (self.relation.indptr, self.relation.indices, self.relation.data))
+        self._places = threading.local()
+
+    def _related(self, cut: Cut) -> csr_array[np.float32]:
+        """Return W, with each word as its own part before the others."""
+        n, others = self.n_words, np.searchsorted(self.keys, cut.keys) + self.n_words
+        own = np.arange(n)
+        both = Cut(
+            cut.starts + np.arange(n + 1),
+            np.insert(others, cut.starts[:-1], own),
+            np.insert(cut.weights, cut.starts[:-1], np.float32(1)),
+        )
+        relation = scaled(both, np.arange(self.n_rows), LENGTH)
+        relation.indptr = relation.indptr.astype(np.int64)
+        relation.indices, relation.data = relation.indices.astype(np.int32), relation.data.astype(np.float32)
+        return relation
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table of parts."""
+        return self.n_words + len(self.keys)
+
+    def words_of(self, table: Floats) -> Floats:
+        """Return the vectors of all words, W Z."""
+        made: Floats = self.relation @ table
+        return made
+
+    def take_up(self, table: Floats, change: Floats) -> None:
+        """Move words by rows of ``change``, of shape (n_words, width), by means of their own parts alone."""
+        own = self.relation.data[self.relation.indptr[:-1]]
+        table[: self.n_words] += change / own[:, None]
+
+    def rows_of(self, before: WordParts) -> NDArray[np.int64]:
+        """Return where the parts of fewer words, which come first here, are among these."""
+        others = self.n_words + np.searchsorted(self.keys, before.keys)
+        return np.concatenate([np.arange(before.n_words), others])
+
+    def of_embedding(self, table: Floats) -> Parts:
+        """Return the parts beside the words themselves, of which words that are unknown can be made.
+
+        An n-gram that one word alone has says of others what that word's own row says: without it they are better.
+        """
+        n_of = np.bincount(self.relation.indices, minlength=self.n_rows)[self.n_words :]
+        told = np.flatnonzero(n_of > self.cutter.alone)
+        return Parts(self.cutter, self.keys[told], np.ascontiguousarray(table[self.n_words + told]))
+
+    def how_often(self, words: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how often each part is met, from how often each word is."""
+        met = self.relation.copy()
+        met.data[:] = 1
+        return np.asarray(met.T @ words[: self.n_words])
+
+    def trainer(self, make: Callable[[Arrays], Train[W]], arrays: Arrays, name: str) -> Train[W]:
+        """Return what trains on windows a table of parts of this name.
+
+        ``make`` returns what trains arrays in which a table of words is in its place.
+        """
+        table = arrays[name]
+
+        def train(windows: W, rate: float, sums: NDArray[np.float64]) -> None:
+            n = min(windows.inputs.size, self.n_words)
+            words, inputs = np.empty(n, np.int32), np.empty(windows.inputs.size, np.int32)
+            rows, before = (empty_aligned((n, table.shape[1]), table.dtype) for _ in range(2))
+            n_met = gather(windows.inputs, self._rows, table, self._free(), words, inputs, rows, before)
+            make({**arrays, name: rows[:n_met]})(windows._replace(inputs=inputs), rate, sums)
+            if rate:
+                spread(words[:n_met], self._rows, rows, before, table)
+
+        return train
+
+    def _free(self) -> NDArray[np.int32]:
+        """Return room of this thread in which each word is in no place."""
+        if not hasattr(self._places, "of"):
+            self._places.of = np.full(self.n_words, -1, np.int32)
+        free: NDArray[np.int32] = self._places.of
+        return free
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_places"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._places = threading.local()
