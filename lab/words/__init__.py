@@ -15,6 +15,7 @@ EXPERIMENTS = (
     "learning_rates",
     "word2dm",
     "word_models",
+    "more_text",
     "senses",
     "word_memory",
     "warm_start",
