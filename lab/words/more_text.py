@@ -10,6 +10,8 @@ Phrases are judged as in "word_models": a composition is chosen on one half of e
 intervals of a bootstrap over the pairs of verbs. ``--sets FOLDER`` has further sets, files of one of the forms that
 ``nf.evaluate.phrases`` reads, such as KS2013-CoNLL.txt of github.com/francois-meyer/lexical-ambiguity-dms.
 
+``--authors CLONE`` is a clone of that repository: its models can be trained beside ours, one pass, with PyTorch.
+
 Vectors of the words that are asked for are kept in ``--cache FOLDER``: a run that was stopped goes on from there.
 """
 
@@ -28,17 +30,24 @@ from typing import Any
 
 import nearfar as nf
 from lab.data import DATA, SIMILARITY
-from lab.experiment import Experiment
+from lab.experiment import Choice, Experiment, Section
+from lab.figures import BLUE, GREEN, GREY, ORANGE, axes
 from lab.measure import timed
+from lab.peers import meyer_lewis
+from lab.records import Record, average, groups, number, pick, spread_of
 from lab.results import ResultFile
 from lab.words.shelf import CACHE, MIN_COUNT, WINDOW
-from lab.words.word_models import PHRASES, Judged, compared, judge, judgements, words_of
+from lab.words.word_models import FIXED, PHRASES, Judged, compared, judge, judgements, words_of
 
 MODELS: dict[str, Callable[..., Any]] = {
     "SkipGram": lambda **how: nf.SkipGram(289, **how),
     "Word2DM": lambda **how: nf.Word2DM(17, 17, **how),
     "multi-sense": lambda **how: nf.MultiSenseWord2DM(96, n_senses=3, **how),
 }
+AUTHORS = {f"{name}, authors' code": name for name in meyer_lewis.MODELS}
+SHOWN_SETS = (*PHRASES, "KS2013")
+DISAMBIGUATION = ("ML2008", "GS2011", "GS2012", "KS2013")
+COLOURS = {"SkipGram": BLUE, "Word2DM": ORANGE, "multi-sense": GREEN}
 OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open}
 
 
@@ -73,29 +82,41 @@ class Text:
     def corpus(self) -> nf.EncodedCorpus:
         path = self.folder / "encoded"
         if not path.exists():
-            if self.given.text is None:
-                raise SystemExit("--text FOLDER: where the text is")
-            lines = first(lines_of(Path(self.given.text)), self.millions * 1_000_000)
-            nf.Corpus(lines).encode(min_count=MIN_COUNT, folder=path)
+            nf.Corpus(self.lines()).encode(min_count=MIN_COUNT, folder=path)
         return nf.EncodedCorpus.open(path)
+
+    def lines(self) -> Iterator[list[str]]:
+        """Yield its lines as lists of words."""
+        if self.given.text is None:
+            raise SystemExit("--text FOLDER: where the text is")
+        return first(lines_of(Path(self.given.text)), self.millions * 1_000_000)
 
     def embedding(self, name: str, seed: int, asked: set[str]) -> tuple[nf.Embedding, dict[str, Any]]:
         """Return the words that are asked for, of a trained model, and what is said of its training."""
         path = self.folder / f"{name} {self.given.epochs} {seed}.safetensors"
-        load = nf.Embedding if name == "SkipGram" else nf.DensityEmbedding
         if not path.exists():
-            how = {"n_epochs": self.given.epochs, "random_state": seed, "n_jobs": self.given.n_jobs}
-            model, seconds = timed(lambda: MODELS[name](window=WINDOW, **how).fit(self.corpus))
-            if name == "multi-sense":
-                senses = model.senses_
-                found = nf.DensityEmbedding.from_senses(senses.subset([w for w in senses.words if w in asked]))
-            else:
-                found = model.vectors_.subset([word for word in self.corpus.vocabulary if word in asked])
-            said = {"seconds": seconds, "loss": float(model.loss_curve_[-1]), "n_words": self.corpus.n_tokens}
+            (found, loss), seconds = timed(lambda: self.trained(name, seed, asked))
+            said = {"seconds": seconds, "loss": loss, "n_words": self.corpus.n_tokens}
             said["vocabulary"] = len(self.corpus.vocabulary)
             type(found)(found.vectors, found.ids, parameters=said).save(path)
-        embedding = load.load(path)
+        embedding = (nf.Embedding if name == "SkipGram" else nf.DensityEmbedding).load(path)
         return embedding, dict(embedding.parameters)
+
+    def trained(self, name: str, seed: int, asked: set[str]) -> tuple[nf.Embedding, float]:
+        """Train a model; return vectors or density matrices of the words that are asked for, and the last loss."""
+        vocabulary = self.corpus.vocabulary
+        known = [word for word in vocabulary if word in asked]
+        if name in AUTHORS:
+            clone = Path(self.given.authors)
+            factors, loss = meyer_lewis.factors(clone, AUTHORS[name], vocabulary, self.lines(), seed)
+            return nf.DensityEmbedding.from_factors(factors[vocabulary.words.rows(known)], known), loss
+        how = {"n_epochs": self.given.epochs, "random_state": seed, "n_jobs": self.given.n_jobs}
+        model = MODELS[name](window=WINDOW, **how).fit(self.corpus)
+        loss = float(model.loss_curve_[-1])
+        if name == "multi-sense":
+            senses = model.senses_
+            return nf.DensityEmbedding.from_senses(senses.subset([w for w in senses.words if w in asked])), loss
+        return model.vectors_.subset(known), loss
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -122,6 +143,87 @@ def run(file: ResultFile, given: Namespace) -> None:
                 file.add({**of_size, "method": name, "set": of, **record})
 
 
+# ---------------------------------------------------------------- the page
+
+
+def told(section: Section, records: list[Record]) -> None:
+    phrases = [r for r in records if "told" in r]
+    _target(section, phrases)
+    section.say("""One pass over the first words of a text, with the settings of a plain call; windows of 5, words that
+        occur 5 times; SkipGram 289, Word2DM 17 x 17, multi-sense 96 x 3: about as many numbers. wikipedia: the articles
+        of which the sample above is a part, in another order. debian: prose of its documentation, by
+        `python -m lab.words.debian_text`. Mean ± standard deviation over seeds; Spearman's rho.""")
+    section.rows(
+        "text | million words | model | seeds | loss | WordSim-353 | MEN | SimLex-999",
+        "{text} | {millions} | {method} | {trial:count} | {loss:.3f} | {wordsim:±sd} | {men:±sd} | {simlex:±sd}",
+        (
+            ([r | {"millions": f"{r['n_words'] / 1e6:.1f}"} for r in mine],)
+            for *_, mine in groups(pick(records, set="words"), "text", "size", "method")
+        ),
+    )
+    section.say("""Phrases: a composition is chosen on one half of each set and told on the other, as above. In brackets
+        95 % intervals of a bootstrap over the pairs of verbs, all seeds.""")
+    rows = []
+    for text, of, size, method, mine in groups(phrases, "text", "set", "size", "method"):
+        r = mine[0]
+        gap = f"{r['difference']:+.3f} {_interval(r['difference_interval'])}" if method != r["against"] else "–"
+        chosen = f"{r['chosen'][0]} ({r['chosen'][1]:.0%})"
+        rows.append([text, of, size, method, chosen, f"{spread_of(r['told'])} {_interval(r['interval'])}", gap])
+        rows[-1].append(r["n_covered"])
+    section.table(["text", "set", "size", "model", "chosen most often", "rho", "difference to SkipGram", "items"], rows)
+    section.say("The same with compositions that are not chosen, all items: mean over seeds.")
+    rows = []
+    for text, size, method, mine in groups(phrases, "text", "size", "method"):
+        for how in FIXED:
+            found = {r["set"]: average([{"rho": rho} for rho in r["all_items"].get(how, [])], "rho") for r in mine}
+            cells = [number(found.get(of)) for of in SHOWN_SETS]
+            rows += [[text, size, method, how, *cells]] if set(cells) != {"–"} else []
+    section.table(["text", "size", "model", "composition", *SHOWN_SETS], rows)
+    section.picture("more_text", "Phrases by the size of the text")
+
+
+def _interval(limits: list[float]) -> str:
+    return f"[{limits[0]:.2f}, {limits[1]:.2f}]"
+
+
+def _target(section: Section, phrases: list[Record]) -> None:
+    """Met by a model whose interval of the difference is above 0 on most of the sets of disambiguation."""
+    target = section.target(
+        "phrases after 16 times more text: density matrices against skip-gram",
+        f"better on three of {', '.join(DISAMBIGUATION)}",
+    )
+    largest = max((r["size"] for r in pick(phrases, text="wikipedia")), default=0)
+    found: list[tuple[int, float, str]] = []
+    for name in ("Word2DM", "multi-sense"):
+        mine = [r for r in pick(phrases, text="wikipedia", size=largest, method=name) if r["set"] in DISAMBIGUATION]
+        if mine:
+            above = sum(r["difference_interval"][0] > 0 for r in mine)
+            said = [f"{r['difference']:+.3f} {_interval(r['difference_interval'])} on {r['set']}" for r in mine]
+            found.append((above, sum(r["difference"] for r in mine), f"{name}: {', '.join(said)}"))
+    if found:
+        target.tell(max(found)[2], max(found)[0] >= 3)
+
+
+def draw(records: list[Record]) -> Any:
+    """Draw rho over the size of the text, a panel for each set."""
+    phrases = [r for r in pick(records, text="wikipedia") if "told" in r and r["method"] in COLOURS]
+    figure, (line,) = axes(1, len(SHOWN_SETS), 12.0, 2.6, sharey=True)
+    for ax, of in zip(line, SHOWN_SETS, strict=True):
+        for shift, (method, colour) in enumerate(COLOURS.items()):
+            mine = sorted(pick(phrases, set=of, method=method), key=lambda r: r["size"])
+            if mine:
+                x = [r["size"] * 1.06**shift for r in mine]
+                y = [sum(r["told"]) / len(r["told"]) for r in mine]
+                low, high = zip(*(r["interval"] for r in mine), strict=True)
+                ax.plot(x, y, "o-", ms=3, lw=1, color=colour, label=method)
+                ax.vlines(x, low, high, color=colour, lw=0.8)
+        ax.axhline(0, color=GREY, lw=0.5)
+        ax.set(title=of, xscale="log", xlabel="million words")
+    line[0].set_ylabel("Spearman's rho, 95 % intervals")
+    line[0].legend(frameon=False, fontsize=6)
+    return figure
+
+
 EXPERIMENT = Experiment(
     "Phrases by the size of the text",
     ("text", "size", "n_epochs", "method", "set", "trial"),
@@ -131,11 +233,12 @@ EXPERIMENT = Experiment(
         "name": "wikipedia",
         "sets": str,
         "cache": CACHE / "more",
-        "methods": tuple(MODELS),
+        "methods": Choice(tuple(MODELS), (*MODELS, *AUTHORS)),
         "sizes": (4, 16, 64),
         "epochs": 1,
         "runs": 3,
         "n_jobs": 1,
+        "authors": str,
     },
     ("compositional_ambiguity", "word_similarity"),
     command="--text FOLDER",
