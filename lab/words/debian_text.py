@@ -25,23 +25,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGES = """
-anarchism aptitude-doc-en ardour axiom-doc bacula-doc bash-doc bible-kjv-text bind9-doc blender-doc bzr-doc castle-
-game-engine-doc cppreference-doc-en-html csound-doc cups-doc darktable-doc db5.3-doc debian-edu-doc-en debian-handbook
-debian-history debian-policy debian-reference-en developers-reference diveintopython3 django-doc doc-debian docbook-
-defguide emacs-common-non-dfsg erlang-doc expeyes-doc-common firebird-doc freedombox-doc-en freeradius-doc gambas3-doc
-gcc-12-doc gdb-doc ghc-doc gimp-help-en git-doc glibc-doc-reference gnucash-docs gnuplot-doc grass-doc gretl-doc
-harden-doc imagemagick-6-doc info2www inkscape-tutorials installation-guide-amd64 jedit kicad-doc-en krita-data
-lazarus-doc-2.2 libasio-doc libboost1.74-doc libfltk1.3-doc libreoffice-help-en-us libsdl2-doc lilypond-doc linux-doc
-linux-doc-6.1 linuxcnc-doc-en maint-guide manpages manpages-dev mercurial-common mysql-doc nagios4-common netbeans
-ns3-doc ocaml-doc octave-doc opencv-doc openjdk-17-doc openms-doc pacemaker-doc perl-doc petsc3.18-doc php-doc
-postfix-doc postgresql-doc-15 praw-doc ptex-doc python-astropy-doc python-biopython-doc python-django-doc python-
-matplotlib-doc python-networkx-doc python-numpy-doc python-pandas-doc python-scipy-doc python-sklearn-doc python-
-sqlalchemy-doc python-statsmodels-doc python-sympy-doc python3.11-doc qgis-api-doc qtbase5-doc-html r-doc-html racket-
-doc renpy-doc ruby3.1-doc rust-doc sagemath-doc samba-doc scilab-doc singular-doc sqlite3-doc sumo-doc tcl8.6-doc
-texlive-doc tk8.6-doc trilinos-doc user-mode-linux-doc vim-doc virtuoso-vad-doc vtk9-doc wesnoth-1.16-data xorg-docs
-zsh-doc
+anarchism aptitude-doc-en axiom-doc bacula-doc bash-doc bind9-doc castle-game-engine-doc cppreference-doc-en-html
+csound-doc db5.3-doc debian-edu-doc-en debian-handbook debian-history debian-policy debian-reference-en
+developers-reference dict-gcide doc-debian erlang-doc freedombox-doc-en ghc-doc gimp-help-en git-doc gnucash-docs
+gnuplot-doc grass-doc harden-doc imagemagick-6-doc installation-guide-amd64 jedit kicad-doc-en lazarus-doc-2.2
+libasio-doc libboost1.74-doc libreoffice-help-en-us libsdl2-doc libstdc++-12-doc linux-doc-6.1 maint-guide maxima-doc
+mercurial-common nagios4-common ns3-doc octave-doc opencv-doc openjdk-17-doc openms-doc pacemaker-doc petsc3.18-doc
+postfix-doc postgresql-doc-15 praw-doc python-astropy-doc python-biopython-doc python-django-doc python-pandas-doc
+python-scipy-doc python-sklearn-doc python-sqlalchemy-doc python-statsmodels-doc python-sympy-doc python3.11-doc
+qtbase5-doc-html qtdeclarative5-doc-html r-doc-html racket-doc renpy-doc rust-doc sagemath-doc singular-doc sumo-doc
+vim-doc virtuoso-vad-doc wesnoth-1.16-data zsh-doc
 """
-PAGES = re.compile(r"\.(x?html?|txt|md|rst|cfg)(\.gz)?$|/(README|NEWS|HISTORY|FAQ)[^/]*$")
+PAGES = re.compile(r"\.(x?html?|txt|md|rst|cfg|dict)(\.gz|\.dz)?$|/(README|NEWS|HISTORY|FAQ)[^/]*$")
 BREAKS = re.compile(
     r"(?is)<(script|style|pre)\b.*?</\1>|</?(p|div|li|td|tr|dd|dt|h\d|br|ul|table|section)\b[^>]*>|\n\s*\n"
 )
@@ -72,7 +67,7 @@ def pages(package: Path) -> Iterator[str]:
         for member in members:
             file = members.extractfile(member) if member.isfile() and PAGES.search(member.name) else None
             if file is not None:
-                data = gzip.decompress(file.read()) if member.name.endswith(".gz") else file.read()
+                data = gzip.decompress(file.read()) if member.name.endswith("z") else file.read()
                 yield data.decode("utf-8", errors="replace")
 
 

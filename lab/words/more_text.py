@@ -3,8 +3,8 @@
 ``--text FOLDER`` is a folder of texts, packed (.xz, .gz) or not; ``python -m lab.words.debian_text FOLDER`` makes one
 of Debian's documentation. Its files are taken in an order that is random and always the same, and of their lines the
 words of letters alone, in lower case; lines that begin with "<" are left out. A size is the first so many million
-words; the last is all that there is. Each model makes ``--epochs`` passes with the settings that a plain call has,
-windows of 5 words and words that occur 5 times. ``--name`` is what the text is called in the results.
+words; the last is all that there is. Each model makes ``--epochs`` passes with the settings that a plain call has but
+``sample=1e-4``: windows of 5 words, words that occur 5 times. ``--name`` is what the text is called in the results.
 
 Phrases are judged as in "word_models": a composition is chosen on one half of each set and told on the other, with
 intervals of a bootstrap over the pairs of verbs. ``--sets FOLDER`` has further sets, files of one of the forms that
@@ -45,8 +45,8 @@ MODELS: dict[str, Callable[..., Any]] = {
     "multi-sense": lambda **how: nf.MultiSenseWord2DM(96, n_senses=3, **how),
 }
 AUTHORS = {f"{name}, authors' code": name for name in meyer_lewis.MODELS}
-SHOWN_SETS = (*PHRASES, "KS2013")
-DISAMBIGUATION = ("ML2008", "GS2011", "GS2012", "KS2013")
+SETS = ("ML2008", "GS2011", "GS2012", "KS2013")  # those of the paper
+SAMPLE = 1e-4
 COLOURS = {"SkipGram": BLUE, "Word2DM": ORANGE, "multi-sense": GREEN}
 OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open}
 
@@ -111,7 +111,7 @@ class Text:
             factors, loss = meyer_lewis.factors(clone, AUTHORS[name], vocabulary, self.lines(), seed)
             return nf.DensityEmbedding.from_factors(factors[vocabulary.words.rows(known)], known), loss
         how = {"n_epochs": self.given.epochs, "random_state": seed, "n_jobs": self.given.n_jobs}
-        model = MODELS[name](window=WINDOW, **how).fit(self.corpus)
+        model = MODELS[name](window=WINDOW, sample=SAMPLE, **how).fit(self.corpus)
         loss = float(model.loss_curve_[-1])
         if name == "multi-sense":
             senses = model.senses_
@@ -120,7 +120,7 @@ class Text:
 
 
 def run(file: ResultFile, given: Namespace) -> None:
-    sets = {key: DATA / "compositional_ambiguity" / f"{name}.txt.gz" for key, name in PHRASES.items()}
+    sets = {key: DATA / "compositional_ambiguity" / f"{PHRASES[key]}.txt.gz" for key in SETS if key in PHRASES}
     if given.sets:
         sets |= {path.stem.partition("-")[0]: path for path in sorted(Path(given.sets).iterdir())}
     asked = set().union(*map(words_of, [*sets.values(), *SIMILARITY.values()]))
@@ -149,8 +149,8 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     phrases = [r for r in records if "told" in r]
     _target(section, phrases)
-    section.say("""One pass over the first words of a text, with the settings of a plain call; windows of 5, words that
-        occur 5 times; SkipGram 289, Word2DM 17 x 17, multi-sense 96 x 3: about as many numbers. wikipedia: the articles
+    section.say("""One pass over the first words of a text, with the settings of a plain call but `sample=1e-4`: windows of
+        5, words that occur 5 times; SkipGram 289, Word2DM 17 x 17, multi-sense 96 x 3: about as many numbers. wikipedia: the articles
         of which the sample above is a part, in another order. debian: prose of its documentation, by
         `python -m lab.words.debian_text`. Mean ± standard deviation over seeds; Spearman's rho.""")
     section.rows(
@@ -176,9 +176,9 @@ def told(section: Section, records: list[Record]) -> None:
     for text, size, method, mine in groups(phrases, "text", "size", "method"):
         for how in FIXED:
             found = {r["set"]: average([{"rho": rho} for rho in r["all_items"].get(how, [])], "rho") for r in mine}
-            cells = [number(found.get(of)) for of in SHOWN_SETS]
+            cells = [number(found.get(of)) for of in SETS]
             rows += [[text, size, method, how, *cells]] if set(cells) != {"–"} else []
-    section.table(["text", "size", "model", "composition", *SHOWN_SETS], rows)
+    section.table(["text", "size", "model", "composition", *SETS], rows)
     section.picture("more_text", "Phrases by the size of the text")
 
 
@@ -190,12 +190,12 @@ def _target(section: Section, phrases: list[Record]) -> None:
     """Met by a model whose interval of the difference is above 0 on most of the sets of disambiguation."""
     target = section.target(
         "phrases after 16 times more text: density matrices against skip-gram",
-        f"better on three of {', '.join(DISAMBIGUATION)}",
+        f"better on three of {', '.join(SETS)}",
     )
     largest = max((r["size"] for r in pick(phrases, text="wikipedia")), default=0)
     found: list[tuple[int, float, str]] = []
     for name in ("Word2DM", "multi-sense"):
-        mine = [r for r in pick(phrases, text="wikipedia", size=largest, method=name) if r["set"] in DISAMBIGUATION]
+        mine = [r for r in pick(phrases, text="wikipedia", size=largest, method=name) if r["set"] in SETS]
         if mine:
             above = sum(r["difference_interval"][0] > 0 for r in mine)
             said = [f"{r['difference']:+.3f} {_interval(r['difference_interval'])} on {r['set']}" for r in mine]
@@ -207,8 +207,8 @@ def _target(section: Section, phrases: list[Record]) -> None:
 def draw(records: list[Record]) -> Any:
     """Draw rho over the size of the text, a panel for each set."""
     phrases = [r for r in pick(records, text="wikipedia") if "told" in r and r["method"] in COLOURS]
-    figure, (line,) = axes(1, len(SHOWN_SETS), 12.0, 2.6, sharey=True)
-    for ax, of in zip(line, SHOWN_SETS, strict=True):
+    figure, (line,) = axes(1, len(SETS), 12.0, 2.6, sharey=True)
+    for ax, of in zip(line, SETS, strict=True):
         for shift, (method, colour) in enumerate(COLOURS.items()):
             mine = sorted(pick(phrases, set=of, method=method), key=lambda r: r["size"])
             if mine:

@@ -265,7 +265,7 @@ class DensityEmbedding(Embedding):
         >>> import nearfar as nf
         >>> vectors = [[2, 0], [0, 1], [0, 1], [3, 0]]
         >>> words = nf.DensityEmbedding.from_contexts(vectors, ["bank", "bank", "loan", "river"])
-        >>> words.matrices(["bank"]).round(2).tolist()
+        >>> words.matrices(["bank"]).astype(float).round(2).tolist()
         [[[0.8, 0.0], [0.0, 0.2]]]
         >>> words.entropy().round(2).tolist()
         [0.5, 0.0, 0.0]
