@@ -28,6 +28,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import nearfar as nf
 from lab.data import DATA, SIMILARITY
 from lab.experiment import Choice, Experiment, Section
@@ -43,6 +45,10 @@ MODELS: dict[str, Callable[..., Any]] = {
     "SkipGram": lambda **how: nf.SkipGram(289, **how),
     "Word2DM": lambda **how: nf.Word2DM(17, 17, **how),
     "multi-sense": lambda **how: nf.MultiSenseWord2DM(96, n_senses=3, **how),
+}
+OF_PLACES: dict[str, dict[str, Any]] = {  # of the mean vectors around the places of a word, 17 numbers
+    "places": {},
+    "Context2DM": {"n_senses": "auto", "sense_weights": "equal"},
 }
 AUTHORS = {f"{name}, authors' code": name for name in meyer_lewis.MODELS}
 SETS = ("ML2008", "GS2011", "GS2012", "KS2013")  # those of the paper
@@ -68,6 +74,18 @@ def first(lines: Iterator[list[str]], n_words: int) -> Iterator[list[str]]:
             return
         yield line
         n_words -= len(line)
+
+
+def places_of(lines: Iterator[list[str]], vectors: nf.Embedding, asked: set[str]) -> Iterator[tuple[Any, list[str]]]:
+    """Yield the places of some words in each line, as the mean vectors of the words within the window."""
+    for line in lines:
+        words = [word for word in line if word in vectors]
+        at = np.array([k for k, word in enumerate(words) if word in asked], np.int64)
+        if len(words) > 1 and len(at):
+            X = vectors[words]
+            sums = np.concatenate([np.zeros_like(X[:1]), np.cumsum(X, axis=0, dtype=np.float64)])
+            low, high = np.maximum(at - WINDOW, 0), np.minimum(at + WINDOW + 1, len(words))
+            yield (sums[high] - sums[low] - X[at]) / (high - low - 1)[:, None], [words[k] for k in at]
 
 
 class Text:
@@ -111,8 +129,12 @@ class Text:
             factors, loss = meyer_lewis.factors(clone, AUTHORS[name], vocabulary, self.lines(), seed)
             return nf.DensityEmbedding.from_factors(factors[vocabulary.words.rows(known)], known), loss
         how = {"n_epochs": self.given.epochs, "random_state": seed, "n_jobs": self.given.n_jobs}
-        model = MODELS[name](window=WINDOW, sample=SAMPLE, **how).fit(self.corpus)
+        make = MODELS.get(name, lambda **how: nf.SkipGram(17, **how))
+        model = make(window=WINDOW, sample=SAMPLE, **how).fit(self.corpus)
         loss = float(model.loss_curve_[-1])
+        if name in OF_PLACES:
+            places = places_of(self.lines(), model.vectors_, set(known))
+            return nf.DensityEmbedding.from_contexts(places, **OF_PLACES[name]), loss
         if name == "multi-sense":
             senses = model.senses_
             return nf.DensityEmbedding.from_senses(senses.subset([w for w in senses.words if w in asked])), loss
@@ -149,9 +171,11 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     phrases = [r for r in records if "told" in r]
     _target(section, phrases)
-    section.say("""One pass over the first words of a text, with the settings of a plain call but `sample=1e-4`: windows of
-        5, words that occur 5 times; SkipGram 289, Word2DM 17 x 17, multi-sense 96 x 3: about as many numbers. wikipedia: the articles
-        of which the sample above is a part, in another order. debian: prose of its documentation, by
+    section.say("""One pass over the first words of a text, with the settings of a plain call but sample 1e-4: windows
+        of 5, words that occur 5 times. SkipGram 289, Word2DM 17 x 17, multi-sense 96 x 3: about as many numbers.
+        places, Context2DM: `from_contexts` of the means of SkipGram's 17 numbers around each place, or of the centres
+        of their clusters. Authors' code: that of Meyer and Lewis on the same text. wikipedia: the articles of which
+        the sample above is a part, in another order. debian: prose of its documentation, by
         `python -m lab.words.debian_text`. Mean ± standard deviation over seeds; Spearman's rho.""")
     section.rows(
         "text | million words | model | seeds | loss | WordSim-353 | MEN | SimLex-999",
@@ -233,7 +257,7 @@ EXPERIMENT = Experiment(
         "name": "wikipedia",
         "sets": str,
         "cache": CACHE / "more",
-        "methods": Choice(tuple(MODELS), (*MODELS, *AUTHORS)),
+        "methods": Choice(tuple(MODELS), (*MODELS, *OF_PLACES, *AUTHORS)),
         "sizes": (4, 16, 64),
         "epochs": 1,
         "runs": 3,

@@ -29,7 +29,9 @@ def test_paragraphs_are_prose() -> None:
 
     prose = "This is the page of a program that you can run when it has been &amp; will be installed."
     page = f"<html><style>p {{ of the }}</style><p>{prose}</p><pre>the of and to a in is that it for</pre>"
-    page += "<li>int main(int argc, char **argv) { return foo(bar, baz, 1, 2, 3, 4, 5); }</li><td>short of the words</td>"
+    page += (
+        "<li>int main(int argc, char **argv) { return foo(bar, baz, 1, 2, 3, 4, 5); }</li><td>short of the words</td>"
+    )
     page += "<p>Dies ist ein Absatz in einer anderen Sprache und wird daher ausgelassen werden</p>"
     assert list(paragraphs(page)) == [prose.replace("&amp;", "&")]
 
@@ -81,11 +83,29 @@ def test_the_largest_text_is_told(tmp_path) -> None:
     said = "+0.100 [0.01, 0.20] on ML2008, +0.100 [0.02, 0.20] on GS2011, +0.100 [0.03, 0.20] on GS2012, +0.100"
     assert bars[WHAT][1:] == [f"Word2DM: {said} [-0.10, 0.20] on KS2013", "yes"]
     assert "| wikipedia | 58.9 | SkipGram | 2 | 0.400 | 0.500 ± 0.000 |" in text
-    assert "| wikipedia | GS2011 | 64 | Word2DM | add (50%) | 0.200 ± 0.141 [0.00, 0.40] | +0.100 [0.02, 0.20] | 9 |" in text
-    assert "| wikipedia | 64 | Word2DM | add | 0.150 | 0.150 | 0.150 | – | – | 0.150 |" in text
+    assert (
+        "| wikipedia | GS2011 | 64 | Word2DM | add (50%) | 0.200 ± 0.141 [0.00, 0.40] | +0.100 [0.02, 0.20] | 9 |"
+        in text
+    )
+    assert "| wikipedia | 64 | Word2DM | add | 0.150 | 0.150 | 0.150 | 0.150 |" in text
     records = [r | {"difference_interval": [-0.1, 0.1]} if "told" in r and r["set"] == "ML2008" else r for r in records]
     write_results(tmp_path, "more_text", records)
     assert page(tmp_path)[1][WHAT][2] == "**no**"
+
+
+def test_places_are_means_of_the_words_around() -> None:
+    import nearfar as nf
+    from lab.words.more_text import WINDOW, places_of
+
+    words = [f"w{k}" for k in range(14)]
+    vectors = nf.Embedding(np.random.default_rng(0).normal(size=(14, 3)), words)
+    lines = iter([["w13", "unknown"], ["unknown", *words[:13]], ["w0", "w1"]])
+    (first, named), (second, also) = places_of(lines, vectors, {"w0", "w7"})
+    assert (named, also) == (["w0", "w7"], ["w0"])
+    around = [*range(7 - WINDOW, 7), *range(8, 8 + WINDOW)]
+    expected = [vectors.vectors[1 : 1 + WINDOW].mean(axis=0), vectors.vectors[around].mean(axis=0)]
+    np.testing.assert_allclose(first, expected)
+    np.testing.assert_allclose(second, vectors.vectors[[1]])
 
 
 def test_more_text_needs_a_folder(tmp_path) -> None:
