@@ -167,6 +167,27 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 # ---------------------------------------------------------------- the page
 
+FACTS = [
+    ("text", "ukWaC and Wackypedia, 2.8 billion words", "as shown below"),
+    ("sets", "ML2008, GS2011, GS2012, KS2013-CoNLL", "the same; ML2010 and KS2014 are in neither"),
+    ("words, sample", "that occur 50 times, 1e-5", "that occur 5 times, 1e-4"),
+    ("window", "1 to 5, one for a sentence; no word is its own neighbour", "1 to 5, one for a place"),
+    ("noise", "5 words for each pair", "5 for each window; `shared_negatives=False` is theirs"),
+    ("start", "entries uniform in ± 1 / 2nm", "of trace 1"),
+    ("offset, ridge", "none", "ln 5, .005"),
+    ("steps", "Adam at .001, 16 sentences, 4 passes", "SGD at its own rate, a window, one pass"),
+    ("multi-sense", "columns, noise in the column that the pair chose", "clusters of contexts"),
+    ("BERT2DM", "last layer of BERT, 17 directions, stop words left out", "any vectors: `from_contexts(dim=17)`"),
+    ("Context2DM", "Ward's clusters, 2 to 10, all of one weight", "the same, by `from_contexts`"),
+    ("composition", "the object first, adjectives on nouns", "the same: the two programs agree to 1e-8"),
+    ("the composition told", "the best of five on all items", "chosen on one half, told on the other"),
+    (
+        "interval",
+        "a t-test of 100 bootstrap samples of items, as if each were new data",
+        "bootstrap over pairs of verbs",
+    ),
+]
+
 
 def told(section: Section, records: list[Record]) -> None:
     phrases = [r for r in records if "told" in r]
@@ -177,6 +198,11 @@ def told(section: Section, records: list[Record]) -> None:
         of their clusters. Authors' code: that of Meyer and Lewis on the same text. wikipedia: the articles of which
         the sample above is a part, in another order. debian: prose of its documentation, by
         `python -m lab.words.debian_text`. Mean ± standard deviation over seeds; Spearman's rho.""")
+    section.say("""The code of Meyer and Lewis (github.com/francois-meyer/lexical-ambiguity-dms) and what is done here.
+        `Word2DM.paper()`, and `MultiSenseWord2DM` with `variant="columns"` and `noise_column="same"`, have their
+        settings; their variants of the second, cosines, all columns at once or one vector as a neighbour, are not here.
+        The paper's tables are in neither its repository nor any text at hand: none of its numbers is shown.""")
+    section.table(["", "the authors' code", "here"], FACTS)
     section.rows(
         "text | million words | model | seeds | loss | WordSim-353 | MEN | SimLex-999",
         "{text} | {millions} | {method} | {trial:count} | {loss:.3f} | {wordsim:±sd} | {men:±sd} | {simlex:±sd}",
