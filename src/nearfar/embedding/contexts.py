@@ -26,6 +26,7 @@ from nearfar.embedding.labelled import as_list
 from nearfar.errors import InputError
 
 MOST_SENSES = 10  # that "auto" tries
+LARGEST = 1e150  # sums of squares stay finite
 PAIRS = "batches: pairs of vectors and words"
 
 
@@ -68,6 +69,8 @@ class Reader:
 
     def _read(self, vectors: Any, words: Any) -> Batch:
         X = check_matrix(self.owner, "vectors", vectors, columns=self.width)
+        if (largest := float(np.abs(X).max(initial=0.0))) > LARGEST:
+            raise InputError(self.owner, "vectors", f"numbers of at most {LARGEST:g}, to be squared", f"{largest:g}")
         self.width, self.dtype = X.shape[1], np.promote_types(X.dtype, self.dtype)
         words = from_tensor(words)
         listed = words.tolist() if isinstance(words, np.ndarray) else words
@@ -102,11 +105,8 @@ def rows_of_contexts(reader: Reader, dim: int | None, centred: bool, senses: Sen
         sums = _grown(reader, sums, len(reader.numbers), batch.vectors.shape[1])
         for row, X, weights in batch.by_word():
             X = X.astype(np.float64)
-            with np.errstate(over="ignore", invalid="ignore"):
-                sums[row] += algebra.svec((X * weights[:, None]).T @ X)
+            sums[row] += algebra.svec((X * weights[:, None]).T @ X)
     sums = sums[: len(reader.numbers)]
-    if not np.isfinite(sums).all():
-        raise InputError(reader.owner, "vectors", "numbers whose squares are finite", "larger ones")
     for start in range(0, len(sums), algebra.BLOCK):
         block = slice(start, start + algebra.BLOCK)
         sums[block] = algebra.svec(algebra.of_trace_one(algebra.smat(sums[block])))
@@ -115,7 +115,7 @@ def rows_of_contexts(reader: Reader, dim: int | None, centred: bool, senses: Sen
 
 def _grown(reader: Reader, sums: Doubles, n_words: int, d: int) -> Doubles:
     """Return sums with room for so many words, twice as much where there was none."""
-    if n_words <= len(sums):
+    if n_words <= len(sums) and sums.size:
         return sums
     made_of = max(n_words, 2 * len(sums)), d * (d + 1) // 2
     hint = f"dim=17 keeps 17 of {d} directions; or leave rare words out."
@@ -140,7 +140,7 @@ def principal_axes(reader: Reader, batches: Iterable[Batch], dim: int, centred: 
         squares += X.T @ X
     if dim > len(total):
         raise InputError(reader.owner, "dim", f"at most {len(total)}, the length of the vectors", str(dim))
-    mean = total / n if centred else np.zeros(len(total))
+    mean = total / max(n, 1.0) if centred else np.zeros(len(total))
     axes = np.linalg.eigh(squares - n * np.outer(mean, mean))[1][:, : -dim - 1 : -1]
     return mean, np.ascontiguousarray(axes)
 
@@ -186,7 +186,9 @@ def clustered(reader: Reader, senses: Senses) -> Batch:
         centres += [places[labels == k].mean(axis=0) for k in range(len(counts))]
         rows += [row] * len(counts)
         weights += (counts / len(places) if senses.by_count else np.ones(len(counts))).tolist()
-    return Batch(np.array(centres), np.array(rows, np.int64), np.array(weights))
+    return Batch(
+        np.reshape(centres, (len(centres), whole.vectors.shape[1])), np.array(rows, np.int64), np.array(weights)
+    )
 
 
 def clusters(X: Doubles, n_senses: int | str) -> NDArray[np.int64]:
