@@ -17,7 +17,6 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
 
 from nearfar._core.checks import check_matrix, check_memory, from_tensor
 from nearfar._core.types import Doubles, Floats
@@ -193,6 +192,8 @@ def clustered(reader: Reader, senses: Senses) -> Batch:
 
 def clusters(X: Doubles, n_senses: int | str) -> NDArray[np.int64]:
     """Return the number of each vector's cluster, from 0: Ward's hierarchical clusters."""
+    from scipy.cluster.hierarchy import fcluster, linkage  # slow to import
+
     n = len(X)
     nothing = np.zeros(n, np.int64)
     if n == 1:
