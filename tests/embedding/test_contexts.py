@@ -82,7 +82,8 @@ class TestSums:
             finally:
                 tracemalloc.stop()
 
-        assert peak(80) < 1.2 * peak(4)
+        peak(1)  # what is loaded at first use
+        assert peak(40) < 1.2 * peak(4)
 
     def test_types_and_kinds_of_input(self, places):
         torch = pytest.importorskip("torch")
