@@ -220,7 +220,18 @@ def told(section: Section, records: list[Record]) -> None:
         chosen = f"{r['chosen'][0]} ({r['chosen'][1]:.0%})"
         rows.append([text, of, size, method, chosen, f"{spread_of(r['told'])} {_interval(r['interval'])}", gap])
         rows[-1].append(r["n_covered"])
-    section.table(["text", "set", "size", "model", "chosen most often", "rho", "difference to SkipGram", "items"], rows)
+    head = ["text", "set", "size", "model", "chosen most often", "rho", "difference to SkipGram", "items"]
+    section.table(head, rows)
+    section.say("""Without a choice: Phaser with the verb as operator, as in the authors' scripts, against SkipGram's product;
+        all items, the same intervals.""")
+    rows = []
+    for text, size, method, mine in groups(phrases, "text", "size", "method"):
+        of = {r["set"]: r for r in mine if "default" in r}
+        if of and method != mine[0]["against"]:
+            cells = [f"{r['default_difference']:+.3f} {_interval(r['default_interval'])}" for r in of.values()]
+            told = dict(zip(of, cells, strict=True))
+            rows.append([text, size, method, *(told.get(name, "–") for name in SETS)])
+    section.table(["text", "size", "model", *SETS], rows)
     section.say("The same with compositions that are not chosen, all items: mean over seeds.")
     rows = []
     for text, size, method, mine in groups(phrases, "text", "size", "method"):

@@ -189,9 +189,28 @@ def judgements(path: Path) -> dict[str, Judged]:
     return {key: Judged(names, kept[key], kept[f"{key} scores"], kept[f"{key} verbs"]) for key in sets}
 
 
+def default_of(judged: Judged) -> str:
+    """Return the composition that nothing is chosen for: Phaser with the verb as operator, of vectors the product."""
+    return "phaser" if "phaser" in judged.names else "mult"
+
+
+def of_default(trials: list[Judged]) -> np.ndarray:
+    """Return the mean rho over trials by that composition, of all items and then of each bootstrap sample."""
+    rng = np.random.default_rng(0)
+    rows = trials[0].names.index(default_of(trials[0]))
+    items = [np.flatnonzero(trials[0].verbs == verb) for verb in range(int(trials[0].verbs.max()) + 1)]
+    drawn = [np.arange(len(trials[0].scores))]
+    drawn += [
+        np.concatenate([items[verb] for verb in rng.integers(len(items), size=len(items))]) for _ in range(N_BOOTSTRAP)
+    ]
+    found = [[rho_of(one.similarities[[rows]][:, of], one.scores[of])[0] for one in trials] for of in drawn]
+    return np.array(found).mean(axis=1)
+
+
 def compared(seen: dict[str, list[Judged]]) -> Iterator[tuple[str, Record]]:
     """Yield what is told of a set for each model, given its trials; the first model is what others are held against."""
     told = {name: told_of(trials) for name, trials in seen.items()}
+    by_default = {name: of_default(trials) for name, trials in seen.items()}
     against = next(iter(told))
     first, theirs, _ = told[against]
     for name, (scores, drawn, chosen) in told.items():
@@ -210,6 +229,11 @@ def compared(seen: dict[str, list[Judged]]) -> Iterator[tuple[str, Record]]:
                 "n_covered": len(trials[0].scores),
                 "n_verbs": int(trials[0].verbs.max()) + 1,
                 "against": against,
+                "default": [default_of(trials[0]), float(by_default[name][0])],
+                "default_difference": float(by_default[name][0] - by_default[against][0]),
+                "default_interval": np.quantile(
+                    by_default[name][1:] - by_default[against][1:], [0.025, 0.975]
+                ).tolist(),
             },
         )
 

@@ -70,6 +70,7 @@ def test_the_largest_text_is_told(tmp_path) -> None:
         key = {"run": 0, "text": "wikipedia", "size": size, "n_epochs": 1, "method": method, "set": of}
         said = {"told": [0.1, 0.3], "interval": [0.0, 0.4], "against": "SkipGram", "n_covered": 9, "n_verbs": 5}
         said |= {"chosen": ["add", 0.5], "all_items": {"add": [0.1, 0.2], "other": [9.0]}}
+        said |= {"default": ["phaser", 0.2], "default_difference": 0.05, "default_interval": [-0.01, 0.11]}
         return {**key, **said, "difference": difference, "difference_interval": limits}
 
     records = [record(4, "Word2DM", of, 0.5, [0.4, 0.6]) for of in ("ML2008", "GS2011", "GS2012")]
@@ -88,9 +89,30 @@ def test_the_largest_text_is_told(tmp_path) -> None:
         in text
     )
     assert "| wikipedia | 64 | Word2DM | add | 0.150 | 0.150 | 0.150 | 0.150 |" in text
+    cells = " | ".join(["+0.050 [-0.01, 0.11]"] * 4)
+    assert f"| wikipedia | 64 | Word2DM | {cells} |" in text
+    assert "| wikipedia | 64 | SkipGram | +0.050" not in text
     records = [r | {"difference_interval": [-0.1, 0.1]} if "told" in r and r["set"] == "ML2008" else r for r in records]
     write_results(tmp_path, "more_text", records)
     assert page(tmp_path)[1][WHAT][2] == "**no**"
+
+
+def test_what_is_told_of_a_set_for_each_model() -> None:
+    from lab.words.word_models import Judged, compared, rho_of
+
+    rng = np.random.default_rng(0)
+    scores, verbs = rng.random(60), np.repeat(np.arange(12), 5)
+    vectors = Judged(["mult", "verb"], rng.random((2, 60)), scores, verbs)
+    matrices = Judged(["mult", "phaser"], np.stack([rng.random(60), scores + 0.1 * rng.random(60)]), scores, verbs)
+    told = dict(compared({"SkipGram": [vectors], "Word2DM": [matrices, matrices]}))
+    assert told["SkipGram"]["default"] == ["mult", pytest.approx(rho_of(vectors.similarities[:1], scores)[0])]
+    assert told["SkipGram"]["default_interval"] == [0, 0]
+    name, rho = told["Word2DM"]["default"]
+    assert name == "phaser"
+    assert rho > 0.9
+    assert told["Word2DM"]["default_difference"] == pytest.approx(rho - told["SkipGram"]["default"][1])
+    assert 0 < told["Word2DM"]["default_interval"][0] < told["Word2DM"]["default_interval"][1]
+    assert told["Word2DM"]["chosen"] == ["phaser", 1.0]
 
 
 def test_places_are_means_of_the_words_around() -> None:
