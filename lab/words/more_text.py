@@ -222,8 +222,8 @@ def told(section: Section, records: list[Record]) -> None:
         rows[-1].append(r["n_covered"])
     head = ["text", "set", "size", "model", "chosen most often", "rho", "difference to SkipGram", "items"]
     section.table(head, rows)
-    section.say("""Without a choice: Phaser with the verb as operator, as in the authors' scripts, against SkipGram's product;
-        all items, the same intervals.""")
+    section.say("""Without a choice: Phaser with the verb as operator, as in the authors' scripts, against the product
+        of SkipGram's vectors; all items, the same intervals.""")
     rows = []
     for text, size, method, mine in groups(phrases, "text", "size", "method"):
         of = {r["set"]: r for r in mine if "default" in r}
