@@ -10,7 +10,8 @@ Phrases are judged as in "word_models": a composition is chosen on one half of e
 intervals of a bootstrap over the pairs of verbs. ``--sets FOLDER`` has further sets, files of one of the forms that
 ``nf.evaluate.phrases`` reads, such as KS2013-CoNLL.txt of github.com/francois-meyer/lexical-ambiguity-dms.
 
-``--authors CLONE`` is a clone of that repository: its models can be trained beside ours, one pass, with PyTorch.
+``--authors CLONE`` is a clone of that repository: its models can be trained beside ours with PyTorch. They, and the
+matrices of places, have one seed.
 
 Vectors of the words that are asked for are kept in ``--cache FOLDER``: a run that was stopped goes on from there.
 """
@@ -19,7 +20,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import itertools
 import lzma
 import re
 from argparse import Namespace
@@ -150,7 +150,8 @@ def run(file: ResultFile, given: Namespace) -> None:
         text = Text(given, millions)
         of_size = {"text": given.name, "size": millions, "n_epochs": given.epochs}
         seen: dict[str, list[dict[str, Judged]]] = {}
-        for name, trial in itertools.product(given.methods, range(given.runs)):
+        trials = ((name, trial) for name in given.methods for trial in range(given.runs if name in MODELS else 1))
+        for name, trial in trials:
             key = {**of_size, "method": name, "trial": trial}
             embedding, said = text.embedding(name, trial, asked)
             found = {of: nf.evaluate.word_similarity(embedding, path).rho for of, path in SIMILARITY.items()}
@@ -160,8 +161,7 @@ def run(file: ResultFile, given: Namespace) -> None:
                 judge(path, embedding, sets)
             seen.setdefault(name, []).append(judgements(path))
         for of in sets:
-            trials = {name: [trial[of] for trial in trials] for name, trials in seen.items()}
-            for name, record in compared(trials):
+            for name, record in compared({name: [trial[of] for trial in trials] for name, trials in seen.items()}):
                 file.add({**of_size, "method": name, "set": of, **record})
 
 
