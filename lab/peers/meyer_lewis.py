@@ -4,7 +4,7 @@ The models are the classes of a clone of github.com/francois-meyer/lexical-ambig
 are drawn follows its ``utils.py``: words are left out by word2vec's rule with the threshold 1e-5, sentences of more
 than 100 words or of one are left out, a sentence has one window of 1 to 5 words, the word itself is no neighbour, five
 words of noise for each pair, in proportion to the counts to the power of .75, 16 sentences a step. Adam with the rate
-.001, as in its scripts.
+.001, as in its scripts. Its compositions, and BERT2DM and Context2DM, are compared with ours on made vectors.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -79,3 +80,55 @@ def pairs_of(rows: Numbers, kept: NDArray[np.float64], rng: np.random.Generator)
     near = (apart <= rng.integers(1, WINDOW + 1)) & (rows[:, None] != rows)
     centres, others = np.nonzero(near)
     return rows[centres], rows[others]
+
+
+def agreement(clone: Path) -> dict[str, float]:
+    """Return the largest differences between the matrices of the clone and ours, on made vectors."""
+    sys.path.insert(0, str(clone / "code" / "src"))
+    nothing = ModuleType("nltk.corpus")
+    nothing.stopwords = SimpleNamespace(words=lambda _: ["few"])  # type: ignore[attr-defined]  # of no use here
+    sys.modules.setdefault("nltk", ModuleType("nltk"))
+    sys.modules.setdefault("nltk.corpus", nothing)
+    rng = np.random.default_rng(0)
+    ids = [f"w{k}" for k in range(40)]
+    vocabulary = SimpleNamespace(itos=ids, stoi={word: row for row, word in enumerate(ids)})
+    numbers, senses = rng.integers(40, size=3000), rng.integers(3, size=3000)
+    X = 2 * rng.normal(size=(40, 3, 24))[numbers, senses] + rng.normal(size=(3000, 24))
+    words = [ids[k] for k in numbers]
+
+    def theirs(name: str, kind: str, cluster: bool, reduction: str | None) -> NDArray[np.float64]:
+        made = getattr(importlib.import_module(name), kind)(vocabulary)
+        for row, x in zip(numbers, X, strict=True):
+            made.add_word_rep(row, x)
+        if cluster:
+            made.cluster_word_reps(cluster_alg="hac", cluster_eval="vrc")
+        if reduction:
+            made.reduce_word_reps(dim=SIZE, reduce_alg=reduction)
+        else:
+            made.initialise_dms(X.shape[1])
+        made.build_dms()
+        made.normalise()
+        return np.asarray(made.dm)
+
+    def apart(a: NDArray[np.float64], ours: nf.DensityEmbedding) -> float:
+        """Compare what does not change with the basis: the traces of products."""
+        b = ours.matrices(ids)
+        return float(np.abs(np.einsum("aij,bij->ab", a, a) - np.einsum("aij,bij->ab", b, b)).max())
+
+    make = nf.DensityEmbedding.from_contexts
+    clusters: Any = {"n_senses": "auto", "sense_weights": "equal"}
+    found = {
+        "BERT2DM, PCA": apart(theirs("bert2dm", "Bert2DM", False, "pca"), make(X, words, dim=SIZE)),
+        "BERT2DM, SVD": apart(theirs("bert2dm", "Bert2DM", False, "svd"), make(X, words, dim=SIZE, reduction="svd")),
+        "BERT2DM, clusters": apart(theirs("bert2dm", "Bert2DM", True, "pca"), make(X, words, dim=SIZE, **clusters)),
+        "Context2DM": apart(theirs("context2dm", "Context2DM", True, None), make(X, words, **clusters)),
+    }
+    ours = nf.DensityEmbedding.from_factors(rng.normal(size=(40, SIZE, 5)), ids)
+    composed = importlib.import_module("density_matrices").DensityMatrices(vocabulary, ours.matrices())
+    tags = ["adj", "noun", "verb", "adj", "noun"]
+    for name in ("mult", "add", "kronecker", "phaser_verb", "phaser_noun", "fuzz_verb", "fuzz_noun"):
+        method, _, operator = name.partition("_")
+        how: Any = {"method": method, "operator": operator or "verb"}
+        phrase = nf.compose(ours, subject=("w0", "w1"), verb="w2", object=("w3", "w4"), **how)
+        found[name.replace("_", ", ")] = float(np.abs(composed.compose(ids[:5], name, tags) - phrase).max())
+    return found
