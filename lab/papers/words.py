@@ -12,8 +12,9 @@ from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, 
 
 _PAPER = "F. Meyer and M. Lewis, Modelling lexical ambiguity with density matrices (CoNLL 2020)"
 _UNKNOWN = (
-    "The paper's tables are not known here, so none of its numbers is shown. It trains on ukWaC and Wackypedia, 2.8"
-    " billion words; here one seed's text is 3 million words of Wikipedia (--quick: 400 thousand)."
+    "The paper's repository holds its code and sets but no results, and its tables were not at hand: none of its"
+    " numbers is shown. It trains on ukWaC and Wackypedia, 2.8 billion words; here one seed's text is 3 million words"
+    " of Wikipedia (--quick: 400 thousand)."
 )
 _SPREADS = (
     " The ranges of --quick are three standard deviations to either side of the mean over seeds 0 to 4, by one thread,"

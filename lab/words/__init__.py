@@ -17,6 +17,7 @@ EXPERIMENTS = (
     "learning_rates",
     "word2dm",
     "word_models",
+    "more_text",
     "senses",
     "word_memory",
     "long_texts",

@@ -165,6 +165,79 @@ def rho_of(rows: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return spearman(rows, np.broadcast_to(scores, rows.shape))
 
 
+def judge(path: Path, embedding: nf.Embedding, files: dict[str, Path]) -> None:
+    """Write the similarities of all phrases of some sets by every composition of an embedding."""
+    arrays: dict[str, Any] = {}
+    for key, file in files.items():
+        rows: list[Any] = []
+        for how in compositions(embedding):
+            found = nf.evaluate.phrases(embedding, file, **how, n_bootstrap=1)
+            rows.append(found.similarities)
+            arrays[f"{key} scores"] = found.scores
+        arrays[key] = np.stack(rows)
+        verbs = verbs_of(file, embedding)
+        numbers = {pair: k for k, pair in enumerate(dict.fromkeys(verbs))}
+        arrays[f"{key} verbs"] = np.array([numbers[pair] for pair in verbs])
+    save(path, **arrays, names=np.array([name_of(how) for how in compositions(embedding)]))
+
+
+def judgements(path: Path) -> dict[str, Judged]:
+    """Return what :func:`judge` wrote, by set."""
+    kept = np.load(path)
+    names = kept["names"].tolist()
+    sets = [key.removesuffix(" scores") for key in kept if key.endswith(" scores")]
+    return {key: Judged(names, kept[key], kept[f"{key} scores"], kept[f"{key} verbs"]) for key in sets}
+
+
+def default_of(judged: Judged) -> str:
+    """Return the composition that nothing is chosen for: Phaser with the verb as operator, of vectors the product."""
+    return "phaser" if "phaser" in judged.names else "mult"
+
+
+def of_default(trials: list[Judged]) -> np.ndarray:
+    """Return the mean rho over trials by that composition, of all items and then of each bootstrap sample."""
+    rng = np.random.default_rng(0)
+    rows = trials[0].names.index(default_of(trials[0]))
+    items = [np.flatnonzero(trials[0].verbs == verb) for verb in range(int(trials[0].verbs.max()) + 1)]
+    drawn = [np.arange(len(trials[0].scores))]
+    drawn += [
+        np.concatenate([items[verb] for verb in rng.integers(len(items), size=len(items))]) for _ in range(N_BOOTSTRAP)
+    ]
+    found = [[rho_of(one.similarities[[rows]][:, of], one.scores[of])[0] for one in trials] for of in drawn]
+    return np.array(found).mean(axis=1)
+
+
+def compared(seen: dict[str, list[Judged]]) -> Iterator[tuple[str, Record]]:
+    """Yield what is told of a set for each model, given its trials; the first model is what others are held against."""
+    told = {name: told_of(trials) for name, trials in seen.items()}
+    by_default = {name: of_default(trials) for name, trials in seen.items()}
+    against = next(iter(told))
+    first, theirs, _ = told[against]
+    for name, (scores, drawn, chosen) in told.items():
+        trials = seen[name]
+        fixed = np.array([rho_of(one.similarities, one.scores) for one in trials])
+        favourite = max(dict.fromkeys(chosen), key=chosen.count)
+        yield (
+            name,
+            {
+                "told": scores,
+                "interval": np.quantile(drawn, [0.025, 0.975]).tolist(),
+                "difference": float(np.mean(scores) - np.mean(first)),
+                "difference_interval": np.quantile(drawn - theirs, [0.025, 0.975]).tolist(),
+                "chosen": [favourite, chosen.count(favourite) / len(chosen)],
+                "all_items": {how: row.tolist() for how, row in zip(trials[0].names, fixed.T, strict=True)},
+                "n_covered": len(trials[0].scores),
+                "n_verbs": int(trials[0].verbs.max()) + 1,
+                "against": against,
+                "default": [default_of(trials[0]), float(by_default[name][0])],
+                "default_difference": float(by_default[name][0] - by_default[against][0]),
+                "default_interval": np.quantile(
+                    by_default[name][1:] - by_default[against][1:], [0.025, 0.975]
+                ).tolist(),
+            },
+        )
+
+
 class Bench:
     """The parts, for one method each."""
 
@@ -231,44 +304,14 @@ class Bench:
         path = self.short.folder / f"phrases {name.replace(', ', '-')} {trial}.npz"
         files = {key: DATA / "compositional_ambiguity" / f"{file}.txt.gz" for key, file in PHRASES.items()}
         if not path.exists():
-            embedding = self.of_seed(name, trial)[0].of(set().union(*map(words_of, files.values())))
-            arrays: dict[str, Any] = {}
-            for key, file in files.items():
-                rows: list[Any] = []
-                for how in compositions(embedding):
-                    found = nf.evaluate.phrases(embedding, file, **how, n_bootstrap=1)
-                    rows.append(found.similarities)
-                    arrays[f"{key} scores"] = found.scores
-                arrays[key] = np.stack(rows)
-                verbs = verbs_of(file, embedding)
-                numbers = {pair: k for k, pair in enumerate(dict.fromkeys(verbs))}
-                arrays[f"{key} verbs"] = np.array([numbers[pair] for pair in verbs])
-            save(path, **arrays, names=np.array([name_of(how) for how in compositions(embedding)]))
-        kept = np.load(path)
-        names = kept["names"].tolist()
-        return {key: Judged(names, kept[key], kept[f"{key} scores"], kept[f"{key} verbs"]) for key in PHRASES}
+            judge(path, self.of_seed(name, trial)[0].of(set().union(*map(words_of, files.values()))), files)
+        return judgements(path)
 
     def phrases(self, names: list[str], n_trials: int) -> None:
         """Compare all methods; the first is what the others are held against."""
         seen = {name: [self.judged(name, trial) for trial in range(n_trials)] for name in names}
         for key in PHRASES:
-            told = {name: told_of([trial[key] for trial in trials]) for name, trials in seen.items()}
-            for name, (scores, drawn, chosen) in told.items():
-                first, theirs, _ = told[names[0]]
-                sets = [trial[key] for trial in seen[name]]
-                fixed = np.array([rho_of(one.similarities, one.scores) for one in sets])
-                favourite = max(dict.fromkeys(chosen), key=chosen.count)
-                record = {
-                    "told": scores,
-                    "interval": np.quantile(drawn, [0.025, 0.975]).tolist(),
-                    "difference": float(np.mean(scores) - np.mean(first)),
-                    "difference_interval": np.quantile(drawn - theirs, [0.025, 0.975]).tolist(),
-                    "chosen": [favourite, chosen.count(favourite) / len(chosen)],
-                    "all_items": {how: row.tolist() for how, row in zip(sets[0].names, fixed.T, strict=True)},
-                    "n_covered": len(sets[0].scores),
-                    "n_verbs": int(sets[0].verbs.max()) + 1,
-                    "against": names[0],
-                }
+            for name, record in compared({name: [trial[key] for trial in trials] for name, trials in seen.items()}):
                 self.file.add({"part": "phrases", "method": name, "set": key, **record})
 
     def senses(self, name: str, trial: int) -> None:

@@ -6,15 +6,16 @@ The matrices are stored as rows, see :mod:`nearfar.embedding.matrices`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.checks import check_integer, from_tensor
+from nearfar._core.checks import check_choice, check_integer, from_tensor
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import Matrix
 from nearfar._core.types import Doubles, Floats
+from nearfar.embedding import contexts
 from nearfar.embedding import matrices as algebra
 from nearfar.embedding.labelled import as_list
 from nearfar.embedding.near import Item
@@ -32,8 +33,8 @@ class DensityEmbedding(Embedding):
     A word with one meaning is near a pure state ``v vᵀ``, an ambiguous one is a mixture. The matrices are stored as
     rows, the upper triangle row by row with the entries off the diagonal times √2, so that the scalar product of two
     rows is tr(AB) and search and files work as for any embedding. The similarity is
-    ``tr(AB) / (‖A‖ ‖B‖)``, in [0, 1]. Make one by :meth:`from_factors` or :meth:`from_matrices`, or read one by
-    :meth:`load`.
+    ``tr(AB) / (‖A‖ ‖B‖)``, in [0, 1]. Make one by :meth:`from_factors`, :meth:`from_matrices` or
+    :meth:`from_contexts`, or read one by :meth:`load`.
 
     Parameters
     ----------
@@ -196,6 +197,96 @@ class DensityEmbedding(Embedding):
             sums = np.add.reduceat(algebra.svec(states[:, :, None] * states[:, None, :]), ends[:-1] - ends[0])
             made[first : first + len(sums)] = algebra.svec(algebra.of_trace_one(algebra.smat(sums)))
         return cls(made, senses.words, parameters=senses.parameters)
+
+    @classmethod
+    def from_contexts(
+        cls,
+        vectors: ArrayLike | Iterable[tuple[ArrayLike, Iterable[Hashable]]],
+        words: Iterable[Hashable] | None = None,
+        *,
+        dim: int | None = None,
+        reduction: Literal["pca", "svd"] = "pca",
+        n_senses: int | Literal["auto"] | None = None,
+        sense_weights: Literal["counts", "equal"] = "counts",
+        max_contexts: int = 1000,
+        parameters: Mapping[str, object] | None = None,
+    ) -> Self:
+        """Make the density matrices ``Σ p v vᵀ / tr`` of words from vectors of the places where they occur.
+
+        The vectors are of any encoder: the hidden states of a language model (BERT2DM), or the mean vector of the words
+        around each place (Context2DM).
+
+        Parameters
+        ----------
+        vectors : array-like, shape (n, d), or iterable of pairs (vectors, words)
+            A vector for each place, finite. Without ``words``, batches of any size, for texts beyond memory: each an
+            array of shape (k, d) and its k words. They are read once, or twice for ``dim``; an iterator that is used
+            up will not do then. float64 stays float64, everything else becomes float32; sums are in float64.
+        words : iterable of hashable, of length n, optional
+            The word at each place.
+        dim : int, in [1, d], optional
+            Keep this many directions, those in which all vectors vary most; all d by default. A word takes
+            dim (dim + 1) / 2 numbers: a few tens are usual, 17 in the paper.
+        reduction : {"pca", "svd"}
+            For ``dim``: about the mean of all vectors, which is taken away, or about 0.
+        n_senses : int or "auto", optional
+            Put the centres of this many clusters of a word's vectors in their place, fewer where a word has not as many
+            vectors; "auto" takes 2 to 10 by the variance ratio. All vectors are then kept in memory. By default each
+            place is a v of its own, with p = 1.
+        sense_weights : {"counts", "equal"}
+            For ``n_senses``: p is the share of the word's vectors that is in the cluster, or 1 as in the authors' code.
+        max_contexts : int
+            For ``n_senses``: of a word with more vectors so many at most are clustered, evenly spaced.
+        parameters : mapping, optional
+            How the vectors were made.
+
+        Returns
+        -------
+        DensityEmbedding
+            Of the words in the order in which they first occur. A word whose vectors are all 0 has the zero matrix:
+            nothing is known of it.
+
+        Raises
+        ------
+        InputError
+            If the vectors are no finite matrix, or not of one length; if there are more or fewer words than vectors; if
+            ``dim`` is larger than d; if an iterator would have to be read twice; if the sums do not fit into memory.
+
+        See Also
+        --------
+        from_senses : Of sense vectors, which need no clusters.
+
+        Notes
+        -----
+        Batches of any sizes in any order give the same matrices up to rounding, but with ``n_senses`` only where no
+        word has more than ``max_contexts`` vectors. Without ``n_senses`` memory does not grow with the text.
+
+        Source: Meyer & Lewis 2020, "Modelling lexical ambiguity with density matrices" (CoNLL), BERT2DM and Context2DM;
+        Schütze 1998, "Automatic word sense discrimination". BERT2DM in the authors' code: ``dim=17``, of clusters or
+        without; Context2DM: ``n_senses="auto", sense_weights="equal"``, Ward's clusters as here.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> vectors = [[2, 0], [0, 1], [0, 1], [3, 0]]
+        >>> words = nf.DensityEmbedding.from_contexts(vectors, ["bank", "bank", "loan", "river"])
+        >>> words.matrices(["bank"]).astype(float).round(2).tolist()
+        [[[0.8, 0.0], [0.0, 0.2]]]
+        >>> words.entropy().round(2).tolist()
+        [0.5, 0.0, 0.0]
+        """
+        owner = "DensityEmbedding.from_contexts"
+        if dim is not None:
+            dim = check_integer(owner, "dim", dim, low=1)
+        check_choice(owner, "reduction", reduction, ("pca", "svd"))
+        if n_senses is not None and n_senses != "auto":
+            n_senses = check_integer(owner, "n_senses", n_senses, low=1)
+        check_choice(owner, "sense_weights", sense_weights, ("counts", "equal"))
+        max_contexts = check_integer(owner, "max_contexts", max_contexts, low=2)
+        reader = contexts.Reader(owner, vectors if words is None else [(vectors, words)])
+        senses = contexts.Senses(n_senses, max_contexts, sense_weights == "counts") if n_senses else None
+        rows = contexts.rows_of_contexts(reader, dim, reduction == "pca", senses)
+        return cls(rows, list(reader.numbers), parameters=parameters)
 
     @property
     def order(self) -> int:

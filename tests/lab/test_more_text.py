@@ -1,0 +1,139 @@
+"""The experiment on more and more text: how text is read, what is told, how the authors' pairs are drawn."""
+
+import lzma
+
+import numpy as np
+import pytest
+from result_files import page, write_results
+
+WHAT = "phrases after 16 times more text: density matrices against skip-gram"
+
+
+def test_lines_of_a_folder_do_not_depend_on_where_it_is(tmp_path) -> None:
+    from lab.words.more_text import first, lines_of
+
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        (folder / "sub").mkdir(parents=True)
+        (folder / "one").write_text("<doc>\nThe Cat's 9 lives.\n\n12\n")
+        with lzma.open(folder / "sub" / "two.txt.xz", "wt") as file:
+            file.write("a dog\nb\n")
+    found = list(lines_of(tmp_path / "a"))
+    assert sorted(found) == [["a", "dog"], ["b"], ["the", "cat", "s", "lives"]]
+    assert list(lines_of(tmp_path / "b")) == found
+    assert list(first(iter([["a", "b"], ["c"], ["d"]]), 3)) == [["a", "b"], ["c"]]
+    assert list(first(iter([["a", "b"], ["c"]]), 1)) == [["a", "b"]]
+
+
+def test_paragraphs_are_prose() -> None:
+    from lab.words.debian_text import paragraphs
+
+    prose = "This is the page of a program that you can run when it has been &amp; will be installed."
+    page = f"<html><style>p {{ of the }}</style><p>{prose}</p><pre>the of and to a in is that it for</pre>"
+    page += (
+        "<li>int main(int argc, char **argv) { return foo(bar, baz, 1, 2, 3, 4, 5); }</li><td>short of the words</td>"
+    )
+    page += "<p>Dies ist ein Absatz in einer anderen Sprache und wird daher ausgelassen werden</p>"
+    assert list(paragraphs(page)) == [prose.replace("&amp;", "&")]
+
+
+def test_pairs_are_those_of_the_authors_rule() -> None:
+    from lab.peers.meyer_lewis import LONGEST, WINDOW, pairs_of
+
+    rng = np.random.default_rng(0)
+    rows, seen = np.arange(8), set()
+    for _ in range(200):
+        centres, others = pairs_of(rows, np.ones(8), rng)
+        reach = int(np.abs(centres - others).max())
+        seen.add(reach)  # one window for the sentence
+        window = {(a, b) for a in range(8) for b in range(8) if 0 < abs(a - b) <= reach}
+        assert set(zip(centres.tolist(), others.tolist(), strict=True)) == window
+    assert seen == set(range(1, WINDOW + 1))
+    assert not pairs_of(np.zeros(8, int), np.ones(1), rng)[0].size  # a word is not around itself
+    assert not pairs_of(np.arange(LONGEST + 1), np.ones(LONGEST + 1), rng)[0].size
+    assert not pairs_of(rows, np.zeros(8), rng)[0].size
+
+
+def test_the_authors_noise_is_in_proportion_to_a_power_of_the_counts(monkeypatch) -> None:
+    import nearfar as nf
+    from lab.peers import meyer_lewis
+
+    monkeypatch.setattr(meyer_lewis, "SAMPLE", 1.0)  # all words are kept
+    vocabulary = nf.Corpus([["a"] * 16 + ["b"]]).encode(min_count=1).vocabulary
+    made = list(meyer_lewis.steps(vocabulary, iter([["a", "b"], ["c"]] * 500), np.random.default_rng(0)))
+    assert sum(len(targets) for targets, *_ in made) == 1000
+    noise = np.concatenate([drawn.ravel() for *_, drawn in made])
+    assert abs((noise == 0).mean() - 8 / 9) < 0.03
+
+
+def test_the_largest_text_is_told(tmp_path) -> None:
+    def record(size: int, method: str, of: str, difference: float, limits: list[float]) -> dict:
+        key = {"run": 0, "text": "wikipedia", "size": size, "n_epochs": 1, "method": method, "set": of}
+        said = {"told": [0.1, 0.3], "interval": [0.0, 0.4], "against": "SkipGram", "n_covered": 9, "n_verbs": 5}
+        said |= {"chosen": ["add", 0.5], "all_items": {"add": [0.1, 0.2], "other": [9.0]}}
+        said |= {"default": ["phaser", 0.2], "default_difference": 0.05, "default_interval": [-0.01, 0.11]}
+        return {**key, **said, "difference": difference, "difference_interval": limits}
+
+    records = [record(4, "Word2DM", of, 0.5, [0.4, 0.6]) for of in ("ML2008", "GS2011", "GS2012")]
+    for of, low in (("ML2008", 0.01), ("GS2011", 0.02), ("GS2012", 0.03), ("KS2013", -0.1)):
+        records += [record(64, "SkipGram", of, 0.0, [0.0, 0.0]), record(64, "Word2DM", of, 0.1, [low, 0.2])]
+    words = {"run": 0, "text": "wikipedia", "size": 64, "n_epochs": 1, "method": "SkipGram", "set": "words"}
+    scores = {"wordsim": 0.5, "men": 0.5, "simlex": 0.2, "loss": 0.4, "n_words": 58_900_000}
+    records += [{**words, "trial": trial, **scores} for trial in range(2)]
+    write_results(tmp_path, "more_text", records)
+    text, bars = page(tmp_path)
+    said = "+0.100 [0.01, 0.20] on ML2008, +0.100 [0.02, 0.20] on GS2011, +0.100 [0.03, 0.20] on GS2012, +0.100"
+    assert bars[WHAT][1:] == [f"Word2DM: {said} [-0.10, 0.20] on KS2013", "yes"]
+    assert "| wikipedia | 58.9 | SkipGram | 2 | 0.400 | 0.500 ± 0.000 |" in text
+    assert (
+        "| wikipedia | GS2011 | 64 | Word2DM | add (50%) | 0.200 ± 0.141 [0.00, 0.40] | +0.100 [0.02, 0.20] | 9 |"
+        in text
+    )
+    assert "| wikipedia | 64 | Word2DM | add | 0.150 | 0.150 | 0.150 | 0.150 |" in text
+    cells = " | ".join(["+0.050 [-0.01, 0.11]"] * 4)
+    assert f"| wikipedia | 64 | Word2DM | {cells} |" in text
+    assert "| wikipedia | 64 | SkipGram | +0.050" not in text
+    records = [r | {"difference_interval": [-0.1, 0.1]} if "told" in r and r["set"] == "ML2008" else r for r in records]
+    write_results(tmp_path, "more_text", records)
+    assert page(tmp_path)[1][WHAT][2] == "**no**"
+
+
+def test_what_is_told_of_a_set_for_each_model() -> None:
+    from lab.words.word_models import Judged, compared, rho_of
+
+    rng = np.random.default_rng(0)
+    scores, verbs = rng.random(60), np.repeat(np.arange(12), 5)
+    vectors = Judged(["mult", "verb"], rng.random((2, 60)), scores, verbs)
+    matrices = Judged(["mult", "phaser"], np.stack([rng.random(60), scores + 0.1 * rng.random(60)]), scores, verbs)
+    told = dict(compared({"SkipGram": [vectors], "Word2DM": [matrices, matrices]}))
+    assert told["SkipGram"]["default"] == ["mult", pytest.approx(rho_of(vectors.similarities[:1], scores)[0])]
+    assert told["SkipGram"]["default_interval"] == [0, 0]
+    name, rho = told["Word2DM"]["default"]
+    assert name == "phaser"
+    assert rho > 0.9
+    assert told["Word2DM"]["default_difference"] == pytest.approx(rho - told["SkipGram"]["default"][1])
+    assert 0 < told["Word2DM"]["default_interval"][0] < told["Word2DM"]["default_interval"][1]
+    assert told["Word2DM"]["chosen"] == ["phaser", 1.0]
+
+
+def test_places_are_means_of_the_words_around() -> None:
+    import nearfar as nf
+    from lab.words.more_text import WINDOW, places_of
+
+    words = [f"w{k}" for k in range(14)]
+    vectors = nf.Embedding(np.random.default_rng(0).normal(size=(14, 3)), words)
+    lines = iter([["w13", "unknown"], ["unknown", *words[:13]], ["w0", "w1"]])
+    (first, named), (second, also) = places_of(lines, vectors, {"w0", "w7"})
+    assert (named, also) == (["w0", "w7"], ["w0"])
+    around = [*range(7 - WINDOW, 7), *range(8, 8 + WINDOW)]
+    expected = [vectors.vectors[1 : 1 + WINDOW].mean(axis=0), vectors.vectors[around].mean(axis=0)]
+    np.testing.assert_allclose(first, expected)
+    np.testing.assert_allclose(second, vectors.vectors[[1]])
+
+
+def test_more_text_needs_a_folder(tmp_path) -> None:
+    from lab.experiment import experiment
+
+    given = experiment("more_text").parser().parse_args(["--cache", str(tmp_path)])
+    given.cache = tmp_path
+    with pytest.raises(SystemExit, match="--text FOLDER"):
+        experiment("more_text").run(None, given)
