@@ -26,7 +26,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_choice, check_integer, check_real, if_given
+from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_real, if_given
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.parameters import keeps_arguments
@@ -49,6 +49,7 @@ from nearfar.engines.registry import DEVICES
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
+from nearfar.words.induction import Finder
 from nearfar.words.model import Checks, Known, WordModel, of_length
 from nearfar.words.training import RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
@@ -84,7 +85,7 @@ class MultiSenseWord2DM(WordModel):
         With clusters: a word begins with one sense, and a new one is opened by a context whose cosine with all its
         clusters is below this, such as 0 (with ``shrink_window=None``: short contexts are odd). By default every word
         has all its senses.
-    min_sense_count : int, default=100
+    min_sense_count : int, default=20
         With clusters: in a text, a word must come so often for each of its senses; rarer words have but one.
     noise_column : {"own", "same"}, default="own"
         With columns: whether a noise word meets a word in the column where their product is largest, too, or in the
@@ -237,6 +238,8 @@ class MultiSenseWord2DM(WordModel):
 
     sense_vectors_: NDArray[np.float32]
     sense_counts_: NDArray[np.int64]
+    sense_gains_: NDArray[np.float64]
+    apartness_: NDArray[np.float64]
     context_factors_: NDArray[np.float32]
 
     @keeps_arguments
@@ -247,7 +250,7 @@ class MultiSenseWord2DM(WordModel):
         n_senses: int | None = None,
         variant: Literal["clusters", "columns"] = "clusters",
         new_sense_threshold: float | None = None,
-        min_sense_count: int = 100,
+        min_sense_count: int = 20,
         noise_column: Literal["own", "same"] = "own",
         window: int = 5,
         n_negative: int = 5,
@@ -304,9 +307,9 @@ class MultiSenseWord2DM(WordModel):
                 hint = "variant='columns' takes those of two kinds of objects."
                 raise InputError("MultiSenseWord2DM", "corpus", expected, "two", hint)
             tables = {"senses": uniform(n_words * m, n), "contexts": np.zeros((n_inputs, n), np.float32)}
-            allowed = np.full(n_words, m)
+            allowed = np.full(n_words, 1 if self._chooses else m)
             if source.vocabulary is not None:
-                allowed = np.clip(source.vocabulary.counts // self.min_sense_count, 1, m)
+                allowed = np.minimum(allowed, np.clip(source.vocabulary.counts // self.min_sense_count, 1, m))
             arrays = {
                 "centres": np.zeros((n_words * m, n), np.float32),
                 "chosen": np.zeros(n_words * m, np.int64),
@@ -337,16 +340,58 @@ class MultiSenseWord2DM(WordModel):
 
         senses_from = max((1 - _ONE_SENSE) * highest, min(self.min_learning_rate, highest))
         going_on = bool(arrays["known"].any())  # of a partial fit: the words of contexts have vectors
+        later = self._chooses and not going_on  # all have one sense until the end
         threshold = np.float32(np.inf if self.new_sense_threshold is None else self.new_sense_threshold)
         counts = (arrays[name] for name in ("chosen", "known", "allowed"))
         clusters = (*tables, arrays["centres"].reshape(-1), *counts, arrays["middle"])
 
         def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
-            told_apart = going_on or rate <= senses_from
+            told_apart = going_on or (rate <= senses_from and not later)
             options = m, threshold if told_apart else np.float32(np.nan), np.float32(_MEMORY)
             train_clusters(tuple(windows), np.float32(rate), options, clusters, moments, sums)
 
         return train
+
+    def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
+        """Find out how many senses words have, where that is to be found out, and set the fitted attributes."""
+        self.sense_gains_ = np.full((len(source.context_ids), 2), np.nan)
+        self.apartness_ = np.full(len(source.context_ids), np.nan)
+        if self._chooses:
+            self._tell_apart(source, state)
+        super()._keep(source, state, *curves_before)
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether the number of senses of each word is chosen when vectors are trained."""
+        return self.variant == "clusters" and self.new_sense_threshold is None and self._shape[1] > 1
+
+    def _tell_apart(self, source: WindowSource, state: TrainingState) -> None:
+        """Give the words that have one sense as many as their contexts show."""
+        (n, m), arrays = self._shape, state.arrays
+        rows, centres = (arrays[name].reshape(-1, m, n) for name in ("senses", "centres"))
+        chosen, known = arrays["chosen"].reshape(-1, m), arrays["known"]
+        counts = chosen.sum(axis=1)
+        known[...] = np.maximum(known, counts > 0)
+        finder = Finder(
+            source,
+            np.ascontiguousarray(rows[:, 0]),
+            arrays["contexts"],
+            counts if source.vocabulary is None else source.vocabulary.counts,
+            n_senses=m,
+            least=self.min_sense_count,
+            seed=state.split,
+            n_jobs=check_n_jobs("MultiSenseWord2DM", self.n_jobs),
+        )
+        for found in finder.find(np.flatnonzero(known == 1)):
+            self.sense_gains_[found.words], self.apartness_[found.words] = found.gains, found.apartness
+            for words, parts in found.senses:
+                k = parts.shares.shape[1]
+                rows[words, :k], centres[words, :k] = parts.vectors, parts.middles
+                of_each = np.rint(parts.shares * counts[words, None]).astype(np.int64)
+                of_each[:, 0] += counts[words] - of_each.sum(axis=1)
+                chosen[words, :k], known[words] = of_each, k
+            arrays["middle"][:n], arrays["middle"][n] = found.middle, _MEMORY
+        arrays["allowed"][...] = np.maximum(known, 1)
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         """Return the vectors of the words around, and of the centres, whose the senses are with clusters."""
