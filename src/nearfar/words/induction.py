@@ -40,12 +40,12 @@ from nearfar._core.vector import FAST
 from nearfar.search.products import unit_rows
 from nearfar.words.windows import TextWindows, WindowSource
 
-MOST = 400
+MOST = 300
 """Contexts of a word that are looked at, about."""
 LEAST_SHARE = 0.05
 """Of a word's contexts, that each sense must have."""
 _HELD = 4  # of so many blocks the contexts of one are held out
-_STARTS, _ROUNDS, _EPOCHS, _RATE = 3, 8, 3, 0.07
+_STARTS, _ROUNDS, _EPOCHS, _RATE = 3, 6, 3, 0.07
 _SAMPLED = 20_000  # contexts by which all are made white
 _NEAR, _AMONG = 10, 3000  # how many words are near, of how many that come most often
 _AS_FREQUENT = 400

@@ -464,6 +464,8 @@ class MultiSenseWord2DM(WordModel):
             context_vectors=self.context_factors_[:, :, 0] if clusters else None,
             context_ids=self._ids[0] if clusters else None,
             parameters=self._facts(),
+            counts=None if self.vocabulary_ is None else self.vocabulary_.counts,
+            apartness=self.apartness_ if hasattr(self, "apartness_") and clusters else None,  # older files have none
         )
 
     def senses_of(self, word: Hashable, topn: int = 10, *, n_candidates: int | None = None) -> list[Sense]:
@@ -477,14 +479,16 @@ class MultiSenseWord2DM(WordModel):
         topn : int
             How many words for each sense.
         n_candidates : int, optional
-            Compare with so many of the most frequent words only. All by default.
+            Compare with so many of the most frequent words only. By default with those that come 50 times, or 1,000.
 
         Returns
         -------
         list of Sense
-            Heaviest first, those chosen in at least 5 % of the word's contexts: ``weight``, that share; ``vector``, the
-            sense vector, shape (n,); ``nearest``, a list of (id, cosine), each word by the nearest of its own such
-            senses. In columns only vectors of the same column are compared. Empty for a word that was never met.
+            In the order of their numbers, without those at the end that were chosen in less than 5 % of the word's
+            contexts; columns by their weight. ``weight``, that share; ``vector``, the sense vector, shape (n,);
+            ``nearest``, a list of (id, cosine), each word by the nearest of its own such senses; ``number``, as
+            :meth:`sense_of` has it. In columns only vectors of the same column are compared. Empty for a word that was
+            never met.
 
         Raises
         ------
