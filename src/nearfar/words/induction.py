@@ -6,8 +6,8 @@ Words have one vector each at first, b as centres and g as words around. Then th
     k parts     by k-means, the best of several starts; skip-gram is trained on each part, b_s, and on all, b_1, with the
                 g as they are
 
-A word has k senses if both is so. *Held-out likelihood*: on its contexts in every fourth block of the text, which these
-vectors have not seen, the mixture says more than the one vector, and than fewer parts::
+A word has k senses if both is so. *Held-out likelihood*: on its contexts in every fourth part of the text, which these
+vectors have not seen, the mixture says more than the one vector, and than fewer parts by half a standard error::
 
     ln sum_s p_s e^(-L_s) + L_1 > 0 on average,      L the loss of skip-gram on a context, noise included
 
@@ -18,7 +18,7 @@ to b_s, and h the mean cosine of the word's own b with the ten nearest to it::
     apartness = 1 - (n_s . n_t + 2 h) / 3
 
 is small where one group of words stands near all parts. It must be above the median of words that come as often, by
-half of the distance from there to their lower sixth.
+half of the distance from there to their lower sixth, and at least by 0.03.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -44,11 +44,11 @@ MOST = 300
 """Contexts of a word that are looked at, about."""
 LEAST_SHARE = 0.05
 """Of a word's contexts, that each sense must have."""
-_HELD = 4  # of so many blocks the contexts of one are held out
+_PARTS, _HELD = 400, 4  # of a text, and of how many of them one is held out
 _STARTS, _ROUNDS, _EPOCHS, _RATE = 3, 6, 3, 0.07
 _SAMPLED = 20_000  # contexts by which all are made white
 _NEAR, _AMONG = 10, 3000  # how many words are near, of how many that come most often
-_AS_FREQUENT = 400
+_AS_FREQUENT, _LEAST_APART = 400, 0.03
 _GROUP, _CHUNK = 10_000, 512  # words whose contexts, and whose vectors, are held at a time
 
 
@@ -64,7 +64,7 @@ class Contexts(NamedTuple):
     bounds : ndarray of shape (n_words + 1,), int64
         Where the contexts of each word begin.
     blocks : ndarray of shape (n_contexts,), int64
-        In which block of the text a context is.
+        In which of 400 parts of the text a context is.
     noise : ndarray of shape (n_noise,), int32
         Noise words, to draw from.
     n_negative : int
@@ -110,7 +110,7 @@ class Parts(NamedTuple):
     middles : ndarray of shape (n_words, k, n), float32
         Means of their white contexts.
     gains : ndarray of shape (n_words, 2), float64
-        What the mixture gains on what is held out, nats a context, and its standard error over blocks.
+        What the mixture gains on what is held out, nats a context, and its standard error over parts of the text.
     """
 
     vectors: Floats
@@ -196,7 +196,7 @@ class Finder:
         for k in range(3, self._n_senses + 1):
             asked = np.flatnonzero((n_senses == k - 1) & (counts >= k * self._least))
             gain, apart, share = self._judged(words[asked], taken(contexts, asked), white, k)
-            gained = gain[:, 0] > best[asked]
+            gained = gain[:, 0] > best[asked] + gain[:, 1] / 2
             more = above_usual(apartness, counts, apart, counts[asked]) & gained & (share >= LEAST_SHARE)
             n_senses[asked[more]], best[asked[more]] = k, gain[more, 0]
         senses = []
@@ -218,7 +218,7 @@ class Finder:
         return gains, apartness, shares
 
     def _parts(self, contexts: Contexts, white: White, k: int, *, held: int) -> Parts:
-        """Return the contexts of each word in k parts, of which every ``held``-th block is held out, or none for 0."""
+        """Return the contexts of each word in k parts, of which every ``held``-th part of the text is held out, or none for 0."""
         n_words, n = len(contexts.bounds) - 1, self._G.shape[1]
         vectors, middles = np.zeros((n_words, k + 1, n), np.float32), np.zeros((n_words, k, n), np.float32)
         shares, gains = np.zeros((n_words, k)), np.zeros((n_words, 2))
@@ -257,14 +257,17 @@ def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.rando
     share = np.minimum(1, MOST / np.maximum(counts, 1))
     of, inputs, lengths, blocks, noise = [], [], [], [], []
     seeds = rng.integers(2**63, size=len(source.blocks))
-    for number, (block, seed) in enumerate(zip(source.blocks, seeds, strict=True)):
-        for windows in source.windows(*block, int(seed)):
+    for (start, stop), seed in zip(source.blocks, seeds, strict=True):
+        at = start
+        for windows in source.windows(start, stop, int(seed)):
             centres, around = windows.outs[:, 0], np.diff(windows.starts)
+            part = (at + np.arange(len(centres))) * _PARTS // source.blocks[-1][1]
+            at += len(centres)
             kept = (place[centres] >= 0) & (rng.random(len(centres)) < share[centres])
             of.append(place[centres[kept]])
             inputs.append(windows.inputs[np.repeat(kept, around)])
             lengths.append(around[kept])
-            blocks.append(np.full(np.count_nonzero(kept), number))
+            blocks.append(part[kept])
             noise.append(windows.outs[:16, 1:].copy())
     owners = np.concatenate([np.empty(0, np.int64), *of])
     bounds = np.append(0, np.cumsum(np.bincount(owners, minlength=len(words))))
@@ -334,7 +337,8 @@ def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: 
     first = np.clip(np.searchsorted(-counts[order], -counts_of_asked) - width // 2, 0, len(order) - width)
     begins, which = np.unique(first, return_inverse=True)
     quantiles = np.array([np.quantile(usual[order[at : at + width]], [1 / 6, 0.5]) for at in begins]).reshape(-1, 2)
-    found: NDArray[np.bool_] = asked > (quantiles @ [-0.5, 1.5])[which]
+    median = quantiles[:, 1]
+    found: NDArray[np.bool_] = asked > (median + np.maximum((median - quantiles[:, 0]) / 2, _LEAST_APART))[which]
     return found
 
 
@@ -382,7 +386,7 @@ def split_contexts(span, inputs, contexts, tables, noise, options, found):
                     for q in range(n):
                         B[row, q] += eta * change[q]
 
-        if held > 0:  # block by block, as contexts of one document are alike
+        if held > 0:  # part by part of the text, as contexts of one document are alike
             n_held, n_blocks, total, squares, of_block, block = 0, 0, 0.0, 0.0, 0.0, np.int64(-1)
             for i in range(size):
                 if blocks[first + i] % held != 0:
