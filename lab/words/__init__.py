@@ -16,6 +16,7 @@ EXPERIMENTS = (
     "word2dm",
     "word_models",
     "senses",
+    "n_senses",
     "word_memory",
     "warm_start",
 )

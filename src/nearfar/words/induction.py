@@ -2,9 +2,9 @@
 
 Words have one vector each at first, b as centres and g as words around. Then the contexts of a word are told apart:
 
-    a context   the mean of the g of the words around, in the space where all contexts together are white, of length 1
-    k parts     by k-means, the best of several starts; skip-gram is trained on each part, b_s, and on all, b_1, with the
-                g as they are
+    a context   the mean of the g of the words around, in the space where all contexts together are white, made unit
+    k parts     by k-means, the best of several starts; skip-gram is trained on each part, b_s, and on all, b_1, with
+                the g as they are
 
 A word has k senses if both is so. *Held-out likelihood*: on its contexts in every fourth part of the text, which these
 vectors have not seen, the mixture says more than the one vector, and than fewer parts by half a standard error::
@@ -63,7 +63,7 @@ class Contexts(NamedTuple):
         Where those of each context begin.
     bounds : ndarray of shape (n_words + 1,), int64
         Where the contexts of each word begin.
-    blocks : ndarray of shape (n_contexts,), int64
+    places : ndarray of shape (n_contexts,), int64
         In which of 400 parts of the text a context is.
     noise : ndarray of shape (n_noise,), int32
         Noise words, to draw from.
@@ -74,7 +74,7 @@ class Contexts(NamedTuple):
     inputs: NDArray[np.int32]
     starts: Longs
     bounds: Longs
-    blocks: Longs
+    places: Longs
     noise: NDArray[np.int32]
     n_negative: int
 
@@ -183,7 +183,7 @@ class Finder:
         for first in range(0, len(often), _GROUP):
             group = often[first : first + _GROUP]
             contexts = contexts_of(_full(self._source), group, self._counts, self._rng)
-            if len(contexts.blocks):
+            if len(contexts.places):
                 yield self._of_group(group, contexts)
 
     def _of_group(self, words: Longs, contexts: Contexts) -> Induced:
@@ -218,12 +218,12 @@ class Finder:
         return gains, apartness, shares
 
     def _parts(self, contexts: Contexts, white: White, k: int, *, held: int) -> Parts:
-        """Return the contexts of each word in k parts, of which every ``held``-th part of the text is held out, or none for 0."""
+        """Return the contexts of each word in k parts; every ``held``-th part of the text is held out, or none for 0."""
         n_words, n = len(contexts.bounds) - 1, self._G.shape[1]
         vectors, middles = np.zeros((n_words, k + 1, n), np.float32), np.zeros((n_words, k, n), np.float32)
         shares, gains = np.zeros((n_words, k)), np.zeros((n_words, 2))
         seeds = self._rng.integers(2**63, size=n_words).astype(np.uint64)
-        around = len(contexts.inputs) / max(len(contexts.blocks), 1)
+        around = len(contexts.inputs) / max(len(contexts.places), 1)
         rate = np.float32(_RATE * min(1, 8 / max(around, 1)))  # of wide windows all words move a vector
         options = k, held, contexts.n_negative, rate
         given, tables = (*contexts[1:4], seeds), (self._G, white.rows)
@@ -255,7 +255,7 @@ def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.rando
     place = np.full(len(source.context_ids), -1)
     place[words] = np.arange(len(words))
     share = np.minimum(1, MOST / np.maximum(counts, 1))
-    of, inputs, lengths, blocks, noise = [], [], [], [], []
+    of, inputs, lengths, places, noise = [], [], [], [], []
     seeds = rng.integers(2**63, size=len(source.blocks))
     for (start, stop), seed in zip(source.blocks, seeds, strict=True):
         at = start
@@ -267,7 +267,7 @@ def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.rando
             of.append(place[centres[kept]])
             inputs.append(windows.inputs[np.repeat(kept, around)])
             lengths.append(around[kept])
-            blocks.append(part[kept])
+            places.append(part[kept])
             noise.append(windows.outs[:16, 1:].copy())
     owners = np.concatenate([np.empty(0, np.int64), *of])
     bounds = np.append(0, np.cumsum(np.bincount(owners, minlength=len(words))))
@@ -277,7 +277,7 @@ def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.rando
         np.concatenate([nothing, *inputs]),
         starts,
         bounds,
-        np.concatenate([np.empty(0, np.int64), *blocks]),
+        np.concatenate([np.empty(0, np.int64), *places]),
         np.concatenate([nothing, *(words.ravel() for words in noise)]),
         noise[0].shape[1] if noise else 0,
     )
@@ -290,7 +290,7 @@ def reordered(contexts: Contexts, order: Longs, bounds: Longs) -> Contexts:
     starts = np.append(0, np.cumsum(lengths))
     inputs = np.repeat(contexts.starts[order] - starts[:-1], lengths) + np.arange(starts[-1])
     return contexts._replace(
-        inputs=contexts.inputs[inputs], starts=starts, bounds=bounds, blocks=contexts.blocks[order]
+        inputs=contexts.inputs[inputs], starts=starts, bounds=bounds, places=contexts.places[order]
     )
 
 
@@ -348,69 +348,86 @@ _ONE, _ZERO = np.float32(1), np.float32(0)
 @jit(fastmath=FAST, error_model="numpy")
 def split_contexts(span, inputs, contexts, tables, noise, options, found):
     """Split the contexts of some words, and train and judge a vector for each part, and for all, in the last row."""
-    (starts, bounds, blocks, seeds), (G, white), (k, held, n_negative, rate) = contexts, tables, options
+    (starts, bounds, places, seeds), (G, white), (k, held, n_negative, rate) = contexts, tables, options
     vectors, shares, middles, gains = found
-    n, noises, change = G.shape[1], np.zeros(n_negative, np.int64), np.zeros(G.shape[1], np.float32)
-    losses = np.zeros(k + 1)
     for w in range(span[0], span[1]):
-        first, size, now = bounds[w], bounds[w + 1] - bounds[w], seeds[w]
-        C, trained, n_trained = np.zeros((size, n), np.float32), np.empty(size, np.int64), 0
+        first, size = bounds[w], bounds[w + 1] - bounds[w]
+        C, trained, n_trained = np.zeros((size, G.shape[1]), np.float32), np.empty(size, np.int64), 0
         for i in range(size):
             _context(C[i], inputs[starts[first + i] : starts[first + i + 1]], white)
-            if held == 0 or blocks[first + i] % held != 0:
+            if held == 0 or places[first + i] % held != 0:
                 trained[n_trained] = i
                 n_trained += 1
         if n_trained == 0:
             continue
-        part, now = _k_means(C, trained[:n_trained], k, middles[w], now)
-        for i in trained[:n_trained]:
+        trained = trained[:n_trained]
+        part, now = _k_means(C, trained, k, middles[w], seeds[w])
+        for i in trained:
             shares[w, part[i]] += 1 / n_trained
+        now = _train(vectors[w], trained, part, inputs, starts[first:], (G, noise), (n_negative, rate, held > 0), now)
+        if held > 0:
+            those = places[first : first + size]
+            _gain(vectors[w], shares[w], inputs, starts[first:], those, (G, noise), (n_negative, held), gains[w], now)
 
-        B, step = vectors[w], 0
-        for _ in range(_EPOCHS):
-            for t in range(n_trained - 1, 0, -1):  # in a new order
-                other = below(splitmix(now), t + 1)
-                now += STEP
-                trained[t], trained[other] = trained[other], trained[t]
-            for i in trained[:n_trained]:
-                eta = rate * np.float32(1 - step / (_EPOCHS * n_trained))
-                step += 1
-                for o in range(n_negative):
-                    noises[o] = noise[below(splitmix(now), noise.size)]
-                    now += STEP
-                around = inputs[starts[first + i] : starts[first + i + 1]]
-                for turn in range(2 if held > 0 else 1):
-                    row = part[i] if turn == 0 else k
-                    change[:] = _ZERO
-                    _follow(B[row], around, noises, G, change)
-                    for q in range(n):
-                        B[row, q] += eta * change[q]
 
-        if held > 0:  # part by part of the text, as contexts of one document are alike
-            n_held, n_blocks, total, squares, of_block, block = 0, 0, 0.0, 0.0, 0.0, np.int64(-1)
-            for i in range(size):
-                if blocks[first + i] % held != 0:
-                    continue
-                if blocks[first + i] != block:
-                    squares += of_block * of_block
-                    n_blocks, of_block, block = n_blocks + 1, 0.0, blocks[first + i]
-                for o in range(n_negative):
-                    noises[o] = noise[below(splitmix(now), noise.size)]
-                    now += STEP
-                for row in range(k + 1):
-                    change[:] = _ZERO
-                    losses[row] = _follow(B[row], inputs[starts[first + i] : starts[first + i + 1]], noises, G, change)
-                mixed = 0.0
-                for s in range(k):
-                    mixed += shares[w, s] * np.exp(losses[k] - losses[s])
-                gain = np.log(max(mixed, 1e-300))
-                of_block += gain
-                total += gain
-                n_held += 1
-            squares += of_block * of_block
-            if n_blocks > 1:
-                spread = max(squares - total * total / n_blocks, 0.0) * n_blocks / (n_blocks - 1)
-                gains[w, 0], gains[w, 1] = total / n_held, np.sqrt(spread) / n_held
+@jit(fastmath=FAST, error_model="numpy")
+def _train(B, trained, part, inputs, starts, tables, options, now):
+    """Train the vectors of the parts, and that of all contexts where it is asked for; return the state of draws."""
+    (G, noise), (n_negative, rate, all_too) = tables, options
+    k, n, step, n_steps = B.shape[0] - 1, B.shape[1], 0, _EPOCHS * trained.size
+    noises, change = np.zeros(n_negative, np.int64), np.zeros(n, np.float32)
+    for _ in range(_EPOCHS):
+        for t in range(trained.size - 1, 0, -1):  # in a new order
+            other = below(splitmix(now), t + 1)
+            now += STEP
+            trained[t], trained[other] = trained[other], trained[t]
+        for i in trained:
+            eta = rate * np.float32(1 - step / n_steps)
+            step += 1
+            now = _draw(noises, noise, now)
+            for turn in range(2 if all_too else 1):
+                row = part[i] if turn == 0 else k
+                change[:] = _ZERO
+                _follow(B[row], inputs[starts[i] : starts[i + 1]], noises, G, change)
+                for q in range(n):
+                    B[row, q] += eta * change[q]
+    return now
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _gain(B, shares, inputs, starts, places, tables, options, gains, now):
+    """Write what the mixture gains on what is held out, and its error over parts of the text: documents are alike."""
+    (G, noise), (n_negative, held) = tables, options
+    k, place, n_held, n_places = B.shape[0] - 1, np.int64(-1), 0, 0
+    total, squares, of_place, losses = 0.0, 0.0, 0.0, np.zeros(k + 1)
+    noises, change = np.zeros(n_negative, np.int64), np.zeros(B.shape[1], np.float32)
+    for i in range(places.size):
+        if places[i] % held != 0:
+            continue
+        if places[i] != place:
+            squares += of_place * of_place
+            n_places, of_place, place = n_places + 1, 0.0, places[i]
+        now = _draw(noises, noise, now)
+        for row in range(k + 1):
+            losses[row] = _follow(B[row], inputs[starts[i] : starts[i + 1]], noises, G, change)
+        mixed = 0.0
+        for s in range(k):
+            mixed += shares[s] * np.exp(losses[k] - losses[s])
+        of_place += np.log(max(mixed, 1e-300))
+        total += np.log(max(mixed, 1e-300))
+        n_held += 1
+    squares += of_place * of_place
+    if n_places > 1:
+        spread = max(squares - total * total / n_places, 0.0) * n_places / (n_places - 1)
+        gains[0], gains[1] = total / n_held, np.sqrt(spread) / n_held
+
+
+@jit
+def _draw(noises, noise, now):
+    for o in range(noises.size):
+        noises[o] = noise[below(splitmix(now), noise.size)]
+        now += STEP
+    return now
 
 
 @jit(fastmath=FAST, error_model="numpy")

@@ -5,8 +5,9 @@ Each context moves one sense vector of a word:
     columns    a word t around a centre c: the column l in which their vectors have the largest product; skip-gram with
                negative sampling between the columns l of t and of c. Noise meets t in the same column, as in the
                authors' code, or in its own best one
-    clusters   a centre c and the words around it: the sense s whose cluster of contexts is nearest to this context,
-               then skip-gram between the sense vector b_c,s and the global vectors g of the words around, and of noise
+    clusters   a centre c and the words around it: skip-gram between the vector b_c,s of a sense and the global vectors
+               g of the words around, and of noise. How many senses a word has, and which they are, is found when all
+               have one vector (``induction.py``), or s is the sense whose cluster is nearest, as contexts come
 
     loss       -ln sigma(L) of true pairs, -ln sigma(-L) of noise
 
@@ -74,19 +75,20 @@ class MultiSenseWord2DM(WordModel):
         default, and 17 in columns, as published. With 17, clusters of contexts do not tell the senses of most words
         apart; see the guide.
     n_senses : int, optional
-        m, how many senses a word may have. By default 3, and in columns as many as components, as published.
+        m, how many senses a word may have. By default 3, and in columns as many as components, as published. With
+        clusters the number of each word is chosen, see the notes.
     variant : {"clusters", "columns"}, default="clusters"
         What senses are: clusters of contexts, or the columns in which two words agree best.
-        ``"clusters"``: contexts of a word are clustered as they come (MSSG). A centre's sense is the one whose cluster
-        is nearest to the mean of the vectors g of the words around, of which every word has one. ``"columns"``: the
+        ``"clusters"``: the contexts of a word, means of the vectors g of the words around, of which every word has one,
+        fall into clusters. ``"columns"``: the
         words around a centre and the centre have m vectors each, the columns of their matrices B; of a pair both are
         in the column in which their product is largest (Meyer & Lewis). See the notes.
     new_sense_threshold : float, optional
-        With clusters: a word begins with one sense, and a new one is opened by a context whose cosine with all its
-        clusters is below this, such as 0 (with ``shrink_window=None``: short contexts are odd). By default every word
-        has all its senses.
+        With clusters: contexts are clustered as they come, and a new sense is opened by a context whose cosine with all
+        its word's clusters is below this, such as 0 (with ``shrink_window=None``: short contexts are odd), or 1, for as
+        many senses as there may be (MSSG). By default the number of senses of each word is chosen.
     min_sense_count : int, default=20
-        With clusters: in a text, a word must come so often for each of its senses; rarer words have but one.
+        With clusters: a word must come so often for each of its senses; rarer words have but one.
     noise_column : {"own", "same"}, default="own"
         With columns: whether a noise word meets a word in the column where their product is largest, too, or in the
         column of the true pair, as published. See the notes.
@@ -142,6 +144,12 @@ class MultiSenseWord2DM(WordModel):
         b; rows as in the vocabulary. Zero where a sense was never opened.
     sense_counts_ : ndarray of shape (n_words, m), int64
         How often each sense was chosen; with clusters from when contexts were told apart.
+    sense_gains_ : ndarray of shape (n_words, 2), float64
+        Where the number of senses is chosen: the log-likelihood that two senses gain on contexts that are held out,
+        nats a context, and its standard error; NaN for words that are too rare.
+    apartness_ : ndarray of shape (n_words,), float64
+        And how far apart the words near the two senses are, see the notes: the larger, the more surely the word has
+        several senses, beside words that come as often.
     senses_ : SenseEmbedding
         The sense vectors with their words and weights, to save and to ask which sense is meant in a sentence.
     factors_ : ndarray of shape (n_words, n, m), float32
@@ -172,9 +180,20 @@ class MultiSenseWord2DM(WordModel):
 
     Notes
     -----
-    *Clusters.* In the first fifth of the training every word has one sense: before words have vectors, contexts cannot
-    be told apart. Then clusters are opened, by the first contexts or as the threshold says; a new sense begins with the
-    vector of the first. Cosines are taken between context and clusters less the mean of all contexts, without which
+    *The number of senses.* All words are trained with one sense. Then up to 300 contexts of each word are split in two
+    by k-means, and skip-gram is trained on both parts, with the g as they are. A word has two senses if two things
+    hold. On contexts from other parts of the text the mixture of both vectors is likelier than one vector. And the
+    words near the one sense are not near the other one: by subject the contexts of any word fall apart, but those of
+    *january* have other months near them in each part. With n_s the mean of the unit vectors of the ten words nearest
+    to sense s, and h the mean cosine of the word with the ten nearest to it, the apartness is ``1 - (n_1 . n_2 + 2 h) /
+    3``. It must be above the median of 400 words that come as often, by 0.03 and by half of what lies between there and
+    their lower sixth. So for a third sense, whose gain must also be larger than that of two. Senses have numbers from
+    the heaviest on. :meth:`partial_fit` looks at words that have one sense; contexts of others go to the nearest
+    cluster.
+
+    *Clusters as contexts come*, with ``new_sense_threshold``. In the first fifth of the training every word has one
+    sense: before words have vectors, contexts cannot be told apart. Then clusters are opened; a new sense begins with
+    the vector of the first. Cosines are taken between context and clusters less the mean of all contexts, without which
     they are mostly what all contexts have in common. The K noise words stand beside each of the words around; where
     noise is that very word it does not count.
 
@@ -354,8 +373,11 @@ class MultiSenseWord2DM(WordModel):
 
     def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
         """Find out how many senses words have, where that is to be found out, and set the fitted attributes."""
+        before = (self.sense_gains_, self.apartness_) if curves_before and hasattr(self, "apartness_") else ()
         self.sense_gains_ = np.full((len(source.context_ids), 2), np.nan)
         self.apartness_ = np.full(len(source.context_ids), np.nan)
+        for now, old in zip((self.sense_gains_, self.apartness_), before, strict=False):
+            now[: len(old)] = old  # of a partial fit, which looks at words of one sense
         if self._chooses:
             self._tell_apart(source, state)
         super()._keep(source, state, *curves_before)
@@ -465,8 +487,13 @@ class MultiSenseWord2DM(WordModel):
             context_ids=self._ids[0] if clusters else None,
             parameters=self._facts(),
             counts=None if self.vocabulary_ is None else self.vocabulary_.counts,
-            apartness=self.apartness_ if hasattr(self, "apartness_") and clusters else None,  # older files have none
+            apartness=self._told_apart,
         )
+
+    @property
+    def _told_apart(self) -> NDArray[np.float64] | None:
+        found = getattr(self, "apartness_", None)  # models of older files do not have it
+        return None if found is None or np.isnan(found).all() else found
 
     def senses_of(self, word: Hashable, topn: int = 10, *, n_candidates: int | None = None) -> list[Sense]:
         """Return the senses of a word, each with its weight and the words nearest to it.

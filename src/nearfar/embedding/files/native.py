@@ -12,7 +12,8 @@ Where the vectors are in parts, the same is a folder: a ``.npy`` file for each a
 
 Senses have a ``format`` of their own, and another in 8 or 4 bits. The ids are the words; ``counts`` (V,) says how many
 senses each word has, and for each sense, row by row, there are ``numbers`` (n,), the second part of its id, and
-``weights`` (n,) float32; of the words perhaps ``word_counts`` (V,) int64 and ``apartness`` (V,) float32. A base measure is ``base_measure`` (m,) float64.
+``weights`` (n,) float32; of the words perhaps ``word_counts`` (V,) int64 and ``apartness`` (V,) float32. A base measure
+is ``base_measure`` (m,) float64.
 """
 
 from __future__ import annotations
@@ -155,7 +156,9 @@ def _of_senses(content: Content) -> tuple[Ids, Arrays]:
 def _of_each_word(path: Path, arrays: Arrays, name: str, dtype: type, n: int) -> NDArray[Any] | None:
     """Return what a file tells of each of n words, or None."""
     found = arrays.get(name)
-    if found is not None and (found.shape != (n,) or found.dtype != dtype or (found < 0).any() or np.isinf(found).any()):  # type: ignore[operator]
+    if found is not None and (
+        found.shape != (n,) or found.dtype != dtype or (found < 0).any() or np.isinf(found).any()
+    ):  # type: ignore[operator]
         raise bad_file(path, f"one with {name} of {n} words", f"{found.dtype} of shape {found.shape}")
     return found
 
