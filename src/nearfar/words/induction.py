@@ -18,7 +18,7 @@ to b_s, and h the mean cosine of the word's own b with the ten nearest to it::
     apartness = 1 - (n_s . n_t + 2 h) / 3
 
 is small where one group of words stands near all parts. It must be above the median of words that come as often, by
-half of the distance from there to their lower sixth, and at least by 0.03.
+three quarters of the distance from there to their lower sixth, and at least by 0.03.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -46,7 +46,7 @@ LEAST_SHARE = 0.05
 """Of a word's contexts, that each sense must have."""
 _PARTS, _HELD = 400, 4  # of a text, and of how many of them one is held out
 _STARTS, _ROUNDS, _EPOCHS, _RATE = 3, 6, 3, 0.07
-_SAMPLED = 20_000  # contexts by which all are made white
+_SAMPLED = 4000  # contexts by which all are made white
 _NEAR, _AMONG = 10, 3000  # how many words are near, of how many that come most often
 _AS_FREQUENT, _LEAST_APART = 400, 0.03
 _GROUP, _CHUNK = 10_000, 512  # words whose contexts, and whose vectors, are held at a time
@@ -96,7 +96,7 @@ class White(NamedTuple):
         covariance = (means - middle).T @ (means - middle) / m
         covariance += np.eye(n) * max(1e-6 * np.trace(covariance) / n, 1e-12)
         A = np.linalg.cholesky(np.linalg.inv(covariance))
-        return cls(((G - middle) @ A).astype(np.float32), middle, np.linalg.inv(A))
+        return cls((G - middle.astype(np.float32)) @ A.astype(np.float32), middle, np.linalg.inv(A))
 
 
 class Parts(NamedTuple):
@@ -218,7 +218,7 @@ class Finder:
         return gains, apartness, shares
 
     def _parts(self, contexts: Contexts, white: White, k: int, *, held: int) -> Parts:
-        """Return the contexts of each word in k parts; every ``held``-th part of the text is held out, or none for 0."""
+        """Return the contexts of each word in k parts; every ``held``-th part of the text is held out, 0: none."""
         n_words, n = len(contexts.bounds) - 1, self._G.shape[1]
         vectors, middles = np.zeros((n_words, k + 1, n), np.float32), np.zeros((n_words, k, n), np.float32)
         shares, gains = np.zeros((n_words, k)), np.zeros((n_words, 2))
@@ -323,10 +323,12 @@ class Nearness:
 
     def apartness(self, words: Longs, senses: Floats) -> Doubles:
         """Return the apartness of each word's senses, (n_words, k, n): of the two that are least apart."""
-        own = self._nearest(words, self._B[words])[0]
-        near = [self._nearest(words, senses[:, s])[1] for s in range(senses.shape[1])]
-        shared = [np.einsum("wn,wn->w", one, other) for one, other in combinations(near, 2)]
-        found: Doubles = 1 - (np.max(shared, axis=0) + 2 * own) / 3
+        found = np.empty(len(words))
+        for some in np.array_split(np.arange(len(words)), max(1, len(words) // 64)):
+            own = self._nearest(words[some], self._B[words[some]])[0]
+            near = [self._nearest(words[some], senses[some, s])[1] for s in range(senses.shape[1])]
+            shared = [np.einsum("wn,wn->w", one, other) for one, other in combinations(near, 2)]
+            found[some] = 1 - (np.max(shared, axis=0) + 2 * own) / 3
         return found
 
 
@@ -338,7 +340,7 @@ def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: 
     begins, which = np.unique(first, return_inverse=True)
     quantiles = np.array([np.quantile(usual[order[at : at + width]], [1 / 6, 0.5]) for at in begins]).reshape(-1, 2)
     median = quantiles[:, 1]
-    found: NDArray[np.bool_] = asked > (median + np.maximum((median - quantiles[:, 0]) / 2, _LEAST_APART))[which]
+    found: NDArray[np.bool_] = asked > (median + np.maximum(0.75 * (median - quantiles[:, 0]), _LEAST_APART))[which]
     return found
 
 

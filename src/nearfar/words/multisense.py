@@ -186,10 +186,10 @@ class MultiSenseWord2DM(WordModel):
     words near the one sense are not near the other one: by subject the contexts of any word fall apart, but those of
     *january* have other months near them in each part. With n_s the mean of the unit vectors of the ten words nearest
     to sense s, and h the mean cosine of the word with the ten nearest to it, the apartness is ``1 - (n_1 . n_2 + 2 h) /
-    3``. It must be above the median of 400 words that come as often, by 0.03 and by half of what lies between there and
-    their lower sixth. So for a third sense, whose gain must also be larger than that of two. Senses have numbers from
-    the heaviest on. :meth:`partial_fit` looks at words that have one sense; contexts of others go to the nearest
-    cluster.
+    3``. It must be above the median of 400 words that come as often, by 0.03 and by three quarters of what lies between
+    there and their lower sixth. So for a third sense, whose gain must also be larger than that of two. Senses have
+    numbers from the heaviest on. :meth:`partial_fit` looks at words that have one sense; contexts of others go to the
+    nearest cluster.
 
     *Clusters as contexts come*, with ``new_sense_threshold``. In the first fifth of the training every word has one
     sense: before words have vectors, contexts cannot be told apart. Then clusters are opened; a new sense begins with
@@ -209,7 +209,7 @@ class MultiSenseWord2DM(WordModel):
 
     A :class:`Relation` is as good as a text, clusters if rows and columns are the same objects. Memory: with clusters
     n_words x (3 m + 2) n float32, with columns n_words x 3 m n, with Adam about twice that; :meth:`expected_memory`
-    says it exactly.
+    says it exactly. Contexts, while senses are looked for, take up to 100 MB more.
 
     References
     ----------
