@@ -18,7 +18,8 @@ to b_s, and h the mean cosine of the word's own b with the ten nearest to it::
     apartness = 1 - (n_s . n_t + 2 h) / 3
 
 is small where one group of words stands near all parts. It must be above the median of words that come as often, by
-three quarters of the distance from there to their lower sixth, and at least by 0.03.
+three quarters of the distance from there to their lower sixth, and at least by 0.03. Among 60 words or
+fewer, the gain must be above twice its standard error in place of that.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -190,14 +191,14 @@ class Finder:
         white = White.of(self._G, contexts, self._rng)
         counts, n_senses = self._counts[words], np.ones(len(words), np.int64)
         gains, apartness, shares = self._judged(words, contexts, white, 2)
-        more = above_usual(apartness, counts, apartness, counts) & (gains[:, 0] > 0) & (shares >= LEAST_SHARE)
+        more = self._apart(apartness, counts, apartness, counts, gains) & (gains[:, 0] > 0) & (shares >= LEAST_SHARE)
         n_senses[more] = 2
         best = gains[:, 0].copy()
         for k in range(3, self._n_senses + 1):
             asked = np.flatnonzero((n_senses == k - 1) & (counts >= k * self._least))
             gain, apart, share = self._judged(words[asked], taken(contexts, asked), white, k)
             gained = gain[:, 0] > best[asked] + gain[:, 1] / 2
-            more = above_usual(apartness, counts, apart, counts[asked]) & gained & (share >= LEAST_SHARE)
+            more = self._apart(apartness, counts, apart, counts[asked], gain) & gained & (share >= LEAST_SHARE)
             n_senses[asked[more]], best[asked[more]] = k, gain[more, 0]
         senses = []
         for k in range(2, self._n_senses + 1):
@@ -207,6 +208,14 @@ class Finder:
                 middles = (white.middle + parts.middles @ white.inverse).astype(np.float32)
                 senses.append((words[some], parts._replace(middles=middles)))
         return Induced(words, n_senses, gains, apartness, senses, white.middle)
+
+    def _apart(
+        self, usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs, gains: Doubles
+    ) -> NDArray[np.bool_]:
+        """Return whether senses are apart; among few words, none of which need be near, whether the gain is sure."""
+        if self._near.few:
+            return gains[:, 0] > 2 * gains[:, 1]
+        return above_usual(usual, counts, asked, counts_of_asked)
 
     def _judged(self, words: Longs, contexts: Contexts, white: White, k: int) -> tuple[Doubles, Doubles, Doubles]:
         """Return of each word the gain of k senses with its standard error, their apartness, and the least share."""
@@ -311,6 +320,7 @@ class Nearness:
         often = often[counts[often] > 0]
         self._place[often] = np.arange(len(often))
         self._units, self._B = unit_rows(B[often]).astype(np.float32), B
+        self.few = len(often) <= 6 * _NEAR
         self._k = max(1, min(_NEAR, (len(often) - 1) // 6))
 
     def _nearest(self, words: Longs, vectors: Floats) -> tuple[Doubles, Floats]:
