@@ -53,7 +53,7 @@ def test_the_gain_is_that_of_the_mixture_by_parts_of_the_text(rng):
 
 
 def test_contexts_are_made_white(rng):
-    G = (rng.normal(size=(40, 6)) @ rng.normal(size=(6, 6)) + 3).astype(np.float32)
+    G = (rng.normal(size=(40, 6)) * np.arange(1, 7) + rng.normal(size=6)).astype(np.float32)
     inputs, starts = rng.integers(40, size=4000).astype(np.int32), np.arange(0, 4001, 2)
     contexts = induction.Contexts(inputs, starts, np.array([0, 2000]), np.zeros(2000, np.int64), inputs[:1], 1)
     white = induction.White.of(G, contexts, rng)
