@@ -31,15 +31,13 @@ for word in planted.ambiguous[::4]:
 # %% [markdown]
 # ## Train two models
 #
-# `Word2DM` learns the matrices directly. `MultiSenseWord2DM` learns one vector per sense, here as many as the contexts
+# `Word2DM` learns the matrices directly. `MultiSenseWord2DM` learns one vector per sense, as many as held-out contexts
 # require, and builds the matrix from how often each sense is used.
 
 # %%
 seed = {"sample": 0, "random_state": 0, "n_jobs": 1}
 word2dm = nf.Word2DM(6, 6, ridge=0.05, **seed).fit(planted.sentences)
-senses = nf.MultiSenseWord2DM(8, new_sense_threshold=0, shrink_window=None, min_sense_count=50, **seed).fit(
-    planted.sentences
-)
+senses = nf.MultiSenseWord2DM(8, **seed).fit(planted.sentences)
 
 truth = planted.entropy()
 entropies = {
@@ -74,7 +72,17 @@ figure
 #
 # ## List the senses
 #
-# The eigenvectors of a matrix are its senses, the eigenvalues their weights.
+# `senses_of` shows the senses of a word, each with its weight and the words nearest to it:
+
+# %%
+for word in ("a0", "b5", "c11", "d3", "e0", *planted.ambiguous[4::-2], *planted.ambiguous[8:10]):
+    print(word, *(f"| {s.weight:.2f}: " + ", ".join(near for near, _ in s.nearest[:4]) for s in senses.senses_of(word)))
+numbers = {word: len(senses.senses_of(word)) for word in planted.shares}
+print(sum(numbers[word] > 1 for word in planted.ambiguous), "of the 12 ambiguous words have several senses")
+print(sum(n > 1 for word, n in numbers.items() if word not in planted.ambiguous), "of the others")
+
+# %% [markdown]
+# The eigenvectors of a matrix are its senses, too, the eigenvalues their weights.
 
 # %%
 asked = ["e0", *planted.ambiguous[4::-4], planted.ambiguous[8]]
@@ -234,7 +242,7 @@ print(f"P(larger than for a word of the same frequency) = {found.entropy_auc:.2f
 # %% [markdown]
 # **Entropies of two models, or of two settings, are not comparable.** A matrix with more rows than the text has topics
 # fills them with noise: with 17 x 17 numbers instead of 6 x 6, words of one topic have a mean entropy of .94 instead of
-# 0. With three senses for every word they have .24. The published form of `Word2DM` learns nothing from a small text:
+# 0. The published form of `Word2DM` learns nothing from a small text:
 # 1.17 for words of one topic, 1.18 for others ([failures and remedies](word2dm.md#failures-and-remedies)).
 #
 # **Small texts need more epochs, and weak signals a smaller ridge.** With 300 sentences, 20 epochs are better than 5.

@@ -19,6 +19,7 @@ EXPERIMENTS = (
     "word_models",
     "more_text",
     "senses",
+    "n_senses",
     "word_memory",
     "long_texts",
     "warm_start",

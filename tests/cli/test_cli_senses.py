@@ -31,12 +31,14 @@ def test_senses_of_words(path, emb, shown):
         assert one["entropy"] == emb.entropy([one["id"]])[0]
         expected = emb.senses(one["id"], 2, 2)
         assert [sense["weight"] for sense in one["senses"]] == [sense.weight for sense in expected]
+        assert [sense["number"] for sense in one["senses"]] == [0, 1]
         found = [[(item["id"], item["score"]) for item in sense["similar"]] for sense in one["senses"]]
         assert found == [sense.nearest for sense in expected]
     lines = [line.split("\t") for line in shown(*command).splitlines()]
     assert [line[0] for line in lines] == ["a", "a", "hot dog", "hot dog"]
     assert lines[0][1:] == [
         f"{answer[0]['entropy']:.3f}",
+        "0",
         f"{answer[0]['senses'][0]['weight']:.3f}",
         ", ".join(item["id"] for item in answer[0]["senses"][0]["similar"]),
     ]

@@ -330,7 +330,8 @@ def test_senses_are_opened_where_a_context_fits_none(text):
 
 def test_rare_words_have_one_sense(text):
     counts = text.vocabulary.counts
-    model = nf.MultiSenseWord2DM(**QUICK, n_senses=2, min_sense_count=int(np.sort(counts)[-3])).fit(text)
+    least = int(np.sort(counts)[-3])
+    model = nf.MultiSenseWord2DM(**QUICK, n_senses=2, min_sense_count=least, new_sense_threshold=1).fit(text)
     assert ((model.sense_counts_ > 0).sum(axis=1) == 1 + (counts >= 2 * np.sort(counts)[-3])).all()
     np.testing.assert_allclose(model.vectors_.entropy()[-10:], 0, atol=1e-5)
 

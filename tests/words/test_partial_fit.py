@@ -193,7 +193,7 @@ def test_new_words_find_their_place_and_old_ones_keep_theirs():
 
 
 def test_new_words_open_clusters_at_once_and_known_ones_may_have_more_senses():
-    model = clusters(n_senses=3, min_sense_count=25).fit(FIRST)
+    model = clusters(n_senses=3, min_sense_count=25, new_sense_threshold=1).fit(FIRST)
     counts = model.vocabulary_.counts
     assert ((model.sense_counts_ > 0).sum(axis=1) <= np.maximum(counts // 25, 1)).all()
     model.set_params(min_sense_count=5).partial_fit(MORE)

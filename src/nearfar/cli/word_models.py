@@ -138,7 +138,8 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     fitted = estimator.senses_ if keeps_senses else estimator.vectors_
     made = {name: value for name, value in fitted.parameters.items() if name not in WITHOUT_EFFECT}
     # One side only: most formats keep no other, and the file is half as large. To say what is meant, senses need it.
-    more = {"weights": fitted.weights, "context_vectors": fitted.context_vectors} if keeps_senses else {}
+    kept = ("weights", "context_vectors", "counts", "apartness") if keeps_senses else ()
+    more = {name: getattr(fitted, name) for name in kept}
     vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=made, **more)._with_parts(fitted._parts)
     vectors.save(output)
     words_of = list(estimator.vocabulary_)
@@ -269,16 +270,19 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
         {
             "id": word,
             "entropy": entropies[word],
-            "senses": [{"weight": sense.weight, "similar": as_entries(sense.nearest)} for sense in found[word]],
+            "senses": [
+                {"number": sense.number, "weight": sense.weight, "similar": as_entries(sense.nearest)}
+                for sense in found[word]
+            ],
         }
         for word in words
     ]
     rows = [
-        (shown(word), f"{entropies[word]:.3f}", f"{sense.weight:.3f}", _ids(sense.nearest))
+        (shown(word), f"{entropies[word]:.3f}", str(sense.number), f"{sense.weight:.3f}", _ids(sense.nearest))
         for word in words
         for sense in found[word]
     ]
-    answer(facts, ("word", "entropy", "weight", "nearest"), rows, as_json)
+    answer(facts, ("word", "entropy", "sense", "weight", "nearest"), rows, as_json)
 
 
 @command("Say which sense of a word a sentence means.", "sense-of")

@@ -397,8 +397,8 @@ class DensityEmbedding(Embedding):
         -------
         list of Sense
             Heaviest first: ``weight``, the eigenvalue, in (0, 1]; ``vector``, v, shape (n,), whose largest entry is
-            positive; ``nearest``, a list of (id, score) with score ``vᵀA v / ‖A‖``, without the word itself. Of equal
-            eigenvalues the vectors are any basis of what they span.
+            positive; ``nearest``, a list of (id, score) with score ``vᵀA v / ‖A‖``, without the word itself;
+            ``number``, the place. Of equal eigenvalues the vectors are any basis of what they span.
 
         Raises
         ------
@@ -423,12 +423,14 @@ class DensityEmbedding(Embedding):
         weights, axes = algebra.leading(matrix, n_senses)
         k = min(topn, len(self) - (skip is not None))
         if not k or not len(axes):
-            return [Sense(weight, axis, []) for weight, axis in zip(weights.tolist(), axes, strict=True)]
+            return [
+                Sense(weight, axis, [], k) for k, (weight, axis) in enumerate(zip(weights.tolist(), axes, strict=True))
+            ]
         queries = algebra.svec(axes[:, :, None] * axes[:, None, :])
         skipped = None if skip is None else np.full(len(axes), skip)
         rows, scores = nearest_rows(queries, self._vectors, k, norms=self._row_norms(), skip=skipped)
         nearest = map(self._named, rows, scores)
-        return [Sense(*sense) for sense in zip(weights.tolist(), axes, nearest, strict=True)]
+        return [Sense(*sense) for sense in zip(weights.tolist(), axes, nearest, range(len(axes)), strict=True)]
 
     def _stored_rows(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
         return self.vectors if ids is None else self._vectors_of(owner, as_list(owner, "ids", ids))

@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 RARE = 0.05
 """Senses that are meant in a smaller share of a word's contexts are not shown."""
 _ROUNDED = 1e-3  # what sums of weights may differ from 1 by
+_OFTEN, _AT_LEAST = 50, 1000  # how often words come that are named as near, and how many are, where fewer come so often
 
 
 class Sense(NamedTuple):
-    """One sense of a word: its weight, its vector, and the ids nearest to it."""
+    """One sense of a word: its weight, its vector, the ids nearest to it, and its number, the second part of its id."""
 
     weight: float
     vector: NDArray[np.float64]
     nearest: Found
+    number: int = 0
 
 
 class SenseEmbedding(Embedding):
@@ -59,6 +61,10 @@ class SenseEmbedding(Embedding):
         These words; by default the words that have senses, if there are as many.
     parameters : mapping, optional
         How the vectors were made. ``"window"`` is how far the neighbours of a word reach.
+    counts : array-like, shape (V,), optional
+        How often each word comes: rare ones are not named as near, as their vectors are mostly noise.
+    apartness : array-like, shape (V,), optional
+        How far apart the contexts of each word are, of one sense or several; NaN where that is not known.
 
     Raises
     ------
@@ -98,6 +104,8 @@ class SenseEmbedding(Embedding):
     _words: Ids
     _starts: RowNumbers
     _weights: NDArray[np.float32]
+    _counts: NDArray[np.int64] | None = None
+    _apartness: NDArray[np.float32] | None = None
 
     def __init__(
         self,
@@ -108,6 +116,8 @@ class SenseEmbedding(Embedding):
         context_vectors: ArrayLike | None = None,
         context_ids: Iterable[Hashable] | None = None,
         parameters: Mapping[str, object] | None = None,
+        counts: ArrayLike | None = None,
+        apartness: ArrayLike | None = None,
     ) -> None:
         pairs = self._group(as_list("SenseEmbedding", "ids", ids, "a list of (word, number)"))
         if context_vectors is not None and context_ids is None and len(np.asarray(context_vectors)) == len(self._words):
@@ -116,6 +126,7 @@ class SenseEmbedding(Embedding):
             vectors, pairs, context_vectors=context_vectors, context_ids=context_ids, parameters=parameters
         )
         self._weigh(weights)
+        self._describe(counts, apartness)
 
     def _group(self, ids: Iterable[Hashable]) -> list[Hashable]:
         """Find the words of the ids (word, number), and where the rows of each begin; return the ids."""
@@ -146,6 +157,20 @@ class SenseEmbedding(Embedding):
             raise InputError(owner, "weights", "at least 0, with a sum of 1 for each word", got)
         self._weights = read_only(found.astype(np.float32))
 
+    def _describe(self, counts: ArrayLike | None, apartness: ArrayLike | None) -> None:
+        """Store what is known of the words."""
+        owner, n = "SenseEmbedding", len(self._words)
+        if counts is not None:
+            found = check_numbers(owner, "counts", counts, f"a count for each of {n} words")
+            if found.shape != (n,) or not (np.isfinite(found).all() and (found >= 0).all()):
+                raise InputError(owner, "counts", f"of shape ({n},), finite and at least 0", f"shape {found.shape}")
+            self._counts = read_only(found.astype(np.int64))
+        if apartness is not None:
+            found = check_numbers(owner, "apartness", apartness, f"a number for each of {n} words")
+            if found.shape != (n,) or np.isinf(found).any():
+                raise InputError(owner, "apartness", f"of shape ({n},), without infinities", f"shape {found.shape}")
+            self._apartness = read_only(found.astype(np.float32))
+
     # -- what it holds ---------------------------------------------------------------------------------------------
 
     def _facts(self) -> dict[str, object]:
@@ -162,9 +187,23 @@ class SenseEmbedding(Embedding):
         return self._weights
 
     @property
+    def counts(self) -> NDArray[np.int64] | None:
+        """How often each word comes, shape (V,), read-only; None where that is not known."""
+        return self._counts
+
+    @property
+    def apartness(self) -> NDArray[np.float32] | None:
+        """How far apart the contexts of each word are, shape (V,), read-only; None where no word was looked at.
+
+        It tells words of several senses from others that come as often, see ``MultiSenseWord2DM.apartness_``.
+        """
+        return self._apartness
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of vectors, context vectors and weights; ids are not counted."""
-        return super().nbytes + self._weights.nbytes
+        """Bytes of vectors, context vectors, weights and what is known of words; ids are not counted."""
+        more = sum(array.nbytes for array in (self._counts, self._apartness) if array is not None)
+        return super().nbytes + self._weights.nbytes + more
 
     def subset(self, ids: Iterable[Hashable]) -> Self:
         """Return the senses of some words, in the order that is given.
@@ -189,6 +228,9 @@ class SenseEmbedding(Embedding):
         made = self._like(self._taken(of_all), self._ids.take(of_all))
         made._group(made._ids)
         made._weights = read_only(self._weights[of_all])
+        at = self._words.rows(chosen)
+        made._counts = None if self._counts is None else read_only(self._counts[at])
+        made._apartness = None if self._apartness is None else read_only(self._apartness[at])
         return made
 
     def side(self, name: Side) -> Embedding:  # type: ignore[override]
@@ -238,15 +280,16 @@ class SenseEmbedding(Embedding):
         topn : int
             How many words for each sense.
         n_candidates : int, optional
-            Compare with the first so many words only, which are the most frequent ones where the words are those of a
-            text: rare words have vectors that are mostly noise. All by default.
+            Compare with the first so many words only. By default, where ``counts`` are known, with words that come 50
+            times, or the 1,000 most frequent: vectors of rare words are mostly noise. Else with all.
 
         Returns
         -------
         list of Sense
-            Heaviest first, those of a weight of at least 0.05: ``weight``; ``vector``, shape (n,); ``nearest``, a list
-            of (word, cosine), each word by the nearest of its own such senses. Empty for a word of which nothing is
-            known.
+            In the order of their numbers, without those at the end of a weight below 0.05, so that where no number is
+            missing the place of a sense is its number: ``weight``; ``vector``, shape (n,); ``nearest``, a list of
+            (word, cosine), each word by the nearest of its own senses of that weight; ``number``. Empty for a word of
+            which nothing is known.
 
         Raises
         ------
@@ -255,20 +298,28 @@ class SenseEmbedding(Embedding):
 
         Notes
         -----
-        Where columns of factors are the senses (``variant="columns"``), only those of the same number are compared.
+        Where columns of factors are the senses (``variant="columns"``), only those of the same number are compared, and
+        they come heaviest first, without those of a weight below 0.05.
         """
         topn = check_integer("SenseEmbedding.senses_of", "topn", topn, low=1)
-        first, last = self._rows_of("SenseEmbedding.senses_of", word)
-        order = first + np.argsort(-self._weights[first:last], kind="stable")
+        rows = self._shown(*self._rows_of("SenseEmbedding.senses_of", word))
         return [
             Sense(
                 float(self._weights[row]),
                 self._vectors[row].astype(np.float64),
                 self.nearest_words(self._ids[row], topn, n_candidates=n_candidates),
+                cast("tuple[Hashable, int]", self._ids[row])[1],
             )
-            for row in order.tolist()
-            if self._weights[row] >= RARE
+            for row in rows.tolist()
         ]
+
+    def _shown(self, first: int, last: int) -> RowNumbers:
+        """Return the rows of a word's senses that are shown, in their order."""
+        weights = self._weights[first:last]
+        if self._in_columns:
+            order = np.argsort(-weights, kind="stable")
+            return first + order[weights[order] >= RARE]
+        return first + np.arange(np.flatnonzero(weights >= RARE).max(initial=-1) + 1)
 
     def nearest_words(self, sense: Hashable, topn: int = 10, *, n_candidates: int | None = None) -> Found:
         """Return the words nearest to a sense, without the word itself.
@@ -293,11 +344,13 @@ class SenseEmbedding(Embedding):
         topn = check_integer(owner, "topn", topn, low=1)
         row = self._row(owner, sense)
         word, number = cast("tuple[Hashable, int]", self._ids[row])
-        most = len(self._words)
-        if n_candidates is not None:
-            most = min(check_integer(owner, "n_candidates", n_candidates, low=1), most)
         compared = self._weights >= RARE
-        compared[self._starts[most] :] = False
+        if n_candidates is not None:
+            most = min(check_integer(owner, "n_candidates", n_candidates, low=1), len(self._words))
+            compared[self._starts[most] :] = False
+        elif self._counts is not None:
+            least = min(_OFTEN, int(np.sort(self._counts)[-min(_AT_LEAST, len(self._counts))]))
+            compared &= np.repeat(self._counts >= least, np.diff(self._starts))
         compared[slice(*self._rows_of(owner, word))] = False
         if self._in_columns:
             compared &= np.array([other == number for _, other in self._pairs()], bool)
@@ -329,7 +382,7 @@ class SenseEmbedding(Embedding):
         Returns
         -------
         (word, number)
-            An id of this embedding.
+            An id of this embedding, of one of the senses that :meth:`senses_of` returns.
 
         Raises
         ------
@@ -352,7 +405,9 @@ class SenseEmbedding(Embedding):
         'tide'
         """
         found = self.sense_probabilities(word, sentence, window=window)
-        return self._ids[self._rows_of("SenseEmbedding.sense_of", word)[0] + int(np.argmax(found))]
+        first, last = self._rows_of("SenseEmbedding.sense_of", word)
+        shown = self._shown(first, last)
+        return self._ids[int(shown[np.argmax(found[shown - first])])]
 
     def sense_probabilities(
         self, word: Hashable, sentence: str | Iterable[Hashable], *, window: int | None = None
@@ -495,7 +550,7 @@ class SenseEmbedding(Embedding):
 
     def _content(self) -> Content:
         content = super()._content()
-        content.weights = self._weights
+        content.weights, content.counts, content.apartness = self._weights, self._counts, self._apartness
         return content
 
     @classmethod
@@ -511,6 +566,7 @@ class SenseEmbedding(Embedding):
             made = cls._of(*content.sides())
             made._group(made._ids)
             made._weigh(content.weights)
+            made._describe(content.counts, content.apartness)
             return made
         return cls(
             content.vectors,
@@ -519,6 +575,8 @@ class SenseEmbedding(Embedding):
             context_vectors=content.context_vectors,
             context_ids=content.context_ids,
             parameters=content.parameters,
+            counts=content.counts,
+            apartness=content.apartness,
         )
 
     def _pairs(self) -> Iterable[tuple[Hashable, int]]:

@@ -238,24 +238,26 @@ def sense_induction(
 
 @dataclass(frozen=True)
 class Ambiguity:
-    """Whether ambiguous words have large entropies, among all words and among those that come as often.
+    """Whether ambiguous words have large scores, among all words and among those that come as often.
 
     Parameters
     ----------
     auc : float
-        P(an ambiguous word has a larger entropy than another word), whatever their frequencies; NaN without words.
+        P(an ambiguous word has a larger score than another word), whatever their frequencies; NaN without words.
     corrected_auc : float
-        P(an ambiguous word has a larger entropy than another word that comes as often): the mean of ``corrected`` over
-        the ambiguous words. 0.5 if the entropy says nothing.
+        P(an ambiguous word has a larger score than another word that comes as often): the mean of ``corrected`` over
+        the ambiguous words. 0.5 if the score says nothing.
     interval : tuple of float
         Bootstrap interval of ``corrected_auc`` over the ambiguous words, 95 %.
     correlation, corrected_correlation : float
-        Spearman's correlation of the entropy, and of ``corrected``, with the count of a word.
+        Spearman's correlation of the score, and of ``corrected``, with the count of a word.
     n_words, n_covered : int
         Ambiguous words in all, and those that are known.
     entropies, corrected : ndarray of shape (V,), float64
-        Of each word: its entropy, and the share of the words that come as often whose entropy is smaller (equal ones
+        Of each word: its entropy, and the share of the words that come as often whose score is smaller (equal ones
         count half). NaN for words of which nothing is known.
+    scores : ndarray of shape (V,), float64
+        Of each word: its apartness, where an embedding of senses has that, else its entropy.
     """
 
     n_words: int
@@ -267,6 +269,7 @@ class Ambiguity:
     corrected_correlation: float
     entropies: Doubles = field(repr=False)
     corrected: Doubles = field(repr=False)
+    scores: Doubles = field(repr=False)
 
 
 def ambiguity(
@@ -278,7 +281,9 @@ def ambiguity(
     n_bootstrap: int = 1000,
     random_state: Seed = 0,
 ) -> Ambiguity:
-    """Return whether words that are known to be ambiguous have large entropies, corrected for how often they come.
+    """Return whether words that are known to be ambiguous have large scores, corrected for how often they come.
+
+    The score is the apartness of senses, where the embedding has it (``MultiSenseWord2DM.senses_``), else the entropy.
 
     Parameters
     ----------
@@ -337,12 +342,14 @@ def ambiguity(
     names = embedding.words if isinstance(embedding, SenseEmbedding) else embedding.ids
     given = list(dict.fromkeys(as_list(owner, "words", words, "a list of words")))
     n_times = _counts_of(owner, counts, names)
-    entropies = embedding.entropy()
-    known = ~np.isnan(entropies)
+    entropies = scores = embedding.entropy()
+    if isinstance(embedding, SenseEmbedding) and embedding.apartness is not None:
+        scores = embedding.apartness.astype(np.float64)
+    known = ~np.isnan(scores)
     special = np.zeros(len(names), bool)
     rows = names.rows(given)
     special[rows[rows >= 0]] = True
-    corrected = _shares_below(entropies, n_times, known & ~special, n_equal)
+    corrected = _shares_below(scores, n_times, known & ~special, n_equal)
     of_words = corrected[special & known]
     of_words = of_words[~np.isnan(of_words)]
     auc, corrected_auc, interval = float("nan"), float("nan"), (float("nan"), float("nan"))
@@ -350,15 +357,15 @@ def ambiguity(
         corrected_auc = float(of_words.mean())
         means = of_words[rng.integers(len(of_words), size=(n_bootstrap, len(of_words)))].mean(axis=1)
         interval = (float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975)))
-        ranks = np.sort(entropies[known & ~special])
-        values = entropies[special & known]
+        ranks = np.sort(scores[known & ~special])
+        values = scores[special & known]
         below = (np.searchsorted(ranks, values, "left") + np.searchsorted(ranks, values, "right")) / 2
         auc = float(below.mean() / len(ranks))
     there = known & ~np.isnan(corrected)
-    both = np.stack([entropies[there], corrected[there]])
+    both = np.stack([scores[there], corrected[there]])
     before, after = spearman(both, np.broadcast_to(n_times[there], both.shape)).tolist()
     n_covered = int((special & known).sum())
-    return Ambiguity(len(given), n_covered, auc, corrected_auc, interval, before, after, entropies, corrected)
+    return Ambiguity(len(given), n_covered, auc, corrected_auc, interval, before, after, entropies, corrected, scores)
 
 
 def _counts_of(owner: str, counts: Mapping[str, float] | ArrayLike, names: Ids) -> Doubles:

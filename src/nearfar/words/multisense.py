@@ -5,8 +5,9 @@ Each context moves one sense vector of a word:
     columns    a word t around a centre c: the column l in which their vectors have the largest product; skip-gram with
                negative sampling between the columns l of t and of c. Noise meets t in the same column, as in the
                authors' code, or in its own best one
-    clusters   a centre c and the words around it: the sense s whose cluster of contexts is nearest to this context,
-               then skip-gram between the sense vector b_c,s and the global vectors g of the words around, and of noise
+    clusters   a centre c and the words around it: skip-gram between the vector b_c,s of a sense and the global vectors
+               g of the words around, and of noise. How many senses a word has, and which they are, is found when all
+               have one vector (``induction.py``), or s is the sense whose cluster is nearest, as contexts come
 
     loss       -ln sigma(L) of true pairs, -ln sigma(-L) of noise
 
@@ -26,7 +27,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_choice, check_integer, check_real, if_given
+from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_real, if_given
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.parameters import keeps_arguments
@@ -49,6 +50,7 @@ from nearfar.engines.registry import DEVICES
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
+from nearfar.words.induction import Finder
 from nearfar.words.model import Checks, Known, WordModel, of_length
 from nearfar.words.training import RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
@@ -73,19 +75,20 @@ class MultiSenseWord2DM(WordModel):
         default, and 17 in columns, as published. With 17, clusters of contexts do not tell the senses of most words
         apart; see the guide.
     n_senses : int, optional
-        m, how many senses a word may have. By default 3, and in columns as many as components, as published.
+        m, how many senses a word may have. By default 3, and in columns as many as components, as published. With
+        clusters the number of each word is chosen, see the notes.
     variant : {"clusters", "columns"}, default="clusters"
         What senses are: clusters of contexts, or the columns in which two words agree best.
-        ``"clusters"``: contexts of a word are clustered as they come (MSSG). A centre's sense is the one whose cluster
-        is nearest to the mean of the vectors g of the words around, of which every word has one. ``"columns"``: the
+        ``"clusters"``: the contexts of a word, means of the vectors g of the words around, of which every word has one,
+        fall into clusters. ``"columns"``: the
         words around a centre and the centre have m vectors each, the columns of their matrices B; of a pair both are
         in the column in which their product is largest (Meyer & Lewis). See the notes.
     new_sense_threshold : float, optional
-        With clusters: a word begins with one sense, and a new one is opened by a context whose cosine with all its
-        clusters is below this, such as 0 (with ``shrink_window=None``: short contexts are odd). By default every word
-        has all its senses.
-    min_sense_count : int, default=100
-        With clusters: in a text, a word must come so often for each of its senses; rarer words have but one.
+        With clusters: contexts are clustered as they come, and a new sense is opened by a context whose cosine with all
+        its word's clusters is below this, such as 0 (with ``shrink_window=None``: short contexts are odd), or 1, for as
+        many senses as there may be (MSSG). By default the number of senses of each word is chosen.
+    min_sense_count : int, default=20
+        With clusters: a word must come so often for each of its senses; rarer words have but one.
     noise_column : {"own", "same"}, default="own"
         With columns: whether a noise word meets a word in the column where their product is largest, too, or in the
         column of the true pair, as published. See the notes.
@@ -141,6 +144,12 @@ class MultiSenseWord2DM(WordModel):
         b; rows as in the vocabulary. Zero where a sense was never opened.
     sense_counts_ : ndarray of shape (n_words, m), int64
         How often each sense was chosen; with clusters from when contexts were told apart.
+    sense_gains_ : ndarray of shape (n_words, 2), float64
+        Where the number of senses is chosen: the log-likelihood that two senses gain on contexts that are held out,
+        nats a context, and its standard error; NaN for words that are too rare.
+    apartness_ : ndarray of shape (n_words,), float64
+        And how far apart the words near the two senses are, see the notes: the larger, the more surely the word has
+        several senses, beside words that come as often.
     senses_ : SenseEmbedding
         The sense vectors with their words and weights, to save and to ask which sense is meant in a sentence.
     factors_ : ndarray of shape (n_words, n, m), float32
@@ -171,9 +180,20 @@ class MultiSenseWord2DM(WordModel):
 
     Notes
     -----
-    *Clusters.* In the first fifth of the training every word has one sense: before words have vectors, contexts cannot
-    be told apart. Then clusters are opened, by the first contexts or as the threshold says; a new sense begins with the
-    vector of the first. Cosines are taken between context and clusters less the mean of all contexts, without which
+    *The number of senses.* All words are trained with one sense. Then up to 300 contexts of each word are split in two
+    by k-means, and skip-gram is trained on both parts, with the g as they are. A word has two senses if two things
+    hold. On contexts from other parts of the text the mixture of both vectors is likelier than one vector. And the
+    words near the one sense are not near the other one: by subject the contexts of any word fall apart, but those of
+    *january* have other months near them in each part. With n_s the mean of the unit vectors of the ten words nearest
+    to sense s, and h the mean cosine of the word with the ten nearest to it, the apartness is ``1 - (n_1 . n_2 + 2 h) /
+    3``. It must be above the median of 400 words that come as often, by 0.03 and by three quarters of what lies between
+    there and their lower sixth. So for a third sense, whose gain must also be larger than that of two. Senses have
+    numbers from the heaviest on. :meth:`partial_fit` looks at words that have one sense; contexts of others go to the
+    nearest cluster.
+
+    *Clusters as contexts come*, with ``new_sense_threshold``. In the first fifth of the training every word has one
+    sense: before words have vectors, contexts cannot be told apart. Then clusters are opened; a new sense begins with
+    the vector of the first. Cosines are taken between context and clusters less the mean of all contexts, without which
     they are mostly what all contexts have in common. The K noise words stand beside each of the words around; where
     noise is that very word it does not count.
 
@@ -189,7 +209,7 @@ class MultiSenseWord2DM(WordModel):
 
     A :class:`Relation` is as good as a text, clusters if rows and columns are the same objects. Memory: with clusters
     n_words x (3 m + 2) n float32, with columns n_words x 3 m n, with Adam about twice that; :meth:`expected_memory`
-    says it exactly.
+    says it exactly. Contexts, while senses are looked for, take up to 100 MB more.
 
     References
     ----------
@@ -237,6 +257,8 @@ class MultiSenseWord2DM(WordModel):
 
     sense_vectors_: NDArray[np.float32]
     sense_counts_: NDArray[np.int64]
+    sense_gains_: NDArray[np.float64]
+    apartness_: NDArray[np.float64]
     context_factors_: NDArray[np.float32]
 
     @keeps_arguments
@@ -247,7 +269,7 @@ class MultiSenseWord2DM(WordModel):
         n_senses: int | None = None,
         variant: Literal["clusters", "columns"] = "clusters",
         new_sense_threshold: float | None = None,
-        min_sense_count: int = 100,
+        min_sense_count: int = 20,
         noise_column: Literal["own", "same"] = "own",
         window: int = 5,
         n_negative: int = 5,
@@ -304,9 +326,9 @@ class MultiSenseWord2DM(WordModel):
                 hint = "variant='columns' takes those of two kinds of objects."
                 raise InputError("MultiSenseWord2DM", "corpus", expected, "two", hint)
             tables = {"senses": uniform(n_words * m, n), "contexts": np.zeros((n_inputs, n), np.float32)}
-            allowed = np.full(n_words, m)
+            allowed = np.full(n_words, 1 if self._chooses else m)
             if source.vocabulary is not None:
-                allowed = np.clip(source.vocabulary.counts // self.min_sense_count, 1, m)
+                allowed = np.minimum(allowed, np.clip(source.vocabulary.counts // self.min_sense_count, 1, m))
             arrays = {
                 "centres": np.zeros((n_words * m, n), np.float32),
                 "chosen": np.zeros(n_words * m, np.int64),
@@ -337,16 +359,61 @@ class MultiSenseWord2DM(WordModel):
 
         senses_from = max((1 - _ONE_SENSE) * highest, min(self.min_learning_rate, highest))
         going_on = bool(arrays["known"].any())  # of a partial fit: the words of contexts have vectors
+        later = self._chooses and not going_on  # all have one sense until the end
         threshold = np.float32(np.inf if self.new_sense_threshold is None else self.new_sense_threshold)
         counts = (arrays[name] for name in ("chosen", "known", "allowed"))
         clusters = (*tables, arrays["centres"].reshape(-1), *counts, arrays["middle"])
 
         def train(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
-            told_apart = going_on or rate <= senses_from
+            told_apart = going_on or (rate <= senses_from and not later)
             options = m, threshold if told_apart else np.float32(np.nan), np.float32(_MEMORY)
             train_clusters(tuple(windows), np.float32(rate), options, clusters, moments, sums)
 
         return train
+
+    def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
+        """Find out how many senses words have, where that is to be found out, and set the fitted attributes."""
+        before = (self.sense_gains_, self.apartness_) if curves_before and hasattr(self, "apartness_") else ()
+        self.sense_gains_ = np.full((len(source.context_ids), 2), np.nan)
+        self.apartness_ = np.full(len(source.context_ids), np.nan)
+        for now, old in zip((self.sense_gains_, self.apartness_), before, strict=False):
+            now[: len(old)] = old  # of a partial fit, which looks at words of one sense
+        if self._chooses:
+            self._tell_apart(source, state)
+        super()._keep(source, state, *curves_before)
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether the number of senses of each word is chosen when vectors are trained."""
+        return self.variant == "clusters" and self.new_sense_threshold is None and self._shape[1] > 1
+
+    def _tell_apart(self, source: WindowSource, state: TrainingState) -> None:
+        """Give the words that have one sense as many as their contexts show."""
+        (n, m), arrays = self._shape, state.arrays
+        rows, centres = (arrays[name].reshape(-1, m, n) for name in ("senses", "centres"))
+        chosen, known = arrays["chosen"].reshape(-1, m), arrays["known"]
+        counts = chosen.sum(axis=1)
+        known[...] = np.maximum(known, counts > 0)
+        finder = Finder(
+            source,
+            np.ascontiguousarray(rows[:, 0]),
+            arrays["contexts"],
+            counts if source.vocabulary is None else source.vocabulary.counts,
+            n_senses=m,
+            least=self.min_sense_count,
+            seed=state.split,
+            n_jobs=check_n_jobs("MultiSenseWord2DM", self.n_jobs),
+        )
+        for found in finder.find(np.flatnonzero(known == 1)):
+            self.sense_gains_[found.words], self.apartness_[found.words] = found.gains, found.apartness
+            for words, parts in found.senses:
+                k = parts.shares.shape[1]
+                rows[words, :k], centres[words, :k] = parts.vectors, parts.middles
+                of_each = np.rint(parts.shares * counts[words, None]).astype(np.int64)
+                of_each[:, 0] += counts[words] - of_each.sum(axis=1)
+                chosen[words, :k], known[words] = of_each, k
+            arrays["middle"][:n], arrays["middle"][n] = found.middle, _MEMORY
+        arrays["allowed"][...] = np.maximum(known, 1)
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         """Return the vectors of the words around, and of the centres, whose the senses are with clusters."""
@@ -419,7 +486,14 @@ class MultiSenseWord2DM(WordModel):
             context_vectors=self.context_factors_[:, :, 0] if clusters else None,
             context_ids=self._ids[0] if clusters else None,
             parameters=self._facts(),
+            counts=None if self.vocabulary_ is None else self.vocabulary_.counts,
+            apartness=self._told_apart,
         )
+
+    @property
+    def _told_apart(self) -> NDArray[np.float64] | None:
+        found = getattr(self, "apartness_", None)  # models of older files do not have it
+        return None if found is None or np.isnan(found).all() else found
 
     def senses_of(self, word: Hashable, topn: int = 10, *, n_candidates: int | None = None) -> list[Sense]:
         """Return the senses of a word, each with its weight and the words nearest to it.
@@ -432,14 +506,16 @@ class MultiSenseWord2DM(WordModel):
         topn : int
             How many words for each sense.
         n_candidates : int, optional
-            Compare with so many of the most frequent words only. All by default.
+            Compare with so many of the most frequent words only. By default with those that come 50 times, or 1,000.
 
         Returns
         -------
         list of Sense
-            Heaviest first, those chosen in at least 5 % of the word's contexts: ``weight``, that share; ``vector``, the
-            sense vector, shape (n,); ``nearest``, a list of (id, cosine), each word by the nearest of its own such
-            senses. In columns only vectors of the same column are compared. Empty for a word that was never met.
+            In the order of their numbers, without those at the end that were chosen in less than 5 % of the word's
+            contexts; columns by their weight. ``weight``, that share; ``vector``, the sense vector, shape (n,);
+            ``nearest``, a list of (id, cosine), each word by the nearest of its own such senses; ``number``, as
+            :meth:`sense_of` has it. In columns only vectors of the same column are compared. Empty for a word that was
+            never met.
 
         Raises
         ------

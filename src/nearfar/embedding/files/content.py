@@ -64,6 +64,8 @@ class Content:
         Of the other side, or of the only one.
     parts : Parts, optional
         Of which words without a row are made.
+    counts, apartness : ndarray of int64 and of float32, shape (V,), optional
+        Of the words that senses are of.
     facts : sequence of Fact, optional
         Columns of metadata, for a format that was registered with ``keeps_columns``.
     """
@@ -79,12 +81,15 @@ class Content:
         facts: Sequence[Fact] = (),
         base_measure: NDArray[np.float64] | None = None,
         parts: Parts | None = None,
+        counts: NDArray[np.int64] | None = None,
+        apartness: NDArray[np.float32] | None = None,
     ) -> None:
         self.vectors, self.ids = vectors, Ids(ids)
         self.context_vectors = context_vectors
         self.context_ids = None if context_ids is None else Ids(context_ids, name="context_ids")
         self.parameters: Mapping[str, object] = parameters or {}
         self.weights, self.facts, self.base_measure, self.parts = weights, facts, base_measure, parts
+        self.counts, self.apartness = counts, apartness
 
     def sides(
         self,

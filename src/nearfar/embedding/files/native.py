@@ -12,7 +12,8 @@ Where the vectors are in parts, the same is a folder: a ``.npy`` file for each a
 
 Senses have a ``format`` of their own, and another in 8 or 4 bits. The ids are the words; ``counts`` (V,) says how many
 senses each word has, and for each sense, row by row, there are ``numbers`` (n,), the second part of its id, and
-``weights`` (n,) float32. A base measure is ``base_measure`` (m,) float64.
+``weights`` (n,) float32; of the words perhaps ``word_counts`` (V,) int64 and ``apartness`` (V,) float32. A base measure
+is ``base_measure`` (m,) float64.
 
 Parts of words are ``parts`` (k, width), ``parts.keys`` (k,) int64, and the metadata ``parts``, JSON: ``kind`` ("ngrams"
 with ``shortest``, ``longest`` and ``n_buckets``; "bpe" with the tensor ``parts.merges``, JSON of the letters and of the
@@ -25,7 +26,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,23 +117,27 @@ def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content
     del forms[""]
     name = check_version(path, metadata, "an embedding", {name: form.version for name, form in forms.items()})
     vectors, context = forms[name].read(path, arrays, metadata)
-    weights, of_senses = None, name == forms[name].senses
+    weights, of_senses, counts, apartness = None, name == forms[name].senses, None, None
     names = unpack_ids(path, "ids", metadata["ids"], arrays, len(arrays["counts"] if of_senses else vectors))
     ids = names
     if of_senses:
         weights, ids = arrays["weights"], _ids_of_senses(path, arrays, names, len(vectors))
+        counts, apartness = (
+            _of_each_word(path, arrays, key, dtype, len(names))
+            for key, dtype in (("word_counts", np.int64), ("apartness", np.float32))
+        )
     parameters = load_parameters(metadata["parameters"])
     parts = Parts.from_arrays(json.loads(metadata["parts"]), arrays) if "parts" in metadata else None
     base = arrays.get("base_measure")
     if context is None:
         _check_base(path, base, len(vectors))
-        return Content(vectors, ids, parameters=parameters, weights=weights, base_measure=base, parts=parts)
+        return Content(vectors, ids, None, None, parameters, weights, (), base, parts, counts, apartness)
     kind = metadata["context_ids"]
     context_ids = names if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, len(context))
     if len(context_ids) != len(context):
         raise bad_file(path, "one with an id for each row of the other side", f"{len(context_ids)} for {len(context)}")
     _check_base(path, base, len(context))
-    return Content(vectors, ids, context, context_ids, parameters, weights, base_measure=base, parts=parts)
+    return Content(vectors, ids, context, context_ids, parameters, weights, (), base, parts, counts, apartness)
 
 
 def _check_base(path: Path, base: NDArray[np.generic] | None, m: int) -> None:
@@ -152,7 +157,22 @@ def _of_senses(content: Content) -> tuple[Ids, Arrays]:
     counts, numbers = (np.array([*values], np.int64) for values in (words.values(), [k for _, k in pairs]))
     arrays = {"counts": counts, "numbers": numbers}
     packed = {name: array.astype(unsigned_dtype(int(array.max(initial=0)))) for name, array in arrays.items()}
-    return Ids.of_distinct(words), packed | {"weights": np.asarray(content.weights, np.float32)}
+    packed["weights"] = np.asarray(content.weights, np.float32)
+    if content.counts is not None:
+        packed["word_counts"] = np.asarray(content.counts, np.int64)
+    if content.apartness is not None:
+        packed["apartness"] = np.asarray(content.apartness, np.float32)
+    return Ids.of_distinct(words), packed
+
+
+def _of_each_word(path: Path, arrays: Arrays, name: str, dtype: type, n: int) -> NDArray[Any] | None:
+    """Return what a file tells of each of n words, or None."""
+    found = arrays.get(name)
+    if found is not None and (
+        found.shape != (n,) or found.dtype != dtype or (found < 0).any() or np.isinf(found).any()
+    ):  # type: ignore[operator]
+        raise bad_file(path, f"one with {name} of {n} words", f"{found.dtype} of shape {found.shape}")
+    return found
 
 
 def _ids_of_senses(path: Path, arrays: Arrays, words: Ids, n: int) -> Ids:

@@ -1,0 +1,508 @@
+"""How many senses a word has: its contexts are split, and the parts must be meanings.
+
+Words have one vector each at first, b as centres and g as words around. Then the contexts of a word are told apart:
+
+    a context   the mean of the g of the words around, in the space where all contexts together are white, made unit
+    k parts     by k-means, the best of several starts; skip-gram is trained on each part, b_s, and on all, b_1, with
+                the g as they are
+
+A word has k senses if both is so. *Held-out likelihood*: on its contexts in every fourth part of the text, which these
+vectors have not seen, the mixture says more than the one vector, and than fewer parts by half a standard error::
+
+    ln sum_s p_s e^(-L_s) + L_1 > 0 on average,      L the loss of skip-gram on a context, noise included
+
+*Apartness*: the contexts of every word fall apart by subject, so the likelihood alone takes subjects for senses. But
+whatever the subject, words that mean the same stay near. With n_s the mean of the unit vectors of the ten words nearest
+to b_s, and h the mean cosine of the word's own b with the ten nearest to it::
+
+    apartness = 1 - (n_s . n_t + 2 h) / 3
+
+is small where one group of words stands near all parts. It must be above the median of words that come as often, by
+three quarters of the distance from there to their lower sixth, and at least by 0.03. Among 60 words or
+fewer, the gain must be above twice its standard error in place of that.
+"""
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.jit import jit
+from nearfar._core.random import STEP, below, splitmix
+from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.types import Doubles, Floats, Longs
+from nearfar._core.vector import FAST
+from nearfar.search.products import unit_rows
+from nearfar.words.windows import TextWindows, WindowSource
+
+MOST = 300
+"""Contexts of a word that are looked at, about."""
+LEAST_SHARE = 0.05
+"""Of a word's contexts, that each sense must have."""
+_PARTS, _HELD = 400, 4  # of a text, and of how many of them one is held out
+_STARTS, _ROUNDS, _EPOCHS, _RATE = 3, 6, 3, 0.07
+_SAMPLED = 4000  # contexts by which all are made white
+_NEAR, _AMONG = 10, 3000  # how many words are near, of how many that come most often
+_AS_FREQUENT, _LEAST_APART = 400, 0.03
+_GROUP, _CHUNK = 10_000, 512  # words whose contexts, and whose vectors, are held at a time
+
+
+class Contexts(NamedTuple):
+    """Contexts of some words, those of a word one after another, in the order of the text.
+
+    Attributes
+    ----------
+    inputs : ndarray of shape (n_inputs,), int32
+        The words around.
+    starts : ndarray of shape (n_contexts + 1,), int64
+        Where those of each context begin.
+    bounds : ndarray of shape (n_words + 1,), int64
+        Where the contexts of each word begin.
+    places : ndarray of shape (n_contexts,), int64
+        In which of 400 parts of the text a context is.
+    noise : ndarray of shape (n_noise,), int32
+        Noise words, to draw from.
+    n_negative : int
+        How many stand beside a context.
+    """
+
+    inputs: NDArray[np.int32]
+    starts: Longs
+    bounds: Longs
+    places: Longs
+    noise: NDArray[np.int32]
+    n_negative: int
+
+
+class White(NamedTuple):
+    """Vectors g in the space where contexts, means of them, have the mean 0 and the covariance 1: (g - middle) A."""
+
+    rows: Floats
+    middle: Doubles
+    inverse: Doubles
+
+    @classmethod
+    def of(cls, G: Floats, contexts: Contexts, rng: np.random.Generator) -> White:
+        """Return them by some of the contexts."""
+        n, m = G.shape[1], len(contexts.starts) - 1
+        some = np.sort(rng.choice(m, min(m, _SAMPLED), replace=False))
+        means = np.array([G[contexts.inputs[contexts.starts[i] : contexts.starts[i + 1]]].mean(axis=0) for i in some])
+        middle = means.mean(axis=0, dtype=np.float64)
+        covariance = (means - middle).T @ (means - middle) / m
+        covariance += np.eye(n) * max(1e-6 * np.trace(covariance) / n, 1e-12)
+        A = np.linalg.cholesky(np.linalg.inv(covariance))
+        return cls((G - middle.astype(np.float32)) @ A.astype(np.float32), middle, np.linalg.inv(A))
+
+
+class Parts(NamedTuple):
+    """The contexts of words in k parts, the largest first.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n_words, k, n), float32
+        That skip-gram makes of them.
+    shares : ndarray of shape (n_words, k), float64
+    middles : ndarray of shape (n_words, k, n), float32
+        Means of their white contexts.
+    gains : ndarray of shape (n_words, 2), float64
+        What the mixture gains on what is held out, nats a context, and its standard error over parts of the text.
+    """
+
+    vectors: Floats
+    shares: Doubles
+    middles: Floats
+    gains: Doubles
+
+
+class Induced(NamedTuple):
+    """Words of which it was asked how many senses they have.
+
+    Attributes
+    ----------
+    words : ndarray of shape (n_words,), int64
+    n_senses : ndarray of shape (n_words,), int64
+    gains, apartness : ndarray of shape (n_words, 2) and (n_words,), float64
+        Of two senses.
+    senses : list of (words, Parts)
+        Of the words that have several, trained on all of their contexts; ``middles`` are contexts of the text.
+    middle : ndarray of shape (n,), float64
+        Mean of all contexts.
+    """
+
+    words: Longs
+    n_senses: Longs
+    gains: Doubles
+    apartness: Doubles
+    senses: list[tuple[Longs, Parts]]
+    middle: Doubles
+
+
+class Finder:
+    """Finds how many senses words have, and their vectors.
+
+    Parameters
+    ----------
+    source : WindowSource
+        Where contexts come from.
+    B, G : ndarray of shape (n_words, n), float32
+        Vectors of words as centres and around.
+    counts : ndarray of shape (n_words,), int64
+        How often each word was a centre.
+    n_senses : int
+        How many a word may have, at least 2.
+    least : int
+        How often a word must come for each of its senses.
+    seed, n_jobs : int
+    """
+
+    def __init__(
+        self,
+        source: WindowSource,
+        B: Floats,
+        G: Floats,
+        counts: Longs,
+        *,
+        n_senses: int,
+        least: int,
+        seed: int,
+        n_jobs: int,
+    ) -> None:
+        self._source, self._G, self._counts = source, G, counts
+        self._n_senses, self._least, self._n_jobs = n_senses, least, n_jobs
+        self._rng, self._near = np.random.default_rng(seed), Nearness(B, counts)
+
+    def find(self, words: Longs) -> Iterator[Induced]:
+        """Yield what is found of some words, group by group, the most frequent first."""
+        often = words[self._counts[words] >= 2 * self._least]
+        often = often[np.argsort(-self._counts[often], kind="stable")]
+        for first in range(0, len(often), _GROUP):
+            group = often[first : first + _GROUP]
+            contexts = contexts_of(_full(self._source), group, self._counts, self._rng)
+            if len(contexts.places):
+                yield self._of_group(group, contexts)
+
+    def _of_group(self, words: Longs, contexts: Contexts) -> Induced:
+        white = White.of(self._G, contexts, self._rng)
+        counts, n_senses = self._counts[words], np.ones(len(words), np.int64)
+        gains, apartness, shares = self._judged(words, contexts, white, 2)
+        more = self._apart(apartness, counts, apartness, counts, gains) & (gains[:, 0] > 0) & (shares >= LEAST_SHARE)
+        n_senses[more] = 2
+        best = gains[:, 0].copy()
+        for k in range(3, self._n_senses + 1):
+            asked = np.flatnonzero((n_senses == k - 1) & (counts >= k * self._least))
+            gain, apart, share = self._judged(words[asked], taken(contexts, asked), white, k)
+            gained = gain[:, 0] > best[asked] + gain[:, 1] / 2
+            more = self._apart(apartness, counts, apart, counts[asked], gain) & gained & (share >= LEAST_SHARE)
+            n_senses[asked[more]], best[asked[more]] = k, gain[more, 0]
+        senses = []
+        for k in range(2, self._n_senses + 1):
+            chosen = np.flatnonzero(n_senses == k)
+            for some in _chunks(chosen):
+                parts = self._parts(taken(contexts, some), white, k, held=0)
+                middles = (white.middle + parts.middles @ white.inverse).astype(np.float32)
+                senses.append((words[some], parts._replace(middles=middles)))
+        return Induced(words, n_senses, gains, apartness, senses, white.middle)
+
+    def _apart(
+        self, usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs, gains: Doubles
+    ) -> NDArray[np.bool_]:
+        """Return whether senses are apart; among few words, none of which need be near, whether the gain is sure."""
+        if self._near.few:
+            return gains[:, 0] > 2 * gains[:, 1]
+        return above_usual(usual, counts, asked, counts_of_asked)
+
+    def _judged(self, words: Longs, contexts: Contexts, white: White, k: int) -> tuple[Doubles, Doubles, Doubles]:
+        """Return of each word the gain of k senses with its standard error, their apartness, and the least share."""
+        gains, apartness, shares = np.zeros((len(words), 2)), np.zeros(len(words)), np.zeros(len(words))
+        for some in _chunks(np.arange(len(words))):
+            parts = self._parts(taken(contexts, some), white, k, held=_HELD)
+            gains[some], shares[some] = parts.gains, parts.shares.min(axis=1)
+            apartness[some] = self._near.apartness(words[some], parts.vectors)
+        return gains, apartness, shares
+
+    def _parts(self, contexts: Contexts, white: White, k: int, *, held: int) -> Parts:
+        """Return the contexts of each word in k parts; every ``held``-th part of the text is held out, 0: none."""
+        n_words, n = len(contexts.bounds) - 1, self._G.shape[1]
+        vectors, middles = np.zeros((n_words, k + 1, n), np.float32), np.zeros((n_words, k, n), np.float32)
+        shares, gains = np.zeros((n_words, k)), np.zeros((n_words, 2))
+        seeds = self._rng.integers(2**63, size=n_words).astype(np.uint64)
+        around = len(contexts.inputs) / max(len(contexts.places), 1)
+        rate = np.float32(_RATE * min(1, 8 / max(around, 1)))  # of wide windows all words move a vector
+        options = k, held, contexts.n_negative, rate
+        given, tables = (*contexts[1:4], seeds), (self._G, white.rows)
+
+        def task(_: int, start: int, stop: int) -> None:
+            found = vectors, shares, middles, gains
+            split_contexts((start, stop), contexts.inputs, given, tables, contexts.noise, options, found)
+
+        run_blocks(task, even_bounds(n_words, 16), self._n_jobs)
+        order = np.argsort(-shares, axis=1, kind="stable")
+        by_share = order[:, :, None]
+        vectors, middles = (np.take_along_axis(rows[:, :k], by_share, axis=1) for rows in (vectors, middles))
+        return Parts(vectors, np.take_along_axis(shares, order, axis=1), middles, gains)
+
+
+def _chunks(places: Longs) -> list[Longs]:
+    return [places[first : first + _CHUNK] for first in range(0, len(places), _CHUNK)]
+
+
+def _full(source: WindowSource) -> WindowSource:
+    """Return a source whose windows are as wide as they may be, where it is a text."""
+    if isinstance(source, TextWindows):
+        return TextWindows(source.corpus, replace(source.options, shrink_window=None))
+    return source
+
+
+def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.random.Generator) -> Contexts:
+    """Return contexts of some words, about ``MOST`` at most of each."""
+    place = np.full(len(source.context_ids), -1)
+    place[words] = np.arange(len(words))
+    share = np.minimum(1, MOST / np.maximum(counts, 1))
+    of, inputs, lengths, places, noise = [], [], [], [], []
+    seeds = rng.integers(2**63, size=len(source.blocks))
+    for (start, stop), seed in zip(source.blocks, seeds, strict=True):
+        at = start
+        for windows in source.windows(start, stop, int(seed)):
+            centres, around = windows.outs[:, 0], np.diff(windows.starts)
+            part = (at + np.arange(len(centres))) * _PARTS // source.blocks[-1][1]
+            at += len(centres)
+            kept = (place[centres] >= 0) & (rng.random(len(centres)) < share[centres])
+            of.append(place[centres[kept]])
+            inputs.append(windows.inputs[np.repeat(kept, around)])
+            lengths.append(around[kept])
+            places.append(part[kept])
+            noise.append(windows.outs[:16, 1:].copy())
+    owners = np.concatenate([np.empty(0, np.int64), *of])
+    bounds = np.append(0, np.cumsum(np.bincount(owners, minlength=len(words))))
+    starts = np.append(0, np.cumsum(np.concatenate([np.empty(0, np.int64), *lengths])))
+    nothing = np.empty(0, np.int32)
+    found = Contexts(
+        np.concatenate([nothing, *inputs]),
+        starts,
+        bounds,
+        np.concatenate([np.empty(0, np.int64), *places]),
+        np.concatenate([nothing, *(words.ravel() for words in noise)]),
+        noise[0].shape[1] if noise else 0,
+    )
+    return reordered(found, np.argsort(owners, kind="stable"), bounds)
+
+
+def reordered(contexts: Contexts, order: Longs, bounds: Longs) -> Contexts:
+    """Return some contexts in an order."""
+    lengths = np.diff(contexts.starts)[order]
+    starts = np.append(0, np.cumsum(lengths))
+    inputs = np.repeat(contexts.starts[order] - starts[:-1], lengths) + np.arange(starts[-1])
+    return contexts._replace(
+        inputs=contexts.inputs[inputs], starts=starts, bounds=bounds, places=contexts.places[order]
+    )
+
+
+def taken(contexts: Contexts, places: Longs) -> Contexts:
+    """Return the contexts of some of the words."""
+    sizes = np.diff(contexts.bounds)[places]
+    bounds = np.append(0, np.cumsum(sizes))
+    order = np.repeat(contexts.bounds[places] - bounds[:-1], sizes) + np.arange(bounds[-1])
+    return reordered(contexts, order, bounds)
+
+
+class Nearness:
+    """The words that come most often, and how near others are to them."""
+
+    def __init__(self, B: Floats, counts: Longs) -> None:
+        self._place = np.full(len(B), -1)
+        often = np.argsort(-counts, kind="stable")[:_AMONG]
+        often = often[counts[often] > 0]
+        self._place[often] = np.arange(len(often))
+        self._units, self._B = unit_rows(B[often]).astype(np.float32), B
+        self.few = len(often) <= 6 * _NEAR
+        self._k = max(1, min(_NEAR, (len(often) - 1) // 6))
+
+    def _nearest(self, words: Longs, vectors: Floats) -> tuple[Doubles, Floats]:
+        """Return the mean cosine of a vector with the words nearest to it, its own word left out, and their mean."""
+        cosines = unit_rows(vectors).astype(np.float32) @ self._units.T
+        there = np.flatnonzero(self._place[words] >= 0)
+        cosines[there, self._place[words[there]]] = -2
+        nearest = np.argpartition(-cosines, self._k - 1, axis=1)[:, : self._k]
+        return np.take_along_axis(cosines, nearest, axis=1).mean(axis=1), self._units[nearest].mean(axis=1)
+
+    def apartness(self, words: Longs, senses: Floats) -> Doubles:
+        """Return the apartness of each word's senses, (n_words, k, n): of the two that are least apart."""
+        found = np.empty(len(words))
+        for some in np.array_split(np.arange(len(words)), max(1, len(words) // 64)):
+            own = self._nearest(words[some], self._B[words[some]])[0]
+            near = [self._nearest(words[some], senses[some, s])[1] for s in range(senses.shape[1])]
+            shared = [np.einsum("wn,wn->w", one, other) for one, other in combinations(near, 2)]
+            found[some] = 1 - (np.max(shared, axis=0) + 2 * own) / 3
+        return found
+
+
+def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs) -> NDArray[np.bool_]:
+    """Return which of the asked values are above what is usual for words as frequent, see the head."""
+    order = np.argsort(-counts, kind="stable")
+    width = min(_AS_FREQUENT, len(order))
+    first = np.clip(np.searchsorted(-counts[order], -counts_of_asked) - width // 2, 0, len(order) - width)
+    begins, which = np.unique(first, return_inverse=True)
+    quantiles = np.array([np.quantile(usual[order[at : at + width]], [1 / 6, 0.5]) for at in begins]).reshape(-1, 2)
+    median = quantiles[:, 1]
+    found: NDArray[np.bool_] = asked > (median + np.maximum(0.75 * (median - quantiles[:, 0]), _LEAST_APART))[which]
+    return found
+
+
+_ONE, _ZERO = np.float32(1), np.float32(0)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def split_contexts(span, inputs, contexts, tables, noise, options, found):
+    """Split the contexts of some words, and train and judge a vector for each part, and for all, in the last row."""
+    (starts, bounds, places, seeds), (G, white), (k, held, n_negative, rate) = contexts, tables, options
+    vectors, shares, middles, gains = found
+    for w in range(span[0], span[1]):
+        first, size = bounds[w], bounds[w + 1] - bounds[w]
+        C, trained, n_trained = np.zeros((size, G.shape[1]), np.float32), np.empty(size, np.int64), 0
+        for i in range(size):
+            _context(C[i], inputs[starts[first + i] : starts[first + i + 1]], white)
+            if held == 0 or places[first + i] % held != 0:
+                trained[n_trained] = i
+                n_trained += 1
+        if n_trained == 0:
+            continue
+        trained = trained[:n_trained]
+        part, now = _k_means(C, trained, k, middles[w], seeds[w])
+        for i in trained:
+            shares[w, part[i]] += 1 / n_trained
+        now = _train(vectors[w], trained, part, inputs, starts[first:], (G, noise), (n_negative, rate, held > 0), now)
+        if held > 0:
+            those = places[first : first + size]
+            _gain(vectors[w], shares[w], inputs, starts[first:], those, (G, noise), (n_negative, held), gains[w], now)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _train(B, trained, part, inputs, starts, tables, options, now):
+    """Train the vectors of the parts, and that of all contexts where it is asked for; return the state of draws."""
+    (G, noise), (n_negative, rate, all_too) = tables, options
+    k, n, step, n_steps = B.shape[0] - 1, B.shape[1], 0, _EPOCHS * trained.size
+    noises, change = np.zeros(n_negative, np.int64), np.zeros(n, np.float32)
+    for _ in range(_EPOCHS):
+        for t in range(trained.size - 1, 0, -1):  # in a new order
+            other = below(splitmix(now), t + 1)
+            now += STEP
+            trained[t], trained[other] = trained[other], trained[t]
+        for i in trained:
+            eta = rate * np.float32(1 - step / n_steps)
+            step += 1
+            now = _draw(noises, noise, now)
+            for turn in range(2 if all_too else 1):
+                row = part[i] if turn == 0 else k
+                change[:] = _ZERO
+                _follow(B[row], inputs[starts[i] : starts[i + 1]], noises, G, change)
+                for q in range(n):
+                    B[row, q] += eta * change[q]
+    return now
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _gain(B, shares, inputs, starts, places, tables, options, gains, now):
+    """Write what the mixture gains on what is held out, and its error over parts of the text: documents are alike."""
+    (G, noise), (n_negative, held) = tables, options
+    k, place, n_held, n_places = B.shape[0] - 1, np.int64(-1), 0, 0
+    total, squares, of_place, losses = 0.0, 0.0, 0.0, np.zeros(k + 1)
+    noises, change = np.zeros(n_negative, np.int64), np.zeros(B.shape[1], np.float32)
+    for i in range(places.size):
+        if places[i] % held != 0:
+            continue
+        if places[i] != place:
+            squares += of_place * of_place
+            n_places, of_place, place = n_places + 1, 0.0, places[i]
+        now = _draw(noises, noise, now)
+        for row in range(k + 1):
+            losses[row] = _follow(B[row], inputs[starts[i] : starts[i + 1]], noises, G, change)
+        mixed = 0.0
+        for s in range(k):
+            mixed += shares[s] * np.exp(losses[k] - losses[s])
+        of_place += np.log(max(mixed, 1e-300))
+        total += np.log(max(mixed, 1e-300))
+        n_held += 1
+    squares += of_place * of_place
+    if n_places > 1:
+        spread = max(squares - total * total / n_places, 0.0) * n_places / (n_places - 1)
+        gains[0], gains[1] = total / n_held, np.sqrt(spread) / n_held
+
+
+@jit
+def _draw(noises, noise, now):
+    for o in range(noises.size):
+        noises[o] = noise[below(splitmix(now), noise.size)]
+        now += STEP
+    return now
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _context(row, around, white):
+    """Write the direction of the mean of the white g of the words around."""
+    n, size = row.size, np.float32(1e-12)
+    for word in around:
+        for q in range(n):
+            row[q] += white[word, q]
+    for q in range(n):
+        size += row[q] * row[q]
+    size = _ONE / np.sqrt(size)
+    for q in range(n):
+        row[q] *= size
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _k_means(C, trained, k, best, now):
+    """Return the part of each context that is trained on, by the best of some starts, whose centres are written."""
+    n, least = C.shape[1], np.inf
+    part, chosen = np.zeros(len(C), np.int64), np.zeros(len(C), np.int64)
+    for _ in range(_STARTS):
+        centres, cost = np.zeros((k, n), np.float32), 0.0
+        for s in range(k):
+            centres[s] = C[trained[below(splitmix(now), trained.size)]]
+            now += STEP
+        for _round in range(_ROUNDS):
+            sums, counts, cost = np.zeros((k, n), np.float32), np.zeros(k, np.int64), 0.0
+            for i in trained:
+                near = np.float32(np.inf)
+                for s in range(k):
+                    distance = _ZERO
+                    for q in range(n):
+                        distance += (C[i, q] - centres[s, q]) * (C[i, q] - centres[s, q])
+                    if distance < near:
+                        near, part[i] = distance, s
+                cost += near
+                counts[part[i]] += 1
+                for q in range(n):
+                    sums[part[i], q] += C[i, q]
+            for s in range(k):
+                if counts[s] > 0:
+                    centres[s] = sums[s] / np.float32(counts[s])
+        if cost < least:
+            least = cost
+            chosen[:], best[:] = part, centres
+    return chosen, now
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _follow(b, around, noises, G, change):
+    """Return the loss of a context, each of whose words has all noise beside it, and add minus the gradient in b."""
+    n, p, loss = b.size, np.float32(around.size), 0.0
+    for j in range(around.size + noises.size):
+        true = j < around.size
+        word = np.int64(around[j]) if true else noises[j - around.size]
+        score = _ZERO
+        for q in range(n):
+            score += b[q] * G[word, q]
+        side, weight = (_ONE, _ONE) if true else (-_ONE, p)
+        small = np.exp(-abs(score))
+        behind = (small if side * score > 0 else _ONE) / (_ONE + small)  # sigma(-side score)
+        loss += weight * (np.log1p(small) + max(-side * score, _ZERO))
+        for q in range(n):
+            change[q] += side * weight * behind * G[word, q]
+    return loss

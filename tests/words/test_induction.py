@@ -1,0 +1,160 @@
+"""How many senses a word has: the compiled parts against plain ones, and planted senses."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import nearfar as nf
+from nearfar.methods.words import clusters
+from nearfar.words import induction
+
+QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1, "min_sense_count": 50}
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return nf.datasets.planted_senses(random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(planted):
+    return nf.MultiSenseWord2DM(**QUICK).fit(planted.sentences)
+
+
+def loss_of(b, around, noises, G):
+    return clusters(b, G[around], G[noises], np.r_[np.ones(len(around)), np.full(len(noises), len(around))], 1.0)
+
+
+def test_a_step_is_that_of_the_formula(rng):
+    G, b = rng.normal(size=(9, 5)).astype(np.float32), rng.normal(size=5).astype(np.float32)
+    around, noises, change = np.array([1, 4, 1], np.int32), np.array([2, 8]), np.zeros(5, np.float32)
+    loss = induction._follow(b, around, noises, G, change)
+    expected = loss_of(b.astype(float), around, noises, G.astype(float))
+    assert loss == pytest.approx(expected[0], rel=1e-5)
+    np.testing.assert_allclose(change, expected[1], rtol=1e-4)
+
+
+def test_the_gain_is_that_of_the_mixture_by_parts_of_the_text(rng):
+    """Parts 0 and 4 of every four are held out; of one noise word every draw is the same."""
+    G, B = rng.normal(size=(9, 5)).astype(np.float32), rng.normal(size=(3, 5)).astype(np.float32)
+    starts, places = np.array([0, 2, 5, 6, 9]), np.array([0, 0, 1, 4])
+    inputs, shares, gains = rng.integers(9, size=9).astype(np.int32), np.array([0.7, 0.3]), np.zeros(2)
+    noise = np.array([6], np.int32)
+    induction._gain(B, shares, inputs, starts, places, (G, noise), (2, 4), gains, np.uint64(1))
+    found = []
+    for i in (0, 1, 3):
+        words = inputs[starts[i] : starts[i + 1]]
+        L = [loss_of(b.astype(float), words, np.array([6, 6]), G.astype(float))[0] for b in B]
+        found.append(np.log(shares @ np.exp(-np.array(L[:2]))) + L[2])
+    assert gains[0] == pytest.approx(np.mean(found), rel=1e-4)
+    sums = np.array([found[0] + found[1], found[2]])
+    assert gains[1] == pytest.approx(np.sqrt(2 * sums.var(ddof=1)) / 3, rel=1e-4)
+
+
+def test_contexts_are_made_white(rng):
+    G = (rng.normal(size=(40, 6)) * np.arange(1, 7) + rng.normal(size=6)).astype(np.float32)
+    inputs, starts = rng.integers(40, size=4000).astype(np.int32), np.arange(0, 4001, 2)
+    contexts = induction.Contexts(inputs, starts, np.array([0, 2000]), np.zeros(2000, np.int64), inputs[:1], 1)
+    white = induction.White.of(G, contexts, rng)
+    means = white.rows[inputs].reshape(2000, 2, 6).mean(axis=1)
+    np.testing.assert_allclose(means.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(np.cov(means.T), np.eye(6), atol=0.01)
+    np.testing.assert_allclose(white.middle + white.rows @ white.inverse, G, atol=1e-3)
+
+
+def test_contexts_stay_with_their_words(planted):
+    text = nf.Corpus(planted.sentences).encode()
+    options = induction.TextWindows(text, nf.words.windows.SamplingOptions(2, None, 3, True, 0, 0.75))
+    words, counts = np.array([5, 2]), text.vocabulary.counts
+    contexts = induction.contexts_of(options, words, np.minimum(counts, 1), np.random.default_rng(0))
+    assert np.diff(contexts.bounds).tolist() == counts[words].tolist()
+    expected = [s[max(0, at - 2) : at + 3] for s in text for at in np.flatnonzero(np.asarray(s) == 2)]
+    some = induction.taken(contexts, np.array([1]))
+    for i in (0, 7, counts[2] - 1):
+        around = sorted(some.inputs[some.starts[i] : some.starts[i + 1]].tolist())
+        assert sorted([*around, 2]) == sorted(np.asarray(expected[i]).tolist())
+    assert (np.diff(some.places) >= 0).all()
+    assert some.places[-1] <= 400
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_planted_senses_are_counted(planted, n_jobs):
+    model = nf.MultiSenseWord2DM(**{**QUICK, "n_jobs": n_jobs}).fit(planted.sentences)
+    found = {word: len(model.senses_of(word)) for word in model.vocabulary_}
+    assert min(found[word] for word in planted.ambiguous) > 1
+    assert sum(n > 1 for word, n in found.items() if word not in planted.ambiguous) <= 2
+    told = nf.evaluate.ambiguity(model.senses_, planted.ambiguous, model.vocabulary_.counts, n_equal=20)
+    assert told.corrected_auc == 1
+    assert (model.sense_gains_[[model.vocabulary_[word] for word in planted.ambiguous], 0] > 1).all()
+
+
+def test_senses_are_in_the_order_of_their_numbers(planted, model):
+    for word in planted.ambiguous:
+        senses = model.senses_of(word)
+        assert [sense.number for sense in senses] == list(range(len(senses)))
+        assert [sense.weight for sense in senses] == sorted((sense.weight for sense in senses), reverse=True)
+        row = model.vocabulary_[word]
+        for sentence in planted.sentences[:300]:
+            if word in sentence:
+                number = model.sense_of(word, sentence)[1]
+                np.testing.assert_array_equal(senses[number].vector, model.sense_vectors_[row, number])
+
+
+def test_rare_words_are_not_looked_at(planted):
+    counts = nf.Corpus(planted.sentences).encode().vocabulary.counts
+    least = int(np.sort(counts)[-4])
+    model = nf.MultiSenseWord2DM(**{**QUICK, "n_epochs": 1, "min_sense_count": -(-least // 2)}).fit(planted.sentences)
+    asked = ~np.isnan(model.apartness_)
+    np.testing.assert_array_equal(asked, model.vocabulary_.counts >= 2 * -(-least // 2))
+    assert ((model.sense_counts_ > 0).sum(axis=1)[~asked] == 1).all()
+
+
+def test_a_partial_fit_keeps_what_is_known(planted, model):
+    again = pickle.loads(pickle.dumps(model))
+    again.set_params(n_epochs=1).partial_fit(planted.sentences[:2000])
+    row = model.vocabulary_[planted.ambiguous[0]]
+    assert (again.sense_counts_[row] > 0).sum() == (model.sense_counts_[row] > 0).sum()
+    assert again.sense_counts_[row].sum() > model.sense_counts_[row].sum()
+    assert again.apartness_[row] == model.apartness_[row]
+
+
+def test_a_relation_has_nodes_of_several_communities():
+    """Two cliques share one node."""
+    edges = [(a, b) for side in (range(12), range(11, 23)) for a in side for b in side if a != b]
+    P = np.zeros((23, 23))
+    P[tuple(np.transpose(edges))] = 1
+    model = nf.MultiSenseWord2DM(**{**QUICK, "n_epochs": 10}).fit(nf.Relation.from_matrix(P))
+    assert [node for node in range(23) if (model.sense_counts_[node] > 0).sum() > 1] == [11]
+
+
+def test_what_is_known_of_words_is_kept(tmp_path, model):
+    senses = model.senses_
+    for name in ("s.npz", "s.safetensors"):
+        senses.save(tmp_path / name)
+        loaded = nf.SenseEmbedding.load(tmp_path / name)
+        np.testing.assert_array_equal(loaded.counts, model.vocabulary_.counts)
+        np.testing.assert_array_equal(loaded.apartness, model.apartness_.astype(np.float32))
+    some = loaded.subset(["e20|d20", "a3"])
+    at = [model.vocabulary_["e20|d20"], model.vocabulary_["a3"]]
+    np.testing.assert_array_equal(some.counts, model.vocabulary_.counts[at])
+    np.testing.assert_array_equal(some.apartness, loaded.apartness[at])
+    assert loaded.quantize("int8").counts is not None
+
+
+def test_rare_words_are_not_named_as_near():
+    rng = np.random.default_rng(0)
+    vectors, ids = rng.normal(size=(3000, 4)), [(f"w{k}", 0) for k in range(3000)]
+    counts = np.r_[np.full(1200, 60), np.full(1800, 5)]
+    emb = nf.SenseEmbedding(vectors, ids, weights=np.ones(3000), counts=counts)
+    near = emb.nearest_words(("w7", 0), 30)
+    assert near == emb.nearest_words(("w7", 0), 30, n_candidates=1200)
+    assert near != emb.nearest_words(("w7", 0), 30, n_candidates=3000)
+    few = nf.SenseEmbedding(vectors[:900], ids[:900], weights=np.ones(900), counts=np.full(900, 5))
+    assert len(few.nearest_words(("w7", 0), 30)) == 30
+
+
+@pytest.mark.parametrize(("name", "value"), [("counts", [1, 2]), ("counts", [1, -2, 3]), ("apartness", [1.0])])
+def test_what_is_told_of_words_is_checked(name, value):
+    with pytest.raises(nf.errors.InputError, match=name):
+        nf.SenseEmbedding(np.eye(3), [("a", 0), ("b", 0), ("c", 0)], weights=np.ones(3), **{name: value})
