@@ -45,7 +45,7 @@ def score_few(
         found.pairs[:, here] = np.take_along_axis(lines, (picked + (picked >= some[:, None]))[None], axis=2)
         found.moments[here] = moments_of(*lines)
         orders = [orders_of(side, some) for side in lines]
-        shared, found.sums[here] = compare_all(*orders, ks)
+        shared, found.sums[here] = compare_all(orders[0], orders[1], ks)
         found.weighted[here] = shared @ weights
         with lock:  # whole numbers: in any order
             found.overlaps[:] += shared.sum(axis=0)
@@ -77,7 +77,8 @@ def _sortable(values: NDArray[np.float32]) -> NDArray[np.uint64]:
 
     The bits of a non-negative float32 grow with the number. All keys differ, and are sorted faster than by argsort.
     """
-    return ((values.view(np.uint32).astype(np.uint64) + 1) << 32) | np.arange(values.shape[-1], dtype=np.uint64)
+    bits = values.view(np.uint32).astype(np.uint64) + np.uint64(1)
+    return (bits << np.uint64(32)) | np.arange(values.shape[-1], dtype=np.uint64)
 
 
 def compare_all(
@@ -135,7 +136,7 @@ def moments_of(true_distances: NDArray[np.float32], map_distances: NDArray[np.fl
 def mean_ranks_of(values: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the ranks of non-negative numbers, from 0; equal ones have the mean of their ranks."""
     keys = np.sort(_sortable(values))
-    first = np.flatnonzero(np.diff(keys >> 32, prepend=0))
+    first = np.flatnonzero(np.diff(keys >> np.uint64(32), prepend=0))
     counts = np.diff(first, append=len(keys))
     ranks = np.empty(len(keys))
     ranks[(keys & _PLACE).astype(np.int64)] = np.repeat(first + (counts - 1) / 2, counts)

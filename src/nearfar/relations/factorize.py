@@ -355,7 +355,7 @@ def _spellings(  # noqa: C901 - one pass, as a number is written: blanks, sign, 
                 tail = _skip_digits(stored, end, last, 57)
                 if tail + 1 < last and (stored[tail] == 69 or stored[tail] == 101):  # e
                     tail += 1 + (stored[tail + 1] == 43)
-                    power = 0
+                    power = np.int64(0)
                     while tail < last and 48 <= stored[tail] <= 57 and power < 1000:
                         power = 10 * power + np.int64(stored[tail]) - 48
                         tail += 1
@@ -394,7 +394,7 @@ def _skip_digits(stored: Bytes, position: int, last: int, highest: int) -> int:
 
 @jit
 def _number(stored: Bytes, first: int, last: int) -> int:
-    value = 0
+    value = np.int64(0)
     for position in range(first, last):
         value = 10 * value + np.int64(stored[position]) - 48
-    return value
+    return int(value)

@@ -59,9 +59,9 @@ def search_few(X: Floats, Q: Floats, scale: float, k: int, *, skip_self: bool, n
             lengths = np.einsum("ijk,ijk->ij", gaps, gaps)
             found.indices[some], distances[some] = best_first(candidates, lengths, k)
         for row in np.flatnonzero(~sure).tolist():
-            candidates = np.flatnonzero(rough[row] <= kth[row] + 2 * error[row])[None]
-            gaps = (asked[start + row] - exact[candidates[0]]) * scale
-            nearest = best_first(candidates, np.einsum("ij,ij->i", gaps, gaps)[None], k)
+            close = np.flatnonzero(rough[row] <= kth[row] + 2 * error[row])
+            gaps = (asked[start + row] - exact[close]) * scale
+            nearest = best_first(close[None], np.einsum("ij,ij->i", gaps, gaps)[None], k)
             found.indices[start + row], distances[start + row] = nearest[0][0], nearest[1][0]
 
     with single_threaded_blas():
