@@ -41,6 +41,7 @@ Taken = Literal["graph", "two kinds", "table", "text", "vectors"]
 KINDS = ("graph", "two kinds", "table", "text", "vectors")
 _HUGE = 4 << 30  # bytes of a text, packed or not, of which a sample is read
 _SAMPLE = 16 << 20  # bytes of it, unpacked
+_ROWS_READ = 256 << 20  # bytes of the rows of a huge table
 _PROSE = ("", ".txt", ".md", ".rst", ".text", ".gz", ".xz", ".bz2", ".zst")  # what texts of a folder end in
 _WORDS: dict[str, Any] = {"lowercase": True, "tokenizer": "words"}
 _AS_WORDS = "words without punctuation"
@@ -304,7 +305,7 @@ def _of_annotated(path: Path, kind: str | None) -> Read:
 
     if kind == "vectors" or h5ad.is_own(path):
         return Embedding.load(path), "vectors", "AnnData with vectors"
-    rows, ids, table, known = read_annotated(_OWNER, str(path), None, None)
+    rows, ids, table, known = read_annotated(_OWNER, str(path), None, None, most=_HUGE, sample=_ROWS_READ)
     told = ", ".join(f"{role} {what}" for role, what in table.columns.items())
     return Points(rows, ids, told, known), "table", "AnnData by its ending"
 
