@@ -185,9 +185,8 @@ def read_annotated(
         ranges = opened.sampled(n_rows)
         rows, names, columns = opened.rows(which, ranges), opened.names(ranges), opened.columns(ranges)
         if len(names) < opened.n:
-            warn_user(
-                f"{owner}: {file!r} has {size / 1e9:,.1f} GB: {len(names):,} of {opened.n:,} rows were read, as a sample."
-            )
+            read = f"{len(names):,} of {opened.n:,} rows were read, as a sample."
+            warn_user(f"{owner}: {file!r} has {size / 1e9:,.1f} GB: {read}")
     if labels is not None and labels not in columns:
         raise InputError(owner, "labels", f"one of {', '.join(map(repr, columns)) or 'no column of obs'}", repr(labels))
     by_label = labels or next((name for name in columns if name.lower() in (*LABELS, *_CELLS)), None)

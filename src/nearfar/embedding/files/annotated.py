@@ -1,7 +1,7 @@
 """Rows of others' AnnData: what is asked for is read from the file by h5py, without the package anndata.
 
-The layout is that of AnnData 0.7 and later (its "on-disk format"): ``obs`` is a group of columns, a matrix is an array or
-a group of the arrays of a sparse one.
+The layout is that of AnnData 0.7 and later (its "on-disk format"): ``obs`` is a group of columns, a matrix is an array,
+or a group of the arrays of a sparse one.
 """
 
 from __future__ import annotations
@@ -83,17 +83,17 @@ class AnnotatedFile:
         item = self._matrix(which)
         if not hasattr(item, "keys"):
             return _pieces(item, ranges)
-        kind, shape = item.attrs.get("encoding-type", ""), tuple(int(k) for k in item.attrs["shape"])
+        kind, (n, n_columns) = item.attrs.get("encoding-type", ""), item.attrs["shape"].tolist()
         if kind == "csc_matrix":
             arrays = tuple(item[name][:] for name in ("data", "indices", "indptr"))
-            whole = csr_array(csc_array(arrays, shape))
+            whole = csr_array(csc_array(arrays, (n, n_columns)))
             return vstack([whole[a:b] for a, b in ranges], format="csr")
         indptr = item["indptr"][:]
         parts = []
         for a, b in ranges:
             at = slice(int(indptr[a]), int(indptr[b]))
             arrays = item["data"][at], item["indices"][at], indptr[a : b + 1] - indptr[a]
-            parts.append(csr_array(arrays, (b - a, shape[1])))
+            parts.append(csr_array(arrays, (b - a, n_columns)))
         return vstack(parts, format="csr")
 
     def _matrix(self, which: str) -> Any:
