@@ -60,6 +60,16 @@ class TestRelations:
         igraph = pytest.importorskip("igraph")
         assert nf.read(igraph.Graph.Ring(5)).shape == (5, 5)
 
+    def test_pytorch_geometric(self):
+        data = pytest.importorskip("torch_geometric.data")
+        torch = pytest.importorskip("torch")
+        both = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        weight = torch.tensor([1.0, 1, 3, 3])
+        given = data.Data(torch.ones(4, 3), edge_index=both, edge_weight=weight)
+        found = nf.read(given)
+        assert repr(found).endswith("a graph: it is one of torch_geometric>")
+        assert found.to_scipy().toarray().tolist() == [[0, 1, 0, 0], [1, 0, 3, 0], [0, 3, 0, 0], [0, 0, 0, 0]]
+
     def test_edge_index_and_tensors_of_numbers(self):
         torch = pytest.importorskip("torch")
         assert nf.read(torch.tensor([[0, 1], [1, 2]])).shape == (3, 3)
