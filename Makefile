@@ -143,6 +143,7 @@ bench: $(STAMP)-bench
 
 docs: $(STAMP)-docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -j 2 -b html docs docs/_build/html
+	$(BIN)/python docs/search_words.py docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 clean:

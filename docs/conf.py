@@ -10,6 +10,9 @@ sys.path.insert(0, str(HERE))
 
 import api_pages  # noqa: E402
 import make_tutorials  # noqa: E402
+import search_words  # noqa: E402
+from docutils.nodes import document  # noqa: E402
+from sphinx.addnodes import index  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 
 import nearfar  # noqa: E402
@@ -65,5 +68,13 @@ def lead_on(app: Sphinx, exception: Exception | None) -> None:
             (Path(app.outdir) / f"{old}.html").write_text(page, "utf-8")
 
 
+def lead_here(app: Sphinx, page: document) -> None:
+    """Let the words that people search for lead to a page."""
+    entries = [("single", word, "", "main", None) for word in search_words.words_of(app.env.current_document.docname)]
+    if entries:
+        page.insert(0, index(entries=entries))
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", lead_here)
     app.connect("build-finished", lead_on)

@@ -5,11 +5,10 @@ The first rule of a kind whose condition holds is the one that counts. Figures a
 
 from __future__ import annotations
 
-import ast
+import json
 import os
-import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +30,17 @@ if TYPE_CHECKING:
 __all__ = ["Advice", "choose"]
 
 _OWNER = "choose"
+_STANDS = {"graph": "relation", "two kinds": "relation", "table": "X", "distances": "D"}
+_STANDS |= {"vectors": "vectors", "text": "text"}
 _LABELS = ("data", "method", "why", "parameters", "instead")
+
+
+class _Method(NamedTuple):
+    """An estimator with options, on the data, or on a walk of so many steps."""
+
+    estimator: str
+    options: Mapping[str, object] = {}
+    steps: int = 0
 
 
 class Rule(NamedTuple):
@@ -40,8 +49,8 @@ class Rule(NamedTuple):
     kind: str
     when: str
     test: Callable[[dict[str, int]], object]
-    n_components: int  # the {d} of code and command, or as many as the data allow
-    code: str
+    n_components: int | None  # or as many as the data allow; the {d} of the command
+    method: _Method
     command: str
     why: str
     parameters: str
@@ -68,7 +77,7 @@ RULES = (
         "rows sum to 1 (walks, probabilities)",
         lambda facts: facts["normalized"],
         32,
-        "nf.EDRep(n_components={d}).fit(relation).vectors_",
+        _Method("EDRep"),
         _GRAPH,
         "EDRep learns these probabilities as they are, in linear time.",
         "Walk no further: the rows are normalised already.",
@@ -79,7 +88,7 @@ RULES = (
         "edges go one way",
         lambda facts: facts["directed"],
         32,
-        "nf.EDRep(n_components={d}, two_sided=True).fit(relation.random_walk(3)).vectors_",
+        _Method("EDRep", {"two_sided": True}, steps=3),
         _GRAPH + " --directed",
         "Each node gets a vector as source and one as target, so that scores know the direction.",
         _NODES,
@@ -91,7 +100,7 @@ RULES = (
         "up to 500 nodes",
         lambda facts: facts["n"] <= 500,
         16,
-        'nf.EDRep(n_components={d}, task="communities").fit(relation).vectors_',
+        _Method("EDRep", {"task": "communities"}),
         _GRAPH + " --task communities",
         "EDRep gives nodes with the same surroundings similar vectors, in milliseconds.",
         _NODES,
@@ -102,8 +111,8 @@ RULES = (
         "graph",
         "else",
         _always,
-        128,
-        'nf.EDRep(task="labels").fit(relation).vectors_',
+        None,
+        _Method("EDRep", {"task": "labels"}),
         "nearfar embed {file} -o OUT --task labels",
         "EDRep finds groups about as well as DeepWalk in a hundredth of the time (cora: NMI .473 in 65.2 ms against"
         " .444 in 10.03 s).",
@@ -117,8 +126,8 @@ RULES = (
         "two kinds",
         "always",
         _always,
-        128,
-        'nf.EDRep(task="items").fit(relation).vectors_',
+        None,
+        _Method("EDRep", {"task": "items"}),
         "nearfar embed {file} -o OUT --bipartite --task items",
         "Rows and columns get vectors in one space; emb.recommend(user, exclude=relation) ranks items for a user.",
         "task: normalized(0.5) lets a row count by the root of its sum, how often an item is chosen is a base measure,"
@@ -131,8 +140,8 @@ RULES = (
         "table",
         "fewer than 91 rows",
         lambda facts: facts["n"] < _FEW,
-        2,
-        "nf.MDS().fit(X).vectors_",
+        None,
+        _Method("MDS"),
         "nearfar map {file} --plot PICTURE --method mds",
         "So few rows have no neighbourhoods of 30: MDS keeps distances.",
         "None to choose. Bring the columns to one scale first.",
@@ -142,8 +151,8 @@ RULES = (
         "table",
         "up to 1,000,000 rows",
         lambda facts: facts["n"] <= 1_000_000,
-        2,
-        "nf.TSNE().fit(X).vectors_",
+        None,
+        _Method("TSNE"),
         "nearfar map {file} --plot PICTURE",
         "t-SNE keeps most neighbours (area under R_NX of Fashion-MNIST .490; NeRV .381, HSSNE .454), in linear time:"
         " 12.49 s for 70,000 rows, 338 s of processor time and 2.49 GiB for a million.",
@@ -156,8 +165,8 @@ RULES = (
         "table",
         "else",
         _always,
-        2,
-        "nf.UMAP().fit(X).vectors_",
+        None,
+        _Method("UMAP"),
         "nearfar map {file} --plot PICTURE --method umap",
         "UMAP samples pairs: 70,000 rows were optimised in 3.36 s, by t-SNE in 9.66 s. It keeps fewer neighbours.",
         "min_dist=0.1 says how tight clusters are; more than 50 columns: reduce them to 50 principal components.",
@@ -168,8 +177,8 @@ RULES = (
         "distances",
         "always",
         _always,
-        2,
-        'nf.MDS(metric="precomputed").fit(D).vectors_',
+        None,
+        _Method("MDS", {"metric": "precomputed"}),
         "",
         "MDS keeps the distances themselves: as low a stress as SMACOF (20,000 rows: 6.94 s against 133 s).",
         "stress='sammon' gives small distances more weight.",
@@ -180,8 +189,8 @@ RULES = (
         "vectors",
         "fewer than 91",
         lambda facts: facts["n"] < _FEW,
-        2,
-        'nf.MDS(metric="cosine").fit(vectors).vectors_',
+        None,
+        _Method("MDS", {"metric": "cosine"}),
         "nearfar map {file} --plot PICTURE --method mds --metric cosine",
         "So few vectors have no neighbourhoods of 30: MDS keeps distances. Their similarity is the cosine.",
         "None to choose.",
@@ -191,8 +200,8 @@ RULES = (
         "vectors",
         "else",
         _always,
-        2,
-        'nf.TSNE(metric="cosine").fit(vectors).vectors_',
+        None,
+        _Method("TSNE", {"metric": "cosine"}),
         "nearfar map {file} --plot PICTURE --metric cosine",
         "Vectors are there already: look at them, search them, or make them smaller. Their similarity is the cosine.",
         "perplexity=30 is the number of neighbours that count.",
@@ -203,7 +212,7 @@ RULES = (
         "fewer than 1,000 tokens, or than 50 words that come 5 times",
         lambda facts: facts["n_tokens"] < 1000 or (facts["n_tokens"] < 1_000_000 and facts["n_frequent"] < 50),
         100,
-        'nf.SkipGram(n_components={d}, optimizer="adam", min_count=1, sample=0).fit(text).vectors_',
+        _Method("SkipGram", {"optimizer": "adam", "min_count": 1, "sample": 0}),
         "nearfar words train {file} -o OUT --optimizer adam --min-count 1 --sample 0",
         "So short a text trains a model, but teaches it little: every word and every pair counts.",
         "min_count=1 keeps words that come once, sample=0 the frequent ones.",
@@ -214,7 +223,7 @@ RULES = (
         "else",
         _always,
         100,
-        "nf.SkipGram(n_components={d}).fit(text).vectors_",
+        _Method("SkipGram"),
         "nearfar words train {file} -o OUT",
         "Skip-gram is best on single words (WordSim-353: .519; multi-sense .403, Word2DM .389 on 4 million words).",
         "n_components=100 to 300; window=5; sample=1e-3 thins frequent words.",
@@ -237,22 +246,62 @@ class Advice:
         What was counted.
     data : str
         The same in words.
-    code : str
-        The method in Python; ``relation``, ``X``, ``D``, ``vectors`` or ``text`` stands for the data.
+    estimator : str
+        The name of the class.
+    options : dict
+        Its parameters that are not the default.
     command : str
         The method on the command line, empty where there is none; ``{file}`` stands for the file.
     why, parameters, instead : str
         The reason; what the main parameters do; what else could be right.
+    steps : int, default=0
+        Of the random walk on a relation that is fitted in its place; 0 where it is fitted itself.
+    prepared : bool, default=False
+        Whether a table is prepared before, by :func:`nearfar.prepare`.
     """
 
     kind: str
     facts: dict[str, int]
     data: str
-    code: str
+    estimator: str
+    options: dict[str, object]
     command: str
     why: str
     parameters: str
     instead: str
+    steps: int = 0
+    prepared: bool = False
+
+    @property
+    def code(self) -> str:
+        """The method in Python; ``relation``, ``X``, ``D``, ``vectors`` or ``text`` stands for the data."""
+        data = _STANDS[self.kind]
+        walk, prepared = f"{data}.random_walk({self.steps})", f"nf.prepare({data})"
+        given = walk if self.steps else prepared if self.prepared else data
+        written = (
+            (name, json.dumps(value) if isinstance(value, str) else value) for name, value in self.options.items()
+        )
+        options = ", ".join(f"{name}={value}" for name, value in written)
+        return f"nf.{self.estimator}({options}).fit({given}).vectors_"
+
+    def fit(self, data: Any, **parameters: object) -> Any:
+        """Do what the code says; return the estimator, fitted.
+
+        Parameters
+        ----------
+        data : Relation, Corpus, or what has rows
+            What the advice is on.
+        **parameters
+            Of the estimator, beside those of the advice.
+
+        Returns
+        -------
+        estimator
+        """
+        import nearfar
+
+        given = data.random_walk(self.steps) if self.steps else nearfar.prepare(data) if self.prepared else data
+        return getattr(nearfar, self.estimator)(**self.options, **parameters).fit(given)
 
     @property
     def lines(self) -> list[str]:
@@ -306,38 +355,29 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
     if kind in ("table", "distances", "vectors") and facts["n"] < 3:
         raise InputError(_OWNER, "data", "of at least 3 rows", f"{facts['n']}", "So few need no map.")
     rule = next(rule for rule in RULES if rule.kind == kind and rule.test(facts))
-    d = min(rule.n_components, facts.get("most_components", rule.n_components))
-    code, command = (text.replace("{d}", str(d)) for text in (rule.code, rule.command))
-    advice = Advice(kind, facts, words, code, command, rule.why, rule.parameters, rule.instead)
+    advice = _advice(rule, facts, words)
     return of_mixed(advice) if facts.get("mixed") else advice
 
 
-def fitted(advice: Advice, data: Any, **parameters: object) -> Any:
-    """Do what the code of the advice says; return the estimator, fitted to the data.
+def _written(value: object) -> str:
+    return json.dumps(value) if isinstance(value, str) else repr(value)
 
-    Parameters
-    ----------
-    advice : Advice
-    data : Relation, Corpus or what has rows
-        What the advice is on.
-    **parameters
-        Of the estimator, beside those of the advice.
-    """
-    import nearfar
 
-    calls = [node for node in ast.walk(ast.parse(advice.code)) if isinstance(node, ast.Call)]
-    fit: Any = next(node for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "fit")
-    made, given = fit.func.value, fit.args[0]
-    settings = {word.arg: ast.literal_eval(word.value) for word in made.keywords}
-    if isinstance(given, ast.Call):  # a walk of the relation
-        data = getattr(data, given.func.attr)(*map(ast.literal_eval, given.args))  # type: ignore[attr-defined]
-    return getattr(nearfar, made.func.attr)(**settings, **parameters).fit(data)
+def _advice(rule: Rule, facts: dict[str, int], words: str) -> Advice:
+    """Return what a rule says of data, of which these facts are known."""
+    estimator, others, steps = rule.method
+    d, options = rule.n_components, dict(others)
+    if d is not None:
+        d = min(d, facts.get("most_components", d))
+        options = {"n_components": d, **options}
+    command = rule.command.replace("{d}", str(d))
+    texts = command, rule.why, rule.parameters, rule.instead
+    return Advice(rule.kind, facts, words, estimator, options, *texts, steps=steps)
 
 
 def of_mixed(advice: Advice) -> Advice:
     """Return advice on a table that becomes numbers on one scale first."""
-    code = re.sub(r"\.fit\((\w+)\)", r".fit(nf.prepare(\1))", advice.code)
-    return replace(advice, code=code, command=f"{advice.command} --prepare")
+    return replace(advice, prepared=True, command=f"{advice.command} --prepare")
 
 
 def as_markdown() -> str:
@@ -346,7 +386,7 @@ def as_markdown() -> str:
     lines = ["| data | when | method | why | parameters | instead |", "|---|---|---|---|---|---|"]
     above = ""
     for rule in RULES:
-        code = rule.code.replace("{d}", str(rule.n_components))
+        code = _advice(rule, {}, "").code
         parameters = "As above." if rule.parameters == above else rule.parameters
         cells = (names.get(rule.kind, rule.kind), rule.when, f"`{code}`", rule.why, parameters, rule.instead)
         above = rule.parameters

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, NearfarWarning
 
 if TYPE_CHECKING:
@@ -156,35 +158,42 @@ def read_or_prepared(owner: str, file: Any, form: TextFormat | None = None) -> t
 
 
 def read_annotated(
-    owner: str, file: str, obsm: str | None, labels: str | None
+    owner: str, file: str, obsm: str | None, labels: str | None, *, most: float = math.inf, sample: int = 0
 ) -> tuple[Any, Ids, Table, Metadata | None]:
     """Return the rows of a file of AnnData, their ids, which matrix and labels these are, and the columns of obs.
+
+    Of a matrix of more bytes than ``most`` a sample of rows of so many bytes is read.
 
     Raises
     ------
     InputError, FileFormatError
         If it is no such file, or there is no such matrix or column.
+
+    Warns
+    -----
+    NearfarWarning
+        If a sample was read.
     """
-    from nearfar._core.ids import Ids, in_memory, rows_and_ids, which_matrix
-    from nearfar.embedding.files.h5ad import read_annotated as read
+    from nearfar._core.ids import Ids, distinct, which_matrix
+    from nearfar.embedding.files.annotated import open_annotated
     from nearfar.relations.coordinates import LABELS
 
-    adata = read(owner, Path(file))
-    try:
-        which = which_matrix(owner, adata, obsm)
-        rows = in_memory(adata.X if which == "X" else adata.obsm[which])
-    finally:
-        adata.file.close()
-    ids = rows_and_ids(owner, adata.obs)[1]
-    columns = {str(name): adata.obs[name].astype(object).tolist() for name in adata.obs.columns}
+    with open_annotated(owner, Path(file)) as opened:
+        which = which_matrix(owner, opened, obsm)
+        size = opened.size(which)
+        n_rows = opened.n if size <= most else max(sample * opened.n // size, 1)
+        ranges = opened.sampled(n_rows)
+        rows, names, columns = opened.rows(which, ranges), opened.names(ranges), opened.columns(ranges)
+        if len(names) < opened.n:
+            read = f"{len(names):,} of {opened.n:,} rows were read, as a sample."
+            warn_user(f"{owner}: {file!r} has {size / 1e9:,.1f} GB: {read}")
     if labels is not None and labels not in columns:
         raise InputError(owner, "labels", f"one of {', '.join(map(repr, columns)) or 'no column of obs'}", repr(labels))
     by_label = labels or next((name for name in columns if name.lower() in (*LABELS, *_CELLS)), None)
     said: dict[str, object] = {"matrix": "X" if which == "X" else f"obsm[{which!r}]"}
     said |= {} if by_label is None else {"labels": repr(by_label)}
     colours = Colours() if by_label is None else _colours([_or_none(value) for value in columns[by_label]])
-    known: Metadata | None = None if not columns else columns if ids is None else adata.obs
-    return rows, Ids.of_rows(len(adata.obs), ids), Table(None, said, colours), known
+    return rows, Ids.of_rows(len(names), distinct(owner, names)), Table(None, said, colours), columns or None
 
 
 def _are_whole(columns: Sequence[Typed]) -> bool:

@@ -41,6 +41,7 @@ Taken = Literal["graph", "two kinds", "table", "text", "vectors"]
 KINDS = ("graph", "two kinds", "table", "text", "vectors")
 _HUGE = 4 << 30  # bytes of a text, packed or not, of which a sample is read
 _SAMPLE = 16 << 20  # bytes of it, unpacked
+_ROWS_READ, _PARTS = 256 << 20, 16  # bytes of the rows of a huge table, and from how many parts of it
 _PROSE = ("", ".txt", ".md", ".rst", ".text", ".gz", ".xz", ".bz2", ".zst")  # what texts of a folder end in
 _AS_WORDS = "words without punctuation"
 _BESIDE = (".ids", ".ids.txt", ".txt", ".names")  # of the ids of rows.npy: rows.ids, ...
@@ -104,7 +105,8 @@ def read(
     Returns
     -------
     Relation, Points, Corpus or Embedding
-        A relation of pairs, a table of points, a text, or vectors. Of a text file above 4 GiB the first 16 MiB.
+        A relation of pairs, a table of points, a text, or vectors. Of a text file above 4 GiB the first 16 MiB,
+        of a Parquet file or AnnData so large 256 MiB of rows from all parts.
 
     Raises
     ------
@@ -202,7 +204,7 @@ def _of_json_lines(path: Path, kind: str | None) -> Read:
     return _of_object(_made(path, "JSON lines", lambda: pandas.read_json(text, lines=True)), kind, "JSON lines, ")
 
 
-def _of_known(path: Path, kind: str | None, sample: io.BytesIO | None = None) -> Read:
+def _of_known(path: Path, kind: str | None, sample: object = None) -> Read:
     """Read what the readers of nearfar tell: the file, or the sample of a huge one."""
     from nearfar.embedding.vectors import Embedding
     from nearfar.text import Corpus
@@ -220,6 +222,34 @@ def _of_known(path: Path, kind: str | None, sample: io.BytesIO | None = None) ->
     if taken == "table":
         return _of_table(source), taken, why
     return _of_edges(source, taken, why)
+
+
+def _of_parquet(path: Path, kind: str | None) -> Read:
+    taken = kind or kind_of(str(path), _OWNER, "source").kind
+    return _of_known(path, kind, None if taken == "vectors" else _some_groups(path))
+
+
+def _some_groups(path: Path) -> object:
+    """Return a sample of a huge Parquet file, row groups spread over it, which a warning tells; None of others."""
+    parquet, arrow = require(_OWNER, "pyarrow.parquet", "parquet"), require(_OWNER, "pyarrow", "parquet")
+    try:
+        with parquet.ParquetFile(path, buffer_size=1 << 20) as file:
+            groups = [file.metadata.row_group(k).total_byte_size for k in range(file.metadata.num_row_groups)]
+            size, n_rows = sum(groups), file.metadata.num_rows
+            if size <= _HUGE:
+                return None
+            some = np.unique(np.linspace(0, len(groups) - 1, _PARTS).astype(int)).tolist()
+            n_each = max(1, _ROWS_READ * n_rows // (size * len(some)))
+            batches = [next(file.iter_batches(n_each, row_groups=[group])) for group in some]
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(_OWNER, "source", "a complete Parquet file", f"{str(path)!r} ({error})") from error
+    sample: object = arrow.Table.from_batches(batches)
+    n_read = sum(len(one) for one in batches)
+    warn_user(
+        f"{_OWNER}: {str(path)!r} has {size / 1e9:,.1f} GB: {n_read:,} of {n_rows:,} rows were read, as a sample."
+        " Relation.from_edges(path, storage=folder) and nearfar embed --storage read all edges."
+    )
+    return sample
 
 
 def _of_edges(edges: Any, kind: str, why: str) -> Read:
@@ -305,7 +335,7 @@ def _of_annotated(path: Path, kind: str | None) -> Read:
 
     if kind == "vectors" or h5ad.is_own(path):
         return Embedding.load(path), "vectors", "AnnData with vectors"
-    rows, ids, table, known = read_annotated(_OWNER, str(path), None, None)
+    rows, ids, table, known = read_annotated(_OWNER, str(path), None, None, most=_HUGE, sample=_ROWS_READ)
     told = ", ".join(f"{role} {what}" for role, what in table.columns.items())
     return Points(rows, ids, told, known), "table", "AnnData by its ending"
 
@@ -379,7 +409,7 @@ _BY_ENDING: dict[tuple[str, ...], Callable[[Path, str | None], Read]] = {
     (".npy",): _of_array_file,
     (".h5ad",): _of_annotated,
     (".safetensors",): _of_tensors,
-    (".parquet", ".pq"): _of_known,
+    (".parquet", ".pq"): _of_parquet,
 }
 _GRAPHS = {"a GraphML file": "read_graphml", "a GEXF file": "read_gexf", "a GML file": "read_gml"}
 _BY_BEGINNING: dict[str, Callable[[Path, str | None], Read]] = {

@@ -421,6 +421,7 @@ def test_workers_find_the_neighbours_of_threads(cluster, monkeypatch, case):
     if "lists" in case:
         monkeypatch.setattr("nearfar.search.lists.FLAT", 40)
     monkeypatch.setattr("nearfar.search.lists.FEW", 1)  # so few rows would be searched in NumPy here
+    monkeypatch.setattr("nearfar.search.lists.FEW_STEPS", 0)
     parameters, given = SEARCHES[case]
     X, parameters = given(cloud()), {"perplexity": 8, "n_jobs": 1, **parameters}
     here = nf.Affinities(**parameters).fit(X)
@@ -443,6 +444,7 @@ def test_workers_find_the_neighbours_of_threads(cluster, monkeypatch, case):
 def test_equal_and_lonely_rows_on_workers(cluster, monkeypatch, tmp_path):
     """Documents of whole numbers, some there again and some of words of their own, by the cosine, with many ties."""
     monkeypatch.setattr("nearfar.search.lists.FEW", 1)  # so few rows would be searched in NumPy here
+    monkeypatch.setattr("nearfar.search.lists.FEW_STEPS", 0)
     rng = np.random.default_rng(0)
     X = np.hstack([rng.integers(0, 2, size=(150, 9)) + np.eye(1, 9), np.zeros((150, 8))])
     X[:8] = np.eye(8, 17, 9)

@@ -98,6 +98,14 @@ def check(found: Neighborhoods, R: np.ndarray, D: np.ndarray, labels=None, rows=
     assert found.pearson == pytest.approx(np.corrcoef(r, d)[0, 1], abs=1e-6)
 
 
+@pytest.fixture(params=["NumPy", "compiled"])
+def either(request, monkeypatch) -> None:
+    """Few rows are compared in NumPy: compare them by compiled code, too."""
+    if request.param == "compiled":
+        monkeypatch.setattr("nearfar.evaluate.few_rows.FEW", 0)
+
+
+@pytest.mark.usefixtures("either")
 @pytest.mark.parametrize(("data", "dtype"), [(twisted, np.float32), (tied, np.float64)])
 def test_everything_is_as_the_loops_say(data, dtype) -> None:
     X, Y = (side.astype(dtype) for side in data())
@@ -130,6 +138,7 @@ def test_small_grids_are_as_the_loops_say(columns: np.ndarray, data) -> None:
     assert -1 <= found.spearman <= 1
 
 
+@pytest.mark.usefixtures("either")
 def test_a_sample_is_as_the_loops_say_and_its_errors_are_those_of_means() -> None:
     X, Y = twisted()
     labels = np.arange(40) % 3
@@ -215,6 +224,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     assert one.accuracy == two.accuracy
 
 
+@pytest.mark.usefixtures("either")
 def test_threads_blocks_and_input_do_not_matter(monkeypatch) -> None:
     X, Y = twisted(200)
     before = X.copy(), Y.copy()
@@ -352,10 +362,12 @@ def test_an_embedding_is_a_map() -> None:
 
 
 def test_mean_ranks() -> None:
+    from nearfar.evaluate.few_rows import mean_ranks_of
     from nearfar.evaluate.neighborhoods import mean_ranks
 
     values = np.random.default_rng(0).integers(0, 50, 500).astype(np.float32) * 0.37
-    np.testing.assert_array_equal(mean_ranks(values), rankdata(values) - 1)
+    for ranks in (mean_ranks, mean_ranks_of):
+        np.testing.assert_array_equal(ranks(values), rankdata(values) - 1)
 
 
 X0, Y0 = twisted()

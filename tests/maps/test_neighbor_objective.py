@@ -143,6 +143,16 @@ def test_union_of_the_pattern(rng):
     np.testing.assert_allclose(mean[2], (p_ij + p_ji) / 2)
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_pattern_of_few_entries_has_the_bits_of_many(rng, symmetric, monkeypatch):
+    P, order = sparse_p(rng, "row") + csr_array(np.diag(np.arange(N) % 3)), rng.permutation(N)
+    few = union_pattern(P, np.float32, symmetric=symmetric, order=order)
+    monkeypatch.setattr("nearfar.maps.objective._FEW_ENTRIES", -1)
+    for one, other in zip(few, union_pattern(P, np.float32, symmetric=symmetric, order=order), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(
     ("divergence", "normalization"),
     [(KL(), "row"), (KL(), "pair"), (NeRV(), "row"), pytest.param(NeRV(), "pair", marks=slow)],
@@ -197,7 +207,7 @@ def test_the_first_phases_minimise_kl_and_maybe_by_pair_under_another_kernel(rng
 
 def test_the_pattern_is_made_in_little_more_room_than_it_takes(rng, monkeypatch):
     """A million points are drawn on small machines; also the same in another order, for any number of threads."""
-    for name, value in (("_AT_ONCE", 2**11), ("_LEAST_STRIP", 2**11), ("_ROWS", 64)):
+    for name, value in (("_AT_ONCE", 2**11), ("_LEAST_STRIP", 2**11), ("_ROWS", 64), ("_FEW_ENTRIES", 0)):
         monkeypatch.setattr(f"nearfar.maps.objective.{name}", value)
     n, k = 1600, 40
     distances = np.sort(rng.random((n, k)), axis=1)

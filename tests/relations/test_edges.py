@@ -7,6 +7,7 @@ import logging
 import lzma
 import pickle
 import sys
+import warnings
 from pathlib import Path
 
 import networkx as nx
@@ -26,6 +27,7 @@ import nearfar as nf
 from nearfar.errors import NearfarWarning
 from nearfar.relations import kernels
 from nearfar.relations.edges import read_edges
+from nearfar.relations.factorize import StringCodes
 from nearfar.relations.graphs import is_directed
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "graphs"
@@ -725,7 +727,7 @@ def test_numbers_are_rounded_as_python_does(values):
 @given(st.data())
 def test_codes_agree_with_a_dictionary(data):
     from nearfar.relations import factorize
-    from nearfar.relations.factorize import IntegerCodes, ObjectCodes, StringCodes
+    from nearfar.relations.factorize import IntegerCodes, ObjectCodes
 
     few = data.draw(st.sampled_from([-1, 40, factorize.FEW]))  # more integers go to a table
     step = data.draw(st.sampled_from([1, 2**20, 2**40, 2**57]))
@@ -744,6 +746,32 @@ def test_codes_agree_with_a_dictionary(data):
     assert numbers.ids().tolist() == objects.ids() == list(table)
     assert strings.ids() == [str(key) for key in table]
     assert len(numbers) == len(strings) == len(objects) == len(table)
+
+
+@given(st.lists(st.text('ab,"# 019.e+-\n\t', max_size=12), max_size=12).map("\n".join))
+def test_short_texts_are_read_as_long_ones(text):
+    """Python goes through the former, compiled code through the latter: the same edges, or the same refusal."""
+
+    def told():
+        try:
+            rel = from_text(text)
+        except nf.errors.NearfarError as error:
+            return str(error)
+        return rel.row_ids.to_list(), rel.rows.tolist(), rel.columns.tolist(), rel.weights
+
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore", nf.errors.NearfarWarning)
+        short = told()
+        patch.setattr("nearfar._core.jit.FEW_BYTES", -1)
+        np.testing.assert_equal(short, told())
+
+
+@given(st.lists(st.text(" +-019.eE", max_size=20), max_size=20))
+def test_spellings_of_few_strings_are_those_of_many(strings):
+    with pytest.MonkeyPatch.context() as patch:
+        few = StringCodes(strings).spellings()
+        patch.setattr("nearfar._core.jit.FEW_BYTES", -1)
+        assert StringCodes(strings).spellings() == few
 
 
 @pytest.mark.parametrize("prefix", ["", "größe "])

@@ -34,12 +34,21 @@ def make_index(X, **options):
     return neighbor_index("test", X, **given_options)
 
 
+@pytest.fixture(params=["NumPy", "compiled"])
+def either(request, monkeypatch):
+    """Few rows are searched in NumPy: search them by compiled code, too."""
+    if request.param == "compiled":
+        monkeypatch.setattr(_inverted_lists, "FEW", 0)
+        monkeypatch.setattr(_inverted_lists, "FEW_STEPS", 0)
+
+
 @pytest.fixture
 def small_lists(monkeypatch):
     """Inverted lists from 50 rows on."""
     monkeypatch.setattr(_inverted_lists, "FLAT", 50)
 
 
+@pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "d", "k"), [(2, 1, 1), (17, 3, 16), (40, 1, 7), (300, 19, 25), (150, 70, 149)])
 def test_exact_search_is_the_direct_one(n, d, k, dtype):
@@ -55,6 +64,7 @@ def test_exact_search_is_the_direct_one(n, d, k, dtype):
 
 @pytest.mark.parametrize("flat", [True, False])
 def test_lists_searched_whole_are_exact(flat, monkeypatch):
+    monkeypatch.setattr(_inverted_lists, "FEW_STEPS", 0)
     monkeypatch.setattr(_inverted_lists, "FLAT", 10**9 if flat else 50)
     rng = np.random.default_rng(4)
     X = np.concatenate([clustered(400, 6, rng), rng.normal(size=(100, 6))]).astype(np.float32)
@@ -68,10 +78,14 @@ def test_lists_searched_whole_are_exact(flat, monkeypatch):
 def test_ties_go_to_the_first_row(n, d, levels, seed):
     X = np.random.default_rng(seed).integers(levels, size=(n, d)).astype(np.float32)  # many copies, many ties
     k = 1 + seed % (n - 1)
-    found = nearest_neighbors(X, k, method="exact")
     indices, distances = direct(X, k)
-    np.testing.assert_array_equal(found.indices, indices)
-    np.testing.assert_allclose(found.distances, distances, rtol=1e-6)
+    for steps in (_inverted_lists.FEW_STEPS, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_inverted_lists, "FEW", 0)
+            patch.setattr(_inverted_lists, "FEW_STEPS", steps)
+            found = nearest_neighbors(X, k, method="exact")
+        np.testing.assert_array_equal(found.indices, indices)
+        np.testing.assert_allclose(found.distances, distances, rtol=1e-6)
 
 
 def test_a_thousand_copies(small_lists):
@@ -88,6 +102,7 @@ def test_a_thousand_copies(small_lists):
     assert not all_alike.distances.any()
 
 
+@pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_near_copies_far_from_the_origin_are_told_apart(dtype):
     # Distances of 1e-3 in numbers of 1e3 (float32) or 1e7 (float64): gone in a product, not in a difference.

@@ -199,8 +199,7 @@ def test_the_code_that_is_recommended_runs(rule):
         names["relation"] = names["relation"].random_walk(2)
     if "fewer than 91" in rule.when:
         names |= {"X": X[:20], "vectors": nf.Embedding(X[:20])}
-    code = rule.code.replace("{d}", "4")
-    found = eval(code, names)
+    found = eval(advice._advice(rule, {"most_components": 4}, "").code, names)
     assert isinstance(found, nf.Embedding)
     assert rule.test({"n": 0, "n_tokens": 0, "n_frequent": 0, "directed": True, "normalized": True}) in (True, False)
 
@@ -389,4 +388,4 @@ def test_what_is_done_is_what_is_said(name):
     assert (".random_walk(3)" in found.code) == (name == "walks")
     scope = {"nf": nf, "relation": graph}
     told = eval(found.code.replace("nf.EDRep(", "nf.EDRep(random_state=0, "), scope)
-    assert advice.fitted(found, graph, random_state=0).vectors_.equals(told)
+    assert found.fit(graph, random_state=0).vectors_.equals(told)

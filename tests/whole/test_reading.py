@@ -60,6 +60,16 @@ class TestRelations:
         igraph = pytest.importorskip("igraph")
         assert nf.read(igraph.Graph.Ring(5)).shape == (5, 5)
 
+    def test_pytorch_geometric(self):
+        data = pytest.importorskip("torch_geometric.data")
+        torch = pytest.importorskip("torch")
+        both = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        weight = torch.tensor([1.0, 1, 3, 3])
+        given = data.Data(torch.ones(4, 3), edge_index=both, edge_weight=weight)
+        found = nf.read(given)
+        assert repr(found).endswith("a graph: it is one of torch_geometric>")
+        assert found.to_scipy().toarray().tolist() == [[0, 1, 0, 0], [1, 0, 3, 0], [0, 3, 0, 0], [0, 0, 0, 0]]
+
     def test_edge_index_and_tensors_of_numbers(self):
         torch = pytest.importorskip("torch")
         assert nf.read(torch.tensor([[0, 1], [1, 2]])).shape == (3, 3)
@@ -240,6 +250,78 @@ def test_of_a_huge_file_a_sample_is_read_and_that_is_said(tmp_path, monkeypatch)
         found = nf.read(path)
     assert 1000 < found.nnz < 20_000
     assert found.neighbors("u1") == [("u0", 1.0), ("u2", 1.0)]
+
+
+@pytest.mark.parametrize("names", [("user", "item"), ("age", "pay", "rent", "size")])
+@pytest.mark.parametrize("n_groups", [50, 1])
+def test_of_a_huge_parquet_file_some_row_groups_are_read(tmp_path, monkeypatch, rng, names, n_groups):
+    pa = pytest.importorskip("pyarrow")
+    n = 1_000_000 // len(names)
+    draw = (lambda: rng.integers(n, size=n)) if len(names) == 2 else (lambda: rng.normal(size=n))
+    table = pa.table({name: draw() for name in names})
+    pa.parquet.write_table(table, tmp_path / "huge.parquet", row_group_size=n // n_groups, use_dictionary=False)
+    whole = nf.read(tmp_path / "huge.parquet")
+    monkeypatch.setattr(reading, "_HUGE", 1 << 20)
+    monkeypatch.setattr(reading, "_ROWS_READ", 1 << 18)
+    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.warns(NearfarWarning, match=r"of \d+0,000 rows were read, as a sample"):
+            found = nf.read(tmp_path / "huge.parquet")
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < table.nbytes / 2  # 8 MB
+    assert type(found) is type(whole)
+    size = found.nnz if len(names) == 2 else len(found)
+    assert n / 100 < size < n / 4
+    if len(names) == 4 and n_groups > 1:
+        assert np.isin(found.vectors[-5:], whole.vectors[-2 * n // n_groups :]).all()  # from its end, too
+
+
+@pytest.mark.parametrize("sparse", [False, True, "csc"])
+def test_of_huge_annotated_data_some_rows_are_read(tmp_path, monkeypatch, rng, sparse):
+    path, X = tmp_path / "huge.h5ad", rng.normal(size=(1000, 20)) * (rng.random((1000, 20)) < 0.5)
+    write_annotated(path, X, sparse)
+    np.testing.assert_array_equal(np.asarray(nf.read(path)), X)
+    monkeypatch.setattr(reading, "_HUGE", 1000)
+    monkeypatch.setattr(reading, "_ROWS_READ", 30_000)
+    with pytest.warns(NearfarWarning, match=r"of 1,000 rows were read, as a sample"):
+        found = nf.read(path)
+    rows = [int(name[4:]) for name in found.ids]
+    assert 100 < len(rows) < 400
+    assert rows[0] < 100
+    assert rows[-1] > 900
+    np.testing.assert_array_equal(np.asarray(found), X[rows])
+    assert found.known["kind"] == ["ab"[row % 2] for row in rows]
+    assert found.known["age"] == [None if row == 7 else row for row in rows]
+    assert found.known["old"] == ["xy"[row % 2] for row in rows]
+
+
+def write_annotated(path, X, sparse):
+    """Write AnnData as its package does: columns of categories, of numbers with gaps, and of categories as in 0.7."""
+    h5py, n = pytest.importorskip("h5py"), len(X)
+    text = h5py.string_dtype()
+    with h5py.File(path, "w") as file:
+        if sparse:
+            kind = "csc" if sparse == "csc" else "csr"
+            S, group = sp.coo_array(X).asformat(kind), file.create_group("X")
+            group.attrs.update({"encoding-type": f"{kind}_matrix", "shape": X.shape})
+            for name in ("data", "indices", "indptr"):
+                group[name] = getattr(S, name)
+        else:
+            file["X"] = X
+        obs = file.create_group("obs")
+        obs.attrs.update({"_index": "_index", "column-order": np.array(["kind", "age", "old"], text)})
+        obs.create_dataset("_index", data=np.array([f"cell{k}" for k in range(n)], object), dtype=text)
+        kinds = obs.create_group("kind")
+        kinds.create_dataset("categories", data=np.array(["a", "b"], object), dtype=text)
+        kinds["codes"] = np.arange(n, dtype=np.int8) % 2
+        age = obs.create_group("age")
+        age["values"], age["mask"] = np.arange(n), np.arange(n) == 7
+        obs["old"] = np.arange(n, dtype=np.int8) % 2
+        names = obs.create_dataset("__categories/old", data=np.array(["x", "y"], object), dtype=text)
+        obs["old"].attrs["categories"] = names.ref
 
 
 def test_an_open_file_is_an_iterable_of_pairs():

@@ -255,12 +255,16 @@ def rows_and_ids(owner: str, X: Any) -> tuple[Any, Ids | None]:
         rows, index = in_memory(X.X if which == "X" else X.obsm[which]), X.obs_names
     if not hasattr(index, "is_unique"):  # a list has a method of that name
         return rows, None
-    if not index.is_unique:
-        warn_user(
-            f"{owner}: the index of X has equal labels, which cannot be ids: rows have the ids 0 to {len(index) - 1}."
-        )
-        return rows, None
-    return rows, Ids(index)
+    return rows, None if distinct(owner, index) is None else Ids(index)
+
+
+def distinct(owner: str, names: Sequence[Hashable]) -> Sequence[Hashable] | None:
+    """Return names if they can be ids; warn where some are equal, and return None."""
+    if names.is_unique if hasattr(names, "is_unique") else len(set(names)) == len(names):
+        return names
+    text = f"{owner}: the index of X has equal labels, which cannot be ids: rows have the ids 0 to {len(names) - 1}."
+    warn_user(text)
+    return None
 
 
 def in_memory(matrix: Any) -> Any:

@@ -106,6 +106,30 @@ def bind(function: Callable[..., Any], functions: tuple[object, ...]) -> Callabl
     return jit(bound, fastmath=options["fastmath"], error_model=options["error_model"])
 
 
+FEW_BYTES = 1 << 19
+"""Of text, that Python has gone through in a quarter of a second; to compile what does it takes one or two."""
+
+
+def soonest(function: Callable[..., Any], n_bytes: int) -> Callable[..., Any]:
+    """Return a compiled function that goes through a text once; as plain Python where the text is short."""
+    return function if n_bytes > FEW_BYTES else _in_python(function)
+
+
+@cache
+def _in_python(function: Callable[..., Any]) -> Callable[..., Any]:
+    # Whole numbers run over silently, as in machine code.
+    return np.errstate(over="ignore")(_interpreted(function))
+
+
+@cache
+def _interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a compiled function as Python runs it, with all that it calls; it must not call itself."""
+    given = function.py_func
+    used = {name: value for name, value in _used(given) if isinstance(value, _Dispatcher)}
+    scope = given.__globals__ | {name: _interpreted(value) for name, value in used.items()}
+    return types.FunctionType(given.__code__, scope, given.__name__, given.__defaults__, given.__closure__)
+
+
 class CodeFiles:
     """Machine code of one function, a file for each of its types, named by what it was made from."""
 

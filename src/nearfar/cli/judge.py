@@ -180,7 +180,7 @@ def advise(file: str, kind: str | None, as_json: bool, **options: Any) -> None:
     if taken in ("graph", "two kinds"):
         command = " ".join([command, *map(shlex.quote, given)])
     if as_json:
-        print_json({"file": file, **vars(found), "command": command})
+        print_json({"file": file, **vars(found), "code": found.code, "command": command})
         return
     lines = found.lines
     lines[1] = f"method      {command}" + f"   (Python: {found.code})"

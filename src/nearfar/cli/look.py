@@ -135,9 +135,7 @@ def _read_in_words(data: Any) -> str:
 
 
 def _graph(data: Relation, advice: Advice, name: str, how: dict[str, Any]) -> _Looked:
-    from nearfar.advice import fitted
-
-    vectors = fitted(advice, data, **how).vectors_
+    vectors = advice.fit(data, **how).vectors_
     vectors.save(f"{name}.safetensors")
     return _with_communities(data, vectors, [f"{name}.safetensors"], how)
 
@@ -166,9 +164,8 @@ def _with_communities(data: Relation, vectors: Embedding, files: list[str], how:
 def _two_kinds(data: Relation, advice: Advice, name: str, how: dict[str, Any]) -> _Looked:
     """Make vectors of both kinds, and of items by who chooses them: what the same rows choose is alike."""
     import nearfar as nf
-    from nearfar.advice import fitted
 
-    both = fitted(advice, data, **how).vectors_
+    both = advice.fit(data, **how).vectors_
     row = data.row_ids[int(data.row_sums.argmax())]
     answer = [shown(item) for item, _ in both.recommend(row, topn=_TOPN, exclude=data)]
     said = [f"  for        {shown(row)}: {', '.join(answer)}"]
@@ -199,9 +196,7 @@ def _together(data: Relation) -> Relation | None:
 
 
 def _text(data: Any, advice: Advice, name: str, how: dict[str, Any]) -> _Looked:
-    from nearfar.advice import fitted
-
-    vectors = fitted(advice, data, **how).vectors_
+    vectors = advice.fit(data, **how).vectors_
     vectors.save(f"{name}.safetensors")
     first = min(_FREQUENT, max(len(vectors) - _ASKED, 0))
     return _Looked(vectors, None, range(first, min(first + _ASKED, len(vectors))), [f"{name}.safetensors"])
@@ -254,9 +249,8 @@ def _sample(looked: _Looked, seed: int) -> tuple[Embedding, Any, Sequence[int]]:
 def _positions(vectors: Embedding, metric: str, how: dict[str, Any]) -> Any:
     """Draw the map that suits so many vectors; those of two components are a map already."""
     import nearfar as nf
-    from nearfar.advice import fitted
 
     if vectors.n_components == 2:
         return None
     advice = nf.choose(vectors, kind="table" if metric == "euclidean" else "vectors")
-    return fitted(advice, vectors, **how)
+    return advice.fit(vectors, **how)

@@ -27,6 +27,7 @@ from nearfar._core.units import in_units, unit_of
 from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
+from nearfar.evaluate import few_rows
 from nearfar.evaluate.labels import label_codes
 from nearfar.evaluate.related import FAR, Related, shares_of
 from nearfar.relations.coordinates import coordinates_of
@@ -466,7 +467,9 @@ def _distance_scores(found: RowScores, data_unit: float, map_unit: float) -> Dis
     count = len(found.moments) * len(found.overlaps)
     covariance = rd / count - r_sum * d_sum / count**2
     variances = max(rr / count - (r_sum / count) ** 2, 0.0), max(dd / count - (d_sum / count) ** 2, 0.0)
-    r_ranks, d_ranks = (mean_ranks(side.ravel()) for side in found.pairs)
+    is_few = len(found.moments) * (1 + len(found.overlaps)) <= few_rows.FEW
+    ranks = few_rows.mean_ranks_of if is_few else mean_ranks
+    r_ranks, d_ranks = (ranks(side.ravel()) for side in found.pairs)
     return {
         "scale": rd / dd * (data_unit / map_unit),
         "normalized_stress": max(0.0, 1 - fit),
@@ -558,6 +561,9 @@ def score_rows(
     n, m, s = data.n, len(rows), len(ks)
     sums, pairs = np.zeros((m, 3, s)), np.empty((2, *partners.shape), np.float32)
     found = RowScores(np.zeros(n - 1, np.int64), np.zeros(m), sums, np.zeros((2, m, s)), np.zeros((m, 5)), pairs)
+    if m * n <= few_rows.FEW:
+        few_rows.score_few(found, data.in_numpy(), plane.in_numpy(), rows, ks, weights, labels, partners, n_jobs)
+        return found
     scratches: list[_Scratch] = []  # one for each thread
     free: list[_Scratch] = []
 
@@ -615,6 +621,10 @@ class Distances(Protocol):
     def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the distances from ``rows`` to all rows, shape (q, n): float32, finite, from a row to itself 0."""
 
+    def in_numpy(self) -> Distances:
+        """Return the same, by which nothing is compiled."""
+        return self
+
 
 def distances_of(owner: str, X: object, metric: str) -> Distances:
     """Check X and return its distances."""
@@ -650,8 +660,25 @@ class Euclidean:
         """Write the distances from ``rows`` to all rows."""
         euclidean_rows(self._X, rows, out)
 
+    def in_numpy(self) -> Distances:
+        """Return the same by SciPy."""
+        return _PlainEuclidean(self._X, self.unit)
 
-class _Precomputed:
+
+class _PlainEuclidean(Distances):
+    """Euclidean distances, where few are asked for."""
+
+    def __init__(self, X: Floats, unit: float) -> None:
+        self.n, self.unit, self._X = len(X), unit, X
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write the distances from ``rows`` to all rows, of their differences."""
+        from scipy.spatial.distance import cdist
+
+        out[:] = cdist(self._X[rows], self._X)
+
+
+class _Precomputed(Distances):
     """Distances that are there already; row i holds those from row i."""
 
     def __init__(self, owner: str, X: object) -> None:
@@ -666,7 +693,7 @@ class _Precomputed:
         out[np.arange(len(rows)), rows] = 0
 
 
-class _SparseEuclidean:
+class _SparseEuclidean(Distances):
     """Euclidean distances of sparse rows, ``r² = |x|² + |y|² - 2 x . y`` in float64."""
 
     def __init__(self, X: csr_array[np.float64]) -> None:
@@ -684,7 +711,7 @@ class _SparseEuclidean:
         out[np.arange(len(rows)), rows] = 0
 
 
-class _Pairwise:
+class _Pairwise(Distances):
     """Distances by scikit-learn."""
 
     unit = 1.0

@@ -90,6 +90,10 @@ class Related:
                 line[reached] = steps
             line[line < 0] = steps
 
+    def in_numpy(self) -> Related:
+        """Return the same: nothing is compiled here."""
+        return self
+
     def shares(self, in_map: NDArray[np.int32], k: int) -> Shares:
         """Return what a map keeps of the k strongest relations, by its nearest, shape (n, FAR k)."""
         n, W = self.n, self._W

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, TypedDict
+from typing import Any, Literal, NamedTuple, Self, TypedDict
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -33,12 +33,12 @@ from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, com
 from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, value
 from nearfar.methods.maps import AllPairs
 from nearfar.relations.matrix import Relation
-from nearfar.relations.neighbors import FEW
 from nearfar.relations.operators import LinearOperator, Sparse
 
 Normalization = Literal["pair", "row", "none"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("pair", "row", "none")
 _EXACT_WITH_EXP, _EXACT_PER_POINT = (750, 1500), 1000  # points: a similarity takes two to six times as long
+_FEW_ENTRIES = 2**19  # of P, whose pattern NumPy makes in the tenth of a second: nothing is compiled
 _ROWS = 4096  # of a block where the pattern is made
 _AT_ONCE = 2**18  # entries of P that are read together, by each thread
 _TOGETHER = 4  # blocks whose pieces are in memory together
@@ -349,8 +349,8 @@ def union_pattern(
     P = P if isinstance(P, RowBlocks) else RowBlocks(P)
     n, floats = P.shape[0], np.dtype(dtype)
     order = np.arange(n) if order is None else order
-    if n <= FEW:
-        return _few_pattern(P.to_csr().toarray().astype(floats), order, symmetric)
+    if P.storage is None and P.out.sum() <= _FEW_ENTRIES:
+        return _few_pattern(P.to_csr(), floats, order, symmetric)
     place = np.empty(n, np.uint32)
     place[order] = np.arange(n, dtype=np.uint32)
     out, back = P.out[order], P.back[order]
@@ -393,16 +393,24 @@ def union_pattern(
 
 
 def _few_pattern(
-    P: Floats, order: NDArray[np.integer], symmetric: bool
+    P: csr_array, floats: np.dtype[Any], order: NDArray[np.integer], symmetric: bool
 ) -> tuple[Longs, NDArray[np.uint32], Floats, Floats]:
-    """Return the pattern of a small dense matrix, with the same bits, in NumPy."""
-    place = np.empty(len(P), np.uint32)
-    place[order] = np.arange(len(P), dtype=np.uint32)
-    rows, columns = np.nonzero(((P != 0) | (P.T != 0))[order])
-    p_ij, p_ji = P[order[rows], columns], P[columns, order[rows]]
-    if symmetric:
-        p_ij = p_ji = (p_ij + p_ji) * P.dtype.type(0.5)
-    return np.append(0, np.cumsum(np.bincount(rows, minlength=len(P)))), place[columns], p_ij, p_ji
+    """Return the pattern of a small matrix, with the same bits, in NumPy."""
+    n = P.shape[0]
+    place = np.empty(n, np.uint32)
+    place[order] = np.arange(n, dtype=np.uint32)
+    i, j = np.repeat(np.arange(n), np.diff(P.indptr)), P.indices.astype(np.int64)
+    kept = (i != j) & (P.data != 0)
+    i, j, given = i[kept], j[kept], P.data[kept].astype(floats)
+    pairs = np.union1d(i * n + j, j * n + i)
+    at, at_back = np.searchsorted(pairs, i * n + j), np.searchsorted(pairs, j * n + i)
+    p_ij, p_ji = np.zeros((2, len(pairs)), floats)
+    p_ij[at], p_ji[at_back] = given, given
+    rows, columns = place[pairs // n], place[pairs % n]
+    sides = [(p_ij + p_ji) * floats.type(0.5)] if symmetric else [p_ij, p_ji]
+    by_row = np.argsort(rows, kind="stable")
+    values = [side[by_row] for side in sides]
+    return np.append(0, np.cumsum(np.bincount(rows, minlength=n))), columns[by_row], values[0], values[-1]
 
 
 def _merged(

@@ -20,6 +20,7 @@ from typing import IO, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.jit import FEW_BYTES, soonest
 from nearfar._core.progress import ProgressLine
 from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
@@ -209,16 +210,18 @@ class _Scanner:
         self._spans = np.empty((_ROWS, layout.picks.size, 2), np.int32)
         self._lines = np.empty(_ROWS, np.int64)
         self._skipped = np.zeros(4, np.int64)
-        self._n_records = 0
+        self._n_records = self._n_bytes = 0
         self.left = bytearray()
 
     def pieces(self, buffer: bytearray) -> Generator[Records, None, None]:
         """Yield the picked fields of all complete records."""
         _check_utf8(buffer, self._line, self._owner, self._argument, self._name, self._position)
         text: Bytes = np.frombuffer(buffer, np.uint8)
+        self._n_bytes += text.size
+        scan = soonest(scan_records, self._n_bytes)
         position, rows = self._position, _ROWS
         while rows == _ROWS:
-            rows, position, line, status, found = scan_records(
+            rows, position, line, status, found = scan(
                 text, position, self._line, self._layout, self._spans, self._lines, self._skipped
             )  # fmt: skip
             if rows:
@@ -288,7 +291,7 @@ def parse_column(
 ) -> NDArray[np.float64]:
     """Return a column of numbers; says on which line there is another text."""
     values = np.empty(len(spans))
-    parse_numbers(text, np.ascontiguousarray(spans), values)
+    soonest(parse_numbers, text.size)(text, np.ascontiguousarray(spans), values)
     others = np.flatnonzero(np.isnan(values)).tolist()
     units = {"": int(np.argmin(np.isnan(values)))} if len(others) < len(values) else {}  # and a row of each
     for k in others:
@@ -515,6 +518,8 @@ def _with_marked_ids(text: Bytes, form: TextFormat, mark: str) -> tuple[str, lis
     It is part of ids where lines that begin with it are as many as _TITLES of all, are cut as all others are, and have
     no blank behind it.
     """
+    if mark.encode() not in text.tobytes():
+        return None
     delimiter, records = _choose_delimiter(text, form, "")
     marked = [record.fields[0] for record in records[1:] if record.fields[0].startswith(mark)]
     few = len(marked) < max(1.0, _TITLES * len(records))
@@ -558,8 +563,11 @@ def _first_records(text: Bytes, delimiter: str, comment: Bytes) -> list[_Record]
     records: list[_Record] = []
     position, line = 0, 1
     fields = np.empty((256, 3), np.int64)
+    ends = np.flatnonzero(text[: FEW_BYTES + 1] == ord("\n"))
+    looked_at = int(ends[SAMPLE_LINES - 1]) if ends.size >= SAMPLE_LINES else text.size
+    cut = soonest(cut_record, len(_CANDIDATES) * looked_at)
     while len(records) < SAMPLE_LINES:
-        position, line, n, after, newlines = cut_record(text, position, line, comment, ord(delimiter), fields)
+        position, line, n, after, newlines = cut(text, position, line, comment, ord(delimiter), fields)
         if n < 0:
             break
         if n > len(fields):

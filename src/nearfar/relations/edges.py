@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_flag, check_integer
 from nearfar._core.ids import Ids
+from nearfar._core.jit import soonest
 from nearfar._core.types import Bytes, Indices
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
@@ -309,7 +310,7 @@ class EdgeCollector:
         spans = np.ascontiguousarray(spans[:, :2])
         if all(isinstance(side, IntegerCodes) for side in self._sides):
             keys = np.empty((len(spans), 2), np.int64)
-            if parse_integers(text, spans, keys):
+            if soonest(parse_integers, text.size)(text, spans, keys):
                 self.add_columns(keys[:, 0], keys[:, 1], weights, where)
                 self._n_read += len(spans)
                 return
@@ -322,10 +323,10 @@ class EdgeCollector:
 
     def _tell_first_text(self, text: Bytes, spans: NDArray[np.int32], where: Where) -> None:
         """Warn of the first id that is no integer, if nearly all are integers, or all that told the layout were."""
-        keys = np.empty((1, 2), np.int64)
+        parse, keys = soonest(parse_integers, text.size), np.empty((1, 2), np.int64)
         some = spans[:_LOOKED_AT]
-        odd = [k for k in range(len(some)) if not parse_integers(text, some[k : k + 1], keys)]
-        row = odd[0] if odd else next(k for k in range(len(spans)) if not parse_integers(text, spans[k : k + 1], keys))
+        odd = [k for k in range(len(some)) if not parse(text, some[k : k + 1], keys)]
+        row = odd[0] if odd else next(k for k in range(len(spans)) if not parse(text, spans[k : k + 1], keys))
         few = len(odd) <= max(1, _FEW_ODD * len(some)) and len(some) - len(odd) > len(odd) + 1
         if self._n_read + row >= SAMPLE_LINES or few:
             pair = " -> ".join(repr(text[a:b].tobytes().decode()) for a, b in spans[row])

@@ -7,15 +7,15 @@ live in compact arrays under an open-addressing hash table (compiled); anything 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.frames import is_null
-from nearfar._core.jit import jit
+from nearfar._core.jit import jit, soonest
 from nearfar._core.types import Bytes, Indices
 from nearfar.errors import InputError
 from nearfar.relations.kernels import FEW
@@ -105,7 +105,7 @@ class StringCodes:
     """Codes of UTF-8 strings that lie in a text; the distinct ones are kept end to end in one array of bytes."""
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
-        self._n = 0
+        self._n = self._n_bytes = 0  # strings, and bytes that were looked at
         self._bytes = np.empty(64, np.uint8)
         self._ends = np.zeros(17, np.int64)  # string k is bytes[ends[k]:ends[k + 1]]
         self._table = np.full(32, -1, np.int32)
@@ -124,8 +124,10 @@ class StringCodes:
         codes = np.empty(len(spans), np.int32)
         for start in range(0, len(spans), _PIECE):
             piece = np.ascontiguousarray(spans[start : start + _PIECE])
-            self._make_room(len(piece), int((piece[:, 1] - piece[:, 0]).sum(dtype=np.int64)))
-            self._n = _encode_strings(
+            n_bytes = int((piece[:, 1] - piece[:, 0]).sum(dtype=np.int64))
+            self._n_bytes += n_bytes + len(piece)
+            self._make_room(len(piece), n_bytes)
+            self._n = self._soonest(_encode_strings)(
                 text, piece, codes[start : start + _PIECE], self._table, self._bytes, self._ends, self._n
             )
         return codes
@@ -136,14 +138,18 @@ class StringCodes:
         ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
         codes = np.empty(len(keys), np.int32)
         text = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
-        _find_strings(text, np.stack([ends[:-1], ends[1:]], axis=1), codes, self._table, self._bytes, self._ends)
+        spans = np.stack([ends[:-1], ends[1:]], axis=1)
+        self._soonest(_find_strings, len(text))(text, spans, codes, self._table, self._bytes, self._ends)
         return codes
 
     def spellings(self) -> Spellings:
         """Return how the numbers among the strings are written, and which strings differ in that alone."""
-        n_numbers, n_pairs, n_blanks, *found = _spellings(self._bytes, self._ends, self._n, self._table)
+        n_numbers, n_pairs, n_blanks, *found = self._soonest(_spellings)(self._bytes, self._ends, self._n, self._table)
         odd, plain, blank, bare, large = (self._string(code) for code in found)
         return Spellings(n_numbers, n_pairs, (plain, odd), n_blanks, (bare, blank), large)
+
+    def _soonest(self, function: Callable[..., Any], n_more: int = 0) -> Callable[..., Any]:
+        return soonest(function, self._n_bytes + n_more)
 
     def _string(self, code: int) -> str:
         return self._bytes[self._ends[code] : self._ends[code + 1]].tobytes().decode() if code >= 0 else ""
@@ -164,7 +170,7 @@ class StringCodes:
                 spans = (np.stack([ends[:-1], ends[1:]], axis=1) - ends[0]).astype(np.int32)
                 codes = np.empty(len(spans), np.int32)
                 text = self._bytes[ends[0] :]
-                _encode_strings(text, spans, codes, self._table, self._bytes, self._ends, start)
+                self._soonest(_encode_strings)(text, spans, codes, self._table, self._bytes, self._ends, start)
 
 
 class ObjectCodes:
@@ -349,9 +355,9 @@ def _spellings(  # noqa: C901 - one pass, as a number is written: blanks, sign, 
                 tail = _skip_digits(stored, end, last, 57)
                 if tail + 1 < last and (stored[tail] == 69 or stored[tail] == 101):  # e
                     tail += 1 + (stored[tail + 1] == 43)
-                    power = 0
+                    power = np.int64(0)
                     while tail < last and 48 <= stored[tail] <= 57 and power < 1000:
-                        power = 10 * power + stored[tail] - 48
+                        power = 10 * power + np.int64(stored[tail]) - 48
                         tail += 1
                     n_numbers += tail == last
                     if tail == last and n_before > 0 and n_before + power > 16:
@@ -388,7 +394,7 @@ def _skip_digits(stored: Bytes, position: int, last: int, highest: int) -> int:
 
 @jit
 def _number(stored: Bytes, first: int, last: int) -> int:
-    value = 0
+    value = np.int64(0)
     for position in range(first, last):
-        value = 10 * value + stored[position] - 48
-    return value
+        value = 10 * value + np.int64(stored[position]) - 48
+    return int(value)

@@ -27,8 +27,9 @@ from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar._core.vector import LANES, read_only
 from nearfar.errors import InputError
 from nearfar.search.distances import check_directions
+from nearfar.search.few import search_few
 from nearfar.search.kernels import OPEN, TILE, ListArrays, Probes, Work, measure_block, search_block
-from nearfar.search.nearest import RANGE, Neighbors, settle, smallest
+from nearfar.search.nearest import RANGE, Neighbors, settle
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -37,8 +38,11 @@ FLAT = 4096
 """Up to this many rows one list is searched faster than several."""
 FEW = 200
 """Rows up to which neighbours are found, and maps drawn, without compiled code: on a new machine that takes seconds."""
+FEW_STEPS = 6e9
+"""The same of what is done in a search of each row among all others: NumPy takes less than a second for it."""
 LARGE = 10_000
 """Rows from which it is worth while to pass lists over."""
+_CANDIDATE, _PAIR = 32, 64  # steps: a candidate is measured as others by so many pairs, which take these beside d
 _BLOCK = 256  # queries that share their products
 _PROBES_AT_ONCE = 2**22  # 32 MiB of lists and distances
 _PER_CENTER, _ROUNDS = 20, 5  # of the k-means: rows in the sample for each centre, passes
@@ -167,7 +171,8 @@ class VectorIndex:
         self, Q: Floats, k: int, out: Neighbors | None, *, skip_self: bool, rows: tuple[int, int] | None = None
     ) -> Neighbors:
         """Return the k nearest rows to each row of Q; ``skip_self``: Q is X; ``rows``: to those of a range alone."""
-        if self.n_rows <= FEW and self.n_lists == 1 and rows is None:
+        steps = self.n_rows * (self.n_rows + _CANDIDATE * k) * (self.X.shape[1] + _PAIR) if skip_self else math.inf
+        if self.n_lists == 1 and rows is None and (self.n_rows <= FEW or steps <= FEW_STEPS):
             return self._search_few(Q, k, out, skip_self=skip_self)
         if self._lists is None:  # a second copy of the rows, as long as they are searched
             if self.labels is None and self.centers is not None:
@@ -200,16 +205,10 @@ class VectorIndex:
 
     def _search_few(self, Q: Floats, k: int, out: Neighbors | None, *, skip_self: bool) -> Neighbors:
         """Do the same in NumPy: of few rows, before compiled code is loaded."""
-        found = out or Neighbors.empty(len(Q), k)
-        X, Q = (np.asarray(rows, np.float64) * self.scale for rows in (self.X, Q))
-        for start in range(0, len(Q), FEW):
-            some = slice(start, start + FEW)
-            squares = np.stack([np.einsum("ij,ij->i", gaps, gaps) for gaps in (q - X for q in Q[some])])
-            nearest = smallest(squares, k, skip_self=skip_self)
-            found.indices[some] = nearest.indices
-            squares = np.take_along_axis(squares, nearest.indices.astype(np.int64), axis=1) / self.scale**2
-            found.distances[some] = squares / 2 if self._cosine else np.sqrt(squares)
-        return found
+        found, squares = search_few(self.X, Q, self.scale, k, skip_self=skip_self, n_jobs=self._n_jobs)
+        squares /= self.scale**2
+        found.distances[:] = squares / 2 if self._cosine else np.sqrt(squares)
+        return found.written(out)
 
     def sample(self) -> RowNumbers:
         """Draw the rows on which the number of probes is found."""

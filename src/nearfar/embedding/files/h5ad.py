@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,21 +21,20 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from nearfar._core.atomic import atomic_write
-from nearfar._core.checks import bad_file, check_path, require
+from nearfar._core.checks import bad_file, require
 from nearfar._core.ids import Ids
 from nearfar._core.opened import OpenedFile
 from nearfar.embedding.files.content import SAVE, Content, Fact, Json, jsonable, text_ids
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.seals import check_seal, seal
 from nearfar.embedding.files.tables import Place, rows_of
-from nearfar.errors import InputError, NearfarError
+from nearfar.errors import InputError
 
 if TYPE_CHECKING:
     import io
 
     import h5py
     from _typeshed import ReadableBuffer, WriteableBuffer
-    from anndata import AnnData
 
 Result = TypeVar("Result")
 Item = TypeVar("Item", bound="h5py.Group | h5py.Dataset")
@@ -272,12 +270,12 @@ def _content(opened: OpenedFile, file: h5py.File) -> Content:
         raise bad_file(path, "one whose entry of obsm is a matrix of floats, and whose names are text", "others", hint)
     for item in (vectors, labels):
         _check_own(path, file, item)
-    _check_lengths(opened, labels)
+    check_lengths(opened, labels)
     ids = labels.asstr()[:].tolist()
     about = {}
     if _ABOUT in file.get("uns", {}):
         _check_own(path, file, file["uns"][_ABOUT])
-        _check_lengths(opened, file["uns"][_ABOUT])
+        check_lengths(opened, file["uns"][_ABOUT])
         about = json.loads(file["uns"][_ABOUT].asstr()[()])
     if about.get("ids") == "integers":
         ids = [int(key) for key in ids]
@@ -299,7 +297,7 @@ def _check_own(path: Path, file: h5py.File, item: h5py.Dataset) -> None:
         raise bad_file(path, "one that holds its own data", f"{item.name} in another file")
 
 
-def _check_lengths(opened: OpenedFile, texts: h5py.Dataset) -> None:
+def check_lengths(opened: OpenedFile, texts: h5py.Dataset) -> None:
     """Refuse texts of more bytes than the file: HDF5 would take memory for what a damaged length says, up to 4 GB."""
     start = texts.id.get_offset()  # None where they are in pieces, which anndata does on demand
     if start is not None and texts.dtype.kind == "O":
@@ -319,30 +317,7 @@ def is_own(path: Path) -> bool:
         return False
 
 
-def read_annotated(owner: str, path: Path) -> AnnData:
-    """Read a file of AnnData; its X stays in the file, which must be closed: ``adata.file.close()``.
-
-    Raises
-    ------
-    FileFormatError
-        If it is no such file, or data of another file are linked in it.
-    """
-    h5py, anndata = require(owner, "h5py", "anndata"), require(owner, "anndata", "anndata")
-    check_path(owner, "FILE", path, exists=True)
-    try:
-        with OpenedFile(path) as opened, warnings.catch_warnings():
-            with h5py.File(opened.file, "r") as file:
-                _check_links(path, file, file)
-            warnings.simplefilter("ignore")  # of names that are not distinct, which is said later
-            adata: AnnData = anndata.read_h5ad(opened.name, backed="r")
-            return adata
-    except NearfarError:
-        raise
-    except Exception as error:  # anndata raises what it meets
-        raise bad_file(path, "one of AnnData", " ".join(str(error).split())[:200]) from error
-
-
-def _check_links(path: Path, file: h5py.File, group: h5py.Group) -> None:
+def check_links(path: Path, file: h5py.File, group: h5py.Group) -> None:
     """Refuse links, and what HDF5 would read from another file."""
     import h5py
 
@@ -351,7 +326,7 @@ def _check_links(path: Path, file: h5py.File, group: h5py.Group) -> None:
             raise bad_file(path, "one that holds its own data", f"{group.name}/{name}, a link")
         item = group[name]
         if isinstance(item, h5py.Group):
-            _check_links(path, file, item)
+            check_links(path, file, item)
         elif isinstance(item, h5py.Dataset):
             _check_own(path, file, item)
 

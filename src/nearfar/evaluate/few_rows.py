@@ -1,0 +1,143 @@
+"""What a map keeps of the neighbours of a few rows, in NumPy: on a new machine it takes seconds to compile.
+
+The same as the compiled loops of :mod:`nearfar.evaluate.neighborhoods`, for a block of rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+
+if TYPE_CHECKING:
+    from nearfar.evaluate.neighborhoods import Distances, RowScores
+
+FEW = 2**22
+"""Distances that are compared here."""
+_BLOCK = 2**18  # at once
+_PLACE = np.uint64(0xFFFFFFFF)
+
+
+def score_few(
+    found: RowScores,
+    data: Distances,
+    plane: Distances,
+    rows: NDArray[np.int64],
+    ks: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    labels: NDArray[np.int64] | None,
+    partners: NDArray[np.int64],
+    n_jobs: int,
+) -> None:
+    """Write what :func:`nearfar.evaluate.neighborhoods.score_rows` returns."""
+    lock = Lock()
+
+    def task(_block: int, start: int, stop: int) -> None:
+        here, some, picked = slice(start, stop), rows[start:stop], partners[start:stop]
+        lines = np.empty((2, len(some), data.n), np.float32)
+        for space, out in zip((data, plane), lines, strict=True):
+            space.write(some, out)
+        found.pairs[:, here] = np.take_along_axis(lines, (picked + (picked >= some[:, None]))[None], axis=2)
+        found.moments[here] = moments_of(*lines)
+        orders = [orders_of(side, some) for side in lines]
+        shared, found.sums[here] = compare_all(orders[0], orders[1], ks)
+        found.weighted[here] = shared @ weights
+        with lock:  # whole numbers: in any order
+            found.overlaps[:] += shared.sum(axis=0)
+        if labels is not None:
+            for hits, order in zip(found.hits, orders, strict=True):
+                hits[here] = votes_of(labels, order, ks.tolist()) == labels[some, None]
+
+    with single_threaded_blas():
+        run_blocks(task, even_bounds(len(rows), max(1, _BLOCK // data.n)), n_jobs)
+
+
+def orders_of(distances: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return all rows but itself by growing distance, ties by number, for each of q ``rows``: shape (q, n - 1).
+
+    Parameters
+    ----------
+    distances : ndarray, shape (q, n), float32, >= 0
+        From ``rows`` to all n rows.
+    rows : ndarray, shape (q,)
+    """
+    keys = _sortable(distances)
+    keys[np.arange(len(rows)), rows] = 0
+    keys.sort(axis=1)
+    return (keys & _PLACE).astype(np.int64)[:, 1:]
+
+
+def _sortable(values: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """Return keys above 0 in the order of each line, with the places in the line as their last 32 bits.
+
+    The bits of a non-negative float32 grow with the number. All keys differ, and are sorted faster than by argsort.
+    """
+    bits = values.view(np.uint32).astype(np.uint64) + np.uint64(1)
+    return (bits << np.uint64(32)) | np.arange(values.shape[-1], dtype=np.uint64)
+
+
+def compare_all(
+    true_orders: NDArray[np.int64], map_orders: NDArray[np.int64], ks: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Compare the neighbours of rows in the data with those in the map.
+
+    Parameters
+    ----------
+    true_orders, map_orders : ndarray, shape (q, n - 1)
+        The other rows, nearest first.
+    ks : ndarray, shape (s,)
+        Sizes of neighbourhoods.
+
+    Returns
+    -------
+    shared : ndarray, shape (q, n - 1)
+        For K = 1 .. n - 1 how many neighbours the two K-neighbourhoods share.
+    sums : ndarray, shape (q, 3, s)
+        By how much the ranks of the intruders of the map exceed k, the same of those that it lost, and how many of the
+        k neighbours are shared.
+    """
+    q, others = true_orders.shape
+    places = np.arange(1, others + 1)
+    ranks = np.empty((q, others + 1), np.int64)
+    np.put_along_axis(ranks, true_orders, places[None], axis=1)
+    true_ranks = np.take_along_axis(ranks, map_orders, axis=1)
+    fresh = np.maximum(true_ranks, places) - 1 + others * np.arange(q)[:, None]
+    shared = np.cumsum(np.bincount(fresh.ravel(), minlength=q * others).reshape(q, others), axis=1)
+    sums = np.empty((q, 3, len(ks)))
+    for s, k in enumerate(ks.tolist()):
+        intruding = np.maximum(true_ranks[:, :k] - k, 0)
+        lost = (true_ranks[:, k:] <= k) * (places[k:] - k)
+        sums[:, :, s] = np.stack([intruding.sum(axis=1), lost.sum(axis=1), shared[:, k - 1]], axis=1)
+    return shared, sums
+
+
+def votes_of(labels: NDArray[np.int64], orders: NDArray[np.int64], ks: Sequence[int]) -> NDArray[np.int64]:
+    """Return the most frequent label among the k nearest, of several that of the nearest row: shape (q, s)."""
+    winners = np.empty((len(orders), len(ks)), np.int64)
+    for at, line in enumerate(labels[orders[:, : max(ks)]]):
+        for s, k in enumerate(ks):
+            counts = np.bincount(line[:k])[line[:k]]
+            winners[at, s] = line[np.argmax(counts)]
+    return winners
+
+
+def moments_of(true_distances: NDArray[np.float32], map_distances: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the sums of r, d, r², d² and r d over each line, shape (q, 5)."""
+    r, d = (lines.astype(np.float64) for lines in (true_distances, map_distances))
+    squares = (np.einsum("ij,ij->i", a, b) for a, b in ((r, r), (d, d), (r, d)))
+    return np.stack([r.sum(axis=1), d.sum(axis=1), *squares], axis=1)
+
+
+def mean_ranks_of(values: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the ranks of non-negative numbers, from 0; equal ones have the mean of their ranks."""
+    keys = np.sort(_sortable(values))
+    first = np.flatnonzero(np.diff(keys >> np.uint64(32), prepend=0))
+    counts = np.diff(first, append=len(keys))
+    ranks = np.empty(len(keys))
+    ranks[(keys & _PLACE).astype(np.int64)] = np.repeat(first + (counts - 1) / 2, counts)
+    return ranks
