@@ -22,15 +22,16 @@ def between():
 def test_a_point_between_two_groups_moves_from_one_to_the_other(between):
     est = nf.TSNE(random_state=0).fit(between)
     before = est.embedding_.copy()
-    found = nf.evaluate.map_stability(est, random_state=0)
+    found = nf.evaluate.map_stability(est, n_refits=10, random_state=0)
     [(first, moved), *_] = found.least_stable(3)
     assert first >= GROUPS * EACH
     assert moved > found.limit > 2 * np.median(found.moved)
     assert found.unstable == (found.moved > found.limit).mean()
     assert found.stability[first] <= 0.5 < found.stability.mean()
-    assert set(np.unique(found.stability * 20)) <= {0, 4, 5, 8, 10, 12, 15, 16, 20}  # of four or five refits
+    assert set(np.unique(found.stability * 8)) <= set(range(9))  # of eight refits of ten
     np.testing.assert_array_equal(est.embedding_, before)
-    np.testing.assert_array_equal(nf.evaluate.map_stability(est, random_state=0).moved, found.moved)
+    again = nf.evaluate.map_stability(est, n_refits=10, random_state=0)
+    np.testing.assert_array_equal(again.moved, found.moved)
 
 
 def test_a_map_at_its_minimum_is_stable_and_its_turn_does_not_count():
@@ -97,7 +98,7 @@ def test_each_row_is_in_as_many_refits_and_rows_keep_their_sums(between, monkeyp
 
 def test_a_kernel_with_a_parameter_of_each_point_has_all_rows_in_all_refits():
     X = np.random.default_rng(0).normal(size=(60, 4))
-    kernel = nf.kernels.HeavyTailed(alpha=np.linspace(0.5, 2, 60))
+    kernel = nf.kernels.InhomogeneousStudentT(np.linspace(0.5, 2, 60))
     est = nf.NeighborEmbedding(kernel=kernel, perplexity=5, max_iter=30, random_state=0).fit(X)
     assert np.isfinite(nf.evaluate.map_stability(est, n_refits=2, max_iter=5, random_state=0).moved).all()
 

@@ -46,7 +46,7 @@ def _kind() -> Any:
 
         _esm = resources.files("nearfar.viewer").joinpath("assets", "widget.js").read_text("utf-8")
         _page = traitlets.Bytes().tag(sync=True)
-        # Numbers of 32 bits: selected points, as the file orders them. A kernel gets them as a memoryview, not as bytes.
+        # Numbers of 32 bits: selected points, as the file orders them; a kernel gets a memoryview of them.
         _points: Any = traitlets.Any(b"").tag(sync=True)
         selected: Any = traitlets.List()
 
