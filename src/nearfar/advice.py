@@ -157,7 +157,8 @@ RULES = (
         "t-SNE keeps most neighbours (area under R_NX of Fashion-MNIST .490; NeRV .381, HSSNE .454), in linear time:"
         " 12.49 s for 70,000 rows, 338 s of processor time and 2.49 GiB for a million.",
         _MAP,
-        "Judge it by evaluate.neighborhoods. nf.JSE() has fewer false neighbours on three of four sets (trustworthiness"
+        "Judge it by evaluate.neighborhoods; evaluate.map_stability, and nearfar map --stability, say which points have"
+        " another place. nf.JSE() has fewer false neighbours on three of four sets (trustworthiness"
         " of single cells .947, t-SNE .936; not on Fashion-MNIST, .990, t-SNE .993). Tight clusters: nf.UMAP().",
         ("0.490", "0.381", "0.454", "12.49 s", "338 s", "2.49 GiB", "0.947", "0.936", "0.990", "0.993"),
     ),
@@ -205,7 +206,8 @@ RULES = (
         "nearfar map {file} --plot PICTURE --metric cosine",
         "Vectors are there already: look at them, search them, or make them smaller. Their similarity is the cosine.",
         "perplexity=30 is the number of neighbours that count.",
-        "emb.search for neighbours, nf.compress for a smaller file, nf.align to compare with another run.",
+        "emb.search for neighbours, nf.compress for a smaller file, nf.align to compare with another run,"
+        " evaluate.map_stability for points that have another place.",
     ),
     Rule(
         "text",

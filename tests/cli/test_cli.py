@@ -688,6 +688,22 @@ class TestMap:
         assert (facts["n"], facts["n_components"], facts["plot"]) == (40, 2, None)
         assert facts["parameters"]["perplexity"] == 5
 
+    def test_stability_is_told_and_colours_the_page(self, run, fails, vectors, tmp_path):
+        out = tmp_path / "map.html"
+        options = ("-o", out, "--stability", "--color", "stability", *self.SMALL)
+        code, said, _ = run("map", vectors, *options, "--json")
+        assert code == 0
+        facts = json.loads(said)
+        assert 0 <= facts["unstable"] <= 1
+        assert len(facts["least_stable"]) == 10
+        assert set(facts["least_stable"]) <= set(nf.Embedding.load(vectors).ids)
+        assert 'id="block-stability"' in out.read_text("utf-8")
+        _, _, told = run("map", vectors, *options)
+        assert f"% of the points unstable, most {', '.join(facts['least_stable'][:3])}" in told
+        short = ("-o", out, "--color", "stability", *self.SMALL)
+        assert "--color must be one of" in fails("map", vectors, *short)
+        assert "without --map" in fails("explore", vectors, "--map", out, "--stability")
+
     def test_umap(self, run, fails, vectors, tmp_path):
         out = tmp_path / "map.npz"
         short = ("--max-iter", 60, "--random-state", 1, "-q")
@@ -702,6 +718,9 @@ class TestMap:
     def test_refuses_before_any_work(self, fails, vectors, tmp_path, monkeypatch):
         monkeypatch.setattr(nf.Embedding, "load", None)
         assert "Nothing to write" in fails("map", vectors)
+        assert "--stability is not for --method mds" in fails(
+            "map", vectors, "--plot", "x.png", "--method", "mds", "--stability"
+        )
         assert "a file name ending in .png" in fails("map", vectors, "--plot", tmp_path / "map.jpeg")
         assert "ending in .gif, .mp4, .png" in fails("map", vectors, "--frames", tmp_path / "map.avi")
         assert "two dimensions" in fails("map", vectors, "--plot", tmp_path / "map.png", "--n-components", 1)

@@ -22,13 +22,16 @@ def between():
 def test_a_point_between_two_groups_moves_from_one_to_the_other(between):
     est = nf.TSNE(random_state=0).fit(between)
     before = est.embedding_.copy()
-    found = nf.evaluate.map_stability(est, random_state=0)
+    found = nf.evaluate.map_stability(est, n_refits=10, random_state=0)
     [(first, moved), *_] = found.least_stable(3)
     assert first >= GROUPS * EACH
     assert moved > found.limit > 2 * np.median(found.moved)
     assert found.unstable == (found.moved > found.limit).mean()
+    assert found.stability[first] <= 0.5 < found.stability.mean()
+    assert set(np.unique(found.stability * 8)) <= set(range(9))  # of eight refits of ten
     np.testing.assert_array_equal(est.embedding_, before)
-    np.testing.assert_array_equal(nf.evaluate.map_stability(est, random_state=0).moved, found.moved)
+    again = nf.evaluate.map_stability(est, n_refits=10, random_state=0)
+    np.testing.assert_array_equal(again.moved, found.moved)
 
 
 def test_a_map_at_its_minimum_is_stable_and_its_turn_does_not_count():
@@ -56,8 +59,48 @@ def test_of_rows_with_copies_and_few_points(model):
 
 def test_it_goes_on_from_a_relation():
     ring = nf.Relation.from_edges([(k, (k + 1) % 30) for k in range(30)])
-    found = nf.evaluate.map_stability(nf.TSNE(random_state=0).fit(ring), n_refits=2, random_state=0)
+    est = nf.TSNE(random_state=0).fit(ring)
+    found = nf.evaluate.map_stability(est, n_refits=2, random_state=0)
     assert len(found.ids) == len(found.moved) == 30
+    assert np.isfinite(found.moved).all()
+    # Of a pair that is related to no other, each is lost without the other: where either is missing none is judged.
+    pairs = nf.Relation.from_edges([(2 * k, 2 * k + 1) for k in range(20)])
+    est = nf.TSNE(max_iter=30, random_state=0).fit(pairs)
+    found = nf.evaluate.map_stability(est, n_refits=1, share=0.5, max_iter=5, random_state=0)
+    alone = np.isnan(found.moved)
+    assert 0 < alone.sum() < 40
+    assert (alone[0::2] == alone[1::2]).all()
+    assert found.unstable == (found.moved[~alone] > found.limit).mean()
+
+
+def test_each_row_is_in_as_many_refits_and_rows_keep_their_sums(between, monkeypatch):
+    """What is fitted again is seen by the fits themselves."""
+    est = nf.TSNE(max_iter=60, random_state=0).fit(between)
+    seen, fit = [], nf.TSNE.fit
+
+    def watched(self, X, *given, **named):
+        seen.append(X)
+        return fit(self, X, *given, **named)
+
+    monkeypatch.setattr(nf.TSNE, "fit", watched)
+    nf.evaluate.map_stability(est, n_refits=5, max_iter=5, random_state=0)
+    n = len(est.embedding_)
+    counts = np.bincount(np.concatenate([np.array(list(X.row_ids)) for X in seen]), minlength=n)
+    assert counts.min() >= 4
+    assert counts.max() <= 5
+    for X in seen:
+        assert X.shape[0] == int(np.ceil(0.8 * n))
+        np.testing.assert_allclose(X.row_sums, 1, rtol=1e-5)
+    seen.clear()
+    nf.evaluate.map_stability(est, n_refits=2, max_iter=5, share=1, random_state=0)
+    assert seen == [est.affinities_] * 2
+
+
+def test_a_kernel_with_a_parameter_of_each_point_has_all_rows_in_all_refits():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    kernel = nf.kernels.InhomogeneousStudentT(np.linspace(0.5, 2, 60))
+    est = nf.NeighborEmbedding(kernel=kernel, perplexity=5, max_iter=30, random_state=0).fit(X)
+    assert np.isfinite(nf.evaluate.map_stability(est, n_refits=2, max_iter=5, random_state=0).moved).all()
 
 
 def test_what_it_refuses(between):
@@ -66,6 +109,6 @@ def test_what_it_refuses(between):
     with pytest.raises(NotFittedError):
         nf.evaluate.map_stability(nf.TSNE())
     est = nf.TSNE(max_iter=5, random_state=0).fit(between)
-    for name in ("n_refits", "max_iter", "radius", "limit"):
+    for name in ("n_refits", "max_iter", "share", "radius", "limit"):
         with pytest.raises(InputError, match=f"evaluate.map_stability: {name} must be"):
             nf.evaluate.map_stability(est, **{name: 0})

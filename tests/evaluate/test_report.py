@@ -156,6 +156,17 @@ def test_tasks_that_apply_are_done(emb):
         report(emb, labels={"nobody": 1, "n1": 2}, plots=False)
 
 
+def test_the_stability_of_a_map_is_told(rng):
+    X = np.repeat(np.eye(3, 6) * 9, 10, axis=0) + rng.normal(size=(30, 6))
+    est = nf.TSNE(perplexity=5, max_iter=60, random_state=0).fit(X)
+    found = nf.evaluate.map_stability(est, n_refits=2, max_iter=20, random_state=0)
+    page = nf.evaluate.report(est.vectors_, stability=found, plots=False)
+    assert page.facts["tasks"] == {"unstable": found.unstable, "least_stable": [key for key, _ in found.least_stable()]}
+    assert "unstable points" in page.to_html()
+    with pytest.raises(InputError, match=r"stability must be what evaluate\.map_stability returns; got float"):
+        nf.evaluate.report(est.vectors_, stability=0.5, plots=False)
+
+
 def test_files_appear_whole_or_not_at_all(emb, tmp_path, monkeypatch):
     made = report(emb, plots=False)
     made.save(tmp_path / "r.html")

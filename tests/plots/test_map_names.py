@@ -9,11 +9,11 @@ matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.collections import PathCollection  # noqa: E402
 from matplotlib.colors import to_rgba  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.image import imread  # noqa: E402
 
 import nearfar as nf  # noqa: E402
 from nearfar.errors import NearfarWarning  # noqa: E402
-from nearfar.plots import scatter  # noqa: E402
-from nearfar.plots.fonts import _best_for, _nowhere, _said, as_written  # noqa: E402
+from nearfar.plots import fonts, scatter  # noqa: E402
 from nearfar.plots.groups import noise_among, togetherness  # noqa: E402
 from nearfar.plots.names import ink_of, wrapped  # noqa: E402
 from nearfar.plots.palette import contrast, rgb_of  # noqa: E402
@@ -64,6 +64,34 @@ def test_all_names_are_on_the_map_inside_the_picture_and_apart(groups: int, tmp_
         f"{60 * groups:,} points",
         "grey: -1_said_would",
     ]
+
+
+def test_many_topics_beside_noise_in_the_picture_and_on_the_page(tmp_path) -> None:
+    """Sixty topics: all named and coloured, noise neither; nothing is cut off at the edge."""
+    xy, labels = planted(60, 3000)
+    noise = "-1_said_would_new_also"
+    topics = np.array([f"{k}_words_of_this_topic" for k in range(60)] + [noise])[labels]
+    ax = scatter(xy, topics, path=tmp_path / "x.png")
+    ax.figure.draw_without_rendering()
+    edges = ax.figure.bbox
+    assert all(edges.x0 <= box[0] and box[2] <= edges.x1 for box in boxes(ax.texts))
+    assert {name.get_text().replace("\n", "") for name in names_of(ax)} == set(topics) - {noise}
+    picture = imread(tmp_path / "x.png")[..., :3]
+    assert (picture[:, -2:] > 0.5).all()  # no ink: a name that is cut off would be there
+    assert (picture[:, :2] > 0.5).all()
+    dots = next(c for c in ax.collections if isinstance(c, PathCollection)).get_facecolors()
+    grey = np.isclose(dots[:, :3], GREY).all(axis=1)
+    assert grey.sum() == (topics == noise).sum()
+    assert len(np.unique(dots[~grey, :3], axis=0)) == 60
+    page = nf.Embedding(xy).map(metadata={"topic": topics.tolist()})
+    named = [name for _, name in page.labels]
+    assert sorted(named) == sorted(set(topics) - {noise})
+    sizes = [np.count_nonzero(topics == name) for name in named]
+    assert sizes == sorted(sizes, reverse=True)
+    facts = nf.viewer.drawn.group_facts(page.columns[0], xy, np.arange(3000))
+    shades = dict(zip(page.columns[0].names, facts["shades"], strict=True))
+    assert shades.pop(noise) == -1
+    assert len({facts["light"][shade] for shade in shades.values()}) == 60
 
 
 def test_a_name_is_near_its_group_or_a_line_leads_there() -> None:
@@ -205,6 +233,15 @@ def test_contours_are_behind_groups_of_many_points() -> None:
     assert [c for c in scatter(xy[:900], labels[:900]).collections if not isinstance(c, PathCollection)] == []
 
 
+def test_few_points_away_from_their_group_have_no_contour() -> None:
+    xy, labels = planted(2, 1200, noise=0.0)
+    for astray, parts in ((3, 1), (200, 2)):
+        xy[np.flatnonzero(labels == 0)[:astray]] = 40.0 + np.random.default_rng(1).normal(size=(astray, 2))
+        lines = [c for c in scatter(xy, labels).collections if not isinstance(c, PathCollection)][1::2]
+        [outline] = lines[0].get_paths()
+        assert len(outline.to_polygons()) == parts
+
+
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
@@ -258,10 +295,24 @@ def test_titles_are_on_the_left_with_what_is_known_below(tmp_path) -> None:
     assert len(scatter(emb, title="Words", subtitle="").texts) == 0
 
 
-def test_letters_that_no_font_has_are_boxes_and_told_of_once(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("nearfar.plots.fonts._files", lambda: iter(()))
-    _said.clear()
-    _nowhere.clear()
+@pytest.fixture
+def no_fonts_known(monkeypatch):
+    """Forget what is known of fonts, before and after."""
+
+    def forget() -> None:
+        fonts._said.clear()
+        fonts._nowhere.clear()
+        fonts._own.cache_clear()
+        fonts._others.cache_clear()
+
+    forget()
+    yield monkeypatch
+    monkeypatch.undo()
+    forget()
+
+
+def test_letters_that_no_font_has_are_boxes_and_told_of_once(tmp_path, no_fonts_known) -> None:
+    no_fonts_known.setattr(fonts, "_others", list)
     xy = np.random.default_rng(0).normal(size=(120, 2))
     with pytest.warns() as told:
         ax = scatter(xy, ["财务报表", "신용카드", "plain"] * 40, title="财务", path=tmp_path / "x.png")
@@ -269,19 +320,59 @@ def test_letters_that_no_font_has_are_boxes_and_told_of_once(tmp_path, monkeypat
     assert "Install one that has, such as Noto Sans CJK" in str(told[0].message)
     scatter(xy, ["财务报表", "plain", "plain"] * 40, path=tmp_path / "x.png")  # warnings are errors
     assert {text.get_text() for text in ax.get_legend().get_texts()} == {"□" * 4, "plain"}
-    _nowhere.clear()
+    no_fonts_known.undo()
 
 
-def test_a_font_that_has_the_letters_is_found(monkeypatch) -> None:
-    """DejaVu Sans has Armenian; here it is not the font of the picture."""
+def test_letters_come_from_fonts_that_have_them_each_from_its_own(no_fonts_known) -> None:
+    """DejaVu Sans has Armenian; here it is not the font of the picture, nor has all letters."""
     from matplotlib.font_manager import FontProperties, findfont
 
     usual = FontProperties(family="STIXGeneral")
-    file, lacking = _best_for("Հայերեն", usual)
-    assert file is not None
-    assert "DejaVu" in file
+    assert fonts._families_for("plain", usual) == (["STIXGeneral"], frozenset())
+    families, lacking = fonts._families_for("Հայերեն", usual)
+    assert families[0] == "STIXGeneral"
+    assert "DejaVu" in families[1]
     assert lacking == frozenset()
-    assert _best_for("plain", usual) == (None, frozenset())
-    text = Figure().text(0, 0, "Հայերեն", fontproperties=usual, fontsize=9)
-    assert findfont(as_written(text).get_fontproperties()) == file
-    assert (text.get_text(), text.get_fontsize()) == ("Հայերեն", 9)
+    asked = {"A": frozenset("财务"), "B": frozenset("务报"), "C": frozenset("x")}
+    no_fonts_known.setattr(fonts, "_others", lambda: [(name, name) for name in asked])
+    letters = fonts._letters_of
+    no_fonts_known.setattr(fonts, "_letters_of", lambda file: asked[file] if file in asked else letters(file))
+    assert fonts._families_for("plain 财务报表", usual) == (["STIXGeneral", "A", "B"], frozenset("表"))
+    no_fonts_known.undo()
+    text = Figure().text(0, 0, "Հայերեն $5", fontproperties=usual, fontsize=9)
+    drawn = fonts.as_written(text)
+    assert (drawn.get_text(), drawn.get_fontsize(), drawn.get_fontfamily()) == ("Հայերեն $5", 9, families)
+    assert "DejaVu" in findfont(FontProperties(family=families[1]))
+
+
+def test_the_font_of_the_package_is_used_unless_the_user_has_chosen_one(no_fonts_known, tmp_path) -> None:
+    from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
+
+    no_fonts_known.setattr(fonts, "_OWN", ("STIXGeneral", "none"))  # as if the system had ours
+    assert fonts.font_for("plain", 9).get_family() == ["STIXGeneral", "sans-serif"]
+    ax = scatter(np.eye(3)[:, :2], ["a", "b", "c"], title="t", names="legend", path=tmp_path / "x.png")
+    for text in (ax.title, *ax.texts, *ax.get_legend().get_texts()):
+        assert text.get_fontfamily()[0] == "STIXGeneral"
+    assert scatter(np.eye(3)[:, :2], values=[1, 2, 3]).figure.axes[1].get_yticklabels()[0].get_fontfamily()[0] == (
+        "STIXGeneral"
+    )
+    with matplotlib.rc_context({"font.family": "cmr10"}):
+        assert fonts.font_for("plain", 9).get_family() == ["cmr10"]
+    # Files of the package, where the system has no such font.
+    fonts._own.cache_clear()
+    folder = tmp_path / "font_source_sans_pro"
+    (folder / "files").mkdir(parents=True)
+    (folder / "__init__.py").write_text("raise RuntimeError('not to be imported')")
+    for weight in ("Regular", "Bold"):
+        weights = {"Regular": "normal", "Bold": "bold"}
+        file = findfont(FontProperties(family="STIXGeneral", weight=weights[weight]))
+        (folder / "files" / f"SourceSansPro-{weight}.ttf").symlink_to(file)
+    no_fonts_known.syspath_prepend(tmp_path)
+    no_fonts_known.setattr(fonts, "_OWN", ("no such font", "none"))
+    before = list(fontManager.ttflist)
+    assert fonts._own() == ["no such font"]
+    assert {get_font(font.fname).style_name for font in fontManager.ttflist[len(before) :]} == {"Regular", "Bold"}
+    del fontManager.ttflist[len(before) :]
+    fonts._own.cache_clear()
+    no_fonts_known.setattr(fonts, "_PACKAGE", "no_such_package")
+    assert fonts._own() == []

@@ -1,6 +1,7 @@
 """The map page: what is packed into the file is what was given, joined by id, and nothing of it is markup."""
 
 import base64
+import importlib.util
 import json
 import re
 import zlib
@@ -412,3 +413,39 @@ def test_a_picture_of_a_page_has_its_colours_and_says_what_the_map_lost(tmp_path
             assert len(ax.figure.axes) == 2
     page.save(tmp_path / "map.svg")
     assert (tmp_path / "map.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_stability_is_asked_for_and_kept_by_ids(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(np.eye(3, 6) * 9, 20, axis=0) + rng.normal(size=(60, 6))
+    emb = nf.Embedding(X, [f"row {k}" for k in range(60)])
+    est = nf.TSNE(perplexity=9, max_iter=60, random_state=0).fit(emb)
+    found = nf.evaluate.map_stability(est, n_refits=2, max_iter=20, random_state=0)
+    page = emb.map(est, stability=found, color="stability")
+    np.testing.assert_array_equal(page.stability, found.stability.astype(np.float32))
+    assert list(page.trust) == ["missing neighbours", "false neighbours", "stability"]
+    assert page.color == 2
+    turned = emb.subset(emb.ids.to_list()[::-1]).map(est, stability=found)
+    np.testing.assert_array_equal(turned.stability, page.stability[::-1])
+    few = emb.subset([f"row {k}" for k in range(0, 60, 2)])
+    np.testing.assert_array_equal(few.map(est, stability=found).stability, page.stability[::2])
+    again = emb.map(est, stability=True)
+    np.testing.assert_array_equal(again.stability, emb.map(est, stability=True).stability)
+    assert (again.stability >= 0).all()
+    assert (again.stability <= 1).all()
+    assert emb.map(est).stability is None
+    assert emb.map(stability=True).stability.shape == (60,)
+    flat = nf.Embedding(est.embedding_, emb.ids).map(stability=found)
+    assert list(flat.trust) == ["stability"]
+    if importlib.util.find_spec("matplotlib"):
+        page.save(tmp_path / "page.png")
+    for given, wrong in (
+        (est.embedding_, True),
+        (None, nf.evaluate.map_stability(nf.TSNE(perplexity=9, max_iter=5).fit(X), n_refits=1, max_iter=5)),
+    ):
+        with pytest.raises(InputError, match="stability must be"):
+            emb.map(given, stability=wrong)
+    with pytest.raises(InputError, match="stability must be"):
+        emb.map(est, stability="yes")
+    with pytest.raises(InputError, match=r"color must be one of .*; got 'stability'"):
+        emb.map(est, color="stability")

@@ -607,8 +607,10 @@ def test_the_widget_hears_what_is_selected_in_its_frame(browser, back, page):
     const bytes = Uint8Array.from(atob("{packed}"), (c) => c.charCodeAt(0));
     window.kept = {{ _page: new DataView(bytes.buffer) }};
     const model = {{
-      get: (name) => kept[name], set: (name, value) => (kept[name] = value), save_changes: () => (window.saved = true)
+      get: (name) => kept[name], set: (name, value) => (kept[name] = value), save_changes: () => (window.saved = true),
+      on: (what, call) => (window.told = call), off: () => undefined
     }};
+    kept._points = new DataView(new ArrayBuffer(0));
     window.end = render({{ model, el: document.body }});
     </script></body>"""
     (browser.folder / "harness.html").write_text(harness)
@@ -622,3 +624,36 @@ def test_the_widget_hears_what_is_selected_in_its_frame(browser, back, page):
     browser.execute_script("window.saved = false; window.postMessage({ nearfar: 'selected', points: [1] }, '*')")
     time.sleep(0.2)
     assert not browser.execute_script("return window.saved")  # only its own frame is heard
+    # What Python sets is selected on the page, which does not say it again.
+    browser.execute_script("kept._points = new DataView(Uint32Array.from([4, 7]).buffer); told()")
+    browser.switch_to.frame(browser.execute_script("return document.querySelector('iframe')"))
+    wait(browser, "return String(nearfarMap.state().selection) === '4,7'")
+    assert "2 points selected" in text(browser, "selection")
+    chosen = browser.execute_script(
+        "return Array.from(nearfarMap.plot.get('selectedPoints'), (s) => nearfarMap.drawn()[s])"
+    )
+    assert sorted(chosen) == [4, 7]
+    browser.switch_to.default_content()
+    assert not browser.execute_script("return window.saved")
+    browser.execute_script("kept._points = new DataView(new ArrayBuffer(0)); told()")
+    browser.switch_to.frame(browser.execute_script("return document.querySelector('iframe')"))
+    wait(browser, "return nearfarMap.state().selection === null")
+    browser.switch_to.default_content()
+
+
+def test_stability_is_a_colour(browser, back):
+    rng = np.random.default_rng(0)
+    X = np.repeat(np.eye(3, 6) * 9, 20, axis=0) + rng.normal(size=(60, 6))
+    est = nf.TSNE(perplexity=9, max_iter=60, random_state=0).fit(X)
+    page = nf.Embedding(X).map(est, stability=True, color="stability")
+    page.stability[7] = np.nan
+    opened(browser, page, "stable.html")
+    assert browser.execute_script("return nearfarMap.columns.map((c) => c.name)")[-1] == "stability"
+    assert (
+        browser.execute_script("return document.querySelector('#colour').selectedOptions[0].textContent") == "stability"
+    )
+    shown = browser.execute_script(
+        "return Array.from(nearfarMap.columns.at(-1).values, (v, i) => [nearfarMap.idOf(i), Number.isNaN(v) ? -1 : v])"
+    )
+    known = np.where(np.isnan(page.stability), -1, page.stability)
+    np.testing.assert_allclose([dict(shown)[str(k)] for k in range(60)], known, atol=0.002)

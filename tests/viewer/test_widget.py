@@ -33,6 +33,21 @@ def test_the_widget_holds_the_page_and_knows_what_is_selected(page) -> None:
     assert widget.selected == ["row 3", "row 17"]
     widget._points = b""
     assert seen == [["row 3", "row 17"], []]
+    widget._points = memoryview(np.array(places, "<u4").tobytes())  # what a kernel gets
+    assert widget.selected == ["row 3", "row 17"]
+
+
+def test_ids_that_are_set_select_on_the_page(page) -> None:
+    pytest.importorskip("anywidget")
+    widget, in_file = page.widget(), page.order()
+    widget.selected = ["row 17", "row 3"]
+    assert widget.selected == ["row 17", "row 3"]  # as they were given
+    assert sorted(in_file[np.frombuffer(widget._points, "<u4")]) == [3, 17]
+    with pytest.raises(InputError, match=r"selected must be ids of points, such as .*row 0.*; got 'row 300'"):
+        widget.selected = ["row 3", "row 300"]
+    assert widget.selected == ["row 17", "row 3"]
+    widget.selected = []
+    assert widget._points == b""
 
 
 def test_the_order_of_the_file_is_that_of_the_page(page) -> None:

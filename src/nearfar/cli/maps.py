@@ -22,6 +22,7 @@ from nearfar.cli.shared import (
     take_engine,
     take_text_format,
 )
+from nearfar.cli.shared import shown as written
 from nearfar.kinds import TABLES, is_table
 from nearfar.points import Table, read_annotated, read_table
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from nearfar.embedding.labelled import Side
     from nearfar.embedding.metadata import Metadata
     from nearfar.embedding.vectors import Embedding
+    from nearfar.evaluate.map_stability import MapStability
     from nearfar.relations.delimited import TextFormat
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -61,6 +63,7 @@ _table_options = together(
 @option("--before", metavar="FILE", help="What the older map was drawn of, which tells the rows that have changed.")
 @option("--metadata", metavar="CSV", help="For a page or picture: what is known of the points, joined by id.")
 @option("--color", metavar="COLUMN", help="For a page or picture: the column that colours the points.")
+@option("--stability", is_flag=True, help="Say which points have another place; takes up to the time of the map.")
 @option("--method", type=click.Choice(list(METHODS)), default="tsne", help="Which map.")
 @options_of(_MAP, "n_components perplexity", perplexity={"default": None, "note": "[default: 30; umap: 10]"})
 @option("--min-dist", type=float, help="Of umap: distance below which points are equally near.  [default: 0.1]")
@@ -79,6 +82,7 @@ def map_(
     before: str | None,
     metadata: str | None,
     color: str | None,
+    stability: bool,
     method: str,
     side: Side | None,
     names: str | None,
@@ -101,6 +105,9 @@ def map_(
     that are text are written on the picture, those of the first rows first, as many as have room. OUT that ends in
     .html is one page that works without a network: zoom, search, colours by the columns of --metadata, and for each
     point which of its neighbours the map shows falsely or lost.
+
+    With --stability the map is drawn four times more from nearby, each time without a fifth of the rows; the summary
+    says which points moved away, and a page shows it as the colour "stability".
 
     With --onto, rows are matched with the points of an older map by id. Points that were there stay, unless the data
     move them; new rows find places, and groups that were not there before emerge; a page tells new, moved and changed
@@ -134,7 +141,7 @@ def map_(
     from nearfar.engines import check_ready
     from nearfar.plots.scatter import PICTURES
 
-    check_onto(onto, before, method, prepare)
+    check_onto(onto, before, method, prepare, stability)
     if plot is None and output is not None and output.lower().endswith(PICTURES):
         output, plot = None, output
     page = output is not None and output.lower().endswith(PAGES)
@@ -152,7 +159,7 @@ def map_(
     points = _points(file, side, names, labels, prepare, obsm, form, arguments.get("metric"))
     table, known = points.table, TableFile(metadata, form) if metadata else points.known
     if page or coloured:
-        nf.viewer.page.check_known(points.vectors, known, color)
+        nf.viewer.page.check_known(points.vectors, known, color, stability=stability)
     callbacks = None if recorder is None else [recorder]
     held = None
     if onto is not None:
@@ -171,7 +178,9 @@ def map_(
     used = ("n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state")
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, points.ids, parameters={"estimator": METHODS[method], **made})
-    shown = points.vectors.map(drawn, metadata=known, color=color, title=file) if page or coloured else None
+    stable, unstable, line_of_stability = _stable(estimator, points.ids, stability)
+    of_page: dict[str, Any] = {"metadata": known, "color": color, "title": file, "stability": stable}
+    shown = points.vectors.map(drawn, **of_page) if page or coloured else None
     if output is not None:
         (shown or drawn).save(output)
     if plot is not None and shown is not None and coloured:
@@ -191,6 +200,7 @@ def map_(
         **table.columns,
         **({"prepared": table.coded} if table.coded else {}),
         **({"onto": grown} if grown else {}),
+        **unstable,
         "n_iter": estimator.n_iter_,
         "parameters": dict(drawn.parameters),
     }
@@ -199,8 +209,7 @@ def map_(
     if table.columns:
         line += ", " + ", ".join(f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items())
     line += f" ({table.coded})" if table.coded else ""
-    line += line_of_growth
-    report(line, summary, started, quiet, as_json)
+    report(line + line_of_growth + line_of_stability, summary, started, quiet, as_json)
 
 
 @command("Explore a map in a browser, with tables, charts and filters.")
@@ -208,6 +217,7 @@ def map_(
 @option("--map", "positions", metavar="MAP", help="File of two numbers for each id. [default: a new t-SNE map]")
 @option("--metadata", metavar="CSV", help="What is known of the points, joined by id.")
 @option("--color", metavar="COLUMN", help="The column that colours the points at first.")
+@option("--stability", is_flag=True, help="Without --map: colour points by whether they have another place.")
 @options_of(_MAP, "metric", metric={"default": None, "note": "[default: that of MAP, else euclidean]"})
 @_table_options
 @option("--port", type=int, help="Port on this computer. [default: the first free one from 5055 on]")
@@ -221,6 +231,7 @@ def explore(
     positions: str | None,
     metadata: str | None,
     color: str | None,
+    stability: bool,
     names: str | None,
     labels: str | None,
     prepare: bool,
@@ -259,17 +270,20 @@ def explore(
     from nearfar.viewer.explore import listen, serve
 
     started = time.perf_counter()
+    if stability and positions is not None:
+        raise click.UsageError("--stability is for a map that is drawn here: without --map.")
     listening = listen(port)  # what is wrong with it is said before a large map is drawn
     form = take_text_format("nearfar explore", options)
     points = _points(file, side, names, labels, prepare, obsm, form, metric, "nearfar explore")
     vectors, known = points.vectors, TableFile(metadata, form) if metadata else points.known
-    nf.viewer.page.check_known(vectors, known, None if vectors.n_components == 2 and positions is None else color)
+    of_map = None if vectors.n_components == 2 and positions is None else color
+    nf.viewer.page.check_known(vectors, known, of_map, stability=stability)
     placed = None if positions is None else nf.Embedding.load(positions)
     drawn = placed is None and vectors.n_components != 2
     if drawn and not quiet:
         click.echo(f"No --map: a t-SNE map of {len(vectors)} vectors is drawn.", err=True)
     options |= {"metric": metric or ("euclidean" if drawn else None), "verbose": 0 if quiet else 1}
-    page = vectors.map(placed, metadata=known, color=color, title=file, **options)
+    page = vectors.map(placed, metadata=known, color=color, title=file, stability=stability, **options)
 
     def ready(address: str) -> None:
         if not as_json:
@@ -344,6 +358,20 @@ def _points(
         others = f" (of {len(loaded.context_ids)} on the other side: --side context)"
     held = loaded.side(side or "vectors")
     return _Points(held.vectors, held.ids, Table(None, {}, {}), others, held=held)
+
+
+def _stable(estimator: Any, ids: Ids, wanted: bool) -> tuple[MapStability | bool, dict[str, object], str]:
+    """Return how stable the points of a fitted map are, if that is wanted; for the summary, and for its line."""
+    from dataclasses import replace
+
+    from nearfar.evaluate.map_stability import map_stability
+
+    if not wanted:
+        return False, {}, ""
+    found = replace(map_stability(estimator, random_state=estimator.random_state), ids=ids)
+    least = [key for key, _ in found.least_stable()]
+    line = f", {found.unstable:.1%} of the points unstable, most {', '.join(map(written, least[:3]))}"
+    return found, {"unstable": found.unstable, "least_stable": least}, line
 
 
 def _check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:

@@ -52,8 +52,10 @@ class Onto(NamedTuple):
         return Growth.of(estimator.embedding_, self.places, ~self.held, estimator.affinities_, self.left)
 
 
-def check_onto(onto: str | None, before: str | None, method: str, prepare: bool) -> None:
+def check_onto(onto: str | None, before: str | None, method: str, prepare: bool, stability: bool) -> None:
     """Refuse options that do not go together."""
+    if stability and method == "mds":
+        raise click.UsageError("--stability is not for --method mds.")
     if onto is not None and method == "mds":
         raise click.UsageError("--onto is not for --method mds.")
     if before is not None and (onto is None or prepare):

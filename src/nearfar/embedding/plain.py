@@ -187,6 +187,7 @@ class Embedding(Near):
         max_points: int = 1_000_000,
         title: str | None = None,
         images: object = None,
+        stability: bool | nearfar.evaluate.MapStability = False,
         random_state: Seed = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -208,8 +209,8 @@ class Embedding(Near):
             The column of ``metadata`` with the ids. By default the index of a pandas frame, or the column in which most
             ids are found.
         color : str, optional
-            The column that colours the points at first, or ``"missing neighbours"`` or ``"false neighbours"``. By
-            default the first column of categories.
+            The column that colours the points at first, or ``"missing neighbours"``, ``"false neighbours"`` or
+            ``"stability"``. By default the first column of categories.
         n_neighbors : int, optional
             Neighbours of each point that are kept: by default 15, 10 from 50,000 points on, 5 from 200,000 on.
         metric : str, optional
@@ -222,6 +223,9 @@ class Embedding(Near):
             Heading of the page.
         images : sequence, or mapping from ids, optional
             Small copies are shown on the cards: files, bytes of files, arrays of pixels, images of Pillow, or None.
+        stability : bool or MapStability, default=False
+            Show in how many refits each point stays, see :func:`nearfar.evaluate.map_stability`: True fits the map
+            again, for which ``positions`` must be its estimator, or None.
         random_state : int, Generator, RandomState or None
             For that draw.
         n_jobs : int, optional
@@ -266,6 +270,7 @@ class Embedding(Near):
             max_points=max_points,
             title=title,
             images=images,
+            stability=stability,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,

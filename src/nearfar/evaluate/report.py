@@ -34,6 +34,7 @@ from nearfar._core.types import Doubles, Floats, Labels, Seed
 from nearfar.embedding.files.content import jsonable
 from nearfar.errors import InputError
 from nearfar.evaluate.graphs import node_classification
+from nearfar.evaluate.map_stability import MapStability
 from nearfar.evaluate.neighborhoods import neighborhoods
 from nearfar.evaluate.words import check_embedding, word_similarity
 from nearfar.search.products import nearest_rows, row_norms, unit_rows
@@ -108,6 +109,8 @@ _SECTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
             "label_macro_f1": "the same, each label counts as much",
             "neighborhood_area": "area under R_NX: 1 if all neighbours of the data are kept, 0 by chance",
             "similarity_rho": "of the cosines with the given scores",
+            "unstable": "share of the points that have another place, when the map is drawn again from nearby",
+            "least_stable": "furthest first",
         },
     ),
 }
@@ -129,8 +132,12 @@ _LABELS = {
     "neighborhood_area": "area under R_NX",
     "similarity_rho": "Spearman's rho",
     "similarity_pairs": "pairs",
+    "unstable": "unstable points",
 }
-_NO_TASK = "None was asked for: labels=, data= and pairs= add label prediction, neighbourhoods and similarity."
+_NO_TASK = (
+    "None was asked for: labels=, data=, pairs= and stability= add label prediction, neighbourhoods, similarity and "
+    "the stability of a map."
+)
 # Nothing is loaded from anywhere. The frame of a map has the policy of the page, which then allows its scripts.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _POLICY_OF_MAP = (
@@ -294,6 +301,7 @@ def report(
     labels: Labels | None = None,
     data: Embedding | ArrayLike | None = None,
     pairs: str | PathLike[str] | Iterable[Sequence[object]] | None = None,
+    stability: MapStability | None = None,
     k: int = 10,
     title: str | None = None,
     plots: bool = True,
@@ -313,6 +321,8 @@ def report(
         What a map was made from, in the order of the ids: how many neighbours it keeps.
     pairs : iterable of (id, id, score), or path, optional
         As for :func:`nearfar.evaluate.word_similarity`: how well cosines agree with the scores.
+    stability : MapStability, optional
+        What :func:`nearfar.evaluate.map_stability` returned of the map: which points have another place.
     k : int, default=10
         Number of neighbours, for hubness.
     title : str, optional
@@ -365,6 +375,8 @@ def report(
         raise InputError(_OWNER, "title", "a string", repr(title))
     if map_page is not None and not hasattr(map_page, "html"):
         raise InputError(_OWNER, "map_page", "what embedding.map() returns", repr(map_page))
+    if stability is not None and not isinstance(stability, MapStability):
+        raise InputError(_OWNER, "stability", "what evaluate.map_stability returns", type(stability).__name__)
     if check_flag(_OWNER, "plots", plots):
         require(_OWNER, "matplotlib", "plot")
     workers = check_n_jobs(_OWNER, n_jobs)
@@ -390,7 +402,7 @@ def report(
             "same_direction": float((nearest > _NEAR).mean()) if len(nearest) else None,
             "first": [embedding.ids[row] for row in copies[:_SHOWN].tolist()],
         },
-        "tasks": _tasks(embedding, labels, data, pairs, rng, n_jobs),
+        "tasks": _tasks(embedding, labels, data, pairs, rng, n_jobs) | _stable(stability),
     }
     if title is None:
         title = f"{facts['what']['kind']} of {len(embedding)} ids"
@@ -546,6 +558,12 @@ def _tasks(
         facts |= {"similarity_rho": similar.rho, "similarity_rho_interval": similar.interval}
         facts |= {"similarity_pairs": similar.n_covered}
     return facts
+
+
+def _stable(found: MapStability | None) -> dict[str, object]:
+    if found is None:
+        return {}
+    return {"unstable": found.unstable, "least_stable": [key for key, _ in found.least_stable(_SHOWN)]}
 
 
 # The pictures.

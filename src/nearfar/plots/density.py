@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import gaussian_filter, label
 
 from nearfar._core.types import Doubles, Longs
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _PIXELS = 1100  # of the longer side
 _FAINTEST = 0.4  # opacity of a single point
 _FULL = 0.995  # quantile, over the pixels with points, of the number from which a pixel is opaque
-_GRID, _EDGE = 200, 12  # cells of the longer side, and around it, of the density of a group
+_GRID, _EDGE = 320, 20  # cells of the longer side, and around it, of the density of a group
+_BREADTH = (1.2, 6.4)  # cells: the narrowest and the widest kernel
+_ISLAND = 0.05  # share of a group from which what lies apart has a contour
 _SHARES = (0.95, 0.6)  # of the points of a group within its contours
 _FILLS = (0.10, 0.13)  # opacity of what is within
 _LEAST = 20  # points of a group with contours
@@ -25,20 +27,22 @@ _LEAST = 20  # points of a group with contours
 def draw_contours(axes: Axes, xy: Doubles, rows_of_groups: list[Longs], colours: Doubles) -> None:
     """Draw behind each group in which places most of its points are: the smallest with 60 and with 95 % of them."""
     low, side = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
-    cells = _GRID + 2 * _EDGE
-    at = np.clip(np.floor((xy - low) / side * _GRID), 0, _GRID - 1).astype(np.int64) + _EDGE
-    centres = (np.arange(cells) - _EDGE + 0.5) / _GRID * side
+    at = np.clip(np.floor((xy - low) / side * _GRID), 0, _GRID - 1).astype(np.int64)
     for rows, colour in zip(rows_of_groups, colours, strict=True):
         if len(rows) < _LEAST:
             continue
-        counts = np.bincount(at[rows, 1] * cells + at[rows, 0], minlength=cells * cells).reshape(cells, cells)
+        first = at[rows].min(axis=0) - _EDGE
+        across, up = (at[rows].max(axis=0) + _EDGE + 1 - first).tolist()
+        x, y = (at[rows] - first).T
+        counts = np.bincount(y * across + x, minlength=up * across).reshape(up, across)
         # A little less wide than Scott (1992) advises, by the middle half: parts far away would make it too wide.
         spread = np.subtract(*np.quantile(at[rows], (0.75, 0.25), axis=0)).mean() / 1.35
-        density = gaussian_filter(counts.astype(np.float64), np.clip(0.8 * spread * len(rows) ** (-1 / 6), 1.2, 4.0))
+        density = gaussian_filter(counts.astype(np.float64), np.clip(0.8 * spread * len(rows) ** (-1 / 6), *_BREADTH))
         levels = _levels(density)
+        _leave_out_islands(density, levels[0])
         if levels[0] < levels[1] < density.max():
             fills = [(*colour, alpha) for alpha in _FILLS]
-            place = (low[0] + centres, low[1] + centres)
+            place = [low[c] + (first[c] + np.arange(size) + 0.5) / _GRID * side for c, size in enumerate((across, up))]
             axes.contourf(*place, density, [*levels, 1.01 * density.max()], colors=fills, zorder=0.5)
             axes.contour(*place, density, levels[:1], colors=[(*colour, 0.45)], linewidths=0.7, zorder=0.6)
 
@@ -48,6 +52,16 @@ def _levels(density: Doubles) -> list[float]:
     ranked = np.sort(density, axis=None)[::-1]
     within = np.cumsum(ranked) / max(density.sum(), 1e-300)
     return [float(ranked[min(int(np.searchsorted(within, share)), ranked.size - 1)]) for share in _SHARES]
+
+
+def _leave_out_islands(density: Doubles, level: float) -> None:
+    """Set to 0 what is above a level around few points, apart from the others."""
+    parts = np.zeros(density.shape, np.int64)
+    count = int(label(density > level, np.ones((3, 3)), output=parts))
+    sums = np.bincount(parts.ravel(), density.ravel(), minlength=count + 1)
+    small = sums < _ISLAND * density.sum()
+    small[0] = False
+    density[small[parts]] = 0.0
 
 
 # A map of very many points as a picture of their density: counts per pixel, the mean colour of the points there.

@@ -20,7 +20,7 @@ from nearfar.contracts import Floats
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 from nearfar.plots.density import draw_contours, pixel_grid, shade
-from nearfar.plots.fonts import as_written, say_what_is_lacking
+from nearfar.plots.fonts import as_written, font_for, say_what_is_lacking
 from nearfar.plots.groups import Colours, Groups, in_view, parts_of, rows_of_groups, togetherness
 from nearfar.plots.names import MOST_NAMED, draw_names, show_box
 from nearfar.plots.palette import COLOURS, GREY, LIGHT_END, SCALE, hex_of, rgb_of
@@ -218,14 +218,13 @@ def _texts(words: bool | ColumnLike, n: int, ids: Ids | None) -> list[str]:
 
 def _write_words(axes: Axes, xy: Doubles, texts: list[str]) -> None:
     """Write words above their dots, the first first, each where none of those written is in its way."""
-    from matplotlib.font_manager import FontProperties
     from matplotlib.patheffects import withStroke
     from matplotlib.textpath import TextPath
 
-    font = FontProperties(size=_WORD_SIZE)
     figure = axes.figure.canvas.figure
 
     def width(text: str) -> float:
+        font = font_for(text, _WORD_SIZE)
         return float(TextPath((0, 0), text.replace("$", r"\$"), prop=font).get_extents().width)
 
     @cache
@@ -254,7 +253,7 @@ def _write_words(axes: Axes, xy: Doubles, texts: list[str]) -> None:
             textcoords="offset points",
             ha="center",
             va="bottom",
-            fontproperties=font,
+            fontsize=_WORD_SIZE,
             color="#333333",
         )
         as_written(note).set_path_effects([withStroke(linewidth=2, foreground="white")])
@@ -376,7 +375,7 @@ def add_bar(figure: Figure | SubFigure, axes: Axes | list[Axes], bar: Bar, **lay
         layout["format"] = dates.ConciseDateFormatter(layout["ticks"])  # type: ignore[no-untyped-call]
     drawn = figure.colorbar(bar.scale, ax=axes, extend=bar.extend, **layout)
     drawn.outline.set_visible(False)
-    drawn.ax.tick_params(color=GREY, labelcolor=_INK, labelsize=9)
+    drawn.ax.tick_params(color=GREY, labelcolor=_INK, labelsize=9, labelfontfamily=font_for("", 9).get_family())
 
 
 def add_legend(axes: Axes, groups: Groups, palette: Doubles) -> None:
@@ -389,8 +388,8 @@ def add_legend(axes: Axes, groups: Groups, palette: Doubles) -> None:
 
 
 def write_legend(legend: Legend) -> None:
-    """Write the names of a legend as they are."""
-    for text in legend.get_texts():
+    """Write the names of a legend, and its title, as they are."""
+    for text in (*legend.get_texts(), legend.get_title()):
         as_written(text)
 
 

@@ -21,7 +21,7 @@ from nearfar._core.checks import check_integer, require
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 from nearfar.viewer.metadata import Column
-from nearfar.viewer.page import TRUST, MapPage
+from nearfar.viewer.page import MapPage
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -147,10 +147,9 @@ def _source(page: MapPage) -> object:
             arrays.append(_of_scale(column))
         else:
             arrays.append(pa.array([value or None for value in column.values], pa.string()))
-    if k:
-        for name, shares in zip(TRUST, (page.missing, page.false), strict=True):
-            titles.append(free(name))
-            arrays.append(pa.array(shares))
+    for name, shares in page.trust.items():
+        titles.append(free(name))
+        arrays.append(pa.array(shares, from_pandas=True))
     options: dict[str, object] = {"text": text}
     if k:
         there = page.neighbors != np.arange(n)[:, None]  # a point beside itself: no more are related

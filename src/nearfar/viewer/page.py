@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.by_id import in_order_of
-from nearfar._core.checks import check_choice, check_integer, check_matrix, check_n_jobs, check_random_state
+from nearfar._core.checks import check_choice, check_flag, check_integer, check_matrix, check_n_jobs, check_random_state
 from nearfar._core.ids import Ids
 from nearfar._core.notebook import frame_of
 from nearfar._core.types import ColumnLike, Floats, Seed
@@ -33,8 +33,10 @@ from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
 from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, Sense, SenseEmbedding
 from nearfar.errors import InputError
+from nearfar.evaluate.map_stability import MapStability, map_stability
 from nearfar.evaluate.neighborhoods import METRICS, RELATION, Neighborhoods, metric_of, neighborhoods
 from nearfar.evaluate.related import FAR, Related, Shares, relation_of, shares_of
+from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
 from nearfar.plots.groups import densest
@@ -56,7 +58,7 @@ _OWNER = "Embedding.map"
 _NAMES = {"euclidean": "the Euclidean distance", "cosine": "the cosine", RELATION: "the relation"}
 PAGES = (".html", ".htm")
 MAX_POINTS = 1_000_000
-TRUST = ("missing neighbours", "false neighbours")
+MISSING, FALSE, STABILITY = "missing neighbours", "false neighbours", "stability"
 _NEIGHBORS = ((50_000, 15), (200_000, 10), (10**9, 5))  # of up to so many points
 _JUDGED = ((20_000, 1000), (200_000, 500), (10**9, 200))  # rows for the curve
 _CLUSTERS = (8, 40, 200)  # that are named, as zooming in makes room
@@ -102,6 +104,9 @@ class MapPage:
         Number of the column that colours the points at first; -1 for none.
     images : list of str, optional
         Of each point a small image, as an address that holds it.
+    stability : ndarray of shape (n,), float32, optional
+        Per point, the share of refits in which it stays where it is, see :func:`nearfar.evaluate.map_stability`; NaN
+        where that is not known.
     """
 
     ids: Ids
@@ -119,6 +124,13 @@ class MapPage:
     labels: list[tuple[int, str]]
     color: int = -1
     images: list[str] | None = None
+    stability: NDArray[np.float32] | None = None
+
+    @property
+    def trust(self) -> dict[str, NDArray[np.float32]]:
+        """What is known of each point's place, by the name of the colour: shares in [0, 1]."""
+        found = {} if self.judged is None else {MISSING: self.missing, FALSE: self.false}
+        return found if self.stability is None else found | {STABILITY: self.stability}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page, or a picture of it; the file appears whole or not at all.
@@ -196,6 +208,9 @@ class MapPage:
             counts = (self.neighbors != np.arange(n)[:, None]).sum(axis=1)
             for name, shares in (("missing", self.missing), ("false", self.false)):
                 blocks[name] = _planes(np.rint(shares * counts)[order].astype(np.uint8))
+        if self.stability is not None:
+            shares = np.where(np.isfinite(self.stability), np.rint(254 * self.stability), 255)
+            blocks["stability"] = _planes(shares[order].astype(np.uint8))
         header = {
             "n": n,
             "k": k,
@@ -205,6 +220,7 @@ class MapPage:
             "frame": frame | {"outside": [[int(place[row]), *self.positions[row].tolist()] for row in outside]},
             "ids": "range" if plain else "text",
             "images": self.images is not None,
+            "stability": self.stability is not None,
             "columns": facts,
             "labels": [(int(place[row]), text) for row, text in self.labels],
             "colour": self.color,
@@ -232,8 +248,9 @@ class MapPage:
         Returns
         -------
         anywidget.AnyWidget
-            ``selected`` has the ids of the points that are selected there by the lasso or a click;
-            ``observe(function, "selected")`` calls a function with each change.
+            ``selected`` has the ids of the points that are selected there by the lasso or a click; other ids select
+            these there, unknown ones raise InputError. ``observe(function, "selected")`` calls a function with each
+            change.
 
         Raises
         ------
@@ -269,7 +286,7 @@ class MapPage:
         labels: ColumnLike | None = None
         values: ColumnLike | None = None
         if self.color >= len(self.columns):
-            values = (self.missing, self.false)[self.color - len(self.columns)]
+            values = list(self.trust.values())[self.color - len(self.columns)]
         elif self.color >= 0:
             column = self.columns[self.color]
             if column.kind == "category":
@@ -349,6 +366,7 @@ def map_page(
     max_points: int = MAX_POINTS,
     title: str | None = None,
     images: object = None,
+    stability: bool | MapStability = False,
     random_state: Seed = 0,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -367,6 +385,7 @@ def map_page(
     placed = None if positions is None else _positions(positions, embedding)
     shown = None if images is None else thumbnails(_OWNER, images, embedding.ids)
     metric, drawn_of = _judges(metric, positions, remarks)
+    _check_stability(stability, positions, embedding)
     ids, vectors = embedding.ids, embedding.vectors
     if n_all > most:
         kept = np.sort(rng.choice(n_all, most, replace=False))
@@ -381,13 +400,16 @@ def map_page(
     usual = next(k for size, k in _NEIGHBORS if n <= size)
     k = usual if n_neighbors is None else check_integer(_OWNER, "n_neighbors", n_neighbors, low=1, high=100)
     columns = [*columns, *_own_columns(embedding, ids)]
-    chosen = _chosen(color, columns, has_data)  # what is wrong with it is said before a map is drawn
+    trusted = [MISSING, FALSE] * has_data + [STABILITY] * (stability is not False)
+    chosen = _chosen(color, columns, trusted)  # what is wrong with it is said before a map is drawn
+    model = positions
     if placed is None:
         placed = np.asarray(vectors, np.float32)
         if has_data:
             perplexity = min(30.0, max(1.0, (n - 1) / 4))
             map_ = TSNE(perplexity=perplexity, metric=metric, random_state=0, n_jobs=workers, verbose=verbose)
-            placed = map_.fit(vectors).embedding_
+            model = map_.fit(Embedding(vectors, ids))
+            placed = model.embedding_
     if not np.isfinite(placed).all():
         bad = np.flatnonzero(~np.isfinite(placed).all(axis=1))
         raise InputError(_OWNER, "positions", "finite", f"NaN or infinity at {ids[int(bad[0])]!r}")
@@ -417,7 +439,30 @@ def map_page(
         labels=_labels(ids, vectors, np.asarray(placed, np.float64), columns, chosen),
         color=chosen,
         images=shown,
+        stability=_stability(stability, model, ids),
     )
+
+
+def _check_stability(stability: bool | MapStability, positions: object, embedding: Embedding) -> None:
+    """Refuse what says nothing of the stability of a map, before it is drawn."""
+    if isinstance(stability, MapStability):
+        if (stability.ids.rows(embedding.ids) < 0).any():
+            raise InputError(_OWNER, "stability", "that of a map with all ids", f"one of {stability.ids.shown(2)}")
+    elif check_flag(_OWNER, "stability", stability):
+        drawn = positions is None and embedding.n_components != 2
+        if not drawn and not isinstance(positions, NeighborEmbedding):
+            hint = "Give the estimator as positions, or what evaluate.map_stability returns."
+            raise InputError(
+                _OWNER, "stability", "False for a map that is not a fitted nearfar.TSNE or the like", "True", hint
+            )
+
+
+def _stability(stability: bool | MapStability, model: object, ids: Ids) -> NDArray[np.float32] | None:
+    """Return the stability of each point, of a map that is fitted again, or as it is given; None if not wanted."""
+    if stability is False:
+        return None
+    found = stability if isinstance(stability, MapStability) else map_stability(cast("TSNE", model), random_state=0)
+    return found.stability[found.ids.rows(ids)].astype(np.float32)
 
 
 def _judges(metric: str | None, positions: object, remarks: list[str]) -> tuple[str, Relation | None]:
@@ -461,18 +506,19 @@ def _compared(
     return kept, judged
 
 
-def check_known(embedding: Embedding, metadata: Metadata | None, color: str | None) -> None:
+def check_known(embedding: Embedding, metadata: Metadata | None, color: str | None, *, stability: bool = False) -> None:
     """Refuse metadata that cannot be joined and a color that is no column, before a map is drawn for a page.
 
     Parameters
     ----------
     embedding : Embedding
-    metadata, color : object
+    metadata, color, stability : object
         As for :meth:`nearfar.Embedding.map`.
     """
     columns, _ = _known(embedding, metadata, None)
     if color is not None:
-        _chosen(color, [*columns, *_own_columns(embedding, embedding.ids)], has_data=True)
+        trusted = [MISSING, FALSE] + [STABILITY] * stability
+        _chosen(color, [*columns, *_own_columns(embedding, embedding.ids)], trusted)
 
 
 def _known(embedding: Embedding, metadata: Metadata | None, id_column: str | None) -> tuple[list[Column], list[str]]:
@@ -541,11 +587,10 @@ def _texts_column(name: str, texts: Iterable[str]) -> Column:
     return Column(name, "text", np.array(list(texts), dtype=object), [])
 
 
-def _chosen(color: str | None, columns: Sequence[Column], has_data: bool) -> int:
+def _chosen(color: str | None, columns: Sequence[Column], trusted: Sequence[str]) -> int:
     """Return the number of the column that colours the points; those of trust come after the others."""
     numbers = {column.name: at for at, column in enumerate(columns) if column.kind != "text"}
-    if has_data:
-        numbers |= {name: len(columns) + at for at, name in enumerate(TRUST)}
+    numbers |= {name: len(columns) + at for at, name in enumerate(trusted)}
     if color is None:
         return next((at for at, column in enumerate(columns) if column.kind == "category"), -1)
     if color not in numbers:

@@ -1,4 +1,4 @@
-"""The page in a notebook: a widget that holds a million points, and knows which of them are selected there."""
+"""The page in a notebook: a widget that holds a million points, knows which of them are selected there, and selects."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import numpy as np
 from nearfar._core.checks import require
 from nearfar._core.ids import Ids
 from nearfar._core.types import Longs
+from nearfar.errors import InputError
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
+
+_OWNER = "MapPage.widget"
 
 
 def widget_of(page: str, ids: Ids, in_file: Longs) -> AnyWidget:
@@ -28,28 +31,56 @@ def widget_of(page: str, ids: Ids, in_file: Longs) -> AnyWidget:
     in_file : ndarray, shape (n,)
         The row of each point of the file.
     """
-    widget = _kind()(_page=page.encode("utf-8"))
-
-    def heard(change: Any) -> None:
-        rows = in_file[np.frombuffer(change["new"], "<u4")]
-        widget.selected = ids.take(np.sort(rows)).to_list()
-
-    widget.observe(heard, "_points")
+    widget: AnyWidget = _kind()(page, ids, in_file)
     return widget
 
 
 @cache
 def _kind() -> Any:
     """Return the class of the widgets; its base is there with anywidget only."""
-    anywidget: Any = require("MapPage.widget", "anywidget", "notebook")
+    anywidget: Any = require(_OWNER, "anywidget", "notebook")
     import traitlets
 
-    assets = resources.files("nearfar.viewer").joinpath("assets")
-    parts = {
-        "__doc__": "A map page in a notebook; ``selected`` has the ids of the points that are selected there.",
-        "_esm": assets.joinpath("widget.js").read_text("utf-8"),
-        "_page": traitlets.Bytes().tag(sync=True),
-        "_points": traitlets.Bytes().tag(sync=True),  # numbers of 32 bits: selected points, as the file orders them
-        "selected": traitlets.List(),
-    }
-    return type("MapWidget", (anywidget.AnyWidget,), parts)
+    class MapWidget(anywidget.AnyWidget):  # type: ignore[misc]
+        """A map page in a notebook; ``selected`` has the ids of the points that are selected there, and selects."""
+
+        _esm = resources.files("nearfar.viewer").joinpath("assets", "widget.js").read_text("utf-8")
+        _page = traitlets.Bytes().tag(sync=True)
+        # Numbers of 32 bits: selected points, as the file orders them; a kernel gets a memoryview of them.
+        _points: Any = traitlets.Any(b"").tag(sync=True)
+        selected: Any = traitlets.List()
+
+        def __init__(self, page: str, ids: Ids, in_file: Longs) -> None:
+            self._ids, self._in_file = ids, in_file
+            super().__init__(_page=page.encode("utf-8"))
+
+        @traitlets.validate("_points")
+        def _as_bytes(self, proposal: Any) -> bytes:
+            return bytes(proposal["value"])
+
+        @traitlets.validate("selected")
+        def _check(self, proposal: Any) -> list[Any]:
+            wanted = list(proposal["value"])
+            rows = self._ids.rows(wanted)
+            if (rows < 0).any():
+                unknown = wanted[int(np.flatnonzero(rows < 0)[0])]
+                raise InputError(_OWNER, "selected", f"ids of points, such as {self._ids.shown(2)}", repr(unknown))
+            return wanted
+
+        @traitlets.observe("selected")
+        def _asked(self, change: Any) -> None:
+            """Select on the page."""
+            place = np.empty(len(self._in_file), "<u4")
+            place[self._in_file] = np.arange(len(place))
+            asked = place[self._ids.rows(change["new"])]
+            if set(asked.tolist()) != set(np.frombuffer(self._points, "<u4").tolist()):
+                self._points = asked.tobytes()
+
+        @traitlets.observe("_points")
+        def _heard(self, change: Any) -> None:
+            """Keep the ids of what the page, or ``selected``, has selected."""
+            rows = np.sort(self._in_file[np.frombuffer(change["new"], "<u4")])
+            if not np.array_equal(rows, np.unique(self._ids.rows(self.selected))):
+                self.selected = self._ids.take(rows).to_list()
+
+    return MapWidget

@@ -335,10 +335,14 @@
       neighbours[i * k + c] = i + ((moved[at] >>> 1) ^ -(moved[at] & 1));
     }
     const of = (i) => neighboursOf(i).length || 1; // by a relation a point may have fewer than k
-    for (const [name, title] of [["missing", "missing neighbours"], ["false", "false neighbours"]]) { // TRUST in page.py
+    for (const [name, title] of [["missing", "missing neighbours"], ["false", "false neighbours"]]) { // as in page.py
       const counts = await arrayOf(name, "u1");
       columns.push({ name: title, kind: "number", trust: true, values: Float32Array.from(counts, (c, i) => c / of(i)), low: 0, high: 1 });
     }
+  }
+  if (header.stability) {
+    const shares = await arrayOf("stability", "u1");
+    columns.push({ name: "stability", kind: "number", trust: true, values: Float32Array.from(shares, (share) => (share === 255 ? NaN : share / 254)), low: 0, high: 1 });
   }
   function neighboursOf(i) {
     if (!k) return [];
@@ -420,15 +424,24 @@
     select(null);
     return pin(-1);
   });
-  function select(points) {
+  function select(points, told = false) {
     selection = points && points.length ? points : null;
     $("selection").textContent = selection ? `${number(selection.length)} points selected` : "";
     if (selection) pin(-1);
-    tell(selection ?? []);
+    if (!told) tell(selection ?? []);
   }
-  function tell(points) { // a notebook around the page
-    if (window.parent !== window) window.parent.postMessage({ nearfar: "selected", points: Array.from(points) }, "*");
+  const notebook = window.parent === window ? null : window.parent; // around the page
+  function tell(points) {
+    notebook?.postMessage({ nearfar: "selected", points: Array.from(points) }, "*");
   }
+  window.addEventListener("message", ({ source, data }) => {
+    if (!notebook || source !== notebook || data?.nearfar !== "select") return;
+    const points = Array.from(data.points).filter((i) => i < n);
+    pin(-1);
+    select(points, true);
+    if (points.length) plot.select(points.map(slotOf), { preventEvent: true });
+    else plot.deselect({ preventEvent: true });
+  });
 
   // ---- colours and filters
 
@@ -738,6 +751,7 @@
   } else filter();
   applyTheme();
   document.documentElement.dataset.ready = Math.round(performance.now());
+  notebook?.postMessage({ nearfar: "ready" }, "*");
   // For tests and for scripts in the console.
   window.nearfarMap = { header, plot, columns, neighboursOf, idOf, pin, select, table, picture, colour, x, y, move, placeOf,
     drawn: () => Array.from({ length: n }, (_, slot) => rowOf(slot)),
