@@ -42,8 +42,8 @@ from nearfar.far.mesh import (
     sort_points,
     spline_of,
     spread,
-    warn_of_width,
     wanted_mesh_of,
+    warn_of_width,
 )
 from nearfar.far.mesh_loops import gather_each, spread_each
 from nearfar.kernels import CompiledKernel
@@ -95,9 +95,8 @@ def _square(rows: Doubles) -> Doubles:
 
 def _values(kernel: CompiledKernel, potential: str, f: Floats) -> tuple[Floats, Floats]:
     """Return V and V'."""
-    log_w = kernel.log_weight(f)
+    log_w, slope = kernel.log_weight(f), kernel.slope(f)
     w = np.exp(log_w)
-    slope = -w * kernel.functions.neg_log_slope.py_func(f, *kernel.parameters)
     return (w, slope) if potential == "weight" else (w * log_w - w, slope * log_w)
 
 

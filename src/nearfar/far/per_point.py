@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -238,23 +238,46 @@ class Nodes:
             return np.asarray(self.values[:, None] == np.asarray(parameters, np.float64), np.float64)
         return self._read(self.table, parameters)
 
-    def slopes(self, parameters: Floats) -> Doubles:
-        """Return the derivatives of l_m in theta_i, shape (m, n); only where there is a table."""
-        per_step = np.gradient(self.table, axis=0) * (_TABLE / (self.high - self.low))
-        return np.asarray(self._read(per_step, parameters) / np.asarray(parameters, np.float64))
+    def slope_of(self, parameters: Floats, values: Floats) -> Doubles:
+        """Return sum_m dl_m / dtheta_i values_mi, shape (n,); only where there is a table."""
+        found = np.empty(len(parameters))
+        _sum_rows(self._slopes, self._steps(parameters), values, found)
+        return np.asarray(found / np.asarray(parameters, np.float64))
+
+    @cached_property
+    def _slopes(self) -> Doubles:
+        return np.ascontiguousarray(np.gradient(self.table, axis=0) * (_TABLE / (self.high - self.low)))
+
+    def _steps(self, parameters: Floats) -> Doubles:
+        """Return where parameters are in the table."""
+        steps = (np.log(np.asarray(parameters, np.float64)) - self.low) * (_TABLE / (self.high - self.low))
+        return np.asarray(steps.clip(0, _TABLE))
 
     def _read(self, table: Doubles, parameters: Floats) -> Doubles:
-        steps = (np.log(np.asarray(parameters, np.float64)) - self.low) * (_TABLE / (self.high - self.low))
-        steps = steps.clip(0, _TABLE)
-        at = np.minimum(steps.astype(np.int64), _TABLE - 1)
-        steps -= at
-        found = np.empty((table.shape[1], len(at)))
-        for out, column in zip(found, table.T, strict=True):
-            column = np.ascontiguousarray(column)
-            left = column[at]
-            np.multiply(column[at + 1] - left, steps, out=out)
-            out += left
+        found = np.empty((table.shape[1], len(parameters)))
+        _read_rows(np.ascontiguousarray(table), self._steps(parameters), found)
         return found
+
+
+@jit(error_model="numpy")
+def _read_rows(table, steps, out):
+    """Write the rows of a table, in between linearly; out is (columns, n)."""
+    for i in range(len(steps)):
+        at = min(int(steps[i]), len(table) - 2)
+        part = steps[i] - at
+        for k in range(table.shape[1]):
+            out[k, i] = table[at, k] + part * (table[at + 1, k] - table[at, k])
+
+
+@jit(error_model="numpy")
+def _sum_rows(table, steps, values, out):
+    """Write the sums of such rows times values, of shape (columns, n)."""
+    for i in range(len(steps)):
+        at, total = min(int(steps[i]), len(table) - 2), 0.0
+        part = steps[i] - at
+        for k in range(table.shape[1]):
+            total += (table[at, k] + part * (table[at + 1, k] - table[at, k])) * values[k, i]
+        out[i] = total
 
 
 def nodes_for(family: Family, parameters: Floats, tolerance: float, limits: tuple[float, float] | None = None) -> Nodes:
@@ -360,10 +383,10 @@ class NodesOfAll:
         assert self.nodes is not None
         return [self.nodes.family.kernel_of(float(value)) for value in self.nodes.values]
 
-    def slopes(self) -> NDArray[np.float64]:
-        """Return the derivatives of the coefficients in the parameters, shape (m, n)."""
+    def slope_of(self, values: Floats) -> NDArray[np.float64]:
+        """Return the derivatives in the parameters of what is interpolated; ``values`` at the nodes, shape (m, n)."""
         assert self.nodes is not None
-        return self.nodes.slopes(self._parameters)
+        return self.nodes.slope_of(self._parameters, values)
 
 
 class SummedNodes:

@@ -194,11 +194,11 @@ class Exactly:
 
     def nodes_at(self, place: Place, Y: Floats) -> Nodes:
         """Return the one node there is, at some positions."""
-        return Nodes(_asked_at(place, self._field, Y, [self._kernel]), [1.0])
+        return Nodes(_asked_at(place, self._field, Y, [self._kernel]), np.ones((len(Y), 1), Y.dtype))
 
-    def slope_of_log_s(self, log_S: list[Floats]) -> NDArray[np.float64]:
+    def slope_of_log_s(self, log_S: Floats) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
-        return np.asarray(self._exact.rises() * np.exp(-log_S[0]))
+        return np.asarray(self._exact.rises() * np.exp(-log_S[:, 0]))
 
 
 class Between:
@@ -215,11 +215,12 @@ class Between:
 
     def nodes_at(self, place: Place, Y: Floats) -> Nodes:
         """Return the nodes, at some positions."""
-        return Nodes(_asked_at(place, self._field, Y, self._nodes.kernels()), list(self._nodes.coefficients))
+        shares = self._nodes.coefficients.astype(Y.dtype).T
+        return Nodes(_asked_at(place, self._field, Y, self._nodes.kernels()), shares)
 
-    def slope_of_log_s(self, log_S: list[Floats]) -> NDArray[np.float64]:
+    def slope_of_log_s(self, log_S: Floats) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
-        return np.asarray((self._nodes.slopes() * log_S).sum(axis=0))
+        return self._nodes.slope_of(log_S.T)
 
 
 def _asked_at(place: Place, field: SummedNodes, Y: Floats, kernels: list[Kernel]) -> AskOfNodes:
