@@ -48,7 +48,7 @@ from nearfar.far.mesh import (
 from nearfar.far.mesh_loops import gather_each, spread_each
 from nearfar.kernels import CompiledKernel
 
-COARSER = 2.0
+COARSER = 1.75
 """Step of the coarse mesh, in those of the other: with more fewer of the functions are smooth enough for it."""
 _LEFT = 2.0  # of the error of the mesh that one of its functions may have on the coarse one: theirs hardly add up
 _OF_TOLERANCE = 0.5  # that what is left out of the kernels may be, in values and slopes; far more of it is seen

@@ -29,6 +29,7 @@ from nearfar.contracts import Floats, Potential, Term
 from nearfar.errors import InputError, NumericalError
 from nearfar.far.fields import FieldPart, check_positions, linear_kernel, term_charges
 from nearfar.far.mesh_loops import (
+    add_product,
     bounds_of_block,
     count_rows,
     gather,
@@ -106,10 +107,10 @@ def wanted_mesh(kernel: CompiledKernel, tolerance: float) -> tuple[int, float, f
 
 
 def wanted_mesh_of(kernels: Sequence[CompiledKernel], tolerance: float) -> tuple[int, float, float]:
-    """Return the same for a mesh that serves several kernels."""
+    """Return the same for a mesh that serves several kernels: the root mean square of their errors is the tolerance."""
     cubic, quintic, reach = map(np.array, zip(*(_wanted(kernel, tolerance) for kernel in kernels), strict=True))
     lengths = np.array([1 / math.sqrt(kernel.steepness) for kernel in kernels])
-    steps = {4: float((cubic * lengths).min()), 6: float((quintic * lengths).min())}
+    steps = {P: float(np.mean((one * lengths) ** (-2 * P)) ** (-0.5 / P)) for P, one in ((4, cubic), (6, quintic))}
     order = 6 if steps[6] > _INFLUENCE_PAYS * steps[4] else 4
     return order, steps[order], float(reach.max())
 
@@ -353,9 +354,10 @@ def _through_waves(
         # Of the padded rows only those of the map hold charges, and only those are read.
         transformed = [scipy.fft.fft(one[:, start:stop], n=padded_rows, axis=0) for one in waves]
         for ((first, spectrum, _), *others), result in zip(products, results, strict=True):
-            total = transformed[first] * spectrum[:, start:stop]
-            for k, other, factor in others:
-                total += transformed[k] * (other.dtype.type(factor) * other[:, start:stop])
+            total = np.zeros_like(transformed[first])
+            for k, other, factor in ((first, spectrum, 1.0), *others):
+                some = other[:, start:stop]
+                add_product(transformed[k].view(some.dtype), some, some.dtype.type(factor), total.view(some.dtype))
             result[:, start:stop] = scipy.fft.ifft(total, axis=0, overwrite_x=True)[:rows]
 
     def back_along_rows(_block: int, start: int, stop: int) -> None:

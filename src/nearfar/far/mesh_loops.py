@@ -376,6 +376,17 @@ def _own(taps, own, n, w):
         w[at + 4 * BATCH + p] -= q * slope_y * y
 
 
+@jit(fastmath=FAST, error_model="numpy")
+def add_product(wave, spectrum, factor, out):
+    """Add waves, pairs of a real and an imaginary part, times a real spectrum."""
+    for m in range(spectrum.shape[0]):
+        one, real, total = wave[m], spectrum[m], out[m]
+        for k in range(spectrum.shape[1]):
+            share = factor * real[k]
+            total[2 * k] += one[2 * k] * share
+            total[2 * k + 1] += one[2 * k + 1] * share
+
+
 # Compiled passage between a mesh and one of F times its step, by the two-scale relation of B-splines.
 #
 # A B-spline of order P and F times the step is the sum of fine ones with the coefficients C of ``filter_``, (F - 1) P +

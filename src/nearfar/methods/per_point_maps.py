@@ -101,12 +101,18 @@ def sums_of(place: Place, cost: CostOfEach, nodes: Nodes) -> Sums:
 
 def evaluate(
     place: Place, cost: CostOfEach, near: Near, theta: Floats, nodes: Nodes, Y: Floats, exaggeration: float,
-    *, value: bool,
-) -> tuple[Floats, float | None, Floats]:  # fmt: skip
-    """Return the gradient at Y, the true cost if it is asked for, and ln S_i under the kernel of each node."""
+    *, value: bool, learned: bool = False,
+) -> tuple[Floats, float | None, Floats, Floats | None]:  # fmt: skip
+    """Return the gradient at Y, the true cost if it is asked for, and ln S_i under the kernel of each node.
+
+    Where theta is ``learned``, also sum_j p_ij d ln w_ij / dtheta_i.
+    """
     names, all_pairs = names_of(cost), sums_of(place, cost, nodes)
     row = Y, np.exp(all_pairs.between[:, 0]), theta
-    pull, mass = place.pairs(attraction_of_each, near.pattern, row, row, *near.strengths, cost=cost, alpha=exaggeration)
+    entries = *near.strengths, near.p if learned else None
+    pull, mass, rises = place.pairs(
+        attraction_of_each, near.pattern, row, row, *entries, cost=cost, alpha=exaggeration
+    )
     charges = all_pairs.S, *(np.empty_like(all_pairs.S) for _ in names[1:])
     slopes = [potential.gradient for some in zip(*all_pairs.potentials, strict=True) for potential in some]
     rows = nodes.shares, mass, near.mass, all_pairs.logs, all_pairs.H, *slopes
@@ -115,10 +121,10 @@ def evaluate(
     terms = [[Term(name, own) for name, own in zip(names, some, strict=True)] for some in each]
     pull += nodes.asked.total(terms).gradient
     if not value:
-        return pull, None, all_pairs.logs
-    (entries,) = place.pairs(entry_cost_of_each, near.pattern, row, row, near.p, cost=cost)
+        return pull, None, all_pairs.logs, rises
+    (costs,) = place.pairs(entry_cost_of_each, near.pattern, row, row, near.p, cost=cost)
     of_all = cost.far_log * all_pairs.between[:, 1].sum(dtype=np.float64) + cost.formulas.constant * cost.n
-    return pull, float(entries.sum() + of_all), all_pairs.logs
+    return pull, float(costs.sum() + of_all), all_pairs.logs, rises
 
 
 # The formulas, for rows.
@@ -164,11 +170,12 @@ def attraction_of_each(
     fixed_back: Array | None,
     u_ij: Array | None,
     u_ji: Array | None,
+    p: Array | None,
     *,
     cost: CostOfEach,
     alpha: float,
-) -> tuple[Array, Array | None]:
-    """Return what draws i to j, and s_ij as far as it moves with q."""
+) -> tuple[Array, Array | None, Array | None]:
+    """Return what draws i to j, s_ij as far as it moves with q, and p_ij d ln w_ij / d theta_i if p is given."""
     ways = mine[0] - theirs[0]
     f = (ways * ways).sum(1)
     xp = namespace_of(f)
@@ -181,7 +188,9 @@ def attraction_of_each(
             both = s if stays is None else s + stays
         k = k + both * cost.neg_log_slope_of(f, theta)
         moves.append(s)
-    return (2 * alpha * k)[:, None] * ways, moves[0]
+    # symbol theta_i: dC/dtheta_i = m_i d ln S_i / dtheta_i - sum_j p_ij d ln w_ij / dtheta_i
+    rises = None if p is None else p * cost.rise_of(f, mine[2])
+    return (2 * alpha * k)[:, None] * ways, moves[0], rises
 
 
 def entry_cost_of_each(mine: Side, theirs: Side, p: Array, *, cost: CostOfEach) -> tuple[Array]:
@@ -190,9 +199,3 @@ def entry_cost_of_each(mine: Side, theirs: Side, p: Array, *, cost: CostOfEach) 
     f = ((y - theirs[0]) ** 2).sum(1)
     log_q = cost.log_weight_of(f, theta) - xp.asarray(xp.log(S), dtype=p.dtype)
     return (xp.where(p > 0, xp.asarray(cost.entry(p, log_q), dtype=xp.float64), 0.0),)
-
-
-def rise_of_each(mine: Side, theirs: Side, p: Array, *, cost: CostOfEach) -> tuple[Array]:
-    """Return p_ij d ln w_ij / d theta_i."""
-    f = ((mine[0] - theirs[0]) ** 2).sum(1)
-    return (p * cost.rise_of(f, mine[1]),)  # symbol theta_i: dC/dtheta_i = m_i d ln S_i - sum_j p_ij d ln w_ij
