@@ -48,10 +48,12 @@ from nearfar.far.mesh import (
 from nearfar.far.mesh_loops import gather_each, spread_each
 from nearfar.kernels import CompiledKernel
 
-COARSER = 1.75
+COARSER = 2.0
 """Step of the coarse mesh, in those of the other: with more fewer of the functions are smooth enough for it."""
-_LEFT = 2.0  # of the error of the mesh that one of its functions may have on the coarse one: theirs hardly add up
-_OF_TOLERANCE = 0.5  # that what is left out of the kernels may be, in values and slopes; far more of it is seen
+_LEFT = 1.0  # of the error of the mesh that one of its functions may have on the coarse one
+# What is left out of the kernels, in tolerances: S_i of a point far from all others is far less than that of most, and
+# forces are over it. So do the meshes have quintic splines, whose values are far better than their slopes.
+_OF_TOLERANCE = 0.05
 _WAVES, _STEP, _TAPER = 256, 0.3, 40.0  # of the quarter mesh on which sharpness is judged, in lengths of the sharpest
 _DISTANCES = np.concatenate([[0.0], np.geomspace(1e-2, 1e5, 200)])
 _KEPT = 8  # lists of influences: of two potentials, before and after a change of both meshes
@@ -128,7 +130,7 @@ class KernelsOnMeshes:
         self._n_jobs, self._kernels = n_jobs, tuple(linear_kernel("MeshField", kernel) for kernel in kernels)
         Y = np.ascontiguousarray(Y)
         low, high = bounding_box("MeshField", Y, n_jobs)
-        self._order, step, reach = wanted_mesh_of(self._kernels, self._tolerance)
+        self._order, step, reach = wanted_mesh_of(self._kernels, self._tolerance, [6])
         meshes = (choose_mesh(high - low, self._order, coarser * step, reach, len(Y)) for coarser in (1.0, COARSER))
         self._levels = [
             Level(sort_points(Y, low, mesh, n_jobs, buffers), mesh, buffers)

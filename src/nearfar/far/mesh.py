@@ -103,15 +103,17 @@ def wanted_mesh(kernel: CompiledKernel, tolerance: float) -> tuple[int, float, f
     R is such that the coarse mesh adds a third of the tolerance, measured in the same way, for both orders; inf: there
     is no coarse one. What psi is not smooth at R leaves more than that in computations of high accuracy.
     """
-    return wanted_mesh_of([kernel], tolerance)
+    return wanted_mesh_of([kernel], tolerance, [4, 6])
 
 
-def wanted_mesh_of(kernels: Sequence[CompiledKernel], tolerance: float) -> tuple[int, float, float]:
+def wanted_mesh_of(
+    kernels: Sequence[CompiledKernel], tolerance: float, orders: Sequence[int]
+) -> tuple[int, float, float]:
     """Return the same for a mesh that serves several kernels: the root mean square of their errors is the tolerance."""
     cubic, quintic, reach = map(np.array, zip(*(_wanted(kernel, tolerance) for kernel in kernels), strict=True))
     lengths = np.array([1 / math.sqrt(kernel.steepness) for kernel in kernels])
     steps = {P: float(np.mean((one * lengths) ** (-2 * P)) ** (-0.5 / P)) for P, one in ((4, cubic), (6, quintic))}
-    order = 6 if steps[6] > _INFLUENCE_PAYS * steps[4] else 4
+    order = max(orders, key=lambda P: steps[P] / (_INFLUENCE_PAYS if P == 6 else 1.0))
     return order, steps[order], float(reach.max())
 
 

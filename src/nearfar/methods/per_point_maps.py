@@ -110,9 +110,7 @@ def evaluate(
     names, all_pairs = names_of(cost), sums_of(place, cost, nodes)
     row = Y, np.exp(all_pairs.between[:, 0]), theta
     entries = *near.strengths, near.p if learned else None
-    pull, mass, rises = place.pairs(
-        attraction_of_each, near.pattern, row, row, *entries, cost=cost, alpha=exaggeration
-    )
+    pull, mass, rises = place.pairs(attraction_of_each, near.pattern, row, row, *entries, cost=cost, alpha=exaggeration)
     charges = all_pairs.S, *(np.empty_like(all_pairs.S) for _ in names[1:])
     slopes = [potential.gradient for some in zip(*all_pairs.potentials, strict=True) for potential in some]
     rows = nodes.shares, mass, near.mass, all_pairs.logs, all_pairs.H, *slopes
