@@ -269,8 +269,15 @@ class CompiledKernel(NamedTuple):
 
     def log_weight(self, f: Floats) -> Floats:
         """Return ln w of an array."""
-        log_weight: Callable[..., Floats] = getattr(self.functions.log_weight, "py_func", self.functions.log_weight)
-        return log_weight(f, *self.parameters)
+        return self._plain(self.functions.log_weight, f)
+
+    def slope(self, f: Floats) -> Floats:
+        """Return w' of an array."""
+        return -np.exp(self.log_weight(f)) * self._plain(self.functions.neg_log_slope, f)
+
+    def _plain(self, function: Callable[..., Floats], f: Floats) -> Floats:
+        plain: Callable[..., Floats] = getattr(function, "py_func", function)
+        return plain(f, *self.parameters)
 
 
 class Family(NamedTuple):

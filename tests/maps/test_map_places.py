@@ -11,7 +11,7 @@ from nearfar.far import ExactField, NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import NeighborObjective, value_and_gradient
-from nearfar.maps.per_point import per_point_objective
+from nearfar.maps.per_point import Learner, per_point_objective
 from nearfar.methods import linear_maps, noise_maps, per_point_maps
 
 
@@ -93,8 +93,9 @@ def test_a_kernel_for_each_point_on_the_plain_place(rng):
     Y, P, found = rng.normal(size=(N, 2)), sparse_p(rng, "row"), []
     kernel = InhomogeneousStudentT(rng.uniform(0.5, 20, N))
     for where in (Plain(), Threads(2)):
-        objective = per_point_objective(P, kernel, NeRV(0.3), ExactField(), dtype=float, n_jobs=1, place=where)
-        found.append((*objective.evaluate(Y, cost=True), objective.parameter_gradient(Y)))
+        options = {"dtype": float, "n_jobs": 1, "place": where, "learner": Learner(N, together=False)}
+        objective = per_point_objective(P, kernel, NeRV(0.3), ExactField(), **options)
+        found.append((*objective.evaluate(Y, cost=True), objective.parameter_gradient()))
     for plain, quick in zip(*found, strict=True):
         np.testing.assert_allclose(quick, plain, rtol=1e-9, atol=1e-10)
 

@@ -29,6 +29,7 @@ from nearfar.contracts import Floats, Potential, Term
 from nearfar.errors import InputError, NumericalError
 from nearfar.far.fields import FieldPart, check_positions, linear_kernel, term_charges
 from nearfar.far.mesh_loops import (
+    add_product,
     bounds_of_block,
     count_rows,
     gather,
@@ -102,36 +103,69 @@ def wanted_mesh(kernel: CompiledKernel, tolerance: float) -> tuple[int, float, f
     R is such that the coarse mesh adds a third of the tolerance, measured in the same way, for both orders; inf: there
     is no coarse one. What psi is not smooth at R leaves more than that in computations of high accuracy.
     """
+    return wanted_mesh_of([kernel], tolerance, [4, 6])
+
+
+def wanted_mesh_of(
+    kernels: Sequence[CompiledKernel], tolerance: float, orders: Sequence[int]
+) -> tuple[int, float, float]:
+    """Return the same for a mesh that serves several kernels: the root mean square of their errors is the tolerance."""
+    cubic, quintic, reach = map(np.array, zip(*(_wanted(kernel, tolerance) for kernel in kernels), strict=True))
+    lengths = np.array([1 / math.sqrt(kernel.steepness) for kernel in kernels])
+    steps = {P: float(np.mean((one * lengths) ** (-2 * P)) ** (-0.5 / P)) for P, one in ((4, cubic), (6, quintic))}
+    order = max(orders, key=lambda P: steps[P] / (_INFLUENCE_PAYS if P == 6 else 1.0))
+    return order, steps[order], float(reach.max())
+
+
+def _wanted(kernel: CompiledKernel, tolerance: float) -> tuple[float, float, float]:
+    """Return the step for cubic and quintic splines, in lengths of the kernel, and R."""
     alpha = kernel.heaviness
     cubic = min((tolerance / (0.7 + 0.3 * alpha + 0.2 * alpha**2)) ** (1 / 4), (tolerance / 0.15) ** (1 / 3))
     quintic = min((tolerance / (0.9 + 2.4 * alpha + 2.2 * alpha**2)) ** (1 / 6), (tolerance / 0.15) ** (1 / 5))
-    order, step = (6, quintic) if quintic > _INFLUENCE_PAYS * cubic else (4, cubic)
     reach = math.inf if tolerance < _LEAST_OF_LEVELS else 32 * ((0.012 + 0.006 * alpha) / tolerance) ** (1 / 4.5)
-    return order, float(step / math.sqrt(kernel.steepness)), float(reach)
+    return cubic, quintic, reach
 
 
 @lru_cache(maxsize=4)
 def influence(kernel: CompiledKernel, potential: str, shape: Shape, dtype: DTypeLike) -> Influence:
     """Return the influence on periodic meshes of ``shape``, whose padded sizes are even."""
+    return influences([kernel], potential, np.ones((1, 1)), shape, dtype)[0]
+
+
+def influences(
+    kernels: Sequence[CompiledKernel], potential: str, shares: Floats, shape: Shape, dtype: DTypeLike
+) -> list[Influence]:
+    """Return the influences of sums of the potentials of kernels; ``shares`` is of shape (kernels, sums)."""
     square_of_reach = (shape.step * shape.reach) ** 2
     f = _squares(shape.step, shape.rows, shape.columns)
-    if not shape.wide_rows:
-        samples, constant = _above(kernel, potential, f, f[-1, -1])
-        near, wide, at_zero = samples, None, 0.0
-    else:
-        far = _squares(FACTOR * shape.step, shape.wide_rows, shape.wide_columns)
-        softened, last = square_of_reach * _psi(far / square_of_reach), far[-1, -1]
-        samples, constant = _above(kernel, potential, softened, last)
-        near = _above(kernel, potential, f, last)[0]
-        near -= _above(kernel, potential, square_of_reach * _psi(f / square_of_reach), last)[0]
-        wide, at_zero = samples, float(samples[0, 0])
+    far = _squares(FACTOR * shape.step, shape.wide_rows, shape.wide_columns) if shape.wide_rows else f
+    last = far[-1, -1]
+    samples, constants = zip(*(_above(kernel, potential, f, last) for kernel in kernels), strict=True)
+    nears, wides = _summed(samples, shares), [None] * shares.shape[1]
+    if shape.wide_rows:
+        softened = [square_of_reach * _psi(some / square_of_reach) for some in (f, far)]
+        left, wides = (
+            _summed([_above(kernel, potential, some, last)[0] for kernel in kernels], shares) for some in softened
+        )
+        nears = [near - some for near, some in zip(nears, left, strict=True)]
+    of_sums = zip(nears, wides, np.array(constants) @ shares, strict=True)
+    return [_influence(near, wide, float(constant), shape.order, dtype) for near, wide, constant in of_sums]
+
+
+def _summed(samples: Sequence[Floats], shares: Floats) -> list[Floats]:
+    return [sum((share * some for share, some in zip(column, samples, strict=True)), 0.0) for column in shares.T]
+
+
+def _influence(near: Floats, wide: Floats | None, constant: float, order: int, dtype: DTypeLike) -> Influence:
+    """Return the influence of samples on a quarter of both meshes."""
     scale = float(np.abs(near).max()) or 1.0
-    transform = _transform(near / scale, shape.order)
-    own = _own_influence(shape.order, transform)
-    own[-1, -1] += at_zero / scale
+    transform = _transform(near / scale, order)
+    own = _own_influence(order, transform)
     wide_transform = None
-    if wide is not None and np.abs(wide).max() > _NOTHING * scale:
-        wide_transform = _both_halves(_transform(wide / scale, shape.order), dtype)
+    if wide is not None:
+        own[-1, -1] += float(wide[0, 0]) / scale
+        if np.abs(wide).max() > _NOTHING * scale:
+            wide_transform = _both_halves(_transform(wide / scale, order), dtype)
     return Influence(_both_halves(transform, dtype), wide_transform, own.astype(dtype), scale, constant)
 
 
@@ -254,13 +288,14 @@ Product = tuple[int, Floats, float]
 """Which charges, transform of the influence, factor."""
 
 
-def convolve(rho: list[Floats], mesh: Mesh, sums: list[Sum], n_jobs: int, buffers: Buffers) -> list[Floats]:
-    """Return the sums of potentials on the mesh, shape (rows, padded columns), in units of their first influence.
+def convolve(rho: list[Floats], mesh: Mesh, sums: Sequence[Sum], n_jobs: int, buffers: Buffers) -> Floats:
+    """Return the sums of potentials on the mesh, (sums, rows, padded columns), in units of their first influence.
 
     ``rho`` are the charges on the mesh, of the same shape.
     """
     shape, dtype = mesh.shape, rho[0].dtype
-    fields = [buffers.take(("field", k), (mesh.rows, shape.columns), dtype) for k in range(len(sums))]
+    together = buffers.take("fields", (len(sums), mesh.rows, shape.columns), dtype)
+    fields = list(together)
     products = [[(k, one.transform, one.scale / terms[0][1].scale) for k, one in terms] for terms in sums]
     _through_waves(rho, products, shape.rows, fields, n_jobs, buffers)
     products = [
@@ -268,7 +303,7 @@ def convolve(rho: list[Floats], mesh: Mesh, sums: list[Sum], n_jobs: int, buffer
     ]
     if any(products):
         _add_wide(mesh, rho, products, fields, n_jobs, buffers)
-    return fields
+    return together
 
 
 def _add_wide(
@@ -321,9 +356,10 @@ def _through_waves(
         # Of the padded rows only those of the map hold charges, and only those are read.
         transformed = [scipy.fft.fft(one[:, start:stop], n=padded_rows, axis=0) for one in waves]
         for ((first, spectrum, _), *others), result in zip(products, results, strict=True):
-            total = transformed[first] * spectrum[:, start:stop]
-            for k, other, factor in others:
-                total += transformed[k] * (other.dtype.type(factor) * other[:, start:stop])
+            total = np.zeros_like(transformed[first])
+            for k, other, factor in ((first, spectrum, 1.0), *others):
+                some = other[:, start:stop]
+                add_product(transformed[k].view(some.dtype), some, some.dtype.type(factor), total.view(some.dtype))
             result[:, start:stop] = scipy.fft.ifft(total, axis=0, overwrite_x=True)[:rows]
 
     def back_along_rows(_block: int, start: int, stop: int) -> None:
@@ -464,17 +500,29 @@ def sort_points(Y: Floats, low: Floats, mesh: Mesh, n_jobs: int, buffers: Buffer
 def spread(points: Points, mesh: Mesh, charges: Floats, rho: Floats, n_jobs: int) -> None:
     """Write charges (none given: ones) on the mesh."""
     rho[:] = 0
-    order = mesh.shape.order
-    spline = (0,) * order, spline_table(order).astype(rho.dtype)
+    spline, of_mesh = spline_of(mesh, rho.dtype), (rho, mesh.columns)
+    by_rows(mesh, points, n_jobs, lambda rows: spread_charges(spline, rows, points[:4], charges, of_mesh))
+
+
+def spline_of(mesh: Mesh, dtype: DTypeLike) -> tuple[tuple[int, ...], Floats]:
+    """Return a tuple of the length of the order, and the coefficients of the weights."""
+    return (0,) * mesh.shape.order, spline_table(mesh.shape.order).astype(dtype)
+
+
+def by_rows(mesh: Mesh, points: Points, n_jobs: int, write: Callable[[tuple[int, int]], object]) -> None:
+    """Spread the points of blocks of mesh rows, from the first to before the last.
+
+    A block also writes to the first rows of the next: first every other block, then the rest.
+    """
     together = max(8, mesh.rows // _blocks_of(len(points.order)))
-    rows, of_mesh = list(pairwise([*range(0, mesh.rows, together), mesh.rows])), (rho, mesh.columns)
-    # A block of rows also writes to the first rows of the next: first every other block, then the rest.
+    rows = list(pairwise([*range(0, mesh.rows, together), mesh.rows]))
     for some in (rows[::2], rows[1::2]):
-        run_blocks(
-            lambda k, *_, some=some: spread_charges(spline, some[k], points[:4], charges, of_mesh),
-            range(len(some) + 1),
-            n_jobs,
-        )
+        run_blocks(lambda k, *_, some=some: write(some[k]), range(len(some) + 1), n_jobs)
+
+
+def blocks_to_read(mesh: Mesh, points: Points) -> NDArray[np.int64]:
+    """Return the bounds of the blocks of mesh rows whose points are read together."""
+    return even_bounds(mesh.rows, max(1, mesh.rows // _blocks_of(len(points.order))))
 
 
 def _blocks_of(n: int) -> int:
@@ -497,10 +545,10 @@ def read(
     ``parts`` are the charges (none given: ones) and influences whose potentials were added in ``field``; ``totals`` are
     the sums of the charges, of all points where these are some of them.
     """
-    n, dtype, (first, order, step) = len(points.order), field.dtype, (parts[0][1], *mesh.shape[:2])
+    n, dtype, first, step = len(points.order), field.dtype, parts[0][1], mesh.shape.step
     value = buffers.take(("value", name), (n,), dtype)
     gradient = buffers.take(("gradient", name), (n, points.components), dtype)
-    spline = (0,) * order, spline_table(order).astype(dtype)
+    spline = spline_of(mesh, dtype)
     charges = np.stack([q for q, _ in parts])
     own = np.stack([one.own * (one.scale / first.scale) for _, one in parts])
     own[:, -1, -1] += [one.constant / first.scale for _, one in parts]  # a constant of the others, not of the point
@@ -508,8 +556,8 @@ def read(
     constant = sum(one.constant * total for total, (_, one) in zip(totals, parts, strict=True))
     factors = dtype.type(first.scale), dtype.type(first.scale / step), constant
     shared = points[:4], (charges, own.astype(dtype)), (field, mesh.columns, factors), (value, gradient)
-    bounds = even_bounds(mesh.rows, max(1, mesh.rows // _blocks_of(n)))
-    run_blocks(lambda _block, start, stop: gather(spline, (start, stop), *shared), bounds, n_jobs)
+    gathered = partial(gather, spline)
+    run_blocks(lambda _, start, stop: gathered((start, stop), *shared), blocks_to_read(mesh, points), n_jobs)
     return Potential(value, gradient)
 
 
@@ -606,30 +654,13 @@ class MeshField(FieldPart):
         NumericalError
             If a position is NaN or infinite.
         """
-        self.place_each(Y, [kernel], n_jobs)
-
-    def place_each(self, Y: Floats, kernels: Sequence[Kernel], n_jobs: int) -> None:
-        """Take in positions and several kernels, as ``place`` takes one: on the mesh that serves all of them.
-
-        Parameters
-        ----------
-        Y : ndarray of shape (n, d), float32 or float64
-        kernels : sequence of Kernel
-        n_jobs : int
-
-        Raises
-        ------
-        InputError, NumericalError
-            As by ``place``.
-        """
         check_positions("MeshField", Y)
         Y = np.ascontiguousarray(Y)
         if Y.shape[1] > 2:
             raise too_many_components(Y.shape[1])
-        compiled = [linear_kernel("MeshField", kernel) for kernel in kernels]
+        compiled = linear_kernel("MeshField", kernel)
         low, high = bounding_box("MeshField", Y, n_jobs)
-        orders, steps, reaches = zip(*(wanted_mesh(kernel, self.tolerance) for kernel in compiled), strict=True)
-        mesh = choose_mesh(high - low, max(orders), min(steps), max(reaches), len(Y))
+        mesh = choose_mesh(high - low, *wanted_mesh(compiled, self.tolerance), len(Y))
         buffers = self.work.setdefault("buffers", Buffers())
         points = sort_points(Y, low, mesh, n_jobs, buffers)
         self.work["placed"] = points, mesh, compiled, n_jobs, buffers
@@ -654,28 +685,7 @@ class MeshField(FieldPart):
         NearfarError
             If nothing was placed.
         """
-        return self._answer([[(0, term)] for term in terms])
-
-    def evaluate_each(self, terms: Sequence[Term]) -> list[list[Potential]]:
-        """Sum the potentials of terms under each of the kernels of ``place_each``.
-
-        Parameters
-        ----------
-        terms : sequence of Term
-
-        Returns
-        -------
-        list of list of Potential
-            For each kernel, as from ``evaluate``.
-
-        Raises
-        ------
-        NearfarError
-            If nothing was placed.
-        """
-        kernels = range(len(self._placed_state()[2]))
-        found = iter(self._answer([[(k, term)] for k in kernels for term in terms]))
-        return [[next(found) for _ in terms] for _ in kernels]
+        return self._answer([[term] for term in terms])
 
     def total(self, terms: Sequence[Term]) -> Potential:
         """Sum the potentials of all terms, which takes fewer transforms than each of them apart.
@@ -695,47 +705,27 @@ class MeshField(FieldPart):
         NearfarError
             If nothing was placed.
         """
-        return self._answer([[(0, term) for term in terms]])[0]
+        return self._answer([terms])[0]
 
-    def total_each(self, terms: Sequence[Sequence[Term]]) -> Potential:
-        """Sum the potentials of all terms, some under each of the kernels of ``place_each``.
-
-        Parameters
-        ----------
-        terms : sequence of sequence of Term
-            For each kernel.
-
-        Returns
-        -------
-        Potential
-            As from ``evaluate``.
-
-        Raises
-        ------
-        NearfarError
-            If nothing was placed.
-        """
-        return self._answer([[(k, term) for k, some in enumerate(terms) for term in some]])[0]
-
-    def _answer(self, sums: Sequence[Sequence[tuple[int, Term]]]) -> list[Potential]:
-        """Return sums of potentials of terms, each under the kernel with a number."""
-        points, mesh, kernels, n_jobs, buffers = self._placed_state()
+    def _answer(self, sums: Sequence[Sequence[Term]]) -> list[Potential]:
+        """Return sums of potentials of terms."""
+        points, mesh, kernel, n_jobs, buffers = self._placed_state()
         if not sums:
             return []
         n, dtype = len(points.order), points.columns.dtype
-        distinct = list({id(term.charges): term for terms in sums for _, term in terms}.values())
+        distinct = list({id(term.charges): term for terms in sums for term in terms}.values())
         place = {id(term.charges): k for k, term in enumerate(distinct)}
         given = [term_charges("MeshField", term, n, dtype) for term in distinct]
         none = np.empty(0 if all(q is None for q in given) else n, dtype)
         none[:] = 1
         charges = [none if q is None else q for q in given]
-        # There may be many fields, or kernels: each field keeps its last influences.
+        # There may be many fields: each keeps its last influences.
         held: dict[tuple[object, ...], Influence] = self.work.get("influences", {})
-        asked = [[(kernels[k], term.potential, mesh.shape, dtype) for k, term in terms] for terms in sums]
+        asked = [[(kernel, term.potential, mesh.shape, dtype) for term in terms] for terms in sums]
         recent = {of: held.get(of) or influence(*of) for of in dict.fromkeys(chain(*asked))} | held
-        self.work["influences"] = dict([*recent.items()][: _KEPT * len(kernels)])
+        self.work["influences"] = dict([*recent.items()][:_KEPT])
         wanted = [
-            [(place[id(term.charges)], recent[of]) for (_, term), of in zip(terms, some, strict=True)]
+            [(place[id(term.charges)], recent[of]) for term, of in zip(terms, some, strict=True)]
             for terms, some in zip(sums, asked, strict=True)
         ]
         rho = [buffers.take(("rho", k), (mesh.rows, mesh.shape.columns), dtype) for k in range(len(charges))]

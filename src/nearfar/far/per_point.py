@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -28,6 +28,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles
 from nearfar._core.vector import FAST
 from nearfar.contracts import Field, Floats, Kernel, Potential, Term
+from nearfar.far.alike import KernelsOnMeshes
 from nearfar.far.fields import CHUNK, check_positions, term_charges
 from nearfar.kernels import Exponential, Family, InhomogeneousStudentT, exp, family_of
 
@@ -237,23 +238,46 @@ class Nodes:
             return np.asarray(self.values[:, None] == np.asarray(parameters, np.float64), np.float64)
         return self._read(self.table, parameters)
 
-    def slopes(self, parameters: Floats) -> Doubles:
-        """Return the derivatives of l_m in theta_i, shape (m, n); only where there is a table."""
-        per_step = np.gradient(self.table, axis=0) * (_TABLE / (self.high - self.low))
-        return np.asarray(self._read(per_step, parameters) / np.asarray(parameters, np.float64))
+    def slope_of(self, parameters: Floats, values: Floats) -> Doubles:
+        """Return sum_m dl_m / dtheta_i values_mi, shape (n,); only where there is a table."""
+        found = np.empty(len(parameters))
+        _sum_rows(self._slopes, self._steps(parameters), values, found)
+        return np.asarray(found / np.asarray(parameters, np.float64))
+
+    @cached_property
+    def _slopes(self) -> Doubles:
+        return np.ascontiguousarray(np.gradient(self.table, axis=0) * (_TABLE / (self.high - self.low)))
+
+    def _steps(self, parameters: Floats) -> Doubles:
+        """Return where parameters are in the table."""
+        steps = (np.log(np.asarray(parameters, np.float64)) - self.low) * (_TABLE / (self.high - self.low))
+        return np.asarray(steps.clip(0, _TABLE))
 
     def _read(self, table: Doubles, parameters: Floats) -> Doubles:
-        steps = (np.log(np.asarray(parameters, np.float64)) - self.low) * (_TABLE / (self.high - self.low))
-        steps = steps.clip(0, _TABLE)
-        at = np.minimum(steps.astype(np.int64), _TABLE - 1)
-        steps -= at
-        found = np.empty((table.shape[1], len(at)))
-        for out, column in zip(found, table.T, strict=True):
-            column = np.ascontiguousarray(column)
-            left = column[at]
-            np.multiply(column[at + 1] - left, steps, out=out)
-            out += left
+        found = np.empty((table.shape[1], len(parameters)))
+        _read_rows(np.ascontiguousarray(table), self._steps(parameters), found)
         return found
+
+
+@jit(error_model="numpy")
+def _read_rows(table, steps, out):
+    """Write the rows of a table, in between linearly; out is (columns, n)."""
+    for i in range(len(steps)):
+        at = min(int(steps[i]), len(table) - 2)
+        part = steps[i] - at
+        for k in range(table.shape[1]):
+            out[k, i] = table[at, k] + part * (table[at + 1, k] - table[at, k])
+
+
+@jit(error_model="numpy")
+def _sum_rows(table, steps, values, out):
+    """Write the sums of such rows times values, of shape (columns, n)."""
+    for i in range(len(steps)):
+        at, total = min(int(steps[i]), len(table) - 2), 0.0
+        part = steps[i] - at
+        for k in range(table.shape[1]):
+            total += (table[at, k] + part * (table[at + 1, k] - table[at, k])) * values[k, i]
+        out[i] = total
 
 
 def nodes_for(family: Family, parameters: Floats, tolerance: float, limits: tuple[float, float] | None = None) -> Nodes:
@@ -359,10 +383,10 @@ class NodesOfAll:
         assert self.nodes is not None
         return [self.nodes.family.kernel_of(float(value)) for value in self.nodes.values]
 
-    def slopes(self) -> NDArray[np.float64]:
-        """Return the derivatives of the coefficients in the parameters, shape (m, n)."""
+    def slope_of(self, values: Floats) -> NDArray[np.float64]:
+        """Return the derivatives in the parameters of what is interpolated; ``values`` at the nodes, shape (m, n)."""
         assert self.nodes is not None
-        return self.nodes.slopes(self._parameters)
+        return self.nodes.slope_of(self._parameters, values)
 
 
 class SummedNodes:
@@ -378,8 +402,9 @@ class SummedNodes:
     """Nobody moves before all sums are known."""
 
     def __init__(self, base: Field) -> None:
+        on_mesh = vars(type(base)).get("in_parts", False)
+        self._meshes = KernelsOnMeshes(cast(Any, base).tolerance) if on_mesh else None
         self._fields: list[Any] = [base]
-        self._together = hasattr(base, "place_each")
 
     def prepare(self, Y: Floats, kernels: Sequence[Kernel], n_jobs: int) -> None:
         """Take in positions and kernels.
@@ -387,9 +412,9 @@ class SummedNodes:
         Under kernels with short tails S_i is, of points far from all others, less than what float32 leaves of a mesh:
         it would be rounding, other in each order of the rows, and forces are over it. So those sums are in float64.
         """
-        if self._together:
+        if self._meshes is not None:
             Y = Y.astype(np.float64) if isinstance(kernels[0], Exponential) else Y
-            self._fields[0].place_each(Y, kernels, n_jobs)
+            self._meshes.place(Y, kernels, n_jobs)
             return
         missing = len(kernels) - len(self._fields)
         self._fields = self._fields[: len(kernels)] + [_copy(self._fields[0]) for _ in range(missing)]
@@ -398,14 +423,14 @@ class SummedNodes:
 
     def potentials(self, terms: Sequence[Term]) -> list[list[Potential]]:
         """Return the potentials of terms under each kernel; they are read until the next call."""
-        if self._together:
-            return cast("list[list[Potential]]", self._fields[0].evaluate_each(terms))
+        if self._meshes is not None:
+            return self._meshes.evaluate(terms)
         return [field.evaluate(terms) for field in self._fields]
 
     def total(self, terms: Sequence[Sequence[Term]]) -> Potential:
         """Return the sum of the potentials of terms, some under each kernel."""
-        if self._together:
-            return cast("Potential", self._fields[0].total_each(terms))
+        if self._meshes is not None:
+            return self._meshes.total(terms)
         first, *others = (field.total(some) for field, some in zip(self._fields, terms, strict=True))
         for other in others:
             first.value[...] += other.value
@@ -415,6 +440,8 @@ class SummedNodes:
     @property
     def error(self) -> float:
         """What the fields say of their error, the largest."""
+        if self._meshes is not None:
+            return self._meshes.expected_error
         return max(float(getattr(field, "expected_error", 0.0)) for field in self._fields)
 
 

@@ -20,7 +20,7 @@ from nearfar.far.per_point import ExactPerPoint, NodesOfAll, SummedNodes
 from nearfar.kernels import InhomogeneousStudentT, family_of
 from nearfar.maps.objective import NeighborObjective, RowBlocks, is_linear_time, strengths_of
 from nearfar.methods.linear_maps import OF_ERROR, Near
-from nearfar.methods.per_point_maps import AskOfNodes, CostOfEach, Nodes, evaluate, rise_of_each
+from nearfar.methods.per_point_maps import AskOfNodes, CostOfEach, Nodes, evaluate
 
 LEARN_FROM = 50
 """Iteration from which degrees of freedom are learned: before, the map has no form."""
@@ -146,9 +146,10 @@ class PerPointObjective(NeighborObjective):
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
         nodes, theta = self._fields.nodes_at(self.place, Y), self.parameters.astype(self.cost.dtype)
-        gradient, value, self._log_S = evaluate(
-            self.place, self.cost, self.near(), theta, nodes, Y, exaggeration, value=cost
-        )
+        gradient, value, self._log_S, self._rises = evaluate(
+            self.place, self.cost, self.near(), theta, nodes, Y, exaggeration,
+            value=cost, learned=self._learner is not None,
+        )  # fmt: skip
         return gradient, value
 
     def value(self, Y: Floats) -> float:
@@ -162,17 +163,16 @@ class PerPointObjective(NeighborObjective):
             self._learner.reorder(order)
         return super().reorder(order)
 
-    def advance(self, Y: Floats, iteration: int) -> None:
+    def advance(self, Y: Floats, iteration: int) -> None:  # noqa: ARG002 - where it was evaluated last
         """Let the parameters take a step, if they are learned."""
         if self._learner is not None and iteration >= LEARN_FROM:
-            nu = self._learner.moved(self.parameters, self.parameter_gradient(Y))
+            nu = self._learner.moved(self.parameters, self.parameter_gradient())
             self._take(InhomogeneousStudentT(nu))
 
-    def parameter_gradient(self, Y: Floats) -> NDArray[np.float64]:
-        """Return dC/dtheta_i under KL at the positions where ``evaluate`` was called last, shape (n,)."""
-        near, theta = self.near(), self.parameters.astype(self.cost.dtype)
-        (rises,) = self.place.pairs(rise_of_each, near.pattern, (Y, theta), (Y, theta), near.p, cost=self.cost)
-        return np.asarray(near.mass * self._fields.slope_of_log_s(self._log_S) - rises)
+    def parameter_gradient(self) -> NDArray[np.float64]:
+        """Return dC/dtheta_i under KL where ``evaluate`` was called last, with a learner; shape (n,)."""
+        assert self._rises is not None
+        return np.asarray(self.near().mass * self._fields.slope_of_log_s(self._log_S) - self._rises)
 
     def _take(self, kernel: Kernel) -> None:
         self.cost = replace(self.cost, kernel=kernel)
@@ -194,11 +194,11 @@ class Exactly:
 
     def nodes_at(self, place: Place, Y: Floats) -> Nodes:
         """Return the one node there is, at some positions."""
-        return Nodes(_asked_at(place, self._field, Y, [self._kernel]), [1.0])
+        return Nodes(_asked_at(place, self._field, Y, [self._kernel]), np.ones((len(Y), 1), Y.dtype))
 
-    def slope_of_log_s(self, log_S: list[Floats]) -> NDArray[np.float64]:
+    def slope_of_log_s(self, log_S: Floats) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
-        return np.asarray(self._exact.rises() * np.exp(-log_S[0]))
+        return np.asarray(self._exact.rises() * np.exp(-log_S[:, 0]))
 
 
 class Between:
@@ -215,11 +215,12 @@ class Between:
 
     def nodes_at(self, place: Place, Y: Floats) -> Nodes:
         """Return the nodes, at some positions."""
-        return Nodes(_asked_at(place, self._field, Y, self._nodes.kernels()), list(self._nodes.coefficients))
+        shares = self._nodes.coefficients.astype(Y.dtype).T
+        return Nodes(_asked_at(place, self._field, Y, self._nodes.kernels()), shares)
 
-    def slope_of_log_s(self, log_S: list[Floats]) -> NDArray[np.float64]:
+    def slope_of_log_s(self, log_S: Floats) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
-        return np.asarray((self._nodes.slopes() * log_S).sum(axis=0))
+        return self._nodes.slope_of(log_S.T)
 
 
 def _asked_at(place: Place, field: SummedNodes, Y: Floats, kernels: list[Kernel]) -> AskOfNodes:

@@ -259,8 +259,13 @@ def normalizer(w: Array, *, cost: Cost, totals: Sequence[Array], error: float) -
     total = xp.asarray(totals[0], dtype=xp.float64)
     if not cost.by_row:
         return xp.clip(total, LEAST_S, None)
-    least = xp.clip(cost.of_error * error * total / cost.n, LEAST_S, None)
+    least = least_normalizer(total, cost, error)
     return xp.maximum(xp.asarray(w, dtype=xp.float64), least)  # symbol S_i: sum_j w_ij, Phi of charges 1
+
+
+def least_normalizer(total: Array, cost: Cost, error: float) -> Array:
+    """Return what S_i of rows is held up to, whose sum is given."""
+    return namespace_of(total).clip(cost.of_error * error * total / cost.n, LEAST_S, None)
 
 
 def entropy(S: Array, w: Array, w_ln_w: Array, cost: Cost) -> Array:

@@ -20,18 +20,18 @@ degrees of freedom" (ICONIP 2016), for learned degrees of freedom; interpolation
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.namespace import Array, namespace_of
 from nearfar.contracts import Floats, Place, Potential, Term
 from nearfar.kernels import Family
 from nearfar.kernels import Kernel as WithFamily
-from nearfar.methods.linear_maps import Cost, Near, Side, entropy, names_of, normalizer, plain
+from nearfar.methods.linear_maps import Cost, Near, Side, least_normalizer, names_of, plain
 
 
 class AskOfNodes(Protocol):
@@ -47,10 +47,10 @@ class AskOfNodes(Protocol):
 
 
 class Nodes(NamedTuple):
-    """A far field at the positions, under the kernels of nodes, and how much each row has of each of them."""
+    """A far field at the positions, under the kernels of nodes, and how much each row has of them, (n, nodes)."""
 
     asked: AskOfNodes
-    shares: Sequence[NDArray[np.float64] | float]
+    shares: Floats
 
 
 @dataclass(frozen=True)
@@ -77,49 +77,85 @@ class CostOfEach(Cost):
 
 
 class Sums(NamedTuple):
-    """What nodes say at some positions: potentials, ln S_i and H_i, each by each node; and between them."""
+    """What nodes say at some positions, S_i, ln S_i and H_i of shape (n, nodes), and ln S_i and H_i between them.
+
+    H_i is None where the cost has none of it.
+    """
 
     potentials: list[list[Potential]]
-    logs: list[Floats]
-    H: list[Floats]
-    log_between: Floats
+    S: Floats
+    logs: Floats
+    H: Floats | None
     between: Floats
 
 
-def sums_of(cost: CostOfEach, nodes: Nodes) -> Sums:
+def sums_of(place: Place, cost: CostOfEach, nodes: Nodes) -> Sums:
     """Return the sums over all points, by each node and between them."""
     found = nodes.asked.potentials([Term(name) for name in names_of(cost)])
-    logs, H, log_between, between = [], [], np.zeros(cost.n), np.zeros(cost.n)
-    for share, (w, *w_ln_w) in zip(nodes.shares, found, strict=True):
-        totals = (w.value.sum(dtype=np.float64),)
-        S = normalizer(w.value, cost=cost, totals=totals, error=nodes.asked.error)
-        logs.append(np.log(S))
-        H.append(entropy(S, w.value, w_ln_w[0].value, cost) if w_ln_w else np.zeros(cost.n))
-        log_between += share * logs[-1]
-        between += share * H[-1]
-    return Sums(found, logs, H, log_between, between)
+    S, *H = (np.array([one.value for one in of_kind]).T for of_kind in zip(*found, strict=True))
+    least = least_normalizer(S.sum(axis=0, dtype=np.float64), cost, nodes.asked.error).astype(S.dtype)
+    logs, between = np.empty_like(S), np.zeros((len(S), 2), S.dtype)
+    place.each(between_nodes, (S, logs, between, *H), nodes.shares, least=least, cost=cost)
+    return Sums(found, S, logs, H[0] if H else None, between)
 
 
 def evaluate(
     place: Place, cost: CostOfEach, near: Near, theta: Floats, nodes: Nodes, Y: Floats, exaggeration: float,
-    *, value: bool,
-) -> tuple[Floats, float | None, list[Floats]]:  # fmt: skip
-    """Return the gradient at Y, the true cost if it is asked for, and ln S_i under the kernel of each node."""
-    b, names, all_pairs = cost.far_log, names_of(cost), sums_of(cost, nodes)
-    row = Y, np.exp(all_pairs.log_between), theta
-    pull, mass = place.pairs(attraction_of_each, near.pattern, row, row, *near.strengths, cost=cost, alpha=exaggeration)
-    moves, terms = mass + near.mass, []
-    for share, potentials, log_S, H in zip(nodes.shares, *all_pairs[:3], strict=True):
-        of_S = share * np.exp(-log_S)
-        charges = [part.astype(cost.dtype) for part in (of_S * (moves - b * (log_S + H)), b * of_S)[: len(names)]]
-        for own, potential in zip(charges, potentials, strict=True):
-            pull += own[:, None] * potential.gradient
-        terms.append([Term(name, own) for name, own in zip(names, charges, strict=True)])
+    *, value: bool, learned: bool = False,
+) -> tuple[Floats, float | None, Floats, Floats | None]:  # fmt: skip
+    """Return the gradient at Y, the true cost if it is asked for, and ln S_i under the kernel of each node.
+
+    Where theta is ``learned``, also sum_j p_ij d ln w_ij / dtheta_i.
+    """
+    names, all_pairs = names_of(cost), sums_of(place, cost, nodes)
+    row = Y, np.exp(all_pairs.between[:, 0]), theta
+    entries = *near.strengths, near.p if learned else None
+    pull, mass, rises = place.pairs(attraction_of_each, near.pattern, row, row, *entries, cost=cost, alpha=exaggeration)
+    charges = all_pairs.S, *(np.empty_like(all_pairs.S) for _ in names[1:])
+    slopes = [potential.gradient for some in zip(*all_pairs.potentials, strict=True) for potential in some]
+    rows = nodes.shares, mass, near.mass, all_pairs.logs, all_pairs.H, *slopes
+    place.each(charges_of_nodes, (pull, *charges), *rows, cost=cost)
+    each = zip(*(some.T for some in charges), strict=True)
+    terms = [[Term(name, own) for name, own in zip(names, some, strict=True)] for some in each]
     pull += nodes.asked.total(terms).gradient
     if not value:
-        return pull, None, all_pairs.logs
-    (entries,) = place.pairs(entry_cost_of_each, near.pattern, row, row, near.p, cost=cost)
-    return pull, float(entries.sum() + b * all_pairs.between.sum() + cost.formulas.constant * cost.n), all_pairs.logs
+        return pull, None, all_pairs.logs, rises
+    (costs,) = place.pairs(entry_cost_of_each, near.pattern, row, row, near.p, cost=cost)
+    of_all = cost.far_log * all_pairs.between[:, 1].sum(dtype=np.float64) + cost.formulas.constant * cost.n
+    return pull, float(costs.sum() + of_all), all_pairs.logs, rises
+
+
+# The formulas, for rows.
+
+
+def between_nodes(moving: tuple[Array, ...], shares: Array, *, least: Array, cost: CostOfEach) -> tuple[()]:
+    """Put S_i in place of the potential of w, ln S_i beside it, H_i in place of that of w ln w - w; sum over nodes."""
+    w, logs, between, *w_ln_w = moving
+    xp = namespace_of(w)
+    S = xp.maximum(w, least)
+    logs[...] = xp.log(S)
+    between[:, 0] = (shares * logs).sum(1)
+    for both in w_ln_w:
+        both[...] = xp.clip((both + w) / S - logs, -2 * math.log(cost.n), 0)
+        between[:, 1] = (shares * both).sum(1)
+    w[...] = S
+    return ()
+
+
+def charges_of_nodes(
+    moving: tuple[Array, ...], shares: Array, mass: Array, fixed: Array, logs: Array, H: Array | None, *slopes: Array,
+    cost: CostOfEach,
+) -> tuple[()]:  # fmt: skip
+    """Put charges in place of S_i, and add to the pull what they do to their own row."""
+    xp, b, (pull, S, *of_entropy) = namespace_of(shares), cost.far_log, moving
+    of_S, moves = shares / S, xp.asarray(mass + fixed, dtype=pull.dtype)[:, None]
+    S[...] = of_S * (moves if H is None else moves - b * (logs + H))
+    for charges in of_entropy:
+        charges[...] = b * of_S
+    each = (some[:, k] for some in (S, *of_entropy) for k in range(S.shape[1]))
+    for charges, slope in zip(each, slopes, strict=True):
+        pull += charges[:, None] * slope
+    return ()
 
 
 # The formulas, for pairs.
@@ -132,11 +168,12 @@ def attraction_of_each(
     fixed_back: Array | None,
     u_ij: Array | None,
     u_ji: Array | None,
+    p: Array | None,
     *,
     cost: CostOfEach,
     alpha: float,
-) -> tuple[Array, Array | None]:
-    """Return what draws i to j, and s_ij as far as it moves with q."""
+) -> tuple[Array, Array | None, Array | None]:
+    """Return what draws i to j, s_ij as far as it moves with q, and p_ij d ln w_ij / d theta_i if p is given."""
     ways = mine[0] - theirs[0]
     f = (ways * ways).sum(1)
     xp = namespace_of(f)
@@ -149,7 +186,9 @@ def attraction_of_each(
             both = s if stays is None else s + stays
         k = k + both * cost.neg_log_slope_of(f, theta)
         moves.append(s)
-    return (2 * alpha * k)[:, None] * ways, moves[0]
+    # symbol theta_i: dC/dtheta_i = m_i d ln S_i / dtheta_i - sum_j p_ij d ln w_ij / dtheta_i
+    rises = None if p is None else p * cost.rise_of(f, mine[2])
+    return (2 * alpha * k)[:, None] * ways, moves[0], rises
 
 
 def entry_cost_of_each(mine: Side, theirs: Side, p: Array, *, cost: CostOfEach) -> tuple[Array]:
@@ -158,9 +197,3 @@ def entry_cost_of_each(mine: Side, theirs: Side, p: Array, *, cost: CostOfEach) 
     f = ((y - theirs[0]) ** 2).sum(1)
     log_q = cost.log_weight_of(f, theta) - xp.asarray(xp.log(S), dtype=p.dtype)
     return (xp.where(p > 0, xp.asarray(cost.entry(p, log_q), dtype=xp.float64), 0.0),)
-
-
-def rise_of_each(mine: Side, theirs: Side, p: Array, *, cost: CostOfEach) -> tuple[Array]:
-    """Return p_ij d ln w_ij / d theta_i."""
-    f = ((mine[0] - theirs[0]) ** 2).sum(1)
-    return (p * cost.rise_of(f, mine[1]),)  # symbol theta_i: dC/dtheta_i = m_i d ln S_i - sum_j p_ij d ln w_ij

@@ -9,24 +9,31 @@ from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import run_blocks
 from nearfar._core.vector import FAST
 from nearfar.divergences.probability import no_strength
-from nearfar.engines.threads.loops import Formula, buffers, write_offsets
+from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of, write_offsets
 from nearfar.far.per_point import per_point_kernel
 from nearfar.kernels import exp
-from nearfar.methods.per_point_maps import attraction_of_each, entry_cost_of_each, rise_of_each
+from nearfar.methods.per_point_maps import attraction_of_each, entry_cost_of_each
 
 
-def _attraction(place, pattern, mine, _theirs, fixed, back, u_ij, u_ji, *, cost, alpha):
+def _attraction(place, pattern, mine, _theirs, fixed, back, u_ij, u_ji, p, *, cost, alpha):
     Y, S, _ = mine
-    kind, none = (fixed is not None, u_ij is not None), np.empty(0, Y.dtype)
+    kind, none = (fixed is not None, u_ij is not None, p is not None), np.empty(0, Y.dtype)
+    packed = Y.dtype == np.float32 and Y.shape[1] == 2
     functions, parameters = per_point_kernel(cost.kernel, Y.dtype)
-    near = bind(attraction_per_point, (functions, compiled(cost.formulas.strength or no_strength), kind))
+    near = bind(attraction_packed if packed else attraction_any, (functions, _strength_of(cost), kind))
     scalar = Y.dtype.type
     numbers = parameters, _of_divergence(cost, Y), (1 / S).astype(Y.dtype), scalar(2 * alpha), scalar(cost.smallest)
-    entries = (none if part is None else part for part in (fixed, back, u_ij, u_ji))
-    out = place.room("pull", Y.shape, Y.dtype), place.room("mass", (len(Y),), Y.dtype)
-    shared = (*pattern[:2], *entries), numbers, Y, out
+    entries = (none if part is None else part for part in (fixed, back, u_ij, u_ji, p))
+    rows = (len(Y),)
+    out = tuple(place.room(name, rows, Y.dtype) for name in ("mass", "rises"))
+    out = place.room("pull", Y.shape, Y.dtype), *out
+    shared = (*pattern[:2], *entries), numbers, Y.view(np.int64).ravel() if packed else Y, out
     run_blocks(lambda _, start, stop: near(*shared, start, stop), place.blocks(pattern[0]), place.n_jobs)
     return out
+
+
+def _strength_of(cost):
+    return compiled(cost.formulas.strength or no_strength)
 
 
 def _entry_cost(place, pattern, mine, _theirs, p, *, cost):
@@ -39,15 +46,6 @@ def _entry_cost(place, pattern, mine, _theirs, p, *, cost):
     return (out,)
 
 
-def _rise(place, pattern, mine, _theirs, p, *, cost):
-    Y = mine[0]
-    functions, parameters = per_point_kernel(cost.kernel, Y.dtype)
-    rises, out = bind(near_rises, functions), np.empty(len(Y), Y.dtype)
-    shared = (*pattern[:2], p), parameters, Y, out
-    run_blocks(lambda _, start, stop: rises(*shared, start, stop), place.blocks(pattern[0]), place.n_jobs)
-    return (out,)
-
-
 def _of_divergence(cost, Y):
     return tuple(map(Y.dtype.type, cost.formulas.parameters))
 
@@ -56,33 +54,51 @@ def _of_divergence(cost, Y):
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
-def attraction_per_point(functions, near, numbers, Y, out, start, stop):
-    """Write factor * sum_j (s_ij g_ij + s_ji g_ji)(y_i - y_j), g = -w'/w, and the mass sum_j s_ij of what moves with Y.
+def attraction_packed(functions, near, numbers, packed, out, start, stop):
+    """Write factor * sum_j (s_ij g_ij + s_ji g_ji)(y_i - y_j), g = -w'/w, for two components in float32.
 
-    ``near`` has the parts of s_ij and s_ji that stay, and what those that move are made of.
+    Beside it the mass sum_j s_ij of what moves with Y, and sum_j p_ij d ln w_ij / d theta_i if p is given. ``near`` has
+    the parts of s_ij and s_ji that stay, what those that move are made of, and p.
     """
-    kernel, strength, kind = functions
-    indptr, columns, fixed, fixed_back, u_ij, u_ji = near
-    (theta, units), of_divergence, inverse_S, factor, smallest = numbers
-    (gradient, mass), scalar = out, Y.dtype.type
+    indptr, columns = near[0], near[1]
+    (theta, _), factor = numbers[0], numbers[3]
+    (gradient, mass, rises), scalar = out, np.float32
+    for i in range(start, stop):
+        begin, end = indptr[i], indptr[i + 1]
+        neighbors, a = columns[begin:end], theta[i]
+        x, y = first_of(packed[i]), second_of(packed[i])
+        gx = gy = total = rise = scalar(0)
+        for t in range(neighbors.size):
+            j = neighbors[t]
+            other = packed[j]
+            dx, dy = x - first_of(other), y - second_of(other)
+            k, s, more = _of_pair(functions, near, numbers, dx * dx + dy * dy, (i, j, begin + t), (a, theta[j]))
+            gx += k * dx
+            gy += k * dy
+            total += s
+            rise += more
+        gradient[i, 0], gradient[i, 1] = factor * gx, factor * gy
+        mass[i], rises[i] = total, rise
+
+
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def attraction_any(functions, near, numbers, Y, out, start, stop):
+    """Do what ``attraction_packed`` does, for any number of components and type of numbers."""
+    indptr, columns = near[0], near[1]
+    (theta, _), factor = numbers[0], numbers[3]
+    (gradient, mass, rises), scalar = out, Y.dtype.type
     offsets, f, k = buffers(indptr, start, stop, Y)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
-        neighbors = columns[begin:end]
-        forth, back = (fixed[begin:end], u_ij[begin:end]), (fixed_back[begin:end], u_ji[begin:end])
+        neighbors, a = columns[begin:end], theta[i]
         write_offsets(Y, i, neighbors, offsets, f)
-        a, scale, total = theta[i], inverse_S[i], scalar(0)
+        total = rise = scalar(0)
         for t in range(neighbors.size):
             j = neighbors[t]
-            b = theta[j]
-            q = scale * exp(kernel.log_weight(f[t], a, *units))
-            q_back = inverse_S[j] * exp(kernel.log_weight(f[t], b, *units))
-            s, s_all = _one_way(strength, kind, forth, t, max(q, smallest), of_divergence)
-            s_back = _one_way(strength, kind, back, t, max(q_back, smallest), of_divergence)[1]
-            total += scalar(s)
-            g, g_back = kernel.neg_log_slope(f[t], a, *units), kernel.neg_log_slope(f[t], b, *units)
-            k[t] = scalar(s_all) * g + scalar(s_back) * g_back
-        mass[i] = total
+            k[t], s, more = _of_pair(functions, near, numbers, f[t], (i, j, begin + t), (a, theta[j]))
+            total += s
+            rise += more
+        mass[i], rises[i] = total, rise
         for c in range(gradient.shape[1]):
             g = scalar(0)
             for t in range(neighbors.size):
@@ -91,16 +107,23 @@ def attraction_per_point(functions, near, numbers, Y, out, start, stop):
 
 
 @jit(fastmath=FAST, error_model="numpy", forceinline=True)
-def _one_way(strength, kind, near, t, q, parameters):
-    """Return the part of s_ij that depends on q, and all of it."""
-    fixed, u = near
-    s = q - q
+def _of_pair(functions, near, numbers, f, pair, thetas):
+    """Return s_ij g_ij + s_ji g_ji, s_ij as far as it moves with Y, and p_ij d ln w_ij / d theta_i."""
+    kernel, strength, kind = functions
+    _, _, fixed, fixed_back, u_ij, u_ji, p = near
+    (_, units), of_divergence, inverse_S, _, smallest = numbers
+    (i, j, e), (a, b), scalar = pair, thetas, inverse_S.dtype.type
+    s = s_back = moves = rise = f - f
     if kind[1]:
-        s = strength(u[t], q, *parameters)
-    both = s
+        q = inverse_S[i] * exp(kernel.log_weight(f, a, *units))
+        q_back = inverse_S[j] * exp(kernel.log_weight(f, b, *units))
+        s = moves = scalar(strength(u_ij[e], max(q, smallest), *of_divergence))
+        s_back = scalar(strength(u_ji[e], max(q_back, smallest), *of_divergence))
     if kind[0]:
-        both += fixed[t]
-    return s, both
+        s, s_back = s + fixed[e], s_back + fixed_back[e]
+    if kind[2]:
+        rise = p[e] * kernel.rise(f, a, *units)
+    return s * kernel.neg_log_slope(f, a, *units) + s_back * kernel.neg_log_slope(f, b, *units), moves, rise
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
@@ -123,22 +146,7 @@ def near_cost_per_point(functions, pattern, parameters, numbers, Y, out, start, 
         out[i] = cost
 
 
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def near_rises(kernel, pattern, parameters, Y, out, start, stop):
-    """Write sum_j p_ij d ln w_ij / d theta_i."""
-    (indptr, columns, p_ij), (theta, units) = pattern, parameters
-    offsets, f, _ = buffers(indptr, start, stop, Y)
-    for i in range(start, stop):
-        begin, m = indptr[i], indptr[i + 1] - indptr[i]
-        write_offsets(Y, i, columns[begin : begin + m], offsets, f)
-        p, a, total = p_ij[begin : begin + m], theta[i], out.dtype.type(0)
-        for t in range(m):
-            total += p[t] * kernel.rise(f[t], a, *units)
-        out[i] = total
-
-
 FORMS_OF_PAIRS: dict[Formula, Formula] = {
     attraction_of_each: _attraction,
     entry_cost_of_each: _entry_cost,
-    rise_of_each: _rise,
 }
