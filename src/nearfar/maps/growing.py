@@ -129,6 +129,13 @@ class _Joined(NamedTuple):
     free: Flags
 
 
+class Held(NamedTuple):
+    """A pull on all rows, copies among them, and on the points, which are the different ones."""
+
+    of_rows: Pull
+    of_points: Pull
+
+
 class Drawn(NamedTuple):
     """A map that is drawn onto another.
 
@@ -391,13 +398,10 @@ class GrowingMap(FrameOutput):
     ) -> Drawn | None:
         """Return the pull on all points and where they start, None without a pull."""
         owner = f"{type(self).__name__}.fit"
-        if pull is None:
-            if weight is not None:
-                raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
+        held = self._pull(owner, shown, pull, weight, self.n_components)
+        if held is None:
             return None
-        relation = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
-        of_rows = Pull.of(owner, pull, weight, relation.row_ids, self.n_components)
-        of_points = of_rows.of_different(shown.copies)
+        of_rows, of_points = held
         if not isinstance(self.init, str):
             return Drawn(self._start(problem, shown, rng)[0], of_points, of_rows=of_rows)
         Y = of_points.places.astype(problem.dtype)
@@ -406,6 +410,18 @@ class GrowingMap(FrameOutput):
         self._check_grows(owner, Parts(problem.divergence, problem.kernel, problem.normalization))
         drawn = self._settled(owner, problem, shown, Y, of_points, rng)
         return drawn._replace(of_rows=of_rows, placed=drawn.placed if weight is None else None)
+
+    def _pull(
+        self, owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: float | Numbers | None, d: int
+    ) -> Held | None:
+        """Return the pull on all rows and on the different ones, None without a pull."""
+        if pull is None:
+            if weight is not None:
+                raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
+            return None
+        relation = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
+        of_rows = Pull.of(owner, pull, weight, relation.row_ids, d)
+        return Held(of_rows, of_rows.of_different(shown.copies))
 
     def _settled(
         self, owner: str, problem: Problem, shown: Shown, Y: Floats, pull: Pull, rng: np.random.Generator
