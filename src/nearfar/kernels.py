@@ -297,6 +297,8 @@ class Family(NamedTuple):
     """1, and another that the functions need."""
     others: tuple[tuple[str, float], ...] = ()
     """Parameters that are the same for all points."""
+    narrows: bool = True
+    """Whether the parameter makes kernels narrow: a point may then have no other within the reach of its own."""
 
     def kernel_of(self, value: float | Floats) -> Kernel:
         """Return the kernel with this parameter."""
@@ -634,6 +636,7 @@ InhomogeneousStudentT.family = Family(
     _inhomogeneous_rise,
     lambda nu: (nu + 1) / (2 * nu),
     1e5,
+    narrows=False,
 )
 
 

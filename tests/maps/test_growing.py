@@ -108,6 +108,29 @@ def test_gradient_of_a_pull(row):
     np.testing.assert_allclose(gradient, slopes_by_differences(pulled.value, Y), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("normalization", ["pair", "row"])
+def test_the_cost_and_gradient_of_a_map_that_is_held(normalization, copies):
+    rng = np.random.default_rng(7)
+    X, Y, places = rng.normal(size=(30, 4)), rng.normal(size=(30, 2)), rng.normal(size=(30, 2))
+    places[[2, 9]] = np.nan
+    if copies:
+        X[20:] = X[:10]
+    est = nf.NeighborEmbedding(perplexity=5, normalization=normalization, random_state=0)
+    weights = rng.uniform(0, 4, 30)
+    held = {"pull": places, "pull_weight": weights}
+    (free, _), (value, gradient) = est.cost_and_gradient(Y, X), est.cost_and_gradient(Y, X, **held)
+    if not copies:
+        away = np.nansum((Y - places) ** 2, axis=1)
+        assert value - free == pytest.approx((weights / 2 * away).sum() / 30, rel=1e-9)
+    found = slopes_by_differences(lambda at: est.cost_and_gradient(at, X, **held)[0], Y, 1e-5)
+    np.testing.assert_allclose(gradient, found, rtol=1e-5, atol=1e-8)
+    with pytest.raises(InputError, match="pull must be an Embedding, or of shape"):
+        est.cost_and_gradient(Y, X, pull=places[:3])
+    with pytest.raises(InputError, match="pull_weight must be given with pull only"):
+        est.cost_and_gradient(Y, X, pull_weight=1.0)
+
+
 def test_a_step_of_what_is_held_is_the_implicit_one():
     rng = np.random.default_rng(3)
     y, places, slope = rng.normal(size=(3, 6, 2))

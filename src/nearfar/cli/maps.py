@@ -136,9 +136,10 @@ def map_(
     """
     import nearfar as nf
     from nearfar.callbacks import Frames
-    from nearfar.cli.onto import ITERATIONS, check_onto, read_onto, told, with_columns
+    from nearfar.cli.onto import check_onto, read_onto, told, with_columns
     from nearfar.embedding.metadata import TableFile
     from nearfar.engines import check_ready
+    from nearfar.maps.growing import N_ITER
     from nearfar.plots.scatter import PICTURES
 
     check_onto(onto, before, method, prepare, stability)
@@ -165,7 +166,7 @@ def map_(
     if onto is not None:
         was = before and _points(before, side, names, labels, prepare, obsm, form, arguments.get("metric")).vectors
         held = read_onto(onto, points.ids, arguments["n_components"], points.rows, was or None)
-        arguments = {"max_iter": ITERATIONS, **arguments}
+        arguments = {"max_iter": N_ITER, **arguments}
     estimator.set_params(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
     estimator.fit(points.rows, **({} if held is None else {"pull": held.pull}))
     grown: dict[str, object] = {}

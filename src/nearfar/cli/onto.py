@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
     from nearfar.maps.growing import Growth
 
-ITERATIONS = 100
-"""Iterations in which points that were there make room for new ones, unless --max-iter says another number."""
-
 
 class Onto(NamedTuple):
     """The map that another is drawn onto.

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -42,12 +41,13 @@ from nearfar.kernels import squared_distances
 from nearfar.maps.objective import RowBlocks
 from nearfar.maps.problem import EXACT_UP_TO
 from nearfar.maps.pull import Pull
-from nearfar.methods.linear_maps import Cost, attraction
+from nearfar.methods.linear_maps import Cost, attraction, entry_cost
 from nearfar.methods.maps import cost_of_pull, pull_of
 
 STRONGEST = 15
 """Neighbours to whose places a point may jump, and by whom groups hang together."""
 _ROWS = 64  # of a block, where all points that rest are summed
+_COARSEST = 0.1
 _MARGIN = 0.25  # of a map's width that the mesh reaches beyond the points that rest
 
 
@@ -182,10 +182,12 @@ class Sums:
         return OnMesh(Y, self.kernel, self._tolerance, self.n_jobs)
 
     def field(self, m: int) -> Field:
-        """Return what sums over some m points of the map that move."""
+        """Return what sums over m points that move; the smaller their part of all forces, the less accurately."""
         if self.plain:
             return FieldInNumPy()
-        return ExactField() if m <= EXACT_UP_TO or self.d > 2 else MeshField(self._tolerance)
+        if m <= EXACT_UP_TO or self.d > 2:
+            return ExactField()
+        return MeshField(min(self._tolerance * math.sqrt(self.n / m), _COARSEST))
 
     def total(self, Y: Floats) -> float:
         """Return the sum of w over all ordered pairs of some points."""
@@ -246,11 +248,6 @@ class Edges:
         both = csr_array(coo_array((np.concatenate([p[mine], p[theirs]]) / 2, ends), shape=(m, n)))
         return cls(both, rows, share, order)
 
-    @cached_property
-    def strongest(self) -> tuple[RowNumbers, RowNumbers]:
-        """Which entries of ``p`` are the largest of their rows, and which of these each is."""
-        return strongest(self.p)
-
 
 def strongest(P: csr_array) -> tuple[RowNumbers, RowNumbers]:
     """Return which entries are the largest of their rows, and which of these each is."""
@@ -306,6 +303,9 @@ class FrozenObjective:
         self._pattern = indptr.astype(np.int64), columns.astype(np.uint32)
         self._row = np.repeat(np.arange(self.m), np.diff(indptr))
         self._p, self._is_new = p.astype(self.dtype), (self._row < self.new) & (columns < self.new)
+        counted = np.where(columns < self.m, self._p, 2 * self._p)  # of a pair that one of rests, one is here
+        self._counted = np.maximum(counted, self.dtype.type(self.cost.smallest))
+        self._of_p = float(np.log(self._counted.astype(np.float64)) @ self._counted)
         self._Y = np.concatenate([np.zeros((self.m, self.Y_rest.shape[1]), self.dtype), self.Y_rest])
         self.held = (self.pull.weights / self.n).astype(self.dtype)
         self._places = np.where(self.held[:, None] > 0, self.pull.places, 0).astype(self.dtype)
@@ -337,12 +337,10 @@ class FrozenObjective:
         return self._cost(Y, self.sums(Y)[0])
 
     def _cost(self, Y: Floats, Z: float) -> float:
-        columns = self._pattern[1].astype(np.int64)
-        f = ((Y[self._row] - self._Y[columns]) ** 2).sum(axis=1)
-        twice = np.where(columns < self.m, 1, 2)  # one of a pair may rest: its row is not here
-        near = float((twice * self._p * self.cost.log_weight(f)).sum(dtype=np.float64))
+        numbers = {"cost": self.cost, "totals": [np.ones(1)], "error": 0.0}
+        entries = self.place.pairs(entry_cost, self._pattern, (self._Y,), (self._Y,), self._counted, **numbers)[0]
         far = math.log(Z) if self.Z is None else Z / self.Z
-        return far - near + float(cost_of_pull(Y, self._places, self.held)[0])
+        return far + float(entries[: self.m].sum()) - self._of_p + float(cost_of_pull(Y, self._places, self.held)[0])
 
     def early(self, kernel: Kernel | None = None) -> FrozenObjective:  # noqa: ARG002 - no phase asks
         """Return itself: it is KL."""

@@ -27,11 +27,11 @@ from nearfar.engines.registry import PLAIN
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import compiled_kernel
-from nearfar.maps.frozen import Edges, Sums
+from nearfar.maps.frozen import Sums
 from nearfar.maps.problem import Parts, Problem, Shown
 from nearfar.maps.pull import Pull, PulledObjective, radius, usual_weight
 from nearfar.maps.schedule import EARLY_MOMENTUM, Pace, has_tails, phases_of
-from nearfar.maps.settling import Growing, with_places, with_room
+from nearfar.maps.settling import Growing, Placed, with_places, with_room
 from nearfar.maps.solver import MapState, Watch
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
@@ -46,7 +46,7 @@ from nearfar.search.lists import directions
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
 
-N_ITER = 100
+N_ITER = 300
 """Iterations in which old points make room."""
 _NEAREST, _USUAL = 15, 0.99  # neighbours whose mean distance tells a row that belongs nowhere, and that of most rows
 _MOVED = 0.02  # radii of the map from which a point counts as moved
@@ -129,6 +129,13 @@ class _Joined(NamedTuple):
     free: Flags
 
 
+class Held(NamedTuple):
+    """A pull on all rows, copies among them, and on the points, which are the different ones."""
+
+    of_rows: Pull
+    of_points: Pull
+
+
 class Drawn(NamedTuple):
     """A map that is drawn onto another.
 
@@ -139,8 +146,8 @@ class Drawn(NamedTuple):
     pull : Pull
         On them.
     by : Growing, optional
-    edges : Edges, optional
-        What new points have to do with all others, where only points move that have to do with them.
+    placed : Placed, optional
+        Where new points have settled, where only points move that have to do with them.
     of_rows : Pull, optional
         The pull on all rows, copies among them.
     """
@@ -148,15 +155,14 @@ class Drawn(NamedTuple):
     Y: Floats
     pull: Pull
     by: Growing | None = None
-    edges: Edges | None = None
+    placed: Placed | None = None
     of_rows: Pull | None = None
 
     def descend(self, place: Place, objective: Objective, phases: list[Phase], watch: Watch) -> None:
         """Let old points make room for new ones, or all points move, against the pull."""
         state = watch.state
-        if self.by is not None and self.edges is not None:
-            state.n_iter = phases[-1].n_iter
-            state.Y = with_room(self.by, self.Y, self.edges, self.pull, state.n_iter)
+        if self.by is not None and self.placed is not None:
+            state.Y, state.n_iter = with_room(self.by, self.placed, self.pull, phases[-1].n_iter)
             return
         pull = Pull(self.pull.places.astype(state.Y.dtype), self.pull.weights)
         descend(place, PulledObjective(objective, place, pull, watch.scale), phases, watch)
@@ -199,7 +205,7 @@ class GrowingMap(FrameOutput):
 
         Neighbours are those among all rows, old and new. While old points rest, new ones move and jump from two starts,
         one of which gathers groups that were not there before; the cheaper map is kept. Then old points with more than
-        5 % of their neighbourhood among the new ones make room; by another cost than KL by pair, or under a kernel of
+        10 % of their neighbourhood among the new ones make room; by another cost than KL by pair, or under a kernel of
         short tails, all move. They are drawn back to their first places, so that a map that grows every day does not
         drift.
 
@@ -208,8 +214,8 @@ class GrowingMap(FrameOutput):
         X : array-like or sparse matrix of shape (m, p), frame, Embedding or AnnData
             Rows with the columns of the fit. Rows with ids that the map has, and other numbers, take their place, and
             find a new one in the map.
-        n_iter : int, default=100
-            Iterations in which old points make room.
+        n_iter : int, default=300
+            Iterations in which old points make room; a third of them where there is no new group, or all points move.
         pull_weight : float, optional
             How strongly old points are held, see :meth:`fit`.
 
@@ -274,7 +280,8 @@ class GrowingMap(FrameOutput):
         with self._place(problem) as place, self._trainer() as trainer:
             objective = self._objective(problem._replace(dtype=drawn.Y.dtype), place, rng)
             watch = self._watch(drawn.Y, problem, trainer)
-            drawn.descend(place, objective, self._phases_of_pull(problem, n_iter), watch)
+            more = n_iter if drawn.placed is not None else max(n_iter // 3, 1)
+            drawn.descend(place, objective, self._phases_of_pull(problem, more), watch)
         self._keep(shown, objective, watch.state)
         self._anchors = np.where(free[:, None], self.embedding_, anchors)
         self.growth_ = Growth.of(self.embedding_, before, free, affinities)
@@ -391,13 +398,10 @@ class GrowingMap(FrameOutput):
     ) -> Drawn | None:
         """Return the pull on all points and where they start, None without a pull."""
         owner = f"{type(self).__name__}.fit"
-        if pull is None:
-            if weight is not None:
-                raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
+        held = self._pull(owner, shown, pull, weight, self.n_components)
+        if held is None:
             return None
-        relation = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
-        of_rows = Pull.of(owner, pull, weight, relation.row_ids, self.n_components)
-        of_points = of_rows.of_different(shown.copies)
+        of_rows, of_points = held
         if not isinstance(self.init, str):
             return Drawn(self._start(problem, shown, rng)[0], of_points, of_rows=of_rows)
         Y = of_points.places.astype(problem.dtype)
@@ -405,18 +409,30 @@ class GrowingMap(FrameOutput):
             return Drawn(Y, of_points, of_rows=of_rows)
         self._check_grows(owner, Parts(problem.divergence, problem.kernel, problem.normalization))
         drawn = self._settled(owner, problem, shown, Y, of_points, rng)
-        return drawn._replace(of_rows=of_rows, edges=drawn.edges if weight is None else None)
+        return drawn._replace(of_rows=of_rows, placed=drawn.placed if weight is None else None)
+
+    def _pull(
+        self, owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: float | Numbers | None, d: int
+    ) -> Held | None:
+        """Return the pull on all rows and on the different ones, None without a pull."""
+        if pull is None:
+            if weight is not None:
+                raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
+            return None
+        relation = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
+        of_rows = Pull.of(owner, pull, weight, relation.row_ids, d)
+        return Held(of_rows, of_rows.of_different(shown.copies))
 
     def _settled(
         self, owner: str, problem: Problem, shown: Shown, Y: Floats, pull: Pull, rng: np.random.Generator
     ) -> Drawn:
         """Return a map in which new points have found their places, and who will make room for them."""
-        by = self._growing(owner, problem, shown, ~pull.known)
-        Y, edges = with_places(by, Y, rng)
+        by = self._growing(owner, problem, shown, ~pull.known, rng)
+        placed = with_places(by, Y)
         by_pair = problem.divergence == KL() and problem.normalization == "pair"
-        return Drawn(Y, pull, by, edges if by_pair and has_tails(problem.kernel, len(Y)) else None)
+        return Drawn(placed.Y, pull, by, placed if by_pair and has_tails(problem.kernel, len(Y)) else None)
 
-    def _growing(self, owner: str, problem: Problem, shown: Shown, new: Flags) -> Growing:
+    def _growing(self, owner: str, problem: Problem, shown: Shown, new: Flags, rng: np.random.Generator) -> Growing:
         """Return what new points are placed by: t-SNE's cost under the kernel of the map."""
         n, P = len(new), problem.P
         if problem.normalization != "pair":
@@ -428,7 +444,7 @@ class GrowingMap(FrameOutput):
         phase = phases_of(P, kernel, KL(), "pair", pace, decays=False)[-1]
         phase = replace(phase, momentum=EARLY_MOMENTUM, may_stop=False)
         sums = Sums(kernel, n, self.n_components, n_jobs, plain)
-        return Growing(owner, P, new, cast("Floats | None", shown.data), sums, phase, self._sum_of_noise(n))
+        return Growing(owner, P, new, cast("Floats | None", shown.data), sums, phase, self._sum_of_noise(n), rng)
 
     def _sum_of_noise(self, n: int) -> float | None:
         """Return what stands for the sum of all w where pairs are told from noise one by one."""

@@ -65,7 +65,7 @@ from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
-from nearfar.kernels import InhomogeneousStudentT, as_kernel, family_of
+from nearfar.kernels import as_kernel, family_of
 from nearfar.maps.growing import GrowingMap
 from nearfar.maps.memory import MeasuredMap
 from nearfar.maps.noise import NoiseObjective, check_noise
@@ -85,7 +85,7 @@ from nearfar.maps.problem import EXACT_UP_TO, Data, Parts, Problem, Shown, of_fi
 from nearfar.maps.schedule import Pace, phases_of
 from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
-from nearfar.methods.maps import LOOK_EVERY, Phase, descend
+from nearfar.methods.maps import LOOK_EVERY, Phase, cost_of_pull, descend, pull_of
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.copies import Copies, without_copies
@@ -102,8 +102,8 @@ TREE_FROM = 6000
 _FELL = 1e-4
 """Share of itself by which the cost of a fit falls at least, once the exaggeration has ended."""
 FEW_POINTS, PER_POINT_TOLERANCE = 20_000, 0.002
-"""Tolerance of the mesh for kernels with a parameter per point and short tails, up to so many points: one may have no
-other within the reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
+"""Tolerance of the mesh for kernels with a width per point, up to so many points: one may have no other within the
+reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
 _ON_THREADS = "Take engine='threads'."
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
@@ -478,7 +478,14 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         )
         return self._output(placed, X, lambda: ids)
 
-    def cost_and_gradient(self, positions: Numbers, X: Data | None = None) -> tuple[float, NDArray[np.float64]]:
+    def cost_and_gradient(
+        self,
+        positions: Numbers,
+        X: Data | None = None,
+        *,
+        pull: Embedding | Numbers | None = None,
+        pull_weight: float | Numbers | None = None,
+    ) -> tuple[float, NDArray[np.float64]]:
         """Return the cost of a map at some positions, and its gradient: for an optimiser or an analysis of one's own.
 
         With D_ij = dC/dq_ij, by pair::
@@ -486,7 +493,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
             dC/dy_i = 2 sum_j (k_ij + k_ji) (y_i - y_j)      k_ij = [D_ij - sum_kl q_kl D_kl] w'(f_ij) / S
 
         and by row with S_i for S and the sum over the row. All pairs are summed in float64, O(n²) time, whatever
-        ``far`` says; nothing is exaggerated.
+        ``far`` says; nothing is exaggerated. A pull adds (1/n) sum_i m_i / 2 |y_i - y0_i|² to the cost.
 
         Parameters
         ----------
@@ -494,11 +501,13 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
             A row per point, for any d. Copies of a row count by the mean of their positions.
         X : as for :meth:`fit`, optional
             What the map shows; by default that of the fit. A fit is not needed then, nor changed.
+        pull, pull_weight : as for :meth:`fit`, optional
+            A pull to given places; by default there is none, also after a fit with one.
 
         Returns
         -------
         cost : float
-            As ``cost_`` is reported: by row the mean over the rows.
+            As ``cost_`` is reported, which is without a pull: by row the mean over the rows.
         gradient : ndarray of shape (n, d), float64
             Of that cost.
 
@@ -507,7 +516,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         NotFittedError
             Before a fit, without X.
         InputError
-            Positions of another number of rows; sampled pairs, whose cost is another one.
+            Positions of another number of rows; sampled pairs, whose cost is another one; a pull that fits no row.
 
         References
         ----------
@@ -541,8 +550,14 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
             P = csr_array((P + P.T) / 2)
         value, slopes = value_and_gradient(Y, P, kernel, divergence, normalization, weights=self._weights_of(P, copies))
         scale = 1.0 if normalization == "pair" else 1 / len(Y)
-        slopes = slopes if copies is None else copies.shared(slopes)
-        return value * scale, np.asarray(slopes * scale, np.float64)
+        value, slopes = value * scale, np.asarray(slopes * scale, np.float64)
+        held = self._pull(owner, shown, pull, pull_weight, Y.shape[1])
+        if held is not None:
+            places = np.where(held.of_points.known[:, None], held.of_points.places, Y)
+            weights = held.of_points.weights / len(Y)
+            value += float(cost_of_pull(Y, places, weights)[0])
+            pull_of(slopes, Y, places, weights)
+        return value, slopes if copies is None else np.asarray(copies.shared(slopes), np.float64)
 
     @property
     def vectors_(self) -> Embedding:
@@ -860,7 +875,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         if chosen == "barnes-hut":
             return BarnesHutField(accuracy.angle)
         tolerance = accuracy.few if n < accuracy.many_from else accuracy.many
-        alone = n < FEW_POINTS and family_of(kernel) is not None and not isinstance(kernel, InhomogeneousStudentT)
+        family = family_of(kernel)
+        alone = n < FEW_POINTS and family is not None and family.narrows
         return MeshField(min(tolerance, PER_POINT_TOLERANCE) if alone else tolerance)
 
     def _quickest(self, n: int, divergence: Divergence, kernel: Kernel) -> str:

@@ -5,7 +5,8 @@ are two starts: every point at the mean of its neighbours; and points that have 
 ones gathered on a free disc. From both the new points move, what they have to do with each other exaggerated at first,
 and between they jump to the places of their neighbours where these cost less. Which start is kept is a matter of the
 cost alone, and so it is that which says whether there is a new group. At last old points that have to do with new ones
-make room, drawn back to where they were.
+make room, drawn back to where they were. Where there are new groups, what new points have to do with each other is
+exaggerated then, too, and less and less: where old points move the borders of the groups are drawn anew.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from nearfar.maps.solver import MapState
 from nearfar.methods.maps import Phase, finished
 
 EXAGGERATION = 4.0
-JUMPS, FEW_JUMP = 4, 0.005
-"""Rounds of jumps at most, and the share of the new points of which no more need jump."""
-TOUCHED = 0.05
+ROOM = (8.0, 4.0, 2.0, 1.0)
+"""Exaggerations of new groups while old points make room, each for a sixth of the iterations, before new ones jump."""
+TOUCHED = 0.1
 """Share of its neighbourhood that is new, from which an old point makes room."""
 MARGIN = 0.1
 """Nats for each new point that gathered groups may cost more: a map with a group in pieces hardly costs more."""
@@ -62,6 +63,7 @@ class Growing(NamedTuple):
         Some iterations.
     Z : float, optional
         What stands for the sum of all w, see :class:`nearfar.maps.frozen.FrozenObjective`.
+    rng : Generator
     """
 
     owner: str
@@ -71,6 +73,7 @@ class Growing(NamedTuple):
     sums: Sums
     phase: Phase
     Z: float | None
+    rng: np.random.Generator
 
     def objective(self, edges: Edges, Y: Floats, pull: Pull | None = None, n_new: int | None = None) -> FrozenObjective:
         """Return the cost of the points that move; all others rest at Y."""
@@ -92,36 +95,60 @@ class Growing(NamedTuple):
         )
 
 
-def with_places(by: Growing, Y: Floats, rng: np.random.Generator) -> tuple[Floats, Edges]:
-    """Return the map in which new points have found their places, and what they have to do with all."""
+class Placed(NamedTuple):
+    """A map in which new points have places among old ones that rest.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, d)
+    edges : Edges
+        What new points have to do with all.
+    grouped : bool
+        Whether there are groups of new points.
+    """
+
+    Y: Floats
+    edges: Edges
+    grouped: bool
+
+
+def with_places(by: Growing, Y: Floats) -> Placed:
+    """Return the map in which new points have found their places."""
     new = np.flatnonzero(by.new)
     edges = Edges.among(by.P, new, by.sums.n_jobs)
     objective = by.objective(edges, Y)
     first = means_of_neighbors(edges.rows, objective.Y_rest)
     data = None if by.data is None else by.data[new]
-    jitter = rng.normal(0, by.phase.longest * _JITTER, first.shape)
+    jitter = by.rng.normal(0, by.phase.longest * _JITTER, first.shape)
     starts = [((first + jitter).astype(Y.dtype), True)]
-    if first.shape[1] in _GRID and (groups := groups_of(edges.rows)):
-        starts.append(((gathered(groups, first, objective.Y_rest, data, rng) + jitter).astype(Y.dtype), False))
-    found = [_settled(by, objective, start, rng, jumps_early=early) for start, early in starts]
+    groups = groups_of(edges.rows)
+    if first.shape[1] in _GRID and groups:
+        gathers = gathered(groups, first, objective.Y_rest, data, by.rng)
+        starts.append(((gathers + jitter).astype(Y.dtype), False))
+    found = [_settled(by, objective, start, jumps_early=early) for start, early in starts]
     costs = [objective.value(places) for places in found]
-    gathers = len(found) > 1 and costs[1] <= costs[0] + MARGIN * len(new) / len(Y)
+    gathers_cost_less = len(found) > 1 and costs[1] <= costs[0] + MARGIN * len(new) / len(Y)
     Y = Y.copy()
-    Y[new] = found[int(gathers)]
-    return Y, edges
+    Y[new] = found[int(gathers_cost_less)]
+    return Placed(Y, edges, bool(groups))
 
 
-def with_room(by: Growing, Y: Floats, edges: Edges, pull: Pull, n_iter: int) -> Floats:
-    """Return the map in which old points that have to do with new ones have made room, against the pull."""
-    new = np.flatnonzero(by.new)
-    touched = np.flatnonzero(~by.new & (edges.share > TOUCHED))
+def with_room(by: Growing, placed: Placed, pull: Pull, n_iter: int) -> tuple[Floats, int]:
+    """Return the map in which old points have made room for new ones, against the pull, and the iterations it took."""
+    new, Y = np.flatnonzero(by.new), placed.Y.copy()
+    touched = np.flatnonzero(~by.new & (placed.edges.share > TOUCHED))
     moves = np.concatenate([new, touched])
     edges = Edges.among(by.P, moves, by.sums.n_jobs)
     of_moving = Pull(pull.places[moves], pull.weights[moves])
     objective = by.objective(edges, Y, of_moving, len(new))
-    Y = Y.copy()
-    Y[moves] = _moved(by, objective, np.ascontiguousarray(Y[moves]), n_iter=n_iter)
-    return Y
+    found, each = np.ascontiguousarray(Y[moves]), n_iter // (len(ROOM) + 2)
+    last = n_iter - len(ROOM) * each
+    if placed.grouped:
+        for exaggeration in ROOM:
+            found = _moved(by, objective, found, exaggeration, each)
+        found = jumped(by, objective, found)
+    Y[moves] = _moved(by, objective, found, n_iter=last)
+    return Y, n_iter if placed.grouped else last
 
 
 @dataclass
@@ -158,56 +185,42 @@ def _moved(
     return watch.state.Y
 
 
-def _settled(
-    by: Growing, objective: FrozenObjective, Y: Floats, rng: np.random.Generator, *, jumps_early: bool
-) -> Floats:
+def _settled(by: Growing, objective: FrozenObjective, Y: Floats, *, jumps_early: bool) -> Floats:
     """Return where new points settle from a start."""
     Y = _moved(by, objective, Y, EXAGGERATION)
     if jumps_early:
-        Y, _ = jumped(objective, by.sums, Y, rng, by.phase.longest, EXAGGERATION)
-        Y = _moved(by, objective, Y, EXAGGERATION)
+        Y = _moved(by, objective, jumped(by, objective, Y, EXAGGERATION), EXAGGERATION)
     Y = _moved(by, objective, Y)
-    for _ in range(JUMPS):
-        Y, share = jumped(objective, by.sums, Y, rng, by.phase.longest)
-        Y = _moved(by, objective, Y)
-        if share <= FEW_JUMP:
-            break
-    return Y
+    return _moved(by, objective, jumped(by, objective, Y))
 
 
-def jumped(
-    objective: FrozenObjective,
-    sums: Sums,
-    Y: Floats,
-    rng: np.random.Generator,
-    size: float,
-    exaggeration: float = 1.0,
-) -> tuple[Floats, float]:
-    """Let each point go to the best of its own place and those of its neighbours; return how many did, too.
+def jumped(by: Growing, objective: FrozenObjective, Y: Floats, exaggeration: float = 1.0) -> Floats:
+    """Let each new point go to the best of its own place and those of its neighbours.
 
     What it costs point i to be at x is 2 (-sum_j p_ij ln w(|x - y_j|^2) + sum_j w(|x - y_j|^2) / Z).
     """
-    P, (m, d) = objective.edges.p, Y.shape
+    P, (m, d) = csr_array(objective.edges.p[: objective.new]), (objective.new, Y.shape[1])
     everywhere, lengths = np.concatenate([Y, objective.Y_rest]), np.diff(P.indptr)
     row, column = np.repeat(np.arange(m), lengths), P.indices
-    near, rank = objective.edges.strongest
-    places = np.repeat(Y[:, None], 1 + STRONGEST, axis=1)
-    places[row[near], 1 + rank] = everywhere[column[near]] + rng.normal(0, _NOISE * size, (len(near), d))
+    near, rank = strongest(P)
+    places = np.repeat(Y[:m, None], 1 + STRONGEST, axis=1)
+    places[row[near], 1 + rank] = everywhere[column[near]] + by.rng.normal(0, _NOISE * by.phase.longest, (len(near), d))
     at = places.reshape(-1, d)
     Z, _ = objective.sums(Y)
-    far = sums.resting(Y).at(at)[0].astype(np.float64)
+    far = by.sums.resting(Y).at(at)[0].astype(np.float64)
     if objective.rest is not None:
         far += objective.rest.at(at)[0]
-    own = ((places - Y[:, None]) ** 2).sum(axis=2)
+    own = ((places - Y[:m, None]) ** 2).sum(axis=2)
     costs = (far.reshape(m, -1) - objective.kernel.weight(own)) / (objective.Z or Z)
-    p = (P.data * np.where((row < objective.new) & (column < objective.new), exaggeration, 1.0)).astype(Y.dtype)
+    p = (P.data * np.where(column < m, exaggeration, 1.0)).astype(Y.dtype)
     filled, theirs = np.flatnonzero(lengths), [np.ascontiguousarray(c) for c in everywhere[column].T]
     for k in range(1 + STRONGEST):
         f = sum((np.repeat(mine, lengths) - y) ** 2 for mine, y in zip(places[:, k].T, theirs, strict=True))
         near_costs = p * objective.cost.log_weight(np.asarray(f))
         costs[filled, k] -= np.add.reduceat(near_costs, P.indptr[filled], dtype=np.float64)
-    best = costs.argmin(axis=1)
-    return np.ascontiguousarray(places[np.arange(m), best]), float(np.mean(best > 0))
+    found = Y.copy()
+    found[:m] = places[np.arange(m), costs.argmin(axis=1)]
+    return found
 
 
 def means_of_neighbors(P: csr_array, Y: Floats) -> NDArray[np.float64]:

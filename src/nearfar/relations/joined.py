@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_n_jobs
 from nearfar._core.ids import Ids
-from nearfar._core.types import Floats, RowNumbers
+from nearfar._core.types import Flags, Floats, RowNumbers
 from nearfar.relations.affinities import Affinities, CalibratedRows, Scales, weights_of
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import neighbor_index
 from nearfar.search.lists import LARGE, VectorIndex
 from nearfar.search.nearest import Neighbors
 
+_Number = TypeVar("_Number", bound=np.generic)
 _MOST = 0.2  # new rows, as a share of the old ones, up to which lists are joined
 _WIDER = 2  # how many times as many neighbours of new rows are looked at, to find who has these for neighbours
 
@@ -72,18 +73,33 @@ def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -
 
 def _entered(old: Neighbors, to_old: Neighbors) -> tuple[RowNumbers, Neighbors]:
     """Return the old rows that new ones become neighbours of, and their neighbours then."""
-    n, k = old.indices.shape
+    n = len(old.indices)
     m, wide = to_old.indices.shape
     row, new, distance = to_old.indices.ravel(), np.repeat(np.arange(n, n + m), wide), to_old.distances.ravel()
     enters = np.flatnonzero(distance < old.distances[row, -1])
-    enters = enters[np.argsort(row[enters], kind="stable")]
-    changed, first, counts = np.unique(row[enters], return_index=True, return_counts=True)
-    most = int(counts.max(initial=0))
-    indices = np.concatenate([old.indices[changed], np.zeros((len(changed), most), np.int32)], axis=1)
-    distances = np.concatenate([old.distances[changed], np.full((len(changed), most), np.inf, np.float32)], axis=1)
-    at = np.repeat(np.arange(len(changed)), counts), k + np.arange(len(enters)) - np.repeat(first, counts)
-    indices[at], distances[at] = new[enters], distance[enters]
-    return changed.astype(np.int64), _nearest(indices, distances, k)
+    row, new, distance = row[enters], new[enters], distance[enters]
+    order = np.lexsort((new, distance, row))
+    new, distance = new[order].astype(np.int32), distance[order]
+    changed, first, counts = np.unique(row[order], return_index=True, return_counts=True)
+    indices, distances = old.indices[changed], old.distances[changed]
+    for k in range(int(counts.max(initial=0))):  # one new row after the other: most old ones get one
+        some = np.flatnonzero(counts > k)
+        one, lines = first[some] + k, slice(None) if k == 0 else some
+        stays = distances[lines] <= distance[one, None]
+        indices[lines] = _inserted(indices[lines], stays, new[one])
+        distances[lines] = _inserted(distances[lines], stays, distance[one])
+    return changed.astype(np.int64), Neighbors(indices, distances)
+
+
+def _inserted(values: NDArray[_Number], stays: Flags, new: NDArray[_Number]) -> NDArray[_Number]:
+    """Return lines with one more value each behind those that stay, and the last one gone."""
+    found = np.empty_like(values)
+    found[:, 1:] = values[:, :-1]
+    np.copyto(found, values, where=stays)
+    at = np.count_nonzero(stays, axis=1)
+    inside = np.flatnonzero(at < values.shape[1])
+    found[inside, at[inside]] = new[inside]
+    return found
 
 
 def _nearest(indices: NDArray[np.int32], distances: NDArray[np.float32], k: int) -> Neighbors:
