@@ -2,7 +2,8 @@
 
 The Wikipedia sample of 100 million characters, a line per article. nearfar: ``Corpus(...).encode(min_count=5)``, which
 counts, and writes the numbers of all words to a file. gensim: ``build_vocab`` alone, from its reader of files
-(``LineSentence``) or from lists; it numbers the words again in every epoch. Megabytes are those of the plain text.
+(``LineSentence``) or from lists; it numbers the words again in every epoch. Both cut at blanks; to leave punctuation
+out, of which this text has none, takes nearfar a fifth more processor time. Megabytes are those of the plain text.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def gensim_words(sentences: Any) -> int:
 
 
 def nearfar_words(source: Any) -> int:
-    return len(nf.Corpus(source, n_jobs=N_JOBS).encode(min_count=MIN_COUNT).vocabulary)
+    return len(nf.Corpus(source, tokenizer="blanks", n_jobs=N_JOBS).encode(min_count=MIN_COUNT).vocabulary)
 
 
 def run(file: ResultFile, given: Namespace) -> None:

@@ -170,6 +170,17 @@ def test_the_probability_of_a_sense_is_that_of_bayes():
     )
 
 
+def test_a_sentence_is_cut_as_a_text_is():
+    """Punctuation is no part of its words, unless the words of the text kept it."""
+    emb = small(parameters={"window": 2})
+    expected = emb.sense_probabilities("bank", ["a", "loan", "bank", "river", "loan"])
+    np.testing.assert_array_equal(emb.sense_probabilities("bank", "A loan: bank, 'river' -- loan!"), expected)
+    ids = [("bank,", number) if word == "bank" else (word, number) for word, number in IDS]
+    context = {"context_vectors": emb.context_vectors, "context_ids": emb.context_ids}
+    kept = nf.SenseEmbedding(emb.vectors, ids, weights=WEIGHTS, **context)
+    assert kept.sense_of("bank,", "the bank, river")[0] == "bank,"
+
+
 def test_sentences_that_say_nothing():
     emb = small()
     with pytest.warns(NearfarWarning, match="no word around 'bank' is known"):
