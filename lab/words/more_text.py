@@ -4,7 +4,8 @@
 of Debian's documentation. Its files are taken in an order that is random and always the same, and of their lines the
 words of letters alone, in lower case; lines that begin with "<" are left out. A size is the first so many million
 words; the last is all that there is. Each model makes ``--epochs`` passes with the settings that a plain call has but
-``sample=1e-4``: windows of 5 words, words that occur 5 times. ``--name`` is what the text is called in the results.
+``sample=1e-4``: windows of 5 words, words that occur 5 times. The text has the name of its folder in the results; by
+default it is the Wikipedia sample.
 
 Phrases are judged as in "word_models": a composition is chosen on one half of each set and told on the other, with
 intervals of a bootstrap over the pairs of verbs. ``--sets FOLDER`` has further sets, files of one of the forms that
@@ -31,7 +32,7 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from lab.data import DATA, SIMILARITY
+from lab.data import DATA, SIMILARITY, WIKI
 from lab.experiment import Choice, Experiment, Section
 from lab.figures import BLUE, GREEN, GREY, ORANGE, axes
 from lab.measure import timed
@@ -93,7 +94,7 @@ class Text:
 
     def __init__(self, given: Namespace, millions: int) -> None:
         self.given, self.millions = given, millions
-        self.folder = given.cache / f"{given.name} {millions}"
+        self.folder = given.cache / f"{Path(given.text).name} {millions}"
         self.folder.mkdir(parents=True, exist_ok=True)
 
     @cached_property
@@ -105,8 +106,6 @@ class Text:
 
     def lines(self) -> Iterator[list[str]]:
         """Yield its lines as lists of words."""
-        if self.given.text is None:
-            raise SystemExit("--text FOLDER: where the text is")
         return first(lines_of(Path(self.given.text)), self.millions * 1_000_000)
 
     def embedding(self, name: str, seed: int, asked: set[str]) -> tuple[nf.Embedding, dict[str, Any]]:
@@ -151,7 +150,7 @@ def run(file: ResultFile, given: Namespace) -> None:
             file.add({"method": what, "set": "agreement", "largest": largest})
     for millions in given.sizes:
         text = Text(given, millions)
-        of_size = {"text": given.name, "size": millions, "n_epochs": given.epochs}
+        of_size = {"text": Path(given.text).name, "size": millions, "n_epochs": given.epochs}
         seen: dict[str, list[dict[str, Judged]]] = {}
         trials = ((name, trial) for name in given.methods for trial in range(given.runs if name in MODELS else 1))
         for name, trial in trials:
@@ -286,9 +285,12 @@ def draw(records: list[Record]) -> Any:
                 ax.plot(x, y, "o-", ms=3, lw=1, color=colour, label=method)
                 ax.vlines(x, low, high, color=colour, lw=0.8)
         ax.axhline(0, color=GREY, lw=0.5)
+        sizes = sorted({r["size"] for r in phrases})
         ax.set(title=of, xscale="log", xlabel="million words")
+        ax.set_xticks(sizes, map(str, sizes))
+        ax.minorticks_off()
     line[0].set_ylabel("Spearman's rho, 95 % intervals")
-    line[0].legend(frameon=False, fontsize=6)
+    line[-1].legend(frameon=False, fontsize=6, loc="lower right")
     return figure
 
 
@@ -297,8 +299,7 @@ EXPERIMENT = Experiment(
     ("text", "size", "n_epochs", "method", "set", "trial"),
     run,
     {
-        "text": str,
-        "name": "wikipedia",
+        "text": str(WIKI.parent),
         "sets": str,
         "cache": CACHE / "more",
         "methods": Choice(tuple(MODELS), (*MODELS, *OF_PLACES, *AUTHORS)),
@@ -308,6 +309,6 @@ EXPERIMENT = Experiment(
         "n_jobs": 1,
         "authors": str,
     },
-    ("compositional_ambiguity", "word_similarity"),
+    ("wiki_text8_style", "compositional_ambiguity", "word_similarity"),
     command="--text FOLDER",
 )

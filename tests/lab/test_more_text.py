@@ -97,9 +97,10 @@ def test_the_largest_text_is_told(tmp_path) -> None:
     assert page(tmp_path)[1][WHAT][2] == "**no**"
 
 
-def test_what_is_told_of_a_set_for_each_model() -> None:
+def test_what_is_told_of_a_set_for_each_model(monkeypatch) -> None:
     from lab.words.word_models import Judged, compared, rho_of
 
+    monkeypatch.setattr("lab.words.word_models.N_BOOTSTRAP", 20)
     rng = np.random.default_rng(0)
     scores, verbs = rng.random(60), np.repeat(np.arange(12), 5)
     vectors = Judged(["mult", "verb"], rng.random((2, 60)), scores, verbs)
@@ -130,10 +131,35 @@ def test_places_are_means_of_the_words_around() -> None:
     np.testing.assert_allclose(second, vectors.vectors[[1]])
 
 
-def test_more_text_needs_a_folder(tmp_path) -> None:
+def test_a_small_text_is_trained_on_and_judged(tmp_path, monkeypatch) -> None:
     from lab.experiment import experiment
+    from lab.results import ResultFile
 
-    given = experiment("more_text").parser().parse_args(["--cache", str(tmp_path)])
-    given.cache = tmp_path
-    with pytest.raises(SystemExit, match="--text FOLDER"):
-        experiment("more_text").run(None, given)
+    (tmp_path / "toy").mkdir()
+    words = ["table", "show", "express", "result", "provide", "family", "home", "supply", "cash", "government", "leave"]
+    rng = np.random.default_rng(0)
+    text = "\n".join(" ".join(rng.choice(words, size=12)) for _ in range(400))
+    (tmp_path / "toy" / "text").write_text(text)
+    one = experiment("more_text")
+    asked = ["--text", str(tmp_path / "toy"), "--sizes", "1", "--runs", "1", "--methods", "SkipGram", "Context2DM"]
+    given = one.parser().parse_args(asked)
+    given.cache = tmp_path / "cache"
+    sets = tmp_path / "sets"
+    sets.mkdir()
+    rows = ["participant verb subject object landmark input hilo"]
+    for verb, other in (("provide", "supply"), ("provide", "leave"), ("show", "express"), ("leave", "supply")):
+        rows += [
+            f"p {verb} {s} {o} {other} {score} LOW"
+            for s, o, score in (("family", "home", 3), ("government", "cash", 5))
+        ]
+    (sets / "TOY-set.txt").write_text("\n".join(rows))
+    monkeypatch.setattr("lab.words.more_text.SETS", ())
+    monkeypatch.setattr("lab.words.more_text.SIMILARITY", {})
+    monkeypatch.setattr("lab.words.word_models.N_BOOTSTRAP", 3)
+    given.sets = str(sets)
+    file = ResultFile(one.name, one.keys, tmp_path)
+    one.run(file, given)
+    assert {(r["text"], r["method"], r["set"]) for r in file.records} == {
+        ("toy", method, of) for method in ("SkipGram", "Context2DM") for of in ("words", "TOY")
+    }
+    assert all(r["n_covered"] == 8 for r in file.records if r["set"] == "TOY")
