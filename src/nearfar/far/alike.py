@@ -50,7 +50,7 @@ from nearfar.kernels import CompiledKernel
 
 COARSER = 2.0
 """Step of the coarse mesh, in those of the other: with more fewer of the functions are smooth enough for it."""
-_LEFT = 1.0  # of the error of the mesh that one of its functions may have on the coarse one
+_LEFT = 0.3  # of the error of the mesh that one of its functions may have on the coarse one
 # What is left out of the kernels, in tolerances: S_i of a point far from all others is far less than that of most, and
 # forces are over it. So do the meshes have quintic splines, whose values are far better than their slopes.
 _OF_TOLERANCE = 0.05

@@ -141,19 +141,19 @@ def influences(
     far = _squares(FACTOR * shape.step, shape.wide_rows, shape.wide_columns) if shape.wide_rows else f
     last = far[-1, -1]
     samples, constants = zip(*(_above(kernel, potential, f, last) for kernel in kernels), strict=True)
-    nears, wides = _summed(samples, shares), [None] * shares.shape[1]
+    nears, wides = _summed(samples, shares), cast("list[Floats | None]", [None] * shares.shape[1])
     if shape.wide_rows:
         softened = [square_of_reach * _psi(some / square_of_reach) for some in (f, far)]
-        left, wides = (
+        left, smooth = (
             _summed([_above(kernel, potential, some, last)[0] for kernel in kernels], shares) for some in softened
         )
-        nears = [near - some for near, some in zip(nears, left, strict=True)]
+        nears, wides = [near - some for near, some in zip(nears, left, strict=True)], [*smooth]
     of_sums = zip(nears, wides, np.array(constants) @ shares, strict=True)
     return [_influence(near, wide, float(constant), shape.order, dtype) for near, wide, constant in of_sums]
 
 
 def _summed(samples: Sequence[Floats], shares: Floats) -> list[Floats]:
-    return [sum((share * some for share, some in zip(column, samples, strict=True)), 0.0) for column in shares.T]
+    return [np.sum([share * some for share, some in zip(column, samples, strict=True)], axis=0) for column in shares.T]
 
 
 def _influence(near: Floats, wide: Floats | None, constant: float, order: int, dtype: DTypeLike) -> Influence:

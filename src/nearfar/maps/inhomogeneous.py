@@ -105,7 +105,7 @@ class InhomogeneousTSNE(Recipe):
 
     :meth:`transform` gives a new point the geometric mean of its neighbours' degrees of freedom, weighted like them.
 
-    On the mesh, kernels of all nu are put together from some five to seven, with forces within 1 % of the exact ones.
+    On the mesh, kernels of all nu are put together from ten at most, with forces within 1 % of the exact ones.
 
     References
     ----------
