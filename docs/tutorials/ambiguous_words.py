@@ -76,24 +76,16 @@ figure
 
 # %%
 for word in ("a0", "b5", "c11", "d3", "e0", *planted.ambiguous[4::-2], *planted.ambiguous[8:10]):
-    print(word, *(f"| {s.weight:.2f}: " + ", ".join(near for near, _ in s.nearest[:4]) for s in senses.senses_of(word)))
+    print(word, *(f"| {s.weight:.2f}: " + ", ".join(near for near, _ in s.nearest[:3]) for s in senses.senses_of(word)))
 numbers = {word: len(senses.senses_of(word)) for word in planted.shares}
 print(sum(numbers[word] > 1 for word in planted.ambiguous), "of the 12 ambiguous words have several senses")
 print(sum(n > 1 for word, n in numbers.items() if word not in planted.ambiguous), "of the others")
 
 # %% [markdown]
-# The eigenvectors of a matrix are its senses, too, the eigenvalues their weights.
+# The eigenvectors of a matrix are its senses, too, the eigenvalues their weights:
 
 # %%
 asked = ["e0", *planted.ambiguous[4::-4], planted.ambiguous[8]]
-for word in asked:
-    print(word)
-    for sense in word2dm.vectors_.senses(word, topn=30):
-        if sense.weight > 0.01:
-            near = [other for other, _ in sense.nearest if "|" not in other][:5]
-            print(f"    {sense.weight:.2f}", *near)
-
-# %%
 figure = Figure(figsize=(8, 2.3), layout="constrained")
 for axes, word in zip(figure.subplots(1, len(asked), sharey=True), asked, strict=True):
     axes.bar(range(1, 7), np.linalg.eigvalsh(word2dm.vectors_.matrices([word])[0])[::-1], color="#0072B2")
@@ -131,15 +123,6 @@ for place, word in enumerate(planted.ambiguous):
 axes.set_xticks(range(len(planted.ambiguous)), planted.ambiguous, rotation=35, ha="right", fontsize=8)
 axes.set(ylabel="entropy", title="alone (orange), and beside words of one of its topics (green)")
 figure
-
-# %% [markdown]
-# Is the meaning of one word part of that of another? `nearfar.hyponymy` grades this from 0 to 1. A word of topic e is
-# part of `e20|d20`, which has a second topic.
-
-# %%
-word = planted.ambiguous[0]
-for narrower, broader in (("e0", word), ("d0", word), ("a0", word), (word, "e0")):
-    print(f"{narrower} in {broader}: {nf.hyponymy.of_words(words, [narrower], [broader])[0]:.2f}")
 
 # %% [markdown]
 # ## A real text
