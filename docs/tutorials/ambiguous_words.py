@@ -3,7 +3,7 @@
 #
 # An ambiguous word occurs in several kinds of sentences. Its [density matrix](word2dm.md#density-matrices) is a
 # mixture, whose entropy measures how mixed it is. This tutorial looks for ambiguous words twice: in a generated text
-# with a known answer, and in a real text, the documentation of Python. It ends with the limits of the method.
+# with a known answer, and in a real text, the documentation of Python.
 
 # %%
 import re
@@ -66,9 +66,8 @@ figure.axes[0].set_ylabel("entropy of the density matrix")
 figure
 
 # %% [markdown]
-# Each dot is a word. All ambiguous words (orange) lie above all others, one of them barely. The sense vectors follow
-# the planted shares, because they count uses. `Word2DM` keeps too little of a rare sense: the weights of its senses are
-# not frequencies.
+# Each dot is a word. All ambiguous words (orange) lie above all others, one of them barely. `Word2DM` keeps too little
+# of a rare sense: the weights of its senses are not frequencies.
 #
 # ## List the senses
 #
@@ -230,8 +229,7 @@ print(f"P(larger than for a word of the same frequency) = {found.entropy_auc:.2f
 #
 # **Small texts need more epochs, and weak signals a smaller ridge.** With 300 sentences, 20 epochs are better than 5.
 # If 60 % of the words have nothing to do with the topic of their sentence, ambiguous words are told from others in 54 %
-# of cases with a ridge of .05, and in 98 % with .001. Check with words that you know to be unambiguous: their entropy
-# should be low.
+# of cases with a ridge of .05, and in 98 % with .001.
 #
 # **Results vary with the seed.** With two seeds, the entropies on the real text have a rank correlation of .94, and a
 # word's differ by .11 on average. Train twice before you interpret a single word.

@@ -178,7 +178,7 @@ def _shown(records: list[Record], name: str) -> str:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    controls = section.target("words of one sense, held out, that get one", "90 %")
+    controls = section.target("words of one sense, other half, that get one", "90 %")
     homonyms = section.target("homonyms, held out, against words as frequent", "0.75")
     rows = []
     for kind, half in dict.fromkeys((r["kind"], r["half"]) for r in records):
