@@ -3,7 +3,7 @@
 #
 # An ambiguous word occurs in several kinds of sentences. Its [density matrix](word2dm.md#density-matrices) is a
 # mixture, whose entropy measures how mixed it is. This tutorial looks for ambiguous words twice: in a generated text
-# with a known answer, and in a real text, the documentation of Python. It ends with the limits of the method.
+# with a known answer, and in a real text, the documentation of Python.
 
 # %%
 import re
@@ -66,9 +66,8 @@ figure.axes[0].set_ylabel("entropy of the density matrix")
 figure
 
 # %% [markdown]
-# Each dot is a word. All ambiguous words (orange) lie above all others, one of them barely. The sense vectors follow
-# the planted shares, because they count uses. `Word2DM` keeps too little of a rare sense: the weights of its senses are
-# not frequencies.
+# Each dot is a word. All ambiguous words (orange) lie above all others, one of them barely. `Word2DM` keeps too little
+# of a rare sense: the weights of its senses are not frequencies.
 #
 # ## List the senses
 #
@@ -76,24 +75,16 @@ figure
 
 # %%
 for word in ("a0", "b5", "c11", "d3", "e0", *planted.ambiguous[4::-2], *planted.ambiguous[8:10]):
-    print(word, *(f"| {s.weight:.2f}: " + ", ".join(near for near, _ in s.nearest[:4]) for s in senses.senses_of(word)))
+    print(word, *(f"| {s.weight:.2f}: " + ", ".join(near for near, _ in s.nearest[:3]) for s in senses.senses_of(word)))
 numbers = {word: len(senses.senses_of(word)) for word in planted.shares}
 print(sum(numbers[word] > 1 for word in planted.ambiguous), "of the 12 ambiguous words have several senses")
 print(sum(n > 1 for word, n in numbers.items() if word not in planted.ambiguous), "of the others")
 
 # %% [markdown]
-# The eigenvectors of a matrix are its senses, too, the eigenvalues their weights.
+# The eigenvectors of a matrix are its senses, too, the eigenvalues their weights:
 
 # %%
 asked = ["e0", *planted.ambiguous[4::-4], planted.ambiguous[8]]
-for word in asked:
-    print(word)
-    for sense in word2dm.vectors_.senses(word, topn=30):
-        if sense.weight > 0.01:
-            near = [other for other, _ in sense.nearest if "|" not in other][:5]
-            print(f"    {sense.weight:.2f}", *near)
-
-# %%
 figure = Figure(figsize=(8, 2.3), layout="constrained")
 for axes, word in zip(figure.subplots(1, len(asked), sharey=True), asked, strict=True):
     axes.bar(range(1, 7), np.linalg.eigvalsh(word2dm.vectors_.matrices([word])[0])[::-1], color="#0072B2")
@@ -131,15 +122,6 @@ for place, word in enumerate(planted.ambiguous):
 axes.set_xticks(range(len(planted.ambiguous)), planted.ambiguous, rotation=35, ha="right", fontsize=8)
 axes.set(ylabel="entropy", title="alone (orange), and beside words of one of its topics (green)")
 figure
-
-# %% [markdown]
-# Is the meaning of one word part of that of another? `nearfar.hyponymy` grades this from 0 to 1. A word of topic e is
-# part of `e20|d20`, which has a second topic.
-
-# %%
-word = planted.ambiguous[0]
-for narrower, broader in (("e0", word), ("d0", word), ("a0", word), (word, "e0")):
-    print(f"{narrower} in {broader}: {nf.hyponymy.of_words(words, [narrower], [broader])[0]:.2f}")
 
 # %% [markdown]
 # ## A real text
@@ -247,8 +229,7 @@ print(f"P(larger than for a word of the same frequency) = {found.entropy_auc:.2f
 #
 # **Small texts need more epochs, and weak signals a smaller ridge.** With 300 sentences, 20 epochs are better than 5.
 # If 60 % of the words have nothing to do with the topic of their sentence, ambiguous words are told from others in 54 %
-# of cases with a ridge of .05, and in 98 % with .001. Check with words that you know to be unambiguous: their entropy
-# should be low.
+# of cases with a ridge of .05, and in 98 % with .001.
 #
 # **Results vary with the seed.** With two seeds, the entropies on the real text have a rank correlation of .94, and a
 # word's differ by .11 on average. Train twice before you interpret a single word.
