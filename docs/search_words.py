@@ -58,8 +58,9 @@ const fs = require("fs"), vm = require("vm");
 const [folder, words] = [process.argv[1], JSON.parse(process.argv[2])];
 const known = { getElementById: () => null, documentElement: { dataset: {} }, querySelectorAll: () => [] };
 const scope = vm.createContext({
-  document: known, window: {}, localStorage: { setItem() {} }, console, _ready() {}, SPHINX_HIGHLIGHT_ENABLED: false,
+  _: String, document: known, localStorage: { setItem() {} }, console, _ready() {}, SPHINX_HIGHLIGHT_ENABLED: false,
 });
+scope.window = scope;
 for (const file of ["documentation_options", "language_data", "searchtools"])
   vm.runInContext(fs.readFileSync(`${folder}/_static/${file}.js`, "utf8"), scope);
 vm.runInContext(fs.readFileSync(`${folder}/searchindex.js`, "utf8"), scope);
@@ -80,8 +81,10 @@ def words_of(page: str) -> list[str]:
 def first_found(folder: Path, words: list[str]) -> list[str | None]:
     """Return the first page that the built search finds for each word."""
     done = subprocess.run(
-        ["node", "-e", _SEARCH, "--", str(folder), json.dumps(words)], capture_output=True, text=True, check=True
+        ["node", "-e", _SEARCH, "--", str(folder), json.dumps(words)], capture_output=True, text=True, check=False
     )
+    if done.returncode:
+        raise SystemExit(done.stderr)
     found: list[str | None] = json.loads(done.stdout)
     return found
 

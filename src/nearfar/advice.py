@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from nearfar.errors import InputError
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
+    from nearfar._core.types import Floats
     from nearfar.base import RelationLike
     from nearfar.datasets import Graph
+    from nearfar.embedding.vectors import Embedding
     from nearfar.preparation import Prepared
     from nearfar.relations.matrix import Relation
     from nearfar.text.corpus import Corpus
@@ -236,6 +238,18 @@ RULES = (
 KINDS = tuple(dict.fromkeys(rule.kind for rule in RULES))
 
 
+class Fitted(Protocol):
+    """What an estimator is after its fit."""
+
+    @property
+    def embedding_(self) -> Floats:
+        """Its vectors, or positions."""
+
+    @property
+    def vectors_(self) -> Embedding:
+        """The same with their ids."""
+
+
 @dataclass(frozen=True, repr=False)
 class Advice:
     """Which method and parameters suit some data, and why.
@@ -286,7 +300,7 @@ class Advice:
         options = ", ".join(f"{name}={value}" for name, value in written)
         return f"nf.{self.estimator}({options}).fit({given}).vectors_"
 
-    def fit(self, data: Any, **parameters: object) -> Any:
+    def fit(self, data: object, **parameters: object) -> Fitted:
         """Do what the code says; return the estimator, fitted.
 
         Parameters
@@ -302,8 +316,10 @@ class Advice:
         """
         import nearfar
 
-        given = data.random_walk(self.steps) if self.steps else nearfar.prepare(data) if self.prepared else data
-        return getattr(nearfar, self.estimator)(**self.options, **parameters).fit(given)
+        given: Any = data
+        given = given.random_walk(self.steps) if self.steps else nearfar.prepare(given) if self.prepared else given
+        fitted: Fitted = getattr(nearfar, self.estimator)(**self.options, **parameters).fit(given)
+        return fitted
 
     @property
     def lines(self) -> list[str]:

@@ -139,6 +139,21 @@ def test_a_pipe_and_a_terminal_without_letters(tmp_path):
     assert "\x1b" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("pipe", ["-", "named"])
+def test_what_comes_through_a_pipe(tmp_path, pipe):
+    text = "a,b\n" + "".join(f"u{k},u{(k + 1) % 9}\n" for k in range(9))
+    if pipe == "named":
+        os.mkfifo(pipe)
+    command = [sys.executable, "-m", "nearfar", "look", pipe]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        if pipe == "named":
+            (tmp_path / pipe).write_text(text)
+        out, _ = running.communicate(text if pipe == "-" else "")
+    assert running.returncode == 0
+    assert "a graph of 9 nodes and 9 edges" in out
+    assert (tmp_path / "stdin.nearfar.html").exists()
+
+
 def test_a_map_a_row_of_zeros_and_an_encoded_text(run, rng):
     nf.Embedding(rng.normal(size=(30, 2))).save("map.npz")
     assert run("map.npz").code == 0

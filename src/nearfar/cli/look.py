@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -66,7 +68,7 @@ def look(
     text, a folder of texts or a pattern of their names, of which words are read without punctuation. What comes out are
     vectors beside the page (NAME.nearfar.safetensors), communities and neighbours, and one HTML page to explore. Of
     users and items the page shows the items; those that the same users choose are near. More than 20,000 points are
-    shown by a sample.
+    shown by a sample. - is standard input.
 
     \b
     Examples:
@@ -79,6 +81,7 @@ def look(
     from nearfar._core.checks import check_integer
     from nearfar.viewer.page import PAGES
 
+    file = click.get_current_context().with_resource(_on_disk(file))
     name = re.sub(r"[*?\[\]]", "", Path(file).name.partition(".")[0]) or "page"
     page_file = check_suffix("nearfar look", output or f"{name}.nearfar.html", PAGES)
     check_target("nearfar look", page_file)
@@ -108,6 +111,22 @@ def look(
     line = f"{' and '.join(files)}: {advice.data}"
     summary = {"file": file, "kind": advice.kind, "why": taken[2], "data": advice.data, "method": advice.code}
     report(line, summary | {"near": near, "output": str(page_file), "files": files}, started, quiet, as_json)
+
+
+@contextmanager
+def _on_disk(file: str) -> Generator[str]:
+    """Give a file that can be read several times: what comes through a pipe is kept in one as long."""
+    if file != "-" and not Path(file).is_fifo():
+        yield file
+        return
+    from shutil import copyfileobj
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        kept = Path(folder, "stdin")
+        with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as pipe, kept.open("wb") as copy:
+            copyfileobj(pipe, copy)
+        yield str(kept)
 
 
 def _nothing(_line: str) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 
 if TYPE_CHECKING:
-    from nearfar.evaluate.neighborhoods import Distances, RowScores
+    from nearfar.evaluate.compared import Distances, RowScores
 
 FEW = 2**22
 """Distances that are compared here."""

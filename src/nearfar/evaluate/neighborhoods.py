@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.evaluate import few_rows
+from nearfar.evaluate.compared import Distances, RowScores
 from nearfar.evaluate.labels import label_codes
 from nearfar.evaluate.related import FAR, Related, shares_of
 from nearfar.relations.coordinates import coordinates_of
@@ -495,35 +496,6 @@ def _bounded(covariance: float, *variances: float) -> float:
 # and sums are kept per row, so that the result does not depend on the blocks or the threads.
 
 
-@dataclass(frozen=True, eq=False)
-class RowScores:
-    """What the sampled rows add up to (``overlaps``), and what each of them says; m rows, s sizes of neighbourhood.
-
-    Parameters
-    ----------
-    overlaps : ndarray, shape (n - 1,), int64
-        For each K, how many neighbours are shared, summed over the rows.
-    weighted : ndarray, shape (m,)
-        Weighted sum over K of how many neighbours are shared.
-    sums : ndarray, shape (m, 3, s)
-        By how much the ranks of intruding neighbours exceed k, the same of the lost ones, and how many of the k
-        neighbours are shared.
-    hits : ndarray, shape (2, m, s)
-        Whether the k nearest, in the data and in the map, vote for the label of the row.
-    moments : ndarray, shape (m, 5)
-        Sums of r, d, r², d², r d over the others.
-    pairs : ndarray, shape (2, m, p), float32
-        Distances r and d to some others.
-    """
-
-    overlaps: NDArray[np.int64]
-    weighted: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    hits: NDArray[np.float64]
-    moments: NDArray[np.float64]
-    pairs: NDArray[np.float32]
-
-
 def score_rows(
     data: Distances,
     plane: Distances,
@@ -610,20 +582,6 @@ class _Scratch:
 
 
 # Distances from some rows to all rows, a block at a time.
-
-
-class Distances(Protocol):
-    """Distances among n rows, divided by ``unit``."""
-
-    n: int
-    unit: float
-
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
-        """Write the distances from ``rows`` to all rows, shape (q, n): float32, finite, from a row to itself 0."""
-
-    def in_numpy(self) -> Distances:
-        """Return the same, by which nothing is compiled."""
-        return self
 
 
 def distances_of(owner: str, X: object, metric: str) -> Distances:
