@@ -122,7 +122,7 @@ FRAMES = """
 ![Sixty groups with their names, and grey noise](../images/gallery/groups.webp)
 
 `nf.plots.scatter(Y, groups, title="Sixty groups")`: each has a colour by its place and a name where it hides least;
-noise (-1) is grey. Ten and sixty groups beside datamapplot, both at their defaults:
+noise (-1) is grey. Ten groups beside datamapplot, both at their defaults:
 
 {beside}
 ## The optimisation over time
@@ -281,9 +281,8 @@ def main(names: list[str]) -> None:
     if not names or "front" in names:
         draw_front()
     rows = "".join(ROW.format(row, areas[row.image]) for row in ROWS)
-    beside = [[picture_beside(groups, name) for name in ("nearfar", "datamapplot")] for groups in (10, 60)]
-    lines = ["| " + " | ".join(pictures) + " |\n" for pictures in beside]
-    more = FRAMES.replace("{beside}", lines[0] + "|---|---|\n" + lines[1])
+    beside = " | ".join(picture_beside(10, name) for name in ("nearfar", "datamapplot"))
+    more = FRAMES.replace("{beside}", f"| {beside} |\n|---|---|\n")
     PAGE.write_text(HEAD.format(n=X.shape[0], p=X.shape[1]) + rows + more, "utf-8")
 
 
