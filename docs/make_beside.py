@@ -21,7 +21,7 @@ from PIL import Image
 import nearfar as nf
 
 IMAGES = Path(__file__).parent / "images" / "beside"
-POINTS, GROUPS, NOISE = 5000, (10, 60), 0.1
+POINTS, GROUPS, NOISE = 5000, (10,), 0.1
 WORDS = [
     "river",
     "harbour",

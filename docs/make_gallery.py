@@ -122,8 +122,9 @@ FRAMES = """
 ![Sixty groups with their names, and grey noise](../images/gallery/groups.webp)
 
 `nf.plots.scatter(Y, groups, title="Sixty groups")`: each has a colour by its place and a name where it hides least;
-noise (-1) is grey.
+noise (-1) is grey. Ten groups beside datamapplot, both at their defaults:
 
+{beside}
 ## The optimisation over time
 
 Frames of the first map: 250 iterations with attraction exaggerated twelve times, then 500 in which the groups spread.
@@ -257,6 +258,11 @@ def known_areas() -> dict[str, str]:
     return dict(re.findall(r"gallery/(\S+\.webp)\) .*\| ([\d.]+) \|$", text, re.MULTILINE))
 
 
+def picture_beside(groups: int, name: str) -> str:
+    """Return the line of a picture of make_beside.py."""
+    return f"![{groups} groups by {name}](../images/beside/{groups}-{name}.webp)"
+
+
 def main(names: list[str]) -> None:
     if unknown := set(names) - {row.name for row in ROWS} - {"frames", "front", "groups"}:
         sys.exit(f"no such row: {', '.join(sorted(unknown))}")
@@ -275,7 +281,9 @@ def main(names: list[str]) -> None:
     if not names or "front" in names:
         draw_front()
     rows = "".join(ROW.format(row, areas[row.image]) for row in ROWS)
-    PAGE.write_text(HEAD.format(n=X.shape[0], p=X.shape[1]) + rows + FRAMES, "utf-8")
+    beside = " | ".join(picture_beside(10, name) for name in ("nearfar", "datamapplot"))
+    more = FRAMES.replace("{beside}", f"| {beside} |\n|---|---|\n")
+    PAGE.write_text(HEAD.format(n=X.shape[0], p=X.shape[1]) + rows + more, "utf-8")
 
 
 if __name__ == "__main__":

@@ -194,3 +194,20 @@ def test_maps_that_grow_are_judged_case_by_case(tmp_path) -> None:
     write_results(tmp_path, "maps_onto", [*cases, *worse, {**sizes[0], "share": 0.11}])
     found = page(tmp_path)[1]
     assert [found[name][2] for name in names] == ["**no**"] * 4
+
+
+def test_what_the_stability_of_points_costs_and_finds(tmp_path) -> None:
+    planted = {"set": "planted", "n": 100, "unstable": 0.1, "fit_seconds": 1.0, "seconds": 0.5, "share": 0.5}
+    large = {**planted, "set": "clusters 5,000", "seed": 0, "n": 5000, "share": 0.9}
+    names = [
+        "stability of a map: processor time beside the fit",
+        "stability of a map: rows between two groups against the others",
+    ]
+    write_results(tmp_path, "maps_stability", [{**planted, "seed": seed, "auc": 0.9} for seed in range(2)] + [large])
+    text, found = page(tmp_path)
+    assert [found[name][1:] for name in names] == [["at most 0.90", "yes"], ["0.90", "yes"]]
+    assert "| clusters 5,000 | 5,000 |" in text
+    worse = [{**planted, "seed": seed, "auc": 0.6, "share": 1.2} for seed in range(2)]
+    write_results(tmp_path, "maps_stability", [*worse, large])
+    found = page(tmp_path)[1]
+    assert [found[name][2] for name in names] == ["**no**"] * 2
