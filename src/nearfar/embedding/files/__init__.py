@@ -32,6 +32,7 @@ from nearfar.embedding.files import (  # noqa: F401 - they register themselves
     parquet,
     postgres,
     projector,
+    separated,
     sqlite,
     word2vec,
 )
