@@ -268,12 +268,14 @@ def test_words_never_seen_are_asked_for_like_others(rng):
     assert found.similarities[0] == pytest.approx(vectors.similarity("walking", "walk"), abs=1e-6)
 
 
-def test_density_matrices_of_words_never_seen():
+def test_density_matrices_of_words_never_seen(tmp_path):
     vectors = word2dm().fit(TEXT).vectors_
     matrix = vectors.matrices(["walking"])[0]
     assert np.trace(matrix) == pytest.approx(1, abs=1e-5)
     assert np.linalg.eigvalsh(matrix).min() > -1e-6
     assert len(vectors.senses("walking", topn=len(vectors))[0].nearest) == len(vectors)
+    vectors.save(tmp_path / "x.safetensors")
+    assert np.array_equal(nf.Embedding.load(tmp_path / "x.safetensors")["walking"], vectors["walking"])
 
 
 @pytest.mark.parametrize("name", ["x.vec", "x.bin", "x.parquet"])

@@ -718,12 +718,12 @@ class WordModel(RelationEmbedder):
 
     # The result.
 
-    def _known_parts(self) -> Parts | None:
-        """Return the parts of which words can be made that are not in the vocabulary, as the table has them."""
+    def _known_parts(self, order: int = 0) -> Parts | None:
+        """Return the parts of which words can be made that are not in the vocabulary; of matrices of an order."""
         if self._parts is None:
             return None
         table = self._kept[self._tables[0]]
-        return self._parts.of_embedding(self._views(dict.fromkeys(self._tables, table))[0])
+        return self._parts.of_embedding(self._views(dict.fromkeys(self._tables, table))[0], order)
 
     def _facts(self) -> dict[str, object]:
         """Return what the result is to tell of its model."""

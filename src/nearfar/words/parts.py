@@ -106,14 +106,14 @@ class WordParts:
         others = self.n_words + np.searchsorted(self.keys, before.keys)
         return np.concatenate([np.arange(before.n_words), others])
 
-    def of_embedding(self, table: Floats) -> Parts:
+    def of_embedding(self, table: Floats, order: int) -> Parts:
         """Return the parts beside the words themselves, of which words that are unknown can be made.
 
         An n-gram that one word alone has says of others what that word's own row says: without it they are better.
         """
         n_of = np.bincount(self.relation.indices, minlength=self.n_rows)[self.n_words :]
         told = np.flatnonzero(n_of > self.cutter.alone)
-        return Parts(self.cutter, self.keys[told], np.ascontiguousarray(table[self.n_words + told]))
+        return Parts(self.cutter, self.keys[told], np.ascontiguousarray(table[self.n_words + told]), order=order)
 
     def how_often(self, words: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how often each part is met, from how often each word is."""
