@@ -101,6 +101,7 @@ Trained = TextSource | Corpus | EncodedCorpus | RelationLike
 Subwords = bool | Literal["ngrams", "bpe"] | Relation | None
 """What words are made of."""
 
+_LATER = ("subwords", "cbow", "frozen")  # parameters that checkpoints of 0.1.0 do not have: fits without are the same
 _USUAL_RATE = 0.025  # no larger one is recommended
 _IN_TURN = "A window reads what the one before it has moved"
 
@@ -684,7 +685,8 @@ class WordModel(RelationEmbedder):
 
     def _fingerprint(self, source: WindowSource) -> dict[str, object]:
         """Return what tells this fit from others."""
-        return {"estimator": type(self).__name__, **source.fingerprint(), **parameters_of(self)}
+        given = {name: value for name, value in parameters_of(self).items() if value or name not in _LATER}
+        return {"estimator": type(self).__name__, **source.fingerprint(), **given}
 
     def _check(self) -> None:
         """Check the parameters, as far as they can be checked without a text."""
