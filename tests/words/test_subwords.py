@@ -315,6 +315,10 @@ def test_a_resumed_fit_gives_the_same_bits(make, tmp_path):
     assert np.array_equal(resumed.vectors_["walking"], whole.vectors_["walking"])
     with pytest.raises(InputError, match="subwords"):
         make(subwords="bpe").fit(TEXT, resume=path)
+    one, other = (nf.Relation.from_edges([("walks", "walk", w), ("walks", "s", 1.0)]) for w in (1.0, 2.0))
+    make(subwords=one, callbacks=[Checkpoint(path, every=1), stop]).fit(TEXT)
+    with pytest.raises(InputError, match="words' parts"):
+        make(subwords=other).fit(TEXT, resume=path)
 
 
 @pytest.mark.parametrize("how", HOW)

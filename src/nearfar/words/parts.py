@@ -63,13 +63,15 @@ class WordParts:
         Of the other parts that the words have, ascending.
     relation : csr_array of shape (n_words, n_words + k), float32
         W.
+    rows : tuple of ndarray
+        The same as (starts, columns, weights), read-only.
     """
 
     def __init__(self, cutter: Cutter, words: Ids) -> None:
         cut = cutter.cut(cast("list[str]", words.to_list()))
         self.cutter, self.n_words, self.keys = cutter, len(words), np.unique(cut.keys)
         self.relation = self._related(cut)
-        self._rows = tuple(read_only(a) for a in (self.relation.indptr, self.relation.indices, self.relation.data))
+        self.rows = tuple(read_only(a) for a in (self.relation.indptr, self.relation.indices, self.relation.data))
         self._places = threading.local()
 
     def _related(self, cut: Cut) -> csr_array[np.float32]:
@@ -132,10 +134,10 @@ class WordParts:
             n = min(windows.inputs.size, self.n_words)
             words, inputs = np.empty(n, np.int32), np.empty(windows.inputs.size, np.int32)
             rows, before = (empty_aligned((n, table.shape[1]), table.dtype) for _ in range(2))
-            n_met = gather(windows.inputs, self._rows, table, self._free(), words, inputs, rows, before)
+            n_met = gather(windows.inputs, self.rows, table, self._free(), words, inputs, rows, before)
             make({**arrays, name: rows[:n_met]})(windows._replace(inputs=inputs), rate, sums)
             if rate:
-                spread(words[:n_met], self._rows, rows, before, table)
+                spread(words[:n_met], self.rows, rows, before, table)
 
         return train
 
