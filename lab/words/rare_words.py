@@ -28,9 +28,9 @@ D, N_WORDS, N_EPOCHS, MIN_COUNT = 100, 2_000_000, 2, 5
 SETS = {"rare": DATA / "word_similarity" / "EN-RW-STANFORD.txt", **SIMILARITY}
 METHODS: dict[str, Any] = {
     "nearfar, n-grams": "ngrams",
+    "fastText": 0.05,
     "nearfar, byte pairs": "bpe",
     "nearfar, words alone": None,
-    "fastText": 0.05,
     "fastText, rate .1": 0.1,
 }
 FASTER = 3.0

@@ -55,6 +55,20 @@ def test_a_text_becomes_density_matrices(tmp_path, text, shown):
     assert words.equals(expected)
 
 
+@pytest.mark.parametrize("model", ["skipgram", "word2dm"])
+def test_words_are_made_of_their_ngrams(tmp_path, fails, shown, model):
+    path, output = tmp_path / "text.txt", tmp_path / "words.safetensors"
+    path.write_text("the walker walks\nthe talker talks\n" * 40)
+    shown("words", "train", path, "-o", output, "--model", model, "--subwords", *OPTIONS)
+    kind = {"skipgram": nf.SkipGram, "word2dm": nf.Word2DM}[model]
+    made = kind(4, sample=0, n_epochs=1, random_state=0, n_jobs=1, subwords=True).fit(nf.Corpus(path)).vectors_
+    np.testing.assert_array_equal(nf.Embedding.load(output)["walking"], made["walking"])
+    assert "walks" in shown("similar", output, "walking")
+    assert "--subwords is for" in fails(
+        "words", "train", path, "-o", output, "--model", "multisense", "--subwords", *OPTIONS
+    )
+
+
 def test_training_says_what_it_did(tmp_path, text, capsys, shown):
     output, kept = tmp_path / "words.safetensors", tmp_path / "run.safetensors"
     command = ["words", "train", str(text), "-o", str(output), *OPTIONS, "--checkpoint", str(kept)]

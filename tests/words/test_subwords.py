@@ -268,12 +268,14 @@ def test_words_never_seen_are_asked_for_like_others(rng):
     assert found.similarities[0] == pytest.approx(vectors.similarity("walking", "walk"), abs=1e-6)
 
 
-def test_density_matrices_of_words_never_seen():
+def test_density_matrices_of_words_never_seen(tmp_path):
     vectors = word2dm().fit(TEXT).vectors_
     matrix = vectors.matrices(["walking"])[0]
     assert np.trace(matrix) == pytest.approx(1, abs=1e-5)
     assert np.linalg.eigvalsh(matrix).min() > -1e-6
     assert len(vectors.senses("walking", topn=len(vectors))[0].nearest) == len(vectors)
+    vectors.save(tmp_path / "x.safetensors")
+    assert np.array_equal(nf.Embedding.load(tmp_path / "x.safetensors")["walking"], vectors["walking"])
 
 
 @pytest.mark.parametrize("name", ["x.vec", "x.bin", "x.parquet"])
@@ -313,6 +315,10 @@ def test_a_resumed_fit_gives_the_same_bits(make, tmp_path):
     assert np.array_equal(resumed.vectors_["walking"], whole.vectors_["walking"])
     with pytest.raises(InputError, match="subwords"):
         make(subwords="bpe").fit(TEXT, resume=path)
+    one, other = (nf.Relation.from_edges([("walks", "walk", w), ("walks", "s", 1.0)]) for w in (1.0, 2.0))
+    make(subwords=one, callbacks=[Checkpoint(path, every=1), stop]).fit(TEXT)
+    with pytest.raises(InputError, match="words' parts"):
+        make(subwords=other).fit(TEXT, resume=path)
 
 
 @pytest.mark.parametrize("how", HOW)

@@ -93,11 +93,6 @@ class DensityEmbedding(Embedding):
             expected = "density matrices, of trace 1 and without negative eigenvalues"
             raise InputError("DensityEmbedding", name, expected, f"{wrong[1]} for {ids[wrong[0]]!r}")
 
-    def _of_parts(self, made: Floats) -> Floats:
-        n = self.order
-        factors = made.reshape(len(made), made.shape[1] // n, n).swapaxes(1, 2)
-        return algebra.rows_of_factors("DensityEmbedding", "parts", factors)
-
     def _facts(self) -> dict[str, object]:
         n = algebra.order_of(self.n_components)
         return {"matrices": f"{n} x {n}"}

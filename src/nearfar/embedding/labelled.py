@@ -104,10 +104,6 @@ class Labelled:
         made._parts = parts
         return made
 
-    def _of_parts(self, made: Floats) -> Floats:
-        """Return vectors that were made of parts as rows of this kind of embedding."""
-        return made
-
     def _check_rows(self, name: str, rows: Matrix, ids: Ids) -> None:
         """Refuse rows that a subclass cannot hold."""
 
@@ -438,7 +434,7 @@ class Labelled:
         new = np.flatnonzero(at < 0)
         unmet = [listed[int(k)] for k in new]
         words = [word if isinstance(word, str) else "" for word in unmet]
-        made = self._of_parts(self._parts.vectors_of(words))
+        made = self._parts.vectors_of(words)
         known: NDArray[np.bool_] = np.any(made, axis=1)
         unknown = [word for k, word in enumerate(unmet) if not known[k] or not isinstance(word, str)]
         if unknown:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import read_only
+from nearfar.embedding.matrices import rows_of_factors
 from nearfar.text.subwords import CUTTERS, Cut, Cutter
 
 if TYPE_CHECKING:
@@ -36,25 +37,37 @@ class Parts:
         Of the parts that have a vector, ascending.
     vectors : ndarray of shape (k, width)
     scale : {"length", "mean"}
+    order : int
+        Of density matrices, whose factors B the parts are, of shape (m, order) as a row; 0 where words are vectors.
     """
 
-    def __init__(self, cutter: Cutter, keys: NDArray[np.int64], vectors: Floats, scale: str = LENGTH) -> None:
-        self.cutter, self.scale = cutter, scale
+    def __init__(
+        self, cutter: Cutter, keys: NDArray[np.int64], vectors: Floats, scale: str = LENGTH, order: int = 0
+    ) -> None:
+        self.cutter, self.scale, self.order = cutter, scale, order
         self.keys, self.vectors = read_only(keys), read_only(vectors)
 
     def vectors_of(self, words: Sequence[str] | Sequence[bytes]) -> Floats:
-        """Return the vectors of words, shape (n, width); 0 for a word of which no part is known."""
+        """Return the vectors of words, shape (n, n_components); 0 for a word of which no part is known."""
         made = np.zeros((len(words), self.vectors.shape[1]), self.vectors.dtype)
         for start in range(0, len(words), _WORDS):
             relation = scaled(self.cutter.cut(words[start : start + _WORDS]), self.keys, self.scale)
             met, columns = np.unique(relation.indices, return_inverse=True)
             made[start : start + _WORDS] = _over(relation, columns, len(met)) @ np.asarray(self.vectors[met])
-        return made
+        if not self.order:
+            return made
+        factors = made.reshape(len(words), made.shape[1] // self.order, self.order).swapaxes(1, 2)
+        return rows_of_factors("Embedding", "parts", factors)
+
+    @property
+    def n_components(self) -> int:
+        """The length of a word's vector."""
+        return self.order * (self.order + 1) // 2 if self.order else int(self.vectors.shape[1])
 
     def to_arrays(self) -> tuple[dict[str, object], Arrays]:
         """Return the facts and the arrays that stand for them in a file."""
         facts, arrays = self.cutter.stored()
-        told = {"kind": self.cutter.kind, "scale": self.scale, **facts}
+        told = {"kind": self.cutter.kind, "scale": self.scale, "order": self.order, **facts}
         return told, {"parts": np.asarray(self.vectors), "parts.keys": self.keys, **arrays}
 
     @classmethod
@@ -65,9 +78,10 @@ class Parts:
             raise ValueError("parts without finite vectors")
         if keys.dtype != np.int64 or keys.shape != (len(vectors),) or (np.diff(keys) <= 0).any():
             raise ValueError("parts without ascending keys")
-        if scale not in (MEAN, LENGTH):
-            raise ValueError(f"parts of the scale {scale!r}")
-        return cls(CUTTERS[str(facts["kind"])].from_stored(facts, arrays), keys, vectors, str(scale))
+        order = facts["order"]
+        if scale not in (MEAN, LENGTH) or type(order) is not int or order < 0 or (order and vectors.shape[1] % order):
+            raise ValueError(f"parts of the scale {scale!r} and the order {order!r}")
+        return cls(CUTTERS[str(facts["kind"])].from_stored(facts, arrays), keys, vectors, str(scale), order)
 
     def equals(self, other: Parts | None) -> bool:
         """Whether others are, bit for bit, the same."""

@@ -102,6 +102,7 @@ Trained = TextSource | Corpus | EncodedCorpus | RelationLike
 Subwords = bool | Literal["ngrams", "bpe"] | Relation | None
 """What words are made of."""
 
+_LATER = ("subwords", "cbow", "frozen")  # parameters that checkpoints of 0.1.0 do not have: fits without are the same
 _USUAL_RATE = 0.025  # no larger one is recommended
 _IN_TURN = "A window reads what the one before it has moved"
 
@@ -685,7 +686,8 @@ class WordModel(RelationEmbedder):
 
     def _fingerprint(self, source: WindowSource) -> dict[str, object]:
         """Return what tells this fit from others."""
-        return {"estimator": type(self).__name__, **source.fingerprint(), **parameters_of(self)}
+        given = {name: value for name, value in parameters_of(self).items() if value or name not in _LATER}
+        return {"estimator": type(self).__name__, **source.fingerprint(), **given}
 
     def _check(self) -> None:
         """Check the parameters, as far as they can be checked without a text."""
@@ -719,12 +721,12 @@ class WordModel(RelationEmbedder):
 
     # The result.
 
-    def _known_parts(self) -> Parts | None:
-        """Return the parts of which words can be made that are not in the vocabulary, as the table has them."""
+    def _known_parts(self, order: int = 0) -> Parts | None:
+        """Return the parts of which words can be made that are not in the vocabulary; of matrices of an order."""
         if self._parts is None:
             return None
         table = self._kept[self._tables[0]]
-        return self._parts.of_embedding(self._views(dict.fromkeys(self._tables, table))[0])
+        return self._parts.of_embedding(self._views(dict.fromkeys(self._tables, table))[0], order)
 
     def _facts(self) -> dict[str, object]:
         """Return what the result is to tell of its model."""

@@ -63,13 +63,15 @@ class WordParts:
         Of the other parts that the words have, ascending.
     relation : csr_array of shape (n_words, n_words + k), float32
         W.
+    rows : tuple of ndarray
+        The same as (starts, columns, weights), read-only.
     """
 
     def __init__(self, cutter: Cutter, words: Ids) -> None:
         cut = cutter.cut(cast("list[str]", words.to_list()))
         self.cutter, self.n_words, self.keys = cutter, len(words), np.unique(cut.keys)
         self.relation = self._related(cut)
-        self._rows = tuple(read_only(a) for a in (self.relation.indptr, self.relation.indices, self.relation.data))
+        self.rows = tuple(read_only(a) for a in (self.relation.indptr, self.relation.indices, self.relation.data))
         self._places = threading.local()
 
     def _related(self, cut: Cut) -> csr_array[np.float32]:
@@ -106,14 +108,14 @@ class WordParts:
         others = self.n_words + np.searchsorted(self.keys, before.keys)
         return np.concatenate([np.arange(before.n_words), others])
 
-    def of_embedding(self, table: Floats) -> Parts:
+    def of_embedding(self, table: Floats, order: int) -> Parts:
         """Return the parts beside the words themselves, of which words that are unknown can be made.
 
         An n-gram that one word alone has says of others what that word's own row says: without it they are better.
         """
         n_of = np.bincount(self.relation.indices, minlength=self.n_rows)[self.n_words :]
         told = np.flatnonzero(n_of > self.cutter.alone)
-        return Parts(self.cutter, self.keys[told], np.ascontiguousarray(table[self.n_words + told]))
+        return Parts(self.cutter, self.keys[told], np.ascontiguousarray(table[self.n_words + told]), order=order)
 
     def how_often(self, words: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how often each part is met, from how often each word is."""
@@ -132,10 +134,10 @@ class WordParts:
             n = min(windows.inputs.size, self.n_words)
             words, inputs = np.empty(n, np.int32), np.empty(windows.inputs.size, np.int32)
             rows, before = (empty_aligned((n, table.shape[1]), table.dtype) for _ in range(2))
-            n_met = gather(windows.inputs, self._rows, table, self._free(), words, inputs, rows, before)
+            n_met = gather(windows.inputs, self.rows, table, self._free(), words, inputs, rows, before)
             make({**arrays, name: rows[:n_met]})(windows._replace(inputs=inputs), rate, sums)
             if rate:
-                spread(words[:n_met], self._rows, rows, before, table)
+                spread(words[:n_met], self.rows, rows, before, table)
 
         return train
 

@@ -188,7 +188,9 @@ class TextWindows:
     def fingerprint(self) -> dict[str, object]:
         """Return the digests of the text and of its words."""
         tokens, ends = self.corpus.tokens, self.corpus.ends
+        parts = {} if self.parts is None else {"words' parts": [*map(digest_of_pieces, self.parts.rows)]}
         return {
+            **parts,
             "text's words": [tokens.size, digest_of_pieces(tokens), digest_of_ids(self.ids)],
             "text's sentences": [ends.size, digest_of_pieces(ends)],
         }

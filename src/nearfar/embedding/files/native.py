@@ -18,7 +18,7 @@ is ``base_measure`` (m,) float64.
 Parts of words are ``parts`` (k, width), ``parts.keys`` (k,) int64, and the metadata ``parts``, JSON: ``kind`` ("ngrams"
 with ``shortest``, ``longest`` and ``n_buckets``; "bpe" with the tensor ``parts.merges``, JSON of the letters and of the
 pairs; "given" with ``parts.words``, ids of the kind ``words``, and ``parts.starts``, ``parts.of_words`` and
-``parts.weights`` in rows of these) and ``scale``, see :mod:`nearfar.embedding.parts`.
+``parts.weights`` in rows of these), ``scale`` and ``order``, see :mod:`nearfar.embedding.parts`.
 """
 
 from __future__ import annotations
@@ -128,6 +128,8 @@ def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content
         )
     parameters = load_parameters(metadata["parameters"])
     parts = Parts.from_arrays(json.loads(metadata["parts"]), arrays) if "parts" in metadata else None
+    if parts is not None and parts.n_components != vectors.shape[1]:
+        raise bad_file(path, f"one with parts of words of {vectors.shape[1]} numbers", f"{parts.n_components}")
     base = arrays.get("base_measure")
     if context is None:
         _check_base(path, base, len(vectors))
