@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import random_array
+from scipy.sparse import csr_array, random_array
 from sklearn.datasets import load_digits
 
 import nearfar as nf
@@ -363,6 +363,15 @@ def test_equal_rows_share_a_place():
     np.testing.assert_array_equal(est.embedding_[125:127], est.embedding_[90:92])
 
 
+def test_rows_that_are_all_copies_of_old_ones_change_no_place():
+    X, _ = blobs()
+    est = nf.TSNE(**QUICK).fit(X)
+    before = est.embedding_
+    est.grow(csr_array(X[[5, 3]]))
+    np.testing.assert_allclose(est.embedding_, before[np.r_[:120, 5, 3]], atol=1e-5)
+    assert est.growth_.status[-3:].tolist() == ["known", "new", "new"]
+
+
 def test_a_map_of_a_relation_is_drawn_onto_another():
     rng = np.random.default_rng(0)
     ends = [(i, j) for i in range(60) for j in range(i) if rng.random() < (0.5 if i // 20 == j // 20 else 0.01)]
@@ -460,6 +469,8 @@ def test_new_rows_that_do_not_fit_are_refused():
         est.grow(frame.rename(columns={"a": "z"}))
     with pytest.raises(InputError, match="rows with ids"):
         est.grow(X[:3])
+    with pytest.raises(InputError, match="X must be"):
+        est.grow(None)
     with pytest.warns(NearfarWarning, match="equal labels"), pytest.raises(InputError, match="rows with ids"):
         est.grow(frame.iloc[[0, 0]])
     with pytest.raises(InputError, match="n_iter"):
@@ -491,6 +502,8 @@ def test_a_pull_that_fits_nothing_is_refused():
         make.fit(X, pull=nf.Embedding(np.zeros((2, 2)), ["a", "b"]))
     with pytest.raises(InputError, match="pull must be"):
         make.fit(X, pull=np.zeros((3, 2)))
+    with pytest.raises(InputError, match="no finite ones for its 60 rows"):
+        make.fit(X, pull=np.full((60, 2), np.nan))
     with pytest.raises(InputError, match="pull_weight must be given with pull only"):
         make.fit(X, pull_weight=1.0)
     for weight in (-1.0, np.full(60, -1.0), np.zeros(3)):

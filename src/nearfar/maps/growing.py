@@ -345,8 +345,9 @@ class GrowingMap(FrameOutput):
         X = without(X, self._left_out or getattr(affinities, "_left_out", ()))
         rows, ids = rows_and_ids(owner, X)
         check_columns(owner, X, names)
-        m = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        new: Any = check_rows(owner, rows, affinities.metric) if m else np.empty((0, old.shape[1]))
+        none = hasattr(rows, "__len__") and not issparse(rows) and not len(rows)
+        new: Any = np.empty((0, old.shape[1])) if none else check_rows(owner, rows, affinities.metric)
+        m = new.shape[0]
         if new.shape[1] != old.shape[1]:
             hint = "They are the columns of the rows that the map was fitted to."
             raise InputError(owner, "X", f"of {old.shape[1]} columns", f"{new.shape[1]}", hint)
@@ -376,7 +377,7 @@ class GrowingMap(FrameOutput):
         n = len(old)
         if ids is None or ids.is_range:  # rows that are only numbered come after those of the map
             if m and not old.is_integer:
-                hint = "The map has ids: give X them, as the index of a frame, or as an Embedding."
+                hint = "The map has ids: give X some, each once, as the index of a frame, or as an Embedding."
                 raise InputError(owner, "X", "rows with ids", "rows without", hint)
             numbers = old.to_numpy()
             ids = Ids(np.arange(m) + (int(numbers.max(initial=-1)) + 1))

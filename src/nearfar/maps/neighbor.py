@@ -550,14 +550,14 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
             P = csr_array((P + P.T) / 2)
         value, slopes = value_and_gradient(Y, P, kernel, divergence, normalization, weights=self._weights_of(P, copies))
         scale = 1.0 if normalization == "pair" else 1 / len(Y)
-        value, slopes = value * scale, np.asarray(slopes * scale, np.float64)
+        value, gradient = value * scale, np.asarray(slopes * scale, np.float64)
         held = self._pull(owner, shown, pull, pull_weight, Y.shape[1])
         if held is not None:
             places = np.where(held.of_points.known[:, None], held.of_points.places, Y)
             weights = held.of_points.weights / len(Y)
             value += float(cost_of_pull(Y, places, weights)[0])
-            pull_of(slopes, Y, places, weights)
-        return value, slopes if copies is None else np.asarray(copies.shared(slopes), np.float64)
+            pull_of(gradient, Y, places, weights)
+        return value, gradient if copies is None else np.asarray(copies.shared(gradient), np.float64)
 
     @property
     def vectors_(self) -> Embedding:

@@ -74,6 +74,8 @@ class Pull(NamedTuple):
                 got, hint = f"shape {places.shape}", "A row of NaN is one without a place."
                 raise InputError(owner, "pull", f"an Embedding, or of shape ({n}, {d})", got, hint)
         known = np.isfinite(places).all(axis=1)
+        if not known.any():
+            raise InputError(owner, "pull", "positions of some of the rows of X", f"no finite ones for its {n} rows")
         if weight is None:
             weight = usual_weight(places[known])
         return cls(places, np.where(known, _weights(owner, weight, n), 0.0))

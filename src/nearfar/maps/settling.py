@@ -101,20 +101,22 @@ class Placed(NamedTuple):
     Parameters
     ----------
     Y : ndarray of shape (n, d)
-    edges : Edges
-        What new points have to do with all.
+    share : ndarray of shape (n,), float64
+        Which part of its neighbourhood is new, of each point.
     grouped : bool
         Whether there are groups of new points.
     """
 
     Y: Floats
-    edges: Edges
+    share: NDArray[np.float64]
     grouped: bool
 
 
 def with_places(by: Growing, Y: Floats) -> Placed:
     """Return the map in which new points have found their places."""
     new = np.flatnonzero(by.new)
+    if not len(new):  # new rows may all be copies of old ones
+        return Placed(Y, np.zeros(len(Y)), grouped=False)
     edges = Edges.among(by.P, new, by.sums.n_jobs)
     objective = by.objective(edges, Y)
     first = means_of_neighbors(edges.rows, objective.Y_rest)
@@ -130,13 +132,15 @@ def with_places(by: Growing, Y: Floats) -> Placed:
     gathers_cost_less = len(found) > 1 and costs[1] <= costs[0] + MARGIN * len(new) / len(Y)
     Y = Y.copy()
     Y[new] = found[int(gathers_cost_less)]
-    return Placed(Y, edges, bool(groups))
+    return Placed(Y, edges.share, grouped=bool(groups))
 
 
 def with_room(by: Growing, placed: Placed, pull: Pull, n_iter: int) -> tuple[Floats, int]:
     """Return the map in which old points have made room for new ones, against the pull, and the iterations it took."""
     new, Y = np.flatnonzero(by.new), placed.Y.copy()
-    touched = np.flatnonzero(~by.new & (placed.edges.share > TOUCHED))
+    if not len(new):
+        return Y, 0
+    touched = np.flatnonzero(~by.new & (placed.share > TOUCHED))
     moves = np.concatenate([new, touched])
     edges = Edges.among(by.P, moves, by.sums.n_jobs)
     of_moving = Pull(pull.places[moves], pull.weights[moves])
