@@ -82,7 +82,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     that are named; --columns is then source, target and time. Vectors have the ids NODE@TIME.
 
     OUT appears whole or not at all. Suffixes: .safetensors (keeps everything), .npz, .parquet, .vec or .txt (word2vec
-    text), .bin (word2vec binary), .tsv (for a projector).
+    text), .bin (word2vec binary), .csv, .tsv (for a projector).
 
     \b
     Examples:

@@ -106,15 +106,15 @@ def convert(
     """Write the vectors of IN to OUT in another format.
 
     The suffixes tell the formats: .safetensors (safetensors, keeps everything), .npz (npz, everything), .parquet
-    (parquet), .h5ad (h5ad, AnnData), .faiss, .usearch, .txt or .vec (word2vec-text), .bin (word2vec-binary), .tsv
-    (projector), and those of installed packages. The word2vec formats may be packed: .vec.gz. Of a two-sided file
+    (parquet), .h5ad (h5ad, AnnData), .faiss, .usearch, .txt or .vec (word2vec-text), .bin (word2vec-binary), .csv,
+    .tsv (projector), and those of installed packages. The word2vec formats may be packed: .vec.gz. Of a two-sided file
     safetensors and npz keep both sides, others the first, or the one that --side says.
 
     Tables of databases are IN and OUT, too: .sqlite (sqlite-vec), FOLDER/NAME.lance (LanceDB) and postgresql://
     (pgvector). Behind a # stands the name of the table. A table that is there is kept, unless --if-exists says more.
 
-    --metadata joins a CSV file by id, as further columns; parquet, h5ad, projector and databases hold them. The options
-    --delimiter, --comments and --header say how it is written.
+    --metadata joins a CSV file by id, as further columns; parquet, h5ad, csv, projector and databases hold them. The
+    options --delimiter, --comments and --header say how it is written.
 
     \b
     Examples:

@@ -437,17 +437,17 @@ class Embedding(Near):
         ----------
         path : path-like
             Its suffix tells the format: ``.safetensors`` (keeps everything, with a checksum), ``.npz`` (everything),
-            ``.parquet``, ``.txt`` or ``.vec`` (word2vec text), ``.bin`` (word2vec binary), ``.tsv`` (the pair of
-            files that projectors read). The word2vec formats may be packed: ``.vec.gz``. ``.usearch`` is built in
+            ``.parquet``, ``.txt`` or ``.vec`` (word2vec text), ``.bin`` (word2vec binary), ``.csv``, ``.tsv`` (the pair
+            of files that projectors read). The word2vec formats may be packed: ``.vec.gz``. ``.usearch`` is built in
             memory: the vectors once more, and about 300 bytes a row. Databases: ``.sqlite``. Behind a ``#`` stands the
             name of the table: ``"words.sqlite#people"``.
         format : str, optional
             One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
         metadata : frame, mapping of str to sequence, or path of a CSV file, optional
             What is known of the ids, joined by id as in :meth:`map`: further columns of ``.parquet``, ``.h5ad``
-            (``obs``), ``.tsv``, ``.sqlite``, ``.lance`` and ``postgresql://``. Each holds whole numbers, numbers,
-            truths or text, with gaps where nothing is known; other values, such as dates, become text. :meth:`load`
-            leaves them out: the other program reads them.
+            (``obs``), ``.csv``, ``.tsv``, ``.sqlite``, ``.lance`` and ``postgresql://``. Each holds whole numbers,
+            numbers, truths or text, with gaps where nothing is known; other values, such as dates, become text.
+            :meth:`load` leaves them out: the other program reads them.
         id_column : str, optional
             The column of ``metadata`` with the ids. By default the index of a pandas frame, or the column in which most
             ids are found.

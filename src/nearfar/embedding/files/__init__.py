@@ -11,14 +11,15 @@ faiss              .faiss                 ids (integers or text), vectors (float
 usearch            .usearch               ids (integers or text), vectors, parameters
 word2vec-text      .txt .vec (.gz)        ids as text, vectors (read as float32)
 word2vec-binary    .bin (.gz)             ids as text, vectors (float32)
+csv                .csv                   ids as text, vectors (read as float32)
 projector          .tsv                   ids as text, vectors (read as float32): NAME.tsv and NAME.metadata.tsv
 sqlite             .sqlite .sqlite3 .db   ids (integers or text), vectors (float32), parameters: sqlite-vec
 lance              .lance                 ids (integers or text), vectors, parameters: LanceDB
 postgresql         postgresql://          ids (integers or text), vectors (float32), parameters: pgvector
 =================  =====================  ============================================================
 
-The last three are tables of databases: ``words.sqlite#people``. They, parquet, h5ad and projector hold columns of
-metadata, too.
+The last three are tables of databases: ``words.sqlite#people``. They, parquet, h5ad, csv and projector hold columns
+of metadata, too.
 Nothing is pickled, and a file appears whole or not at all. For a format of one's own see :func:`register`.
 """
 
