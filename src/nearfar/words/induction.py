@@ -97,7 +97,7 @@ class White(NamedTuple):
         covariance = (means - middle).T @ (means - middle) / m
         covariance += np.eye(n) * max(1e-6 * np.trace(covariance) / n, 1e-12)
         A = np.linalg.cholesky(np.linalg.inv(covariance))
-        return cls((G - middle.astype(np.float32)) @ A.astype(np.float32), middle, np.linalg.inv(A))
+        return cls((G - middle.astype(np.float32)) @ A.astype(np.float32), middle, np.linalg.inv(A).astype(np.float64))
 
 
 class Parts(NamedTuple):
@@ -476,7 +476,7 @@ def _k_means(C, trained, k, best, now):
                         distance += (C[i, q] - centres[s, q]) * (C[i, q] - centres[s, q])
                     if distance < near:
                         near, part[i] = distance, s
-                cost += near
+                cost += float(near)
                 counts[part[i]] += 1
                 for q in range(n):
                     sums[part[i], q] += C[i, q]

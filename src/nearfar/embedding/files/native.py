@@ -172,7 +172,7 @@ def _of_each_word(path: Path, arrays: Arrays, name: str, dtype: type, n: int) ->
     found = arrays.get(name)
     if found is not None and (
         found.shape != (n,) or found.dtype != dtype or (found < 0).any() or np.isinf(found).any()
-    ):  # type: ignore[operator]
+    ):
         raise bad_file(path, f"one with {name} of {n} words", f"{found.dtype} of shape {found.shape}")
     return found
 
