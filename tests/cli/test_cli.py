@@ -201,7 +201,7 @@ class TestConvertAndInfo:
         assert "folder that exists" in fails("convert", tmp_path / "x.vec", tmp_path / "nowhere" / "x.npz")
         assert "one of the suffixes" in fails("convert", tmp_path / "x.vec", tmp_path / "x.pkl")
         assert "--to must be one of" in fails("convert", tmp_path / "x.vec", tmp_path / "x", "--to", "pickle")
-        assert "--from must be one of" in fails("convert", tmp_path / "x.vec", tmp_path / "x.npz", "--from", "csv")
+        assert "--from must be one of" in fails("convert", tmp_path / "x.vec", tmp_path / "x.npz", "--from", "pickle")
         assert "the first line 'not read" in fails("convert", tmp_path / "x.vec", tmp_path / "x.npz")
         assert [p.name for p in tmp_path.iterdir()] == ["x.vec"]
 

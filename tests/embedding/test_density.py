@@ -195,7 +195,7 @@ class TestSenses:
 
     def test_a_word_alone_has_senses_without_neighbours(self):
         senses = nf.DensityEmbedding.from_factors([np.diag([2.0, 1])], ["only"]).senses("only")
-        assert [(round(weight, 9), near) for weight, _, near in senses] == [(0.8, []), (0.2, [])]
+        assert [(round(weight, 9), near) for weight, _, near, _ in senses] == [(0.8, []), (0.2, [])]
 
     def test_bad_arguments(self, emb):
         for name in ("n_senses", "topn"):

@@ -276,7 +276,7 @@ def test_files_of_vectors_that_cannot_be_read(command, tmp_path, fails):
     refuses(path, "cut short or altered")
     path.write_bytes(GOOD.encode())
     refuses(path, "file must be|x.safetensors")
-    refuses(tmp_path / "x.csv", "one of the suffixes|'")
+    refuses(tmp_path / "x.dat", "one of the suffixes|'")
     assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]
 
 

@@ -97,11 +97,11 @@ def map_stability(
         A fitted map: :class:`nearfar.TSNE`, :class:`nearfar.UMAP` or another of the family. It stays as it is.
     n_refits : int, default=4
         How often the optimisation goes on.
-    max_iter : int, default=200
+    max_iter : int, default=100
         Iterations of each: four refits take less time than the map.
     share : float, default=0.8
-        Share of the rows in each refit, in (0, 1]; each row is in as many refits as others, or in one more. With 1 all
-        are in all, and the starts alone differ.
+        Share of the rows in each refit, in (0, 1]; each row is in as many refits as others, or in one more. With 1, and
+        where there are too few refits for each row to be in one, all are in all, and the starts alone differ.
     radius : float, default=0.1
         Root mean square of the random moves from which refits start, in units of the map's size.
     limit : float, default=0.1
@@ -160,7 +160,8 @@ def map_stability(
     n, d = Y.shape
     size = max(float(np.sqrt((Y.astype(np.float64) ** 2).sum(axis=1).mean())), np.finfo(np.float64).tiny)
     away = np.full((n_refits, n), np.nan)
-    for k, rows in enumerate(_samples(n, n_refits, share if shown.may_be_cut else 1.0, rng)):
+    cut = shown.may_be_cut and n_refits * share >= 1
+    for k, rows in enumerate(_samples(n, n_refits, share if cut else 1.0, rng)):
         data, rows = shown.among(rows)
         start = Y[rows] + rng.normal(scale=radius * size / np.sqrt(d), size=(len(rows), d)).astype(Y.dtype)
         seed = int(rng.integers(2**31 - 1))
