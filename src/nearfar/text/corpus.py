@@ -259,8 +259,9 @@ class Corpus:
         self.elsewhere: Any = None  # the same on a cluster, once it was counted there
 
     def __repr__(self) -> str:
-        given = "an iterable" if self._files is None else ", ".join(map(str, self._files[:3]))
-        more = ", ..." if self._files is not None and len(self._files) > 3 else ""
+        files = self._files
+        given = "an iterable" if files is None else str(files[0])
+        more = f" and {len(files) - 1:,} more" if files is not None and len(files) > 1 else ""
         lower = ", lower case" if self._reading.lowercase else ""
         why = f", {self._why}" if self._why else ""
         return f"<Corpus of {given}{more}{lower}{'' if self._scan is None else ', read'}{why}>"
