@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
@@ -66,6 +67,7 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
 from nearfar.kernels import as_kernel, family_of
+from nearfar.maps.density import SHARE, KeptDensity, correlation_of, log_of, radii_of_data
 from nearfar.maps.growing import GrowingMap
 from nearfar.maps.memory import MeasuredMap
 from nearfar.maps.noise import NoiseObjective, check_noise
@@ -172,6 +174,11 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        lambda, >= 0: how strongly the map keeps where the data are dense. The last 30 % of the iterations minimise C
+        less lambda times the correlation of the log local radii in data and map, see :mod:`nearfar.maps.density`, and
+        none ends early. Rows, distances or affinities must be given, no pull; on NumPy or threads.
+        :meth:`transform` and :meth:`grow` leave it out, and so do ``cost_`` and :meth:`cost_and_gradient`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end with a :class:`nearfar.callbacks.Progress`, whose ``epoch`` counts
         iterations and whose ``state.X`` holds the positions; if one returns True, the fit ends.
@@ -222,6 +229,9 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         Iteration and cost then, every 50 iterations and at the end.
     n_iter_ : int
         Iterations run.
+    density_correlation_ : float
+        How well the map keeps densities: the correlation of the log local radii in data and map, of a map with any
+        ``density_weight``. NaN of a relation without distances. Worked out when it is read.
     affinities_ : Affinities or None
         The calibrated neighbours of the data, a copy of a row having those of its first; None if a relation was given.
     relation_ : Relation
@@ -276,6 +286,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         "early_exaggeration": partial(check_real, low=1),
         "exaggeration": partial(check_real, low=0, open_low=True),
         "min_grad_norm": partial(check_real, low=0),
+        "density_weight": partial(check_real, low=0),
     }
 
     affinities_: Affinities | None
@@ -283,6 +294,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
     _copies: Copies | None = None
     cost_curve_: NDArray[np.float64]
     n_iter_: int
+    density_weight: float = 0.0
+    """Of maps that were pickled before there was one."""
 
     _usual_neighbors: ClassVar[int | None] = None
     """Neighbours where ``n_neighbors`` is None and there are as many; 3 * perplexity if this is None."""
@@ -307,6 +320,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -332,6 +346,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         self.exaggeration = exaggeration
         self.min_grad_norm = min_grad_norm
         self.n_iter_without_progress = n_iter_without_progress
+        self.density_weight = density_weight
         self.callbacks = callbacks
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -397,6 +412,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
             first one, and while neighbours are searched, KeyboardInterrupt comes out, the estimator as it was.
         """
         parts, asked = self._checked(), self._asked(engine)
+        if self.density_weight and pull is not None:
+            raise InputError(type(self).__name__, "density_weight", "0 with a pull", self.density_weight)
         rng = check_random_state(type(self).__name__, self.random_state)
         X, left_out = coordinates_of(type(self).__name__, X, self.metric)
         with self._workers(asked, parts):
@@ -408,7 +425,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
                 objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
                 watch = self._watch(Y, problem, trainer)
                 if drawn is None:
-                    descend(place, objective, self._phases(problem), watch)
+                    kept = self._kept_density(objective, problem, place, watch)
+                    descend(place, kept, self._phases_of_fit(problem), watch)
                 else:
                     drawn.descend(place, objective, self._phases_of_pull(problem, self.max_iter), watch)
         self._keep(shown, objective, watch.state)
@@ -560,6 +578,14 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         return value, slopes if copies is None else np.asarray(copies.shared(slopes), np.float64)
 
     @property
+    def density_correlation_(self) -> float:
+        """The correlation of the log local radii in data and map."""
+        self._check_fitted("density_correlation_")
+        relation = self.relation_ if self._copies is None else cast("Affinities", self.affinities_)._drawn()
+        Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
+        return correlation_of(probabilities(type(self).__name__, relation, "pair"), Y)
+
+    @property
     def vectors_(self) -> Embedding:
         """The map with its ids and the parameters; an Embedding."""
         self._check_fitted("vectors_")
@@ -577,6 +603,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         if asked is not None and not isinstance(asked, str):
             check_verbs(owner, asked, (*VERBS, "pairs"))
         self._is_plain(asked, 0)
+        if self.density_weight and asked not in (None, PLAIN, THREADS):
+            raise InputError(owner, "engine", f"{PLAIN!r} or {THREADS!r} with a density_weight", repr(asked), _ON_THREADS)
         return asked
 
     @contextmanager
@@ -835,6 +863,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         """Yield what workers, who sum charges on a mesh, cannot do: an argument, what it may be there, what it is."""
         if self.n_components not in (1, 2):
             yield "n_components", "1 or 2 on a cluster, as for the mesh", repr(self.n_components)
+        if self.density_weight:
+            yield "density_weight", "0 on a cluster", repr(self.density_weight)
         field = self._far()
         on_mesh = field == "fft" or vars(type(field)).get("in_parts", False) or (field == "auto" and n > EXACT_UP_TO)
         if self._noise() is not None or not on_mesh:
@@ -930,6 +960,33 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         pace = Pace(self.learning_rate, self.max_iter, *early, self.exaggeration)
         decays = self._noise() is not None  # or the noise would keep the points moving
         return phases_of(problem.P, problem.kernel, problem.divergence, problem.normalization, pace, decays=decays)
+
+    def _phases_of_fit(self, problem: Problem) -> list[Phase]:
+        """Return the phases of a fit; where the density counts at the end, none stops before."""
+        phases = self._phases(problem)
+        return [replace(phase, may_stop=False) for phase in phases] if self.density_weight else phases
+
+    def _kept_density(self, objective: Objective, problem: Problem, place: Place, watch: Watch) -> Objective:
+        """Return an objective that keeps the density of the data, too, if it shall."""
+        if not self.density_weight:
+            return objective
+        owner = type(self).__name__
+        radii = radii_of_data(problem.P)
+        if radii is None:
+            hint = "Give rows of numbers, distances, or fitted Affinities."
+            expected = "0 for a relation, which has no distances"
+            raise InputError(owner, "density_weight", expected, self.density_weight, hint)
+        return KeptDensity(
+            objective,
+            place,
+            problem.P,
+            log_of(radii),
+            np.isfinite(radii),
+            self.density_weight / watch.scale,
+            self.max_iter - round(SHARE * self.max_iter),
+            watch.state.Y.dtype,
+            check_n_jobs(owner, self.n_jobs),
+        )
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         """Keep what was learned beside the map."""

@@ -101,6 +101,8 @@ class TSNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -154,6 +156,7 @@ class TSNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -202,6 +205,8 @@ class SSNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -251,6 +256,7 @@ class SSNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -297,6 +303,8 @@ class ASNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -346,6 +354,7 @@ class ASNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -392,6 +401,8 @@ class TASNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -441,6 +452,7 @@ class TASNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -489,6 +501,8 @@ class HSSNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -541,6 +555,7 @@ class HSSNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -591,6 +606,8 @@ class NeRV(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -646,6 +663,7 @@ class NeRV(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -696,6 +714,8 @@ class JSE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -751,6 +771,7 @@ class JSE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -807,6 +828,8 @@ class UMAP(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -869,6 +892,7 @@ class UMAP(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,

@@ -1,0 +1,163 @@
+"""The density of the data kept in a map, as by densMAP: local radii, and the objective that has their correlation.
+
+    C - lambda corr(ln R_data, ln R_map),     R_i = sum_j p_ij d_ij² / sum_j p_ij
+
+with p symmetric, and the distances d of the data or of the map: the mean square of those from the neighbours. Source:
+Narayan, Berger & Cho (2021), "Assessing single-cell transcriptomic variability through density-preserving data
+visualization"; the equations are those of :mod:`nearfar.methods.density`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from nearfar.contracts import Floats, Kernel, Objective, Place, Rows
+from nearfar.maps.objective import RowBlocks, row_sums, union_pattern
+from nearfar.methods.density import Wanted, add_gradient
+
+SHARE = 0.3
+"""Share of the iterations, the last ones, in which the density counts: before, the map finds its form."""
+_LEAST = 1e-8  # of the mean of the radii: what is added to each of the data, of which some may be 0
+_ALIKE = 1e-6  # of the spread of their logarithms, which are then all the same but for rounding
+
+
+def local_radii(P: RowBlocks, squares: Callable[[int, int, csr_array], Floats]) -> NDArray[np.float64]:
+    """Return R of each point, NaN where it has no neighbour.
+
+    ``squares`` returns the squared distances of the entries of some rows of P, given the first and last and the rows.
+    """
+    n = P.shape[0]
+    totals, masses = np.zeros((2, n))
+    for start, stop in pairwise(P.bounds.tolist()):
+        rows = P.read(start, stop)
+        p = rows.data.astype(np.float64)
+        both = p * squares(start, stop, rows), p
+        for whole, part in zip((totals, masses), both, strict=True):
+            whole[start:stop] += row_sums(rows.indptr, part)
+            whole += np.bincount(rows.indices, part, n)
+    return np.divide(totals, masses, out=np.full(n, np.nan), where=masses > 0)
+
+
+def radii_of_data(P: RowBlocks) -> NDArray[np.float64] | None:
+    """Return the local radii in the data, None where P was made of no distances."""
+    distances = getattr(P.source, "distances", None)
+    if distances is None:
+        return None
+    return local_radii(P, lambda start, stop, _rows: distances(start, stop).ravel() ** 2)
+
+
+def radii_of_map(P: RowBlocks, Y: Floats) -> NDArray[np.float64]:
+    """Return the local radii in a map."""
+
+    def squares(start: int, stop: int, rows: csr_array) -> NDArray[np.float64]:
+        mine = np.repeat(np.arange(start, stop), np.diff(rows.indptr))
+        return np.asarray(((Y[mine] - Y[rows.indices]).astype(np.float64) ** 2).sum(axis=1))
+
+    return local_radii(P, squares)
+
+
+def log_of(radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the logarithms of local radii, of mean 0 and variance 1 where they differ; 0 where there are none."""
+    known = np.isfinite(radii)
+    if not known.any():
+        return np.zeros(len(radii))
+    mean = radii[known].mean() or 1.0
+    logs = np.log(radii / mean + _LEAST)
+    logs -= logs[known].mean()
+    spread = logs[known].std()
+    return np.where(known, logs / (spread if spread > _ALIKE else np.inf), 0.0)
+
+
+def correlation_of(P: RowBlocks, Y: Floats) -> float:
+    """Return the correlation of log local radii in data and map; NaN without distances, or where all are alike."""
+    radii = radii_of_data(P)
+    if radii is None:
+        return np.nan
+    in_data, in_map = log_of(radii), log_of(radii_of_map(P, Y))
+    return float((in_data * in_map)[np.isfinite(radii)].mean()) if in_data.any() and in_map.any() else np.nan
+
+
+@dataclass
+class KeptDensity:
+    """An objective that keeps the density, too, from some iteration on.
+
+    The cost that it tells is that of the map alone.
+
+    Parameters
+    ----------
+    of_map : Objective
+        The cost of the map.
+    place : Place
+        Where the positions are.
+    P : RowBlocks
+        The probabilities of the data.
+    log_radii : ndarray of shape (n,), float64
+        Those of the data, see :func:`log_of`.
+    known : ndarray of bool, shape (n,)
+        Which points have one.
+    weight : float
+        lambda, in units of ``of_map``.
+    begins : int
+        The iteration.
+    dtype : dtype
+        That of the positions.
+    n_jobs : int
+    """
+
+    of_map: Objective
+    place: Place
+    P: RowBlocks
+    log_radii: NDArray[np.float64]
+    known: NDArray[np.bool_]
+    weight: float
+    begins: int
+    dtype: np.dtype[np.floating]
+    n_jobs: int
+    order: NDArray[np.integer] | None = None
+    counts: bool = False
+    _wanted: Wanted | None = field(default=None, repr=False)
+
+    def wanted(self) -> Wanted:
+        """Return what the data say of the density, in the order of the rows; made when it is first asked for."""
+        if self._wanted is None:
+            indptr, columns, p, _ = union_pattern(
+                self.P, cast("type", self.dtype.type), symmetric=True, order=self.order, n_jobs=self.n_jobs
+            )
+            order = slice(None) if self.order is None else self.order
+            mass, log_radii = row_sums(indptr, p), self.log_radii[order]
+            self._wanted = Wanted((indptr, columns), p, mass, log_radii, int(self.known.sum()))
+        return self._wanted
+
+    def evaluate(self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Rows, float | None]:
+        """Return the gradient and, if it is asked for, the cost of the map."""
+        gradient, found = self.of_map.evaluate(Y, exaggeration, cost=cost)
+        if self.counts:
+            gradient = add_gradient(self.place, self.wanted(), Y, gradient, self.weight)
+        return gradient, found
+
+    def value(self, Y: Rows) -> float:
+        """Return the cost of the map."""
+        return self.of_map.value(Y)
+
+    def early(self, kernel: Kernel | None = None) -> Objective:
+        """Return the map's own with KL: the density counts later."""
+        return self.of_map.early(kernel)
+
+    def reorder(self, order: NDArray[np.integer]) -> bool:
+        """Let row r be what row ``order[r]`` was."""
+        done = self.of_map.reorder(order)
+        if done:
+            self.order, self._wanted = order if self.order is None else self.order[order], None
+        return done
+
+    def advance(self, Y: Rows, iteration: int) -> None:
+        """Let what is learned beside the positions take a step, and the density count from its iteration on."""
+        self.of_map.advance(Y, iteration)
+        self.counts = iteration + 1 >= self.begins
