@@ -22,6 +22,7 @@ from nearfar.engines.threads import words
 HERE = Path(__file__).parent
 SOURCE = Path(nearfar.__file__).parent
 PAPERS = {
+    "density": "Maps that keep densities: Narayan, Berger & Cho 2021",
     "edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3",
     "linear_maps": "Maps in linear time",
     "noise_maps": "Maps with sampled repulsion: Damrich, Böhm, Hamprecht & Kobak 2023",

@@ -21,6 +21,7 @@ from scipy.sparse import csr_array
 from nearfar.contracts import Floats, Kernel, Objective, Place, Rows
 from nearfar.maps.objective import RowBlocks, row_sums, union_pattern
 from nearfar.methods.density import Wanted, add_gradient
+from nearfar.relations.affinities import CalibratedRows
 
 SHARE = 0.3
 """Share of the iterations, the last ones, in which the density counts: before, the map finds its form."""
@@ -45,12 +46,15 @@ def local_radii(P: RowBlocks, squares: Callable[[int, int, csr_array], Floats]) 
     return np.divide(totals, masses, out=np.full(n, np.nan), where=masses > 0)
 
 
-def radii_of_data(P: RowBlocks) -> NDArray[np.float64] | None:
-    """Return the local radii in the data, None where P was made of no distances."""
-    distances = getattr(P.source, "distances", None)
-    if distances is None:
-        return None
-    return local_radii(P, lambda start, stop, _rows: distances(start, stop).ravel() ** 2)
+def has_distances(P: RowBlocks) -> bool:
+    """Return whether P was made of distances, and still has them."""
+    return hasattr(P.source, "distances")
+
+
+def radii_of_data(P: RowBlocks) -> NDArray[np.float64]:
+    """Return the local radii in the data."""
+    distances = cast("CalibratedRows", P.source).distances
+    return local_radii(P, lambda start, stop, _rows: np.square(distances(start, stop).ravel()))
 
 
 def radii_of_map(P: RowBlocks, Y: Floats) -> NDArray[np.float64]:
@@ -77,9 +81,9 @@ def log_of(radii: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def correlation_of(P: RowBlocks, Y: Floats) -> float:
     """Return the correlation of log local radii in data and map; NaN without distances, or where all are alike."""
-    radii = radii_of_data(P)
-    if radii is None:
+    if not has_distances(P):
         return np.nan
+    radii = radii_of_data(P)
     in_data, in_map = log_of(radii), log_of(radii_of_map(P, Y))
     return float((in_data * in_map)[np.isfinite(radii)].mean()) if in_data.any() and in_map.any() else np.nan
 

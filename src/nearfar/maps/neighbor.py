@@ -67,7 +67,7 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
 from nearfar.kernels import as_kernel, family_of
-from nearfar.maps.density import SHARE, KeptDensity, correlation_of, log_of, radii_of_data
+from nearfar.maps.density import SHARE, KeptDensity, correlation_of, has_distances, log_of, radii_of_data
 from nearfar.maps.growing import GrowingMap
 from nearfar.maps.memory import MeasuredMap
 from nearfar.maps.noise import NoiseObjective, check_noise
@@ -604,7 +604,9 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
             check_verbs(owner, asked, (*VERBS, "pairs"))
         self._is_plain(asked, 0)
         if self.density_weight and asked not in (None, PLAIN, THREADS):
-            raise InputError(owner, "engine", f"{PLAIN!r} or {THREADS!r} with a density_weight", repr(asked), _ON_THREADS)
+            raise InputError(
+                owner, "engine", f"{PLAIN!r} or {THREADS!r} with a density_weight", repr(asked), _ON_THREADS
+            )
         return asked
 
     @contextmanager
@@ -622,6 +624,9 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         check_integer(owner, "n_components", self.n_components, low=1, high=max(shown.n_rows - 1, 1))
         engine = self._engine(asked, parts, n)
         P = probabilities(owner, shown.relation, parts.normalization, on_workers=engine == DASK)
+        if self.density_weight and not has_distances(P):
+            expected, hint = "0 for a relation, which has no distances", "Give rows, distances, or fitted Affinities."
+            raise InputError(owner, "density_weight", expected, self.density_weight, hint)
         if self.storage is not None:
             needed = self._of_pattern(shown.relation.nnz)[0]
             P.storage = folder_with_room(owner, "storage", self.storage, needed)
@@ -970,12 +975,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         """Return an objective that keeps the density of the data, too, if it shall."""
         if not self.density_weight:
             return objective
-        owner = type(self).__name__
         radii = radii_of_data(problem.P)
-        if radii is None:
-            hint = "Give rows of numbers, distances, or fitted Affinities."
-            expected = "0 for a relation, which has no distances"
-            raise InputError(owner, "density_weight", expected, self.density_weight, hint)
         return KeptDensity(
             objective,
             place,
@@ -985,7 +985,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
             self.density_weight / watch.scale,
             self.max_iter - round(SHARE * self.max_iter),
             watch.state.Y.dtype,
-            check_n_jobs(owner, self.n_jobs),
+            check_n_jobs(type(self).__name__, self.n_jobs),
         )
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:

@@ -5,7 +5,8 @@ square of its distances from its neighbours; o_i are the logarithms of those in 
 
     R_i = sum_j p_ij f_ij / m_i,     e_i = ln(R_i + 1e-8),     rho = cov(o, e) / sqrt(v),     v = var(e) + 0.1
 
-    drho/dy_i = 2 sum_j p_ij (a_i + a_j) (y_i - y_j),     a_i = [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n R_i m_i)
+    drho/dy_i = 2 sum_j p_ij (a_i + a_j) (y_i - y_j)
+    a_i = [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n (R_i + 1e-8) m_i)
 
 The map minimises C - lambda rho. The shift of the variance keeps maps whose radii are all alike from large forces.
 Source: Narayan, Berger & Cho (2021), "Assessing single-cell transcriptomic variability through density-preserving data
@@ -53,7 +54,7 @@ class Wanted(NamedTuple):
 def correlation(place: Place, wanted: Wanted, Y: Rows) -> float:
     """Return rho."""
     _, (_, variance, covariance) = _radii(place, wanted, Y)
-    return covariance / math.sqrt(variance)
+    return covariance / math.sqrt(variance)  # symbol ρ: cov(o, e) / sqrt(var(e) + 0.1)
 
 
 def add_gradient(place: Place, wanted: Wanted, Y: Rows, gradient: Rows, weight: float) -> Rows:
@@ -86,6 +87,7 @@ def log_radii(spread: Array, mass: Array, wanted: Array) -> tuple[Array, ...]:
     """Put e_i in place of sum_j p_ij f_ij; return the sums of e, e² and o e."""
     xp = namespace_of(spread)
     there = mass > 0
+    # symbol e_i: ln(sum_j p_ij f_ij / m_i + 1e-8)
     spread[...] = xp.where(there, xp.log(spread / xp.where(there, mass, 1.0) + FLOOR), 0.0)
     e = xp.asarray(spread, dtype=xp.float64)
     return e.sum(), (e * e).sum(), (e * wanted).sum()
@@ -99,6 +101,7 @@ def charge(
     there = mass > 0
     e = xp.asarray(radii, dtype=xp.float64)
     slope = (wanted - covariance * (e - mean) / variance) / math.sqrt(variance)
+    # symbol a_i: [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n (R_i + 1e-8) m_i)
     a = factor * slope / xp.where(there, xp.exp(e) * mass, 1.0)
     radii[...] = xp.asarray(xp.where(there, a, 0.0), dtype=radii.dtype)
     return ()
