@@ -29,6 +29,7 @@ PAPERS = {
     "normalizers": "Normalisers of EDRep, the same",
     "per_point_maps": "Maps with a kernel for each point: Kitazono et al. 2016",
     "maps": 'Maps, Melville, "Deriving embedding gradients"; van der Maaten & Hinton 2008',
+    "tails": "Maps that learn the tail of their kernel",
     "words": "Words: SGNS, Mikolov et al. 2013; Word2DM, Meyer & Lewis 2020",
 }
 FORMS = {**threads.FORMS, **threads.FORMS_OF_PAIRS, **words.FORMS}

@@ -43,7 +43,7 @@ def local_radii(P: RowBlocks, squares: Callable[[int, int, csr_array], Floats]) 
         for whole, part in zip((totals, masses), both, strict=True):
             whole[start:stop] += row_sums(rows.indptr, part)
             whole += np.bincount(rows.indices, part, n)
-    return np.divide(totals, masses, out=np.full(n, np.nan), where=masses > 0)
+    return np.asarray(np.divide(totals, masses, out=np.full(n, np.nan), where=masses > 0))
 
 
 def has_distances(P: RowBlocks) -> bool:
