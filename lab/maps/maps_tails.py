@@ -68,8 +68,8 @@ def told(section: Section, records: list[Record]) -> None:
             below.append(learned < least)
     if told_of:
         target.tell("; ".join(told_of), len(below) == len(SETS) and all(below))
-    section.say("""Perplexity 30, one worker. The tail is alpha or nu, of nu of each the median. Costs by pair and by row
-        are no measure of each other. Mean over seeds; of the processor time of a fit, without neighbours, the
+    section.say("""Perplexity 30, one worker. The tail is alpha or nu, of nu of each the median. Costs by pair and by
+        row are no measure of each other. Mean over seeds; of the processor time of a fit, without neighbours, the
         median.""")
     section.rows(
         "set | n | method | tail | cost | R_NX area | time",

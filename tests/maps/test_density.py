@@ -14,7 +14,7 @@ from nearfar.engines.threads import Threads
 from nearfar.errors import InputError
 from nearfar.far.fields import ExactField
 from nearfar.kernels import StudentT
-from nearfar.maps.density import KeptDensity, correlation_of, local_radii, log_of, radii_of_data, radii_of_map
+from nearfar.maps.density import KeptDensity, correlation_of, log_of, radii_of_data, radii_of_map
 from nearfar.maps.objective import NeighborObjective, probabilities
 from nearfar.methods.density import FLOOR, SHIFT, correlation
 
@@ -29,8 +29,14 @@ def groups(n=40, seed=0):
 
 
 def twin(p, d2):
-    """Return the local radii of symmetric p in plain NumPy."""
+    """Return the local radii of weights in plain NumPy."""
     return (p * d2).sum(axis=1) / p.sum(axis=1)
+
+
+def in_map(p, Y):
+    """Return those of a map."""
+    f = all_squares(Y)
+    return twin((p > 0) / (1 + f), f)
 
 
 def all_squares(X):
@@ -43,9 +49,7 @@ def kept(X, Y, normalization="pair", place=None, weight=0.7):
     of_map = NeighborObjective(
         P, StudentT(), nf.divergences.KL(), normalization, ExactField(), dtype=Y.dtype, n_jobs=2, place=on_threads(2)
     )
-    radii = radii_of_data(P)
-    known = np.isfinite(radii)
-    found = KeptDensity(of_map, place or Plain(), P, log_of(radii), known, weight, 0, Y.dtype, 2, counts=True)
+    found = KeptDensity(of_map, place or Plain(), P, log_of(radii_of_data(P)), weight, 0, 2, counts=True)
     p = P.to_csr().toarray()
     return found, (p + p.T) / 2
 
@@ -55,8 +59,8 @@ def test_local_radii_are_mean_squares_of_distances():
     P = probabilities("test", nf.Affinities(5).fit(X).relation_, "pair")
     p = P.to_csr().toarray()
     np.testing.assert_allclose(radii_of_data(P), twin(p + p.T, all_squares(X)), rtol=1e-5)
-    np.testing.assert_allclose(radii_of_map(P, Y), twin(p + p.T, all_squares(Y)), rtol=1e-6)
-    logs = [np.log(twin(p + p.T, all_squares(of))) for of in (X, Y)]
+    np.testing.assert_allclose(radii_of_map(P, Y), in_map(p + p.T, Y), rtol=1e-6)
+    logs = np.log(twin(p + p.T, all_squares(X))), np.log(in_map(p + p.T, Y))
     assert correlation_of(P, Y) == pytest.approx(np.corrcoef(*logs)[0, 1], abs=1e-4)
 
 
@@ -68,7 +72,7 @@ def test_gradient_is_that_of_the_correlation(place, normalization):
     o = log_of(radii_of_data(objective.P))
 
     def rho(Y):
-        e = np.log(twin(p, all_squares(Y)) + FLOOR)
+        e = np.log(in_map(p, Y) + FLOOR)
         return (o * (e - e.mean())).mean() / np.sqrt(e.var() + SHIFT)
 
     assert correlation(place, objective.wanted(), Y) == pytest.approx(rho(Y), abs=1e-6)
@@ -170,7 +174,7 @@ def test_what_cannot_be_kept_is_refused():
         make.fit(X, pull=np.zeros((30, 2)))
     with pytest.raises(InputError, match="density_weight must be"):
         nf.TSNE(density_weight=-1).fit(X)
-    for engine in ("torch", "dask", Plain()):
+    for engine in ("torch", Plain()):
         with pytest.raises(InputError, match="engine must be 'plain' or 'threads' with a density_weight"):
             clone(make).set_params(engine=engine).fit(X)
     assert np.isnan(make.set_params(density_weight=0).fit(edges).density_correlation_)
@@ -182,4 +186,3 @@ def test_rows_of_probability_are_read_in_blocks():
     whole = radii_of_data(P)
     P.bounds = np.array([0, 50, 51, 120])
     np.testing.assert_allclose(radii_of_data(P), whole)
-    np.testing.assert_allclose(local_radii(P, lambda _start, _stop, rows: np.ones(rows.nnz)), 1.0)

@@ -10,7 +10,7 @@ from nearfar.engines.threads import FORMS_OF_PAIRS, Threads
 from nearfar.far import ExactField, NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
 from nearfar.maps.noise import NoiseObjective
-from nearfar.maps.objective import NeighborObjective, row_sums, union_pattern, value_and_gradient
+from nearfar.maps.objective import NeighborObjective, union_pattern, value_and_gradient
 from nearfar.maps.per_point import Learner, per_point_objective
 from nearfar.methods import density, linear_maps, noise_maps, per_point_maps
 
@@ -101,9 +101,9 @@ def test_a_kernel_for_each_point_on_the_plain_place(rng):
 
 
 def test_the_density_of_a_map_on_the_plain_place(rng):
-    (indptr, columns, p, _), found = union_pattern(sparse_p(rng, "pair"), float, symmetric=True), []
-    Y, log_radii = rng.normal(size=(N, 2)), rng.normal(size=N)
-    wanted = density.Wanted((indptr, columns), p, row_sums(indptr, p), log_radii, N)
+    pattern, found = union_pattern(sparse_p(rng, "pair"), float, symmetric=True)[:2], []
+    Y = rng.normal(size=(N, 2))
+    wanted = density.Wanted(pattern, rng.normal(size=N), N)
     for where in (Plain(), Threads(2)):
         gradient = density.add_gradient(where, wanted, where.bring(Y.copy()), where.bring(np.ones_like(Y)), 2.0)
         found.append((where.fetch(gradient, Y.copy()), density.correlation(where, wanted, where.bring(Y.copy()))))

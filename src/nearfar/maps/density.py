@@ -1,23 +1,23 @@
 """The density of the data kept in a map, as by densMAP: local radii, and the objective that has their correlation.
 
-    C - lambda corr(ln R_data, ln R_map),     R_i = sum_j p_ij d_ij² / sum_j p_ij
+    C - lambda corr(ln R_data, ln R_map)
+    R_data_i = sum_j p_ij d_ij² / sum_j p_ij,     R_map_i = sum_j w_ij f_ij / sum_j w_ij,     w = 1 / (1 + f)
 
-with p symmetric, and the distances d of the data or of the map: the mean square of those from the neighbours. Source:
-Narayan, Berger & Cho (2021), "Assessing single-cell transcriptomic variability through density-preserving data
-visualization"; the equations are those of :mod:`nearfar.methods.density`.
+with p symmetric, over the stored pairs, d distances of the data and f squared ones of the map. Source: Narayan, Berger
+& Cho (2021), "Assessing single-cell transcriptomic variability through density-preserving data visualization"; the
+equations are those of :mod:`nearfar.methods.density`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
+from nearfar._core.threads import even_bounds
 from nearfar.contracts import Floats, Kernel, Objective, Place, Rows
 from nearfar.maps.objective import RowBlocks, row_sums, union_pattern
 from nearfar.methods.density import Wanted, add_gradient
@@ -25,25 +25,9 @@ from nearfar.relations.affinities import CalibratedRows
 
 SHARE = 0.3
 """Share of the iterations, the last ones, in which the density counts: before, the map finds its form."""
+_AT_ONCE = 2**18  # pairs
 _LEAST = 1e-8  # of the mean of the radii: what is added to each of the data, of which some may be 0
 _ALIKE = 1e-6  # of the spread of their logarithms, which are then all the same but for rounding
-
-
-def local_radii(P: RowBlocks, squares: Callable[[int, int, csr_array], Floats]) -> NDArray[np.float64]:
-    """Return R of each point, NaN where it has no neighbour.
-
-    ``squares`` returns the squared distances of the entries of some rows of P, given the first and last and the rows.
-    """
-    n = P.shape[0]
-    totals, masses = np.zeros((2, n))
-    for start, stop in pairwise(P.bounds.tolist()):
-        rows = P.read(start, stop)
-        p = rows.data.astype(np.float64)
-        both = p * squares(start, stop, rows), p
-        for whole, part in zip((totals, masses), both, strict=True):
-            whole[start:stop] += row_sums(rows.indptr, part)
-            whole += np.bincount(rows.indices, part, n)
-    return np.asarray(np.divide(totals, masses, out=np.full(n, np.nan), where=masses > 0))
 
 
 def has_distances(P: RowBlocks) -> bool:
@@ -52,19 +36,32 @@ def has_distances(P: RowBlocks) -> bool:
 
 
 def radii_of_data(P: RowBlocks) -> NDArray[np.float64]:
-    """Return the local radii in the data."""
-    distances = cast("CalibratedRows", P.source).distances
-    return local_radii(P, lambda start, stop, _rows: np.square(distances(start, stop).ravel()))
+    """Return the local radius of each point in the data, NaN where it has no neighbour."""
+    n = P.shape[0]
+    totals, masses = np.zeros((2, n))
+    for start, stop in pairwise(P.bounds.tolist()):
+        rows = P.read(start, stop)
+        p = rows.data.astype(np.float64)
+        distances = cast("CalibratedRows", P.source).distances(start, stop).ravel()
+        for whole, part in ((totals, p * distances**2), (masses, p)):
+            whole[start:stop] += row_sums(rows.indptr, part)
+            whole += np.bincount(rows.indices, part, n)
+    return np.asarray(np.divide(totals, masses, out=np.full(n, np.nan), where=masses > 0))
 
 
-def radii_of_map(P: RowBlocks, Y: Floats) -> NDArray[np.float64]:
-    """Return the local radii in a map."""
-
-    def squares(start: int, stop: int, rows: csr_array) -> NDArray[np.float64]:
-        mine = np.repeat(np.arange(start, stop), np.diff(rows.indptr))
-        return np.asarray(((Y[mine] - Y[rows.indices]).astype(np.float64) ** 2).sum(axis=1))
-
-    return local_radii(P, squares)
+def radii_of_map(P: RowBlocks, Y: Floats, n_jobs: int = 1) -> NDArray[np.float64]:
+    """Return the local radius of each point in a map, NaN where it has no neighbour."""
+    n = len(Y)
+    indptr, columns, *_ = union_pattern(P, np.float32, symmetric=True, n_jobs=n_jobs)
+    found = np.full(n, np.nan)
+    for start, stop in pairwise(even_bounds(n, max(1, _AT_ONCE * n // max(len(columns), 1))).tolist()):
+        ends = indptr[start : stop + 1] - indptr[start]
+        ways = np.repeat(Y[start:stop], np.diff(ends), axis=0) - Y[columns[indptr[start] : indptr[stop]]]
+        f = (ways.astype(np.float64) ** 2).sum(axis=1)
+        w = 1 / (1 + f)
+        related = np.diff(ends) > 0
+        found[start:stop][related] = row_sums(ends, w * f)[related] / row_sums(ends, w)[related]
+    return found
 
 
 def log_of(radii: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -79,12 +76,12 @@ def log_of(radii: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(known, logs / (spread if spread > _ALIKE else np.inf), 0.0)
 
 
-def correlation_of(P: RowBlocks, Y: Floats) -> float:
+def correlation_of(P: RowBlocks, Y: Floats, n_jobs: int = 1) -> float:
     """Return the correlation of log local radii in data and map; NaN without distances, or where all are alike."""
     if not has_distances(P):
         return np.nan
     radii = radii_of_data(P)
-    in_data, in_map = log_of(radii), log_of(radii_of_map(P, Y))
+    in_data, in_map = log_of(radii), log_of(radii_of_map(P, Y, n_jobs))
     return float((in_data * in_map)[np.isfinite(radii)].mean()) if in_data.any() and in_map.any() else np.nan
 
 
@@ -104,14 +101,10 @@ class KeptDensity:
         The probabilities of the data.
     log_radii : ndarray of shape (n,), float64
         Those of the data, see :func:`log_of`.
-    known : ndarray of bool, shape (n,)
-        Which points have one.
     weight : float
         lambda, in units of ``of_map``.
     begins : int
         The iteration.
-    dtype : dtype
-        That of the positions.
     n_jobs : int
     """
 
@@ -119,10 +112,8 @@ class KeptDensity:
     place: Place
     P: RowBlocks
     log_radii: NDArray[np.float64]
-    known: NDArray[np.bool_]
     weight: float
     begins: int
-    dtype: np.dtype[np.floating]
     n_jobs: int
     order: NDArray[np.integer] | None = None
     counts: bool = False
@@ -131,12 +122,9 @@ class KeptDensity:
     def wanted(self) -> Wanted:
         """Return what the data say of the density, in the order of the rows; made when it is first asked for."""
         if self._wanted is None:
-            indptr, columns, p, _ = union_pattern(
-                self.P, cast("type", self.dtype.type), symmetric=True, order=self.order, n_jobs=self.n_jobs
-            )
+            pattern = union_pattern(self.P, np.float32, symmetric=True, order=self.order, n_jobs=self.n_jobs)[:2]
             order = slice(None) if self.order is None else self.order
-            mass, log_radii = row_sums(indptr, p), self.log_radii[order]
-            self._wanted = Wanted((indptr, columns), p, mass, log_radii, int(self.known.sum()))
+            self._wanted = Wanted(pattern, self.log_radii[order], int(np.count_nonzero(np.diff(pattern[0]))))
         return self._wanted
 
     def evaluate(self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Rows, float | None]:

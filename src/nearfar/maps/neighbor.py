@@ -581,9 +581,10 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
     def density_correlation_(self) -> float:
         """The correlation of the log local radii in data and map."""
         self._check_fitted("density_correlation_")
+        owner = type(self).__name__
         relation = self.relation_ if self._copies is None else cast("Affinities", self.affinities_)._drawn()
         Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
-        return correlation_of(probabilities(type(self).__name__, relation, "pair"), Y)
+        return correlation_of(probabilities(owner, relation, "pair"), Y, check_n_jobs(owner, self.n_jobs))
 
     @property
     def vectors_(self) -> Embedding:
@@ -975,16 +976,13 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         """Return an objective that keeps the density of the data, too, if it shall."""
         if not self.density_weight:
             return objective
-        radii = radii_of_data(problem.P)
         return KeptDensity(
             objective,
             place,
             problem.P,
-            log_of(radii),
-            np.isfinite(radii),
+            log_of(radii_of_data(problem.P)),
             self.density_weight / watch.scale,
             self.max_iter - round(SHARE * self.max_iter),
-            watch.state.Y.dtype,
             check_n_jobs(type(self).__name__, self.n_jobs),
         )
 

@@ -1,17 +1,19 @@
 """The density of the data kept in a map: one more term of its cost, and the gradient of that.
 
-With p symmetric, m_i = sum_j p_ij, and f_ij the squared distances in the map, the local radius of a point is the mean
-square of its distances from its neighbours; o_i are the logarithms of those in the data, of mean 0 and variance 1::
+The local radius of a point in the map is the mean square of its distances from those that it is related to, by their
+similarity under Student's t, w = 1 / (1 + f) of squared distances f; o_i are the logarithms of the local radii in the
+data, of mean 0 and variance 1::
 
-    R_i = sum_j p_ij f_ij / m_i,     e_i = ln(R_i + 1e-8),     rho = cov(o, e) / sqrt(v),     v = var(e) + 0.1
+    R_i = sum_j w_ij f_ij / M_i,     M_i = sum_j w_ij,     e_i = ln(R_i + 1e-8)
+    rho = cov(o, e) / sqrt(v),       v = var(e) + 0.1
 
-    drho/dy_i = 2 sum_j p_ij (a_i + a_j) (y_i - y_j)
-    a_i = [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n (R_i + 1e-8) m_i)
+    drho/dy_i = 2 sum_j w_ij² (a_i + a_j) (y_i - y_j)
+    a_i = (1 + R_i) [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n (R_i + 1e-8) M_i)
 
-The map minimises C - lambda rho. The shift of the variance keeps maps whose radii are all alike from large forces.
-Source: Narayan, Berger & Cho (2021), "Assessing single-cell transcriptomic variability through density-preserving data
-visualization", Nature Biotechnology 39: local radii, and their correlation as a term of the cost. There the radius in
-the map is a mean by the similarities q of the map; here it is by p, as in the data, which needs the stored pairs alone.
+as d(w f - R w)/df = w² (1 + R). The sums go over the stored pairs. The map minimises C - lambda rho; the shift of the
+variance keeps maps whose radii are all alike from large forces. Source: Narayan, Berger & Cho (2021), "Assessing
+single-cell transcriptomic variability through density-preserving data visualization", Nature Biotechnology 39. There
+the mean in the map is by the similarities of that map; here it is by those of Student's t whatever its kernel.
 """
 
 from __future__ import annotations
@@ -34,19 +36,14 @@ class Wanted(NamedTuple):
     Parameters
     ----------
     pattern : (indptr, columns)
-        Where p has an entry.
-    p : ndarray of a number for each entry
-    mass : rows
-        m_i; 0 for a point that has no neighbours, and no radius.
+        Which points are related, in either direction.
     log_radii : rows
-        o_i; 0 for such a point.
+        o_i; 0 for a point that is related to none.
     n : int
-        Points that have a radius.
+        Points that are related to others.
     """
 
     pattern: object
-    p: Rows
-    mass: Rows
     log_radii: Rows
     n: int
 
@@ -61,15 +58,15 @@ def add_gradient(place: Place, wanted: Wanted, Y: Rows, gradient: Rows, weight: 
     """Return a gradient to which that of - weight rho is added."""
     radii, (mean, variance, covariance) = _radii(place, wanted, Y)
     numbers = {"mean": mean, "variance": variance, "covariance": covariance, "factor": -weight / max(wanted.n, 1)}
-    charges = place.each(charge, radii, wanted.mass, wanted.log_radii, **numbers)[0]
-    pull = place.pairs(drawn_together, wanted.pattern, (Y, charges), (Y, charges), wanted.p)[0]
+    _, charges = place.each(charge, radii, wanted.log_radii, **numbers)[0]
+    pull = place.pairs(drawn_together, wanted.pattern, (Y, charges), (Y, charges))[0]
     return place.each(add, gradient, pull)[0]
 
 
 def _radii(place: Place, wanted: Wanted, Y: Rows) -> tuple[Rows, tuple[float, float, float]]:
-    """Return e_i, their mean and shifted variance, and their covariance with o."""
-    spread = place.pairs(squares, wanted.pattern, (Y,), (Y,), wanted.p)[0]
-    radii, *sums = place.each(log_radii, spread, wanted.mass, wanted.log_radii)
+    """Return e_i and M_i, and of e_i the mean, the shifted variance, and the covariance with o."""
+    sums_of_rows = place.pairs(squares, wanted.pattern, (Y,), (Y,))
+    radii, *sums = place.each(log_radii, (sums_of_rows[0], sums_of_rows[1]), wanted.log_radii)
     mean, of_squares, covariance = (float(one) / max(wanted.n, 1) for one in sums)
     return radii, (mean, max(of_squares - mean * mean, 0.0) + SHIFT, covariance)
 
@@ -77,37 +74,42 @@ def _radii(place: Place, wanted: Wanted, Y: Rows) -> tuple[Rows, tuple[float, fl
 # The formulas, on a block of rows, or of pairs.
 
 
-def squares(mine: Sequence[Array], theirs: Sequence[Array], p: Array) -> tuple[Array]:
-    """Return p_ij f_ij."""
-    ways = mine[0] - theirs[0]
-    return (p * (ways * ways).sum(1),)
+def squares(mine: Sequence[Array], theirs: Sequence[Array]) -> tuple[Array, Array]:
+    """Return w_ij f_ij and w_ij."""
+    f = ((mine[0] - theirs[0]) ** 2).sum(1)
+    w = 1 / (1 + f)
+    return w * f, w
 
 
-def log_radii(spread: Array, mass: Array, wanted: Array) -> tuple[Array, ...]:
-    """Put e_i in place of sum_j p_ij f_ij; return the sums of e, e² and o e."""
+def log_radii(moving: tuple[Array, Array], wanted: Array) -> tuple[Array, ...]:
+    """Put e_i in place of sum_j w_ij f_ij, beside M_i; return the sums of e, e² and o e."""
+    spread, mass = moving
     xp = namespace_of(spread)
     there = mass > 0
-    # symbol e_i: ln(sum_j p_ij f_ij / m_i + 1e-8)
+    # symbol e_i: ln(sum_j w_ij f_ij / M_i + 1e-8)
     spread[...] = xp.where(there, xp.log(spread / xp.where(there, mass, 1.0) + FLOOR), 0.0)
     e = xp.asarray(spread, dtype=xp.float64)
     return e.sum(), (e * e).sum(), (e * wanted).sum()
 
 
 def charge(
-    radii: Array, mass: Array, wanted: Array, *, mean: float, variance: float, covariance: float, factor: float
+    moving: tuple[Array, Array], wanted: Array, *, mean: float, variance: float, covariance: float, factor: float
 ) -> tuple[()]:
-    """Put a_i in place of e_i, times a factor."""
+    """Put a_i in place of M_i, times a factor, beside e_i."""
+    radii, mass = moving
     xp = namespace_of(radii)
     there = mass > 0
     e = xp.asarray(radii, dtype=xp.float64)
     slope = (wanted - covariance * (e - mean) / variance) / math.sqrt(variance)
-    # symbol a_i: [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n (R_i + 1e-8) m_i)
-    a = factor * slope / xp.where(there, xp.exp(e) * mass, 1.0)
-    radii[...] = xp.asarray(xp.where(there, a, 0.0), dtype=radii.dtype)
+    # symbol a_i: (1 + R_i) [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n (R_i + 1e-8) M_i)
+    a = factor * slope * (1 - FLOOR + xp.exp(e)) / xp.where(there, xp.exp(e) * mass, 1.0)
+    mass[...] = xp.asarray(xp.where(there, a, 0.0), dtype=mass.dtype)
     return ()
 
 
-def drawn_together(mine: Sequence[Array], theirs: Sequence[Array], p: Array) -> tuple[Array]:
-    """Return 2 p_ij (a_i + a_j)(y_i - y_j)."""
+def drawn_together(mine: Sequence[Array], theirs: Sequence[Array]) -> tuple[Array]:
+    """Return 2 w_ij² (a_i + a_j)(y_i - y_j)."""
     (y, a), (y_j, a_j) = mine, theirs
-    return ((2 * p * (a + a_j))[:, None] * (y - y_j),)
+    ways = y - y_j
+    w = 1 / (1 + (ways * ways).sum(1))
+    return ((2 * w * w * (a + a_j))[:, None] * ways,)
