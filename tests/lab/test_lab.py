@@ -115,7 +115,7 @@ def test_without_results_nothing_is_claimed(tmp_path) -> None:
     assert text.startswith("# Graphs: benchmarks\n")
     assert len(bars) == 114
     assert all(row[1:] == ["not measured", "–"] for row in bars.values())
-    assert text.count("Not measured yet.") == text.count("Run `python -m lab run ") == 67
+    assert text.count("Not measured yet.") == text.count("Run `python -m lab run ") == 69
     assert "Nothing is measured yet." in text
 
 
