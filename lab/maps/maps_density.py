@@ -21,7 +21,7 @@ import nearfar as nf
 from lab.data import cells, digits, fashion
 from lab.experiment import Experiment, ResultFile, Section
 from lab.maps.scores import judged
-from lab.measure import timed
+from lab.measure import cpu_timed
 from lab.peers import umap_learn
 from lab.records import Record, average, groups, pick
 
@@ -69,7 +69,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         X, labels = SETS[name]()
         for method, seed in product(given.methods, range(given.seeds)):
             if key := file.new(name, method, seed):
-                Y, seconds = timed(METHODS[method], X, seed=seed)
+                Y, seconds = cpu_timed(METHODS[method], X, seed=seed)
                 scores = {**correlations(X, Y), **judged(X, Y, labels)}
                 file.add({**key, "n": len(X), "seconds": seconds, **scores})
 
@@ -88,7 +88,7 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""Whole fits at the defaults of both but for the weight of the density, one worker. Correlation of the
         logarithms of the local radii in data and map: the mean squares of the distances from the 30 nearest in the
         data, or in the map from the 30 nearest there. Mean over seeds ± half of the 95 % interval (Student's t); of the
-        time the median.""")
+        processor time the median.""")
     section.rows(
         "set | n | method | radii, neighbours of the data | radii, neighbours of each | R_NX area | time",
         "{set} | {n:,} | {method} | {radii:±} | {own_radii:±} | {auc:±} | {seconds:time}",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
@@ -67,7 +66,7 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
 from nearfar.kernels import as_kernel, family_of
-from nearfar.maps.density import SHARE, KeptDensity, correlation_of, has_distances, log_of, radii_of_data
+from nearfar.maps.density import DenseMap
 from nearfar.maps.growing import GrowingMap
 from nearfar.maps.memory import MeasuredMap
 from nearfar.maps.noise import NoiseObjective, check_noise
@@ -111,7 +110,7 @@ MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
 
 
-class NeighborEmbedding(GrowingMap, MeasuredMap):
+class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
     """Map of points or of a graph in which neighbours stay neighbours: t-SNE and its whole family.
 
     Finds points y_i whose similarities, of the kernel w, reproduce those of the data::
@@ -294,8 +293,6 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
     _copies: Copies | None = None
     cost_curve_: NDArray[np.float64]
     n_iter_: int
-    density_weight: float = 0.0
-    """Of maps that were pickled before there was one."""
 
     _usual_neighbors: ClassVar[int | None] = None
     """Neighbours where ``n_neighbors`` is None and there are as many; 3 * perplexity if this is None."""
@@ -412,8 +409,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
             first one, and while neighbours are searched, KeyboardInterrupt comes out, the estimator as it was.
         """
         parts, asked = self._checked(), self._asked(engine)
-        if self.density_weight and pull is not None:
-            raise InputError(type(self).__name__, "density_weight", "0 with a pull", self.density_weight)
+        self._check_density(asked, pull)
         rng = check_random_state(type(self).__name__, self.random_state)
         X, left_out = coordinates_of(type(self).__name__, X, self.metric)
         with self._workers(asked, parts):
@@ -426,7 +422,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
                 watch = self._watch(Y, problem, trainer)
                 if drawn is None:
                     kept = self._kept_density(objective, problem, place, watch)
-                    descend(place, kept, self._phases_of_fit(problem), watch)
+                    descend(place, kept, self._unstopped(self._phases(problem)), watch)
                 else:
                     drawn.descend(place, objective, self._phases_of_pull(problem, self.max_iter), watch)
         self._keep(shown, objective, watch.state)
@@ -578,15 +574,6 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         return value, slopes if copies is None else np.asarray(copies.shared(slopes), np.float64)
 
     @property
-    def density_correlation_(self) -> float:
-        """The correlation of the log local radii in data and map."""
-        self._check_fitted("density_correlation_")
-        owner = type(self).__name__
-        relation = self.relation_ if self._copies is None else cast("Affinities", self.affinities_)._drawn()
-        Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
-        return correlation_of(probabilities(owner, relation, "pair"), Y, check_n_jobs(owner, self.n_jobs))
-
-    @property
     def vectors_(self) -> Embedding:
         """The map with its ids and the parameters; an Embedding."""
         self._check_fitted("vectors_")
@@ -604,10 +591,6 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         if asked is not None and not isinstance(asked, str):
             check_verbs(owner, asked, (*VERBS, "pairs"))
         self._is_plain(asked, 0)
-        if self.density_weight and asked not in (None, PLAIN, THREADS):
-            raise InputError(
-                owner, "engine", f"{PLAIN!r} or {THREADS!r} with a density_weight", repr(asked), _ON_THREADS
-            )
         return asked
 
     @contextmanager
@@ -625,9 +608,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         check_integer(owner, "n_components", self.n_components, low=1, high=max(shown.n_rows - 1, 1))
         engine = self._engine(asked, parts, n)
         P = probabilities(owner, shown.relation, parts.normalization, on_workers=engine == DASK)
-        if self.density_weight and not has_distances(P):
-            expected, hint = "0 for a relation, which has no distances", "Give rows, distances, or fitted Affinities."
-            raise InputError(owner, "density_weight", expected, self.density_weight, hint)
+        self._check_distances(P)
         if self.storage is not None:
             needed = self._of_pattern(shown.relation.nnz)[0]
             P.storage = folder_with_room(owner, "storage", self.storage, needed)
@@ -966,25 +947,6 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         pace = Pace(self.learning_rate, self.max_iter, *early, self.exaggeration)
         decays = self._noise() is not None  # or the noise would keep the points moving
         return phases_of(problem.P, problem.kernel, problem.divergence, problem.normalization, pace, decays=decays)
-
-    def _phases_of_fit(self, problem: Problem) -> list[Phase]:
-        """Return the phases of a fit; where the density counts at the end, none stops before."""
-        phases = self._phases(problem)
-        return [replace(phase, may_stop=False) for phase in phases] if self.density_weight else phases
-
-    def _kept_density(self, objective: Objective, problem: Problem, place: Place, watch: Watch) -> Objective:
-        """Return an objective that keeps the density of the data, too, if it shall."""
-        if not self.density_weight:
-            return objective
-        return KeptDensity(
-            objective,
-            place,
-            problem.P,
-            log_of(radii_of_data(problem.P)),
-            self.density_weight / watch.scale,
-            self.max_iter - round(SHARE * self.max_iter),
-            check_n_jobs(type(self).__name__, self.n_jobs),
-        )
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         """Keep what was learned beside the map."""
