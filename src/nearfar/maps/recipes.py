@@ -479,7 +479,7 @@ class HSSNE(Recipe):
         Dimensions of the map.
     alpha : float or "learn", default=0.5
         Heaviness of the kernel's tail, >= 0, see :class:`nearfar.HeavyTailed`. "learn" finds the one, from 0.2 to 5,
-        at which the cost is least, after the first phase.
+        at which the cost is least, after the first phase; at the least cost fewer neighbours may be kept than by t-SNE.
     perplexity : float, sequence of float, or "multiscale", default=30.0
         How many neighbours a point has, as it were; of no use for a relation.
     n_neighbors : int or "all", optional
