@@ -22,12 +22,14 @@ from nearfar.engines.threads import words
 HERE = Path(__file__).parent
 SOURCE = Path(nearfar.__file__).parent
 PAPERS = {
+    "density": "Maps that keep densities: Narayan, Berger & Cho 2021",
     "edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3",
     "linear_maps": "Maps in linear time",
     "noise_maps": "Maps with sampled repulsion: Damrich, Böhm, Hamprecht & Kobak 2023",
     "normalizers": "Normalisers of EDRep, the same",
     "per_point_maps": "Maps with a kernel for each point: Kitazono et al. 2016",
     "maps": 'Maps, Melville, "Deriving embedding gradients"; van der Maaten & Hinton 2008',
+    "tails": "Maps that learn the tail of their kernel",
     "words": "Words: SGNS, Mikolov et al. 2013; Word2DM, Meyer & Lewis 2020",
 }
 FORMS = {**threads.FORMS, **threads.FORMS_OF_PAIRS, **words.FORMS}

@@ -43,10 +43,10 @@ def optimize(graph: csr_array, start: NDArray[Any], *, n_jobs: int) -> NDArray[A
     return np.asarray(found)
 
 
-def fit(X: NDArray[Any], *, seed: int) -> NDArray[Any]:
-    """Return the map of a whole fit at umap-learn's defaults; with a seed it uses one worker."""
+def fit(X: NDArray[Any], seed: int, *, densmap: bool = False) -> NDArray[Any]:
+    """Return the map of a whole fit at umap-learn's defaults, or densMAP's; with a seed it uses one worker."""
     from umap import UMAP
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that a seed means one worker
-        return np.asarray(UMAP(random_state=seed).fit_transform(X))
+        return np.asarray(UMAP(random_state=seed, densmap=densmap).fit_transform(X))

@@ -16,6 +16,8 @@ OF_MODULE = {  # sources that a module of methods/ has in all its comments
     "linear_maps": "Gradients",
     "noise_maps": "NoisePairs",
     "per_point_maps": "Inhomogeneous",
+    "density": "densMAP",
+    "tails": "HSSNE",
 }
 OF_SYMBOL = {"γ": "t-SNE", "v": "t-SNE"}
 LISTED = {  # of each source and module, the equations that stand in it
@@ -32,6 +34,8 @@ LISTED = {  # of each source and module, the equations that stand in it
     ("Gradients", "methods/linear_maps.py"): ["S_i", "s_ij", "M", "c0"],
     ("NoisePairs", "methods/noise_maps.py"): ["a", "W_i"],
     ("Inhomogeneous", "methods/per_point_maps.py"): ["theta_i"],
+    ("densMAP", "methods/density.py"): ["e_i", "ρ", "a_i"],
+    ("HSSNE", "methods/tails.py"): ["D", "dC/dα"],
     ("Gradients", "divergences/probability.py"): [
         "Kullback-Leibler divergence",
         "reverse Kullback-Leibler divergence",

@@ -10,9 +10,9 @@ from nearfar.engines.threads import FORMS_OF_PAIRS, Threads
 from nearfar.far import ExactField, NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
 from nearfar.maps.noise import NoiseObjective
-from nearfar.maps.objective import NeighborObjective, value_and_gradient
+from nearfar.maps.objective import NeighborObjective, union_pattern, value_and_gradient
 from nearfar.maps.per_point import Learner, per_point_objective
-from nearfar.methods import linear_maps, noise_maps, per_point_maps
+from nearfar.methods import density, linear_maps, noise_maps, per_point_maps
 
 
 def on_torch():
@@ -100,6 +100,17 @@ def test_a_kernel_for_each_point_on_the_plain_place(rng):
         np.testing.assert_allclose(quick, plain, rtol=1e-9, atol=1e-10)
 
 
+def test_the_density_of_a_map_on_the_plain_place(rng):
+    pattern, found = union_pattern(sparse_p(rng, "pair"), float, symmetric=True)[:2], []
+    Y = rng.normal(size=(N, 2))
+    wanted = density.Wanted(pattern, rng.normal(size=N), N)
+    for where in (Plain(), Threads(2)):
+        gradient = density.add_gradient(where, wanted, where.bring(Y.copy()), where.bring(np.ones_like(Y)), 2.0)
+        found.append((where.fetch(gradient, Y.copy()), density.correlation(where, wanted, where.bring(Y.copy()))))
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-9, atol=1e-12)
+    assert found[1][1] == pytest.approx(found[0][1], rel=1e-12)
+
+
 def test_every_quicker_form_for_pairs_was_compared_with_its_formula(rng, monkeypatch):
     """Each in the tests above, at both places: a form that is never asked is not compared with anything."""
     asked = set()
@@ -118,6 +129,7 @@ def test_every_quicker_form_for_pairs_was_compared_with_its_formula(rng, monkeyp
     for noise in (NoisePairs(3), NoisePairs(4, "global")):
         test_sampled_pairs_are_those_of_the_plain_place(rng, "threads", np.float32, 2, noise)
     test_a_kernel_for_each_point_on_the_plain_place(rng)
+    test_the_density_of_a_map_on_the_plain_place(rng)
     assert asked == set(FORMS_OF_PAIRS)
-    modules = (linear_maps, noise_maps, per_point_maps)
+    modules = (linear_maps, noise_maps, per_point_maps, density)
     assert {formula.__module__ for formula in asked} == {module.__name__ for module in modules}

@@ -32,6 +32,7 @@ class MeasuredMap(FrameOutput):
     init: Any
     storage: str | PathLike[str] | None
     metric: str | Callable[..., float]
+    density_weight: float
     _affinities: Callable[[ArrayLike, int | None, int], Affinities]
 
     def expected_memory(self, X: Data) -> int:
@@ -91,7 +92,9 @@ class MeasuredMap(FrameOutput):
         """Return the bytes of the pattern of so many entries, which may be in files, and of what is made beside it."""
         given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
         dtype = np.float64 if given == np.float64 else np.float32
-        return memory_of_pattern(nnz, dtype, self.normalization == "row")
+        pattern, beside = memory_of_pattern(nnz, dtype, self.normalization == "row")
+        of_density = memory_of_pattern(nnz, dtype, by_row=False)[0] if self.density_weight else 0
+        return pattern + of_density, beside
 
     def _check_memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool) -> None:
         """Refuse a fit that does not fit into memory."""

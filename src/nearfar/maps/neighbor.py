@@ -66,6 +66,7 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
 from nearfar.kernels import as_kernel, family_of
+from nearfar.maps.density import DenseMap
 from nearfar.maps.growing import GrowingMap
 from nearfar.maps.memory import MeasuredMap
 from nearfar.maps.noise import NoiseObjective, check_noise
@@ -109,7 +110,7 @@ MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
 
 
-class NeighborEmbedding(GrowingMap, MeasuredMap):
+class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
     """Map of points or of a graph in which neighbours stay neighbours: t-SNE and its whole family.
 
     Finds points y_i whose similarities, of the kernel w, reproduce those of the data::
@@ -172,6 +173,11 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        lambda, >= 0: how strongly the map keeps where the data are dense. The last 30 % of the iterations minimise C
+        less lambda times the correlation of the log local radii in data and map, see :mod:`nearfar.maps.density`, and
+        none ends early. Rows, distances or affinities must be given, no pull; on NumPy or threads.
+        :meth:`transform` and :meth:`grow` leave it out, and so do ``cost_`` and :meth:`cost_and_gradient`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end with a :class:`nearfar.callbacks.Progress`, whose ``epoch`` counts
         iterations and whose ``state.X`` holds the positions; if one returns True, the fit ends.
@@ -222,6 +228,9 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         Iteration and cost then, every 50 iterations and at the end.
     n_iter_ : int
         Iterations run.
+    density_correlation_ : float
+        How well the map keeps densities: the correlation of the log local radii in data and map, of a map with any
+        ``density_weight``. NaN of a relation without distances. Worked out when it is read.
     affinities_ : Affinities or None
         The calibrated neighbours of the data, a copy of a row having those of its first; None if a relation was given.
     relation_ : Relation
@@ -276,6 +285,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         "early_exaggeration": partial(check_real, low=1),
         "exaggeration": partial(check_real, low=0, open_low=True),
         "min_grad_norm": partial(check_real, low=0),
+        "density_weight": partial(check_real, low=0),
     }
 
     affinities_: Affinities | None
@@ -307,6 +317,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -332,6 +343,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         self.exaggeration = exaggeration
         self.min_grad_norm = min_grad_norm
         self.n_iter_without_progress = n_iter_without_progress
+        self.density_weight = density_weight
         self.callbacks = callbacks
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -397,6 +409,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
             first one, and while neighbours are searched, KeyboardInterrupt comes out, the estimator as it was.
         """
         parts, asked = self._checked(), self._asked(engine)
+        self._check_density(asked, pull)
         rng = check_random_state(type(self).__name__, self.random_state)
         X, left_out = coordinates_of(type(self).__name__, X, self.metric)
         with self._workers(asked, parts):
@@ -408,7 +421,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
                 objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
                 watch = self._watch(Y, problem, trainer)
                 if drawn is None:
-                    descend(place, objective, self._phases(problem), watch)
+                    kept = self._kept_density(objective, problem, place, watch)
+                    descend(place, kept, self._unstopped(self._phases(problem)), watch)
                 else:
                     drawn.descend(place, objective, self._phases_of_pull(problem, self.max_iter), watch)
         self._keep(shown, objective, watch.state)
@@ -594,6 +608,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         check_integer(owner, "n_components", self.n_components, low=1, high=max(shown.n_rows - 1, 1))
         engine = self._engine(asked, parts, n)
         P = probabilities(owner, shown.relation, parts.normalization, on_workers=engine == DASK)
+        self._check_distances(P)
         if self.storage is not None:
             needed = self._of_pattern(shown.relation.nnz)[0]
             P.storage = folder_with_room(owner, "storage", self.storage, needed)
@@ -835,6 +850,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap):
         """Yield what workers, who sum charges on a mesh, cannot do: an argument, what it may be there, what it is."""
         if self.n_components not in (1, 2):
             yield "n_components", "1 or 2 on a cluster, as for the mesh", repr(self.n_components)
+        if self.density_weight:
+            yield "density_weight", "0 on a cluster", repr(self.density_weight)
         field = self._far()
         on_mesh = field == "fft" or vars(type(field)).get("in_parts", False) or (field == "auto" and n > EXACT_UP_TO)
         if self._noise() is not None or not on_mesh:

@@ -18,25 +18,29 @@ UMAP     KL, sampled pairs   heavy-tailed          pair
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from os import PathLike
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
 from nearfar import divergences
-from nearfar._core.checks import check_real
+from nearfar._core.checks import check_n_jobs, check_real
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Numbers, Seed
 from nearfar.callbacks import Callback
-from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
+from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, JensenShannon
+from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.neighbor import NeighborEmbedding
-from nearfar.maps.objective import Normalization
-from nearfar.maps.problem import Parts
+from nearfar.maps.objective import Normalization, Where
+from nearfar.maps.problem import Parts, Problem
+from nearfar.maps.solver import MapState
+from nearfar.maps.tails import START, TailObjective
+from nearfar.maps.transform import KernelOfEach
 
 
 class Recipe(NeighborEmbedding):
@@ -101,6 +105,8 @@ class TSNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -154,6 +160,7 @@ class TSNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -202,6 +209,8 @@ class SSNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -251,6 +260,7 @@ class SSNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -297,6 +307,8 @@ class ASNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -346,6 +358,7 @@ class ASNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -392,6 +405,8 @@ class TASNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -441,6 +456,7 @@ class TASNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -461,8 +477,9 @@ class HSSNE(Recipe):
     ----------
     n_components : int, default=2
         Dimensions of the map.
-    alpha : float, default=0.5
-        Heaviness of the kernel's tail, >= 0, see :class:`nearfar.HeavyTailed`.
+    alpha : float or "learn", default=0.5
+        Heaviness of the kernel's tail, >= 0, see :class:`nearfar.HeavyTailed`. "learn" finds the one, from 0.2 to 5,
+        at which the cost is least, after the first phase; at the least cost fewer neighbours may be kept than by t-SNE.
     perplexity : float, sequence of float, or "multiscale", default=30.0
         How many neighbours a point has, as it were; of no use for a relation.
     n_neighbors : int or "all", optional
@@ -489,6 +506,8 @@ class HSSNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -503,6 +522,11 @@ class HSSNE(Recipe):
         Folder for neighbours and probabilities that are too large for memory.
     engine : str or Place, optional
         Where the map is drawn: by default as the size of the data says.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The heaviness of the tail, given or learned.
 
     See Also
     --------
@@ -520,14 +544,15 @@ class HSSNE(Recipe):
     (60, 2)
     """
 
-    alpha: float
+    alpha: float | Literal["learn"]
+    alpha_: float
 
     @keeps_arguments
     def __init__(
         self,
         n_components: int = 2,
         *,
-        alpha: float = 0.5,
+        alpha: float | Literal["learn"] = 0.5,
         perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
         n_neighbors: int | Literal["all"] | None = None,
         metric: str | Callable[..., float] = "euclidean",
@@ -541,6 +566,7 @@ class HSSNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -551,7 +577,45 @@ class HSSNE(Recipe):
     ) -> None: ...
 
     def _filled(self) -> Parts:
-        return Parts(KL(), HeavyTailed(self.alpha), "pair")
+        alpha: object = START if self.alpha == "learn" else self.alpha
+        if isinstance(alpha, str):
+            raise InputError(type(self).__name__, "alpha", "a number >= 0, or 'learn'", repr(alpha))
+        return Parts(KL(), HeavyTailed(cast("float", alpha)), "pair")
+
+    @property
+    def _learns(self) -> bool:
+        return self.alpha == "learn"
+
+    def _beyond_plain(self) -> Iterator[tuple[str, str]]:
+        if self._learns:
+            yield "alpha", "a number"
+        yield from super()._beyond_plain()
+
+    def _check_grows(self, owner: str, parts: Parts) -> None:
+        if self._learns:
+            hint = "Fit HSSNE(alpha=est.alpha_) with pull=est.vectors_."
+            raise InputError(owner, "alpha", "a number for a map that grows", repr(self.alpha), hint)
+        super()._check_grows(owner, parts)
+
+    def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
+        if not self._learns:
+            return super()._objective(problem, place, rng)
+        owner, n = type(self).__name__, problem.P.shape[0]
+        if self._noise() is not None:
+            raise InputError(owner, "far", "another than 'noise' with alpha='learn'", repr(self.far))
+        kernel = HeavyTailed(START)
+        where = Where(dtype=problem.dtype, n_jobs=check_n_jobs(owner, self.n_jobs), place=place)
+        field = self._field(n, problem.divergence, kernel)
+        return TailObjective(problem.P, kernel, field, self.early_exaggeration_iter, **where)
+
+    def _keep_learned(self, objective: Objective, state: MapState) -> None:  # noqa: ARG002
+        self.alpha_ = float(getattr(objective, "alpha", self.alpha))
+
+    def _kernel_of_new(self, kernel: Kernel) -> Kernel | KernelOfEach:
+        return super()._kernel_of_new(self._learned_kernel(kernel))
+
+    def _learned_kernel(self, kernel: Kernel) -> Kernel:
+        return HeavyTailed(self.alpha_) if self._learns else kernel
 
 
 class NeRV(Recipe):
@@ -591,6 +655,8 @@ class NeRV(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -646,6 +712,7 @@ class NeRV(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -696,6 +763,8 @@ class JSE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -751,6 +820,7 @@ class JSE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -807,6 +877,8 @@ class UMAP(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -869,6 +941,7 @@ class UMAP(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,

@@ -66,6 +66,8 @@ class WSSNE(Recipe):
         Stop when the gradient is no longer than this.
     n_iter_without_progress : int, default=300
         Stop when the cost has not fallen for so many iterations after the first phase.
+    density_weight : float, default=0.0
+        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
     callbacks : sequence of callable, optional
         Called every 50 iterations and at the end; if one returns True, the fit ends.
     random_state : int, Generator or None, default=None
@@ -129,6 +131,7 @@ class WSSNE(Recipe):
         exaggeration: float = 1.0,
         min_grad_norm: float = 1e-7,
         n_iter_without_progress: int = 300,
+        density_weight: float = 0.0,
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,

@@ -830,6 +830,11 @@ class CalibratedRows(Sparse):
         indptr = np.arange(len(values) + 1) * values.shape[1]
         return csr_array((values.ravel(), columns.ravel(), indptr), shape=(stop - start, self.shape[1]))
 
+    def distances(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return the distances of some rows from their neighbours, in the order of :meth:`weights`."""
+        rows = slice(start, stop) if self._copies is None else self._copies.first[start:stop]
+        return self._found.distances[rows].astype(np.float64)
+
     def weights(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return the probabilities of some rows, in the order of the neighbours."""
         k = self._found.indices.shape[1]

@@ -1,0 +1,57 @@
+"""The objective of a map that learns how heavy its kernel's tail is, by :mod:`nearfar.methods.tails`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from nearfar.contracts import Field, Rows
+from nearfar.divergences.probability import KL
+from nearfar.kernels import HeavyTailed
+from nearfar.maps.objective import NeighborObjective, RowBlocks, Where
+from nearfar.methods.tails import slope_in_alpha
+
+START = 0.5
+"""alpha before it is learned."""
+EVERY = 10
+"""Iterations between two steps of alpha, which take the time of two."""
+LEAST, MOST = 0.2, 5.0
+"""alpha that is learned stays in between: less is hardly told from the exponential kernel."""
+# Of ln alpha: first step, factors after one that went on and one that turned round, shortest and longest step.
+_STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.05, 1.2, 0.5, 1e-3, 0.1
+
+
+class TailObjective(NeighborObjective):
+    """KL by pair under a heavy-tailed kernel whose alpha is learned beside the positions, from some iteration on.
+
+    ln alpha takes steps against the sign of its derivative, longer while that stays and half as long when it turns
+    (RPROP).
+    """
+
+    def __init__(self, P: RowBlocks, kernel: HeavyTailed, field: Field, begins: int, **where: object) -> None:
+        super().__init__(P, kernel, KL(), "pair", field, **cast("Where", where))
+        self._begins, self._step, self._sign = begins, _STEP, 0.0
+
+    @property
+    def alpha(self) -> float:
+        """How heavy the tail is now."""
+        return cast("HeavyTailed", self.cost.kernel).alpha
+
+    def slope(self, Y: Rows) -> float:
+        """Return dC/dalpha."""
+        return slope_in_alpha(self.place, self.cost, self.near(), self.field, Y)
+
+    def advance(self, Y: Rows, iteration: int) -> None:
+        """Let alpha take a step."""
+        if iteration < self._begins or iteration % EVERY:
+            return
+        sign = float(np.sign(self.slope(Y)))
+        turned = sign * self._sign
+        self._step = float(
+            np.clip(self._step * (_UP if turned > 0 else _DOWN if turned < 0 else 1), _SHORTEST, _LONGEST)
+        )
+        self._sign = sign
+        alpha = float(np.clip(self.alpha * np.exp(-self._step * sign), LEAST, MOST))
+        self.cost = replace(self.cost, kernel=HeavyTailed(alpha))

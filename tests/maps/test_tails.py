@@ -1,0 +1,91 @@
+"""HSSNE that learns how heavy its kernel's tail is: the derivative in alpha, and whole maps."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from test_neighbor_objective import N, sparse_p
+
+import nearfar as nf
+from nearfar.divergences import KL
+from nearfar.engines import on_threads
+from nearfar.engines.plain import Plain
+from nearfar.errors import InputError
+from nearfar.far import ExactField
+from nearfar.kernels import HeavyTailed
+from nearfar.maps.objective import RowBlocks, value_and_gradient
+from nearfar.maps.tails import LEAST, MOST, TailObjective
+
+QUICK = {"perplexity": 15, "max_iter": 400, "early_exaggeration_iter": 100, "random_state": 0, "n_jobs": 1}
+
+
+def objective(P, alpha, place, begins=0):
+    where = {"dtype": float, "n_jobs": 1, "place": place}
+    return TailObjective(RowBlocks(P), HeavyTailed(alpha), ExactField(), begins, **where)
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.7, 1.0, 4.0])
+@pytest.mark.parametrize("place", [Plain(), on_threads(2)], ids=["plain", "threads"])
+def test_slope_is_that_of_the_cost(rng, place, alpha):
+    Y, P = 3 * rng.normal(size=(N, 2)), sparse_p(rng, "pair")
+    P_both, h = (P + P.T) / 2, 1e-5
+    below, above = (value_and_gradient(Y, P_both, HeavyTailed(alpha + by), KL(), "pair")[0] for by in (-h, h))
+    assert objective(P, alpha, place).slope(Y.copy()) == pytest.approx((above - below) / (2 * h), rel=1e-6, abs=1e-8)
+
+
+def test_alpha_walks_downhill_within_its_bounds(rng):
+    Y, P = 3 * rng.normal(size=(N, 2)), sparse_p(rng, "pair")
+    walks = objective(P, 0.5, Plain(), begins=20)
+    seen = []
+    for iteration in range(600):
+        walks.advance(Y, iteration)
+        seen.append(walks.alpha)
+    assert seen[:20] == [0.5] * 20
+    assert seen[21] != 0.5
+    assert LEAST <= min(seen) <= max(seen) <= MOST
+    costs = [objective(P, alpha, Plain()).value(Y) for alpha in (seen[-1] * 0.9, seen[-1], seen[-1] * 1.1)]
+    assert seen[-1] in (LEAST, MOST) or costs[1] == min(costs)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    X = load_digits().data[:500]
+    return X, nf.HSSNE(alpha="learn", **QUICK).fit(X)
+
+
+def test_a_learned_tail_costs_less_than_those_beside_it(learned):
+    X, est = learned
+    for factor in (0.6, 1.0, 1.6):
+        other = nf.HSSNE(alpha=est.alpha_ * factor, engine="threads", **QUICK).fit(X)
+        assert other.alpha_ == est.alpha_ * factor
+        assert est.cost_ < other.cost_ + (0.01 if factor == 1 else 0)
+    assert est.cost_and_gradient(est.embedding_)[0] == pytest.approx(est.cost_, abs=1e-4)
+    np.testing.assert_array_equal(clone(est).set_params(n_jobs=2).fit(X).embedding_, est.embedding_)
+
+
+def test_learned_tails_are_pickled_and_place_new_points(learned):
+    X, est = learned
+    again = pickle.loads(pickle.dumps(est))
+    assert again.alpha_ == est.alpha_
+    assert again.get_params()["alpha"] == "learn"
+    placed = again.transform(X[:20])
+    assert np.median(np.linalg.norm(placed - est.embedding_[:20], axis=1)) < 1
+    dense = clone(est).set_params(density_weight=1.0).fit(X)
+    assert dense.density_correlation_ > est.density_correlation_ + 0.1
+    assert dense.alpha_ != est.alpha_
+
+
+def test_what_a_learned_tail_is_not_for(learned):
+    X, est = learned
+    with pytest.raises(InputError, match="alpha must be a number >= 0, or 'learn'"):
+        nf.HSSNE(alpha="learned").fit(X)
+    with pytest.raises(InputError, match="alpha must be a number with engine='plain'"):
+        nf.HSSNE(alpha="learn", engine="plain").fit(X)
+    with pytest.raises(InputError, match="far must be another than 'noise' with alpha='learn'"):
+        nf.HSSNE(alpha="learn", far="noise").fit(X)
+    with pytest.raises(InputError, match=r"alpha must be a number for a map that grows.*est.alpha_"):
+        est.grow(X[:3] + 0.1)
+    with pytest.raises(InputError, match="on a cluster"):
+        nf.HSSNE(alpha="learn", engine="dask", far="fft").fit(X)
