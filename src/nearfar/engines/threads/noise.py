@@ -144,30 +144,48 @@ def noise_push(functions, noise, numbers, charges, out, start, stop):
     c is w / (w + a) for "local"; for "global" w times the charge of the first, twice along the circle in ``charges``.
     ``noise`` are the circle, the steps and the points along the circle, ``numbers`` the kernel's parameters, a, factor.
     """
-    (kernel, ranking), (circle, steps, order), (parameters, a, factor) = functions, noise, numbers
-    scalar = circle.dtype.type
+    (circle, steps, order), factor = noise, numbers[2]
     n, d = circle.shape[1] // 2, circle.shape[0]
     f, total = np.empty(stop - start, circle.dtype), np.zeros((d, stop - start), circle.dtype)
+    whole = f.size == n  # all points are here: a pair is looked at once, from its first
+    seconds = np.zeros((d, 2 * n if whole else 0), circle.dtype)
     for step in steps:
-        for back in range(2):
+        for back in range(1 if whole else 2):
             shift = n - step if back else step
             _squares(circle, shift, f, start)
-            if not ranking:
-                for t in range(f.size):
-                    w = scalar(kernel.weight(f[t], *parameters))
-                    f[t] = w / (w + a) * scalar(kernel.neg_log_slope(f[t], *parameters))
-            else:
-                first = start + shift if back else start
-                for t in range(f.size):
-                    w = charges[first + t] * scalar(kernel.weight(f[t], *parameters))
-                    f[t] = w * scalar(kernel.neg_log_slope(f[t], *parameters))
+            first = start + shift if back else start
+            _to_pushes(functions, f, numbers, charges[first : first + f.size])
             for c in range(d):
                 own, other, row = circle[c, start:stop], circle[c, start + shift : stop + shift], total[c]
-                for t in range(f.size):
-                    row[t] += f[t] * (own[t] - other[t])
+                if whole:
+                    second = seconds[c, shift : shift + n]
+                    for t in range(n):
+                        push = f[t] * (own[t] - other[t])
+                        row[t] += push
+                        second[t] += push
+                else:
+                    for t in range(f.size):
+                        row[t] += f[t] * (own[t] - other[t])
+    if whole:
+        total -= seconds[:, :n] + seconds[:, n:]
     for c in range(d):
         for t in range(f.size):
             out[order[start + t], c] = -factor * total[c, t]
+
+
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _to_pushes(functions, f, numbers, charges):
+    """Make of squared distances what drives a pair apart, by the charge of its first if there are charges."""
+    (kernel, ranking), (parameters, a, _) = functions, numbers
+    scalar = f.dtype.type
+    if not ranking:
+        for t in range(f.size):
+            w = scalar(kernel.weight(f[t], *parameters))
+            f[t] = w / (w + a) * scalar(kernel.neg_log_slope(f[t], *parameters))
+    else:
+        for t in range(f.size):
+            w = charges[t] * scalar(kernel.weight(f[t], *parameters))
+            f[t] = w * scalar(kernel.neg_log_slope(f[t], *parameters))
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
