@@ -52,7 +52,7 @@ def test_many_kernels_take_fewer_functions_and_few_of_them_are_sharp():
         ("student", 2, 12.0, np.float32),
         ("student", 2, 1e-3, np.float32),
         ("student", 1, 40.0, np.float32),
-        ("exponential", 2, 4.0, np.float64),
+        pytest.param("exponential", 2, 4.0, np.float64, marks=pytest.mark.slow),
         ("one", 2, 12.0, np.float32),
     ],
 )

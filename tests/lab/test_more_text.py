@@ -131,6 +131,7 @@ def test_places_are_means_of_the_words_around() -> None:
     np.testing.assert_allclose(second, vectors.vectors[[1]])
 
 
+@pytest.mark.slow
 def test_a_small_text_is_trained_on_and_judged(tmp_path, monkeypatch) -> None:
     from lab.experiment import experiment
     from lab.results import ResultFile

@@ -94,7 +94,10 @@ def test_rows_may_be_in_another_order():
         np.testing.assert_allclose(objective.evaluate(Y.copy())[0], wanted, atol=1e-9)
 
 
-@pytest.mark.parametrize("recipe", [nf.TSNE, nf.JSE, nf.UMAP, nf.InhomogeneousTSNE], ids=lambda recipe: recipe.__name__)
+@pytest.mark.parametrize("recipe", [
+    nf.TSNE, nf.JSE,
+    pytest.param(nf.UMAP, marks=pytest.mark.slow), pytest.param(nf.InhomogeneousTSNE, marks=pytest.mark.slow),
+], ids=lambda recipe: recipe.__name__)  # fmt: skip
 def test_a_map_keeps_densities(recipe):
     X, seen = groups(), {}
 
@@ -126,6 +129,7 @@ def test_engines_workers_and_affinities_give_the_same():
     np.testing.assert_allclose(plain.embedding_, threads.embedding_, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_copies_ids_precision_pickles_and_new_points():
     X = groups()
     start = np.random.default_rng(0).normal(size=(123, 2))

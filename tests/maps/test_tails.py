@@ -65,6 +65,7 @@ def test_a_learned_tail_costs_less_than_those_beside_it(learned):
     np.testing.assert_array_equal(clone(est).set_params(n_jobs=2).fit(X).embedding_, est.embedding_)
 
 
+@pytest.mark.slow
 def test_learned_tails_are_pickled_and_place_new_points(learned):
     X, est = learned
     again = pickle.loads(pickle.dumps(est))

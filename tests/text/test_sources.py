@@ -66,6 +66,7 @@ def test_models_and_the_command_line_take_patterns(texts):
     np.testing.assert_array_equal(nf.Embedding.load("words.npz").vectors, by_paths.embedding_)
 
 
+@pytest.mark.slow
 def test_a_pattern_is_read_looked_at_and_advised_on(texts, capsys):
     (texts / "a.txt").write_text("the sea, and the ship.\n" * 40)
     assert "a text: a pattern of 2 texts; words without punctuation" in repr(nf.read("texts/*.txt*"))

@@ -78,7 +78,7 @@ def test_contexts_stay_with_their_words(planted):
     assert some.places[-1] <= 400
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_planted_senses_are_counted(planted, n_jobs):
     model = nf.MultiSenseWord2DM(**{**QUICK, "n_jobs": n_jobs}).fit(planted.sentences)
     found = {word: len(model.senses_of(word)) for word in model.vocabulary_}
