@@ -217,7 +217,10 @@ def test_groups_are_what_hangs_together_among_the_new():
 # -- whole maps ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("method", "most"), [(nf.TSNE, 0.01), (nf.UMAP, 0.01), (nf.TASNE, 0.2), (nf.NeRV, 0.2)])
+@pytest.mark.parametrize(("method", "most"), [
+    (nf.TSNE, 0.01), (nf.NeRV, 0.2),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in ((nf.UMAP, 0.01), (nf.TASNE, 0.2))),
+])  # fmt: skip
 def test_a_group_that_was_not_there_emerges(method, most):
     X, labels = blobs(60, 4)
     n = 180
@@ -406,6 +409,7 @@ def test_a_pull_holds_in_every_far_field(how):
     assert away[0] < away[1] < away[2]
 
 
+@pytest.mark.slow
 def test_a_pull_on_a_device_and_on_workers_is_that_of_threads():
     X, _ = blobs(20, 3)
     places = np.random.default_rng(0).normal(size=(60, 2)) * 3

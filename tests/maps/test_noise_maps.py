@@ -108,7 +108,8 @@ def test_exaggeration_multiplies_attraction(rng, noise, place):
     assert_allclose(more - plain, 2 * central_differences(attraction, Y, 1e-5), rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("d", [2, *(pytest.param(d, marks=pytest.mark.slow) for d in (3, 12))])
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [2, 3, 12])
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 def test_float32_is_close_to_float64(rng, noise, d):
     P, Y = sparse_p(rng, 300), rng.normal(size=(300, d)) * 3
@@ -305,6 +306,7 @@ def test_any_number_of_workers_and_any_order_of_the_rows(rng, noise, monkeypatch
     assert cost == pytest.approx(found[0][1], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_large_maps_are_sorted_and_the_same_bits_for_any_number_of_workers(rng):
     X = rng.normal(size=(10_500, 3)) + 6 * rng.integers(0, 3, (10_500, 1))
     P = nf.Affinities(5, random_state=0).fit(X)
