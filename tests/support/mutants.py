@@ -229,8 +229,8 @@ FAULTS = [
     ),
     Fault(
         "map, per point: the force of the other",
-        "* g + scalar(s_back) * g_back",
-        "* g - scalar(s_back) * g_back",
+        "+ s_back * kernel.neg_log_slope(f, b",
+        "- s_back * kernel.neg_log_slope(f, b",
         "test_per_point",
     ),
     Fault(
@@ -239,7 +239,12 @@ FAULTS = [
         "return reach, SPREAD",
         "test_extending_maps",
     ),
-    Fault("map, noise: the charge of the first", "w = charges[first + t]", "w = charges[start + t]", "test_noise_maps"),
+    Fault(
+        "map, noise: the charge of the first",
+        "charges[first : first + f.size]",
+        "charges[start : start + f.size]",
+        "test_noise_maps",
+    ),
     Fault("map, new points: a sign of the entropy", "entropy += e[j]", "entropy -= e[j]", "test_map_transform"),
     # -- MDS
     Fault("mds: the weight of a group", "+ k]] += weight * found[c, k]", "+ k]] += found[c, k]", "test_mds_scale"),
