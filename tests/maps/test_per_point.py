@@ -253,6 +253,7 @@ def test_interpolated_gradient_is_that_of_the_interpolated_cost(rng):
 
 
 @pytest.mark.parametrize("field", [ExactField(), MeshField()], ids=["exact", "mesh"])
+@pytest.mark.slow
 @pytest.mark.parametrize("divergence", [KL(), NeRV()], ids=["kl", "nerv"])
 def test_same_bits_for_any_number_of_workers(rng, divergence, field):
     P, Y = sparse_p(rng, "row", n=900), rng.normal(size=(900, 2)).astype(np.float32)
@@ -281,6 +282,7 @@ def test_another_order_of_the_rows_is_the_same_map(rng, name, field, dtype, near
     assert same_cost == pytest.approx(cost, rel=near / 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("divergence", [KL(), NeRV()], ids=["kl", "nerv"])
 def test_forces_on_far_points_are_the_same_in_another_order_of_the_rows(rng, divergence):
     n = 600

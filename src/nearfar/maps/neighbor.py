@@ -507,7 +507,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             dC/dy_i = 2 sum_j (k_ij + k_ji) (y_i - y_j)      k_ij = [D_ij - sum_kl q_kl D_kl] w'(f_ij) / S
 
         and by row with S_i for S and the sum over the row. All pairs are summed in float64, O(n²) time, whatever
-        ``far`` says; nothing is exaggerated. A pull adds (1/n) sum_i m_i / 2 |y_i - y0_i|² to the cost.
+        ``far`` says; nothing is exaggerated. A pull adds ``(1/n) sum_i m_i / 2 |y_i - y0_i|²`` to the cost.
 
         Parameters
         ----------
