@@ -156,6 +156,37 @@ def text_ids(ids: Ids) -> list[str]:
     return texts
 
 
+def held_texts(ids: Ids, unfit: re.Pattern[str], expected: str) -> list[str]:
+    """Return the ids as text, for a format that cannot hold some characters.
+
+    Raises
+    ------
+    InputError
+        If an id has no form as text, or one of these characters.
+    """
+    texts = text_ids(ids)
+    wrong = next(filter(unfit.search, texts), None)
+    if wrong is not None:
+        raise InputError(SAVE, "ids", expected, repr(wrong), "Save as .safetensors, which keeps them.")
+    return texts
+
+
+def held_columns(facts: Sequence[Fact], unfit: re.Pattern[str], expected: str) -> list[list[str]]:
+    """Return columns of metadata as text, gaps empty, for such a format.
+
+    Raises
+    ------
+    InputError
+        If a name or a value has one of these characters.
+    """
+    columns = [["" if value is None else str(value) for value in fact.values] for fact in facts]
+    for fact, values in zip(facts, columns, strict=True):
+        wrong = next(filter(unfit.search, [fact.name, *values]), None)
+        if wrong is not None:
+            raise InputError(SAVE, "metadata", expected, f"{wrong!r} in column {fact.name!r}")
+    return columns
+
+
 def text_lines(vectors: Matrix, separator: str) -> Iterator[list[str]]:
     """Yield the rows as lines of numbers, some at a time; 9 digits (17 for float64) bring each number back exactly."""
     digits = 9 if vectors.dtype == np.float32 else 17

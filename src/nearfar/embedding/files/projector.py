@@ -24,11 +24,12 @@ from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
 from nearfar._core.streams import lines_of
-from nearfar.embedding.files.content import SAVE, Content, text_ids, text_lines
+from nearfar.embedding.files.content import SAVE, Content, held_columns, held_texts, text_lines
 from nearfar.embedding.files.registry import register
-from nearfar.errors import DataError, FileFormatError, InputError
+from nearfar.errors import DataError, FileFormatError
 
 _UNFIT = re.compile(r"[\t\n\r\ud800-\udfff]")
+_FIT = "free of tabs and line breaks for this format"
 
 
 def metadata_path(path: Path) -> Path:
@@ -44,30 +45,14 @@ def metadata_path(path: Path) -> Path:
 
 
 def held_ids(ids: Ids) -> list[str]:
-    """Return the ids as lines of a file.
-
-    Raises
-    ------
-    InputError
-        If they have no form as text, or one has a tab or a line break.
-    """
-    texts = text_ids(ids)
-    unfit = next(filter(_UNFIT.search, texts), None)
-    if unfit is not None:
-        expected = "free of tabs and line breaks for this format"
-        raise InputError(SAVE, "ids", expected, repr(unfit), "Save as .safetensors, which keeps them.")
-    return texts
+    """Return the ids as lines of a file, or refuse them."""
+    return held_texts(ids, _UNFIT, _FIT)
 
 
 def write(content: Content, path: Path) -> None:
     """Write both files; neither takes its place before both are complete."""
     ids = held_ids(content.ids)
-    columns = [["" if value is None else str(value) for value in fact.values] for fact in content.facts]
-    for fact, values in zip(content.facts, columns, strict=True):
-        unfit = next(filter(_UNFIT.search, [fact.name, *values]), None)
-        if unfit is not None:
-            expected = "free of tabs and line breaks for this format"
-            raise InputError(SAVE, "metadata", expected, f"{unfit!r} in column {fact.name!r}")
+    columns = held_columns(content.facts, _UNFIT, _FIT)
     hashes = blake2b(digest_size=16), blake2b(digest_size=16)
     with atomic_write(path) as numbers, atomic_write(metadata_path(path)) as names:
         head = ["\t".join(["id", *(fact.name for fact in content.facts)]) + "\n"] if columns else []

@@ -18,39 +18,27 @@ from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, decoded
-from nearfar.embedding.files.content import SAVE, Content, text_ids, text_lines
+from nearfar.embedding.files.content import SAVE, Content, held_columns, held_texts, text_lines
 from nearfar.embedding.files.registry import register
 from nearfar.errors import DataError, InputError
 
 _UNFIT = re.compile(r"[\0\ud800-\udfff]")
+_FIT = "free of zero bytes and lone surrogates for this format"
 _NUMBER = re.compile(r"v\d+")
 
 
 def held_ids(ids: Ids) -> list[str]:
-    """Return the ids as fields of a file.
-
-    Raises
-    ------
-    InputError
-        If they have no form as text, or one has a character that no text file has.
-    """
-    texts = text_ids(ids)
-    unfit = next(filter(_UNFIT.search, texts), None)
-    if unfit is not None:
-        expected = "free of zero bytes and lone surrogates for this format"
-        raise InputError(SAVE, "ids", expected, repr(unfit), "Save as .safetensors, which keeps them.")
-    return texts
+    """Return the ids as fields of a file, or refuse them."""
+    return held_texts(ids, _UNFIT, _FIT)
 
 
 def write(content: Content, path: Path) -> None:
     """Write the file; its size is looked at before the old one goes."""
     ids = held_ids(content.ids)
-    columns = [["" if value is None else str(value) for value in fact.values] for fact in content.facts]
-    for fact, values in zip(content.facts, columns, strict=True):
-        unfit = next(filter(_UNFIT.search, [fact.name, *values]), None)
-        if unfit is not None or _NUMBER.fullmatch(fact.name):
-            expected = "free of zero bytes, and of columns v0, v1, ... for this format"
-            raise InputError(SAVE, "metadata", expected, f"{unfit or fact.name!r} in column {fact.name!r}")
+    columns = held_columns(content.facts, _UNFIT, _FIT)
+    taken = next((fact.name for fact in content.facts if _NUMBER.fullmatch(fact.name)), None)
+    if taken is not None:
+        raise InputError(SAVE, "metadata", "without columns v0, v1, ... for this format", repr(taken))
     size = 0
 
     def check(new: Path) -> None:
