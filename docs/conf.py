@@ -75,6 +75,10 @@ def lead_here(app: Sphinx, page: document) -> None:
         page.insert(0, index(entries=entries))
 
 
+words_of_pages = repr(search_words.PAGES)
+
+
 def setup(app: Sphinx) -> None:
+    app.add_config_value("words_of_pages", "", "env")  # other words: all pages are read again
     app.connect("doctree-read", lead_here)
     app.connect("build-finished", lead_on)
