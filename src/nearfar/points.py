@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -239,6 +240,9 @@ def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64
             got, hint = f"{field!r} {where}: it is missing", f"Fill it, or remove the row. {_PREPARE}"
         elif isinstance(field, str) and has_decimal_comma(field):
             hint = "It has a decimal comma: write a point, or separate the fields by semicolons."
+        elif column.name.lower() in NAMES and len(set(written)) < len(written):
+            often, times = Counter(written).most_common(1)[0]
+            hint = f"A column called so names the rows, but {often!r} stands in {times} of them. {hint}"
         raise DataError(owner, "every field", "a number", got, hint)
     return np.array([read.columns[k].values for k in used]).reshape(len(used), len(read.places)).T
 

@@ -303,3 +303,15 @@ def test_edges_are_no_table_of_points(fails, facts):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)  # few different rows
         assert facts("e.csv", "--labels", "target")[0]["numbers"] == 1
+
+
+def test_names_that_stand_twice_are_told(run, tmp_path):
+    today, yesterday, old = (str(tmp_path / name) for name in ("today.csv", "yesterday.csv", "old.safetensors"))
+    names = [f"row {k}" for k in range(N)]
+    FRAME[["alpha", "beta"]].assign(id=names).to_csv(yesterday, index=False)
+    FRAME[["alpha", "beta"]].assign(id=[*names[:-1], "row 7"]).to_csv(today, index=False)
+    assert run("map", yesterday, "-o", old, *SMALL)[0] == 0
+    for more in ((), ("--onto", old)):
+        code, _, err = run("map", today, *more, "-o", str(tmp_path / "map.html"), *SMALL)
+        assert code == 2, err
+        assert "'row 7' stands in 2 of them" in err
