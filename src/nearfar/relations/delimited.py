@@ -187,13 +187,18 @@ def _read_sample(stream: TextStream, form: TextFormat) -> tuple[bytearray, bool]
     buffer = bytearray()
     while more := stream.read(max(_SAMPLE, len(buffer))):
         buffer += more
-        mark = form.mark(buffer).encode()
-        end = buffer.rfind(b"\n") + 1
-        # Line by line and no further than needed: a list of all of them may take many times the memory of the text.
-        found = (line for line in _LINE.finditer(buffer, 0, end) if not mark or not line[0].startswith(mark))
-        if sum(1 for _ in islice(found, SAMPLE_LINES)) == SAMPLE_LINES or len(buffer) >= 4 * _LONGEST:
+        enough = _end_of_sample(buffer, form.mark(buffer).encode()) is not None
+        if enough or len(buffer) >= 4 * _LONGEST:
             return buffer, False
     return buffer + _last_newline(buffer), True
+
+
+def _end_of_sample(text: bytes | bytearray, mark: bytes) -> int | None:
+    """Return where the lines end that are enough to judge by: neither blank nor comments."""
+    # Line by line and no further than needed: a list of all of them may take many times the memory of the text.
+    lines = _LINE.finditer(text, 0, text.rfind(b"\n") + 1)
+    found = (line.end() for line in lines if not mark or not line[0].startswith(mark))
+    return next(islice(found, SAMPLE_LINES - 1, None), None)
 
 
 def _last_newline(buffer: bytearray) -> bytes:
@@ -563,8 +568,7 @@ def _first_records(text: Bytes, delimiter: str, comment: Bytes) -> list[_Record]
     records: list[_Record] = []
     position, line = 0, 1
     fields = np.empty((256, 3), np.int64)
-    ends = np.flatnonzero(text[: FEW_BYTES + 1] == ord("\n"))
-    looked_at = int(ends[SAMPLE_LINES - 1]) if ends.size >= SAMPLE_LINES else text.size
+    looked_at = _end_of_sample(text[:FEW_BYTES].tobytes(), comment.tobytes()) or text.size
     cut = soonest(cut_record, len(_CANDIDATES) * looked_at)
     while len(records) < SAMPLE_LINES:
         position, line, n, after, newlines = cut(text, position, line, comment, ord(delimiter), fields)
