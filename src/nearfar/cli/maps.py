@@ -136,7 +136,7 @@ def map_(
     """
     import nearfar as nf
     from nearfar.callbacks import Frames
-    from nearfar.cli.onto import check_onto, read_onto, told, with_columns
+    from nearfar.cli.onto import check_onto, read_onto, say_what_is_gone, told, with_columns
     from nearfar.embedding.metadata import TableFile
     from nearfar.engines import check_ready
     from nearfar.maps.growing import N_ITER
@@ -171,8 +171,8 @@ def map_(
     estimator.fit(points.rows, **({} if held is None else {"pull": held.pull}))
     grown: dict[str, object] = {}
     line_of_growth = ""
-    if held is not None:
-        growth = held.growth(estimator)
+    growth = None if held is None else held.growth(estimator)
+    if growth is not None:
         known, color = with_columns(known, growth.columns(), points.ids), color or "status"
         coloured = coloured or plot is not None
         grown, line_of_growth = told(growth, before is not None)
@@ -182,6 +182,7 @@ def map_(
     stable, unstable, line_of_stability = _stable(estimator, points.ids, stability)
     of_page: dict[str, Any] = {"metadata": known, "color": color, "title": file, "stability": stable}
     shown = points.vectors.map(drawn, **of_page) if page or coloured else None
+    say_what_is_gone(shown, growth)
     if output is not None:
         (shown or drawn).save(output)
     if plot is not None and shown is not None and coloured:
