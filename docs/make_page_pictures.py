@@ -187,7 +187,8 @@ def draw_notebook(folder: Path) -> None:
                 lasso(driver, left + x, top + y, 60)
                 time.sleep(2)
                 run(driver, 2)
-                driver.execute_script("document.querySelector('.jp-WindowedPanel-outer').scrollTo(0, 1e6)")
+                driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", frame)
+                driver.execute_script("document.querySelector('.Toastify')?.remove()")  # whether to hear of news
                 keep(driver, "notebook")
         finally:
             server.terminate()
