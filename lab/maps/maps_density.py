@@ -1,9 +1,9 @@
 """Maps that keep where the data are dense, beside umap-learn's densMAP: local radii, neighbours, time.
 
-Single cells, 5,000 pictures of Fashion-MNIST and of MNIST. The local radius of a point is the mean square of the distances from
-its 30 nearest; their logarithms in data and map are correlated. In the map the nearest are once those of the data, once
-those of the map. umap-learn needs its package in this environment; with a seed it uses one worker, and so does nearfar
-here.
+Single cells, 5,000 pictures of Fashion-MNIST and of MNIST. The local radius of a point is the mean square of the
+distances from its 30 nearest; their logarithms in data and map are correlated. In the map the nearest are once those of
+the data, once those of the map. umap-learn needs its package in this environment; with a seed it uses one worker, and
+so does nearfar here.
 """
 
 from __future__ import annotations

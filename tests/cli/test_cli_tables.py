@@ -303,3 +303,16 @@ def test_edges_are_no_table_of_points(fails, facts):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)  # few different rows
         assert facts("e.csv", "--labels", "target")[0]["numbers"] == 1
+
+
+def test_densities_are_kept_on_request(facts, fails):
+    FRAME.to_csv("cells.csv", index=False)
+    summary, dense = facts("cells.csv", "--density-weight", "1")
+    assert summary["parameters"]["density_weight"] == 1
+    wanted = nf.TSNE(max_iter=20, random_state=1, n_jobs=1, density_weight=1.0).fit(X).embedding_
+    np.testing.assert_array_equal(dense.vectors, wanted)
+    kept = ("map", "cells.csv", "-o", "m.npz", "--density-weight", "1")
+    assert "--engine must be 'plain' or 'threads' with a density_weight; got 'torch'" in fails(
+        *kept, "--engine", "torch"
+    )
+    assert "--density-weight is not for --method mds" in fails(*kept, "--method", "mds")

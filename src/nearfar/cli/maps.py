@@ -67,7 +67,12 @@ _table_options = together(
 @option("--method", type=click.Choice(list(METHODS)), default="tsne", help="Which map.")
 @options_of(_MAP, "n_components perplexity", perplexity={"default": None, "note": "[default: 30; umap: 10]"})
 @option("--min-dist", type=float, help="Of umap: distance below which points are equally near.  [default: 0.1]")
-@options_of(_MAP, "metric max_iter", max_iter={"default": None, "note": "[default: 750; mds: 500]"})
+@options_of(
+    _MAP,
+    "metric max_iter density_weight",
+    max_iter={"default": None, "note": "[default: 750; mds: 500]"},
+    density_weight={"default": None, "note": "[default: 0]"},
+)
 @_table_options
 @option("--words/--no-words", default=None, help="Write ids at the dots of --plot.  [default: if they are text]")
 @side_option
@@ -176,7 +181,8 @@ def map_(
         known, color = with_columns(known, growth.columns(), points.ids), color or "status"
         coloured = coloured or plot is not None
         grown, line_of_growth = told(growth, before is not None)
-    used = ("n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state")
+    used = ["n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state"]
+    used += ["density_weight"] * ("density_weight" in arguments)
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, points.ids, parameters={"estimator": METHODS[method], **made})
     stable, unstable, line_of_stability = _stable(estimator, points.ids, stability)
