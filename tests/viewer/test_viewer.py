@@ -472,3 +472,18 @@ def test_a_map_that_has_grown_says_so_on_its_page() -> None:
     own = emb.map(est, metadata={"status": ["a", "b"] * 29}, n_neighbors=5)
     assert own.columns[0].names == ["a", "b"]
     assert header(emb.map(est.embedding_, n_neighbors=5).html())["before"] == []
+
+
+def test_points_coloured_by_numbers_have_the_names_of_categories_that_are_together() -> None:
+    rng = np.random.default_rng(0)
+    at = np.repeat([0, 1, 2], 30)
+    Y = np.array([[0, 0], [9, 0], [0, 9]])[at] + rng.normal(size=(90, 2))
+    mixed, kinds = rng.permutation(["x", "y", "z"] * 30).tolist(), np.array(["north", "east", "south"])[at].tolist()
+    emb = nf.Embedding(Y, [f"p{i}" for i in range(90)])
+    metadata = {"mixed": mixed, "kind": kinds, "height": Y[:, 0].tolist()}
+    page = emb.map(metadata=metadata, color="height")
+    assert {name for _, name in page.labels} == {"north", "east", "south"}
+    assert all(kinds[row] == name for row, name in page.labels)
+    assert {name for _, name in emb.map(metadata=metadata, color="mixed").labels} == {"x", "y", "z"}
+    del metadata["kind"]
+    assert all("p" in name for _, name in emb.map(metadata=metadata, color="height").labels)
