@@ -485,5 +485,3 @@ def test_points_coloured_by_numbers_have_the_names_of_categories_that_are_togeth
     assert {name for _, name in page.labels} == {"north", "east", "south"}
     assert all(kinds[row] == name for row, name in page.labels)
     assert {name for _, name in emb.map(metadata=metadata, color="mixed").labels} == {"x", "y", "z"}
-    del metadata["kind"]
-    assert all("p" in name for _, name in emb.map(metadata=metadata, color="height").labels)
