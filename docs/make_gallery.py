@@ -23,6 +23,8 @@ from unittest import mock
 
 import matplotlib
 import numpy as np
+from make_beside import CASES, DRAWS
+from make_page_pictures import READY, browser, wait
 from matplotlib import pyplot
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -119,10 +121,9 @@ ROW = "| ![{0.name}](../images/gallery/{0.image}) | **{0.name}**<br>{0.text}<br>
 FRAMES = """
 ## Many groups
 
-![Sixty groups with their names, and grey noise](../images/gallery/groups.webp)
-
-`nf.plots.scatter(Y, groups, title="Sixty groups")`: each has a colour by its place and a name where it hides least;
-noise (-1) is grey. Ten groups beside datamapplot, both at their defaults:
+`nf.plots.scatter(Y, topics, title="60 topics")`: each group has a colour by its place and a name where it hides least;
+noise (-1) is grey. Beside datamapplot, both at their defaults, but that of more than ten groups it draws no glow, whose
+memory is too large:
 
 {beside}
 ## The optimisation over time
@@ -159,36 +160,6 @@ def draw_map(Y: np.ndarray, labels: np.ndarray, name: str) -> None:
     save(figure, 44, name)
 
 
-def draw_groups() -> None:
-    """Draw a map of sixty planted groups, a tenth of the points noise, with names of one to three words."""
-    rng = np.random.default_rng(1)
-    centres = rng.normal(size=(60, 12)) * 2.2
-    group = rng.choice(60, 9000, p=rng.dirichlet(np.full(60, 2.5)))
-    X = centres[group] + rng.normal(size=(9000, 12))
-    lost = rng.random(9000) < 0.1
-    X[lost] = 2.4 * rng.normal(size=(lost.sum(), 12))
-    words = [
-        "river",
-        "harbour",
-        "forest",
-        "copper",
-        "orchid",
-        "winter",
-        "signal",
-        "meadow",
-        "island",
-        "ember",
-        "canyon",
-        "lantern",
-    ]
-    names = [" ".join(rng.choice(words, rng.integers(1, 4), replace=False)) + f" {k}" for k in range(60)]
-    labels = np.array([*names, "-1"])[np.where(lost, -1, group)]
-    Y = nf.TSNE(random_state=0).fit(X).vectors_
-    with tempfile.TemporaryDirectory() as folder:
-        axes = nf.plots.scatter(Y, labels, title="Sixty groups", path=Path(folder, "groups.png"))
-    save(axes.figure, 100, "groups.webp")
-
-
 def draw_frames(X: np.ndarray, labels: np.ndarray) -> None:
     frames = nf.callbacks.Frames(every=100)
     nf.TSNE(callbacks=[frames], random_state=0).fit(X)
@@ -205,18 +176,11 @@ def examples() -> dict[str, str]:
 
 def photograph(page: Path, target: Path) -> None:
     """Take a picture of a page in a browser."""
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
-    flags = ("headless=new", "no-sandbox", "use-angle=swiftshader", "enable-unsafe-swiftshader", "hide-scrollbars")
-    for flag in (*flags, "window-size=900,700"):
-        options.add_argument(f"--{flag}")
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
-    browser.get(page.as_uri())
-    time.sleep(3)  # until all is drawn
-    browser.save_screenshot(str(target))
-    browser.quit()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, browser(Path(folder)) as driver:
+        driver.get(page.as_uri())
+        wait(driver, READY)
+        time.sleep(1.5)  # until all is drawn
+        driver.save_screenshot(str(target))
 
 
 def draw_front() -> None:
@@ -247,7 +211,9 @@ def draw_front() -> None:
             if (page := Path(folder, name).with_suffix(".html")).exists():
                 photograph(page, page.with_suffix(".png"))
             if name:
-                picture = Image.open(name).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+                picture = (
+                    Image.open(name).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+                )
                 picture.save(FRONT_IMAGES / name, optimize=True)
         os.chdir(start)
 
@@ -258,13 +224,18 @@ def known_areas() -> dict[str, str]:
     return dict(re.findall(r"gallery/(\S+\.webp)\) .*\| ([\d.]+) \|$", text, re.MULTILINE))
 
 
-def picture_beside(groups: int, name: str) -> str:
-    """Return the line of a picture of make_beside.py."""
-    return f"![{groups} groups by {name}](../images/beside/{groups}-{name}.webp)"
+def beside() -> str:
+    """Return a table of the pictures of make_beside.py, a row for each map."""
+    heads = [" | ".join(DRAWS), " | ".join("---" for _ in DRAWS)]
+    rows = [
+        " | ".join(f"![{case.groups} of {case.points:,}](../images/beside/{key}-{name}.webp)" for name in DRAWS)
+        for key, case in sorted(CASES.items(), key=lambda item: (-item[1].groups, item[1].points))
+    ]
+    return "".join(f"| {line} |\n" for line in [*heads, *rows])
 
 
 def main(names: list[str]) -> None:
-    if unknown := set(names) - {row.name for row in ROWS} - {"frames", "front", "groups"}:
+    if unknown := set(names) - {row.name for row in ROWS} - {"frames", "front"}:
         sys.exit(f"no such row: {', '.join(sorted(unknown))}")
     X, digit = load_digits(return_X_y=True)
     IMAGES.mkdir(parents=True, exist_ok=True)
@@ -276,13 +247,10 @@ def main(names: list[str]) -> None:
             areas[row.image] = f"{nf.evaluate.neighborhoods(X, Y).auc:.3f}"
     if not names or "frames" in names:
         draw_frames(X, digit)
-    if not names or "groups" in names:
-        draw_groups()
     if not names or "front" in names:
         draw_front()
     rows = "".join(ROW.format(row, areas[row.image]) for row in ROWS)
-    beside = " | ".join(picture_beside(10, name) for name in ("nearfar", "datamapplot"))
-    more = FRAMES.replace("{beside}", f"| {beside} |\n|---|---|\n")
+    more = FRAMES.replace("{beside}", beside())
     PAGE.write_text(HEAD.format(n=X.shape[0], p=X.shape[1]) + rows + more, "utf-8")
 
 

@@ -56,12 +56,19 @@ def test_new_rows_find_places_in_an_older_map(two_days, run):
 
 
 def test_a_page_tells_what_is_new(two_days, run, monkeypatch):
-    given, drawn = {}, nf.Embedding.map
-    monkeypatch.setattr(nf.Embedding, "map", lambda *args, **more: given.update(more) or drawn(*args, **more))
+    given, pages, drawn = {}, [], nf.Embedding.map
+
+    def kept(*args, **more):
+        given.update(more)
+        pages.append(drawn(*args, **more))
+        return pages[0]
+
+    monkeypatch.setattr(nf.Embedding, "map", kept)
     Path("known.csv").write_text("name,kind\n" + "".join(f"p{k},{'ab'[k % 2]}\n" for k in range(80)))
     code, _, said = run(*ONTO, "--metadata", "known.csv", "-o", "grown.html")
     assert code == 0, said
     assert "3 left" in said
+    assert pages[0].remarks == ["Gone since the map before: 'p0', 'p1', 'p2'."]
     assert "without --before, which rows have changed is not known" in said
     assert Path("grown.html").stat().st_size > 10_000
     assert given["color"] == "status"

@@ -315,3 +315,16 @@ def test_names_that_stand_twice_are_told(run, tmp_path):
         code, _, err = run("map", today, *more, "-o", str(tmp_path / "map.html"), *SMALL)
         assert code == 2, err
         assert "'row 7' stands in 2 of them" in err
+
+
+def test_densities_are_kept_on_request(facts, fails):
+    FRAME.to_csv("cells.csv", index=False)
+    summary, dense = facts("cells.csv", "--density-weight", "1")
+    assert summary["parameters"]["density_weight"] == 1
+    wanted = nf.TSNE(max_iter=20, random_state=1, n_jobs=1, density_weight=1.0).fit(X).embedding_
+    np.testing.assert_array_equal(dense.vectors, wanted)
+    kept = ("map", "cells.csv", "-o", "m.npz", "--density-weight", "1")
+    assert "--engine must be 'plain' or 'threads' with a density_weight; got 'torch'" in fails(
+        *kept, "--engine", "torch"
+    )
+    assert "--density-weight is not for --method mds" in fails(*kept, "--method", "mds")

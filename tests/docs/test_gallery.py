@@ -49,8 +49,13 @@ def test_the_page_shows_the_row(row):
 
 def test_pictures_are_small_and_none_is_left_over():
     files = list((DOCS / "images" / "gallery").iterdir())
-    assert {path.name for path in files} == {row.image for row in gallery.ROWS} | {"frames.webp", "groups.webp"}
-    assert max(path.stat().st_size for path in files) < 120_000
+    assert {path.name for path in files} == {row.image for row in gallery.ROWS} | {"frames.webp"}
+    beside = [DOCS / "images" / "beside" / name for name in re.findall(r"images/beside/(\S+?)\)", PAGE)]
+    assert len(beside) == len(gallery.CASES) * len(gallery.DRAWS)
+    page = list((DOCS / "images" / "page").iterdir())
+    told = "".join((DOCS / name).read_text("utf-8") for name in ("index.md", "guide/map-page.md"))
+    assert [path.name for path in page if f"images/page/{path.name}" not in told] == []
+    assert max(path.stat().st_size for path in files + beside + page) < 120_000
 
 
 @rows

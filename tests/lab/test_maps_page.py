@@ -181,6 +181,7 @@ def test_maps_that_grow_are_judged_case_by_case(tmp_path) -> None:
     cases = [record(what, seed) for what in ("class 1", "random fifth", "half of class 1") for seed in range(2)]
     sizes = [{"set": "clusters", "what": "1,000,000", "seed": 0, "n": 10**6, "new": 10**4}]
     sizes[0] |= {"fit_seconds": 200.0, "grow_seconds": 18.0, "share": 0.09}
+    sizes.append({**sizes[0], "what": "1,000,000, a new group", "share": 0.05})
     names = [
         "t-SNE, new rows: label accuracy by grow beside a fit to all",
         "t-SNE, new rows: median shift of old points",
@@ -190,8 +191,9 @@ def test_maps_that_grow_are_judged_case_by_case(tmp_path) -> None:
     write_results(tmp_path, "maps_onto", [*cases, *sizes])
     found = page(tmp_path)[1]
     assert [found[name][2] for name in names] == ["yes"] * 4
+    assert found[names[-1]][1] == "9 %, 5 % of the processor time"
     worse = [record("class 1", 2, grown_accuracy=0.7, grown_shift=0.2, grown_piece=0.5)]
-    write_results(tmp_path, "maps_onto", [*cases, *worse, {**sizes[0], "share": 0.11}])
+    write_results(tmp_path, "maps_onto", [*cases, *worse, sizes[0], {**sizes[1], "share": 0.11}])
     found = page(tmp_path)[1]
     assert [found[name][2] for name in names] == ["**no**"] * 4
 

@@ -36,7 +36,7 @@ def twin(p, d2):
 def in_map(p, Y):
     """Return those of a map."""
     f = all_squares(Y)
-    return twin((p > 0) / (1 + f), f)
+    return twin((p > 0) / np.sqrt(1 + f), f)
 
 
 def all_squares(X):

@@ -1,6 +1,7 @@
 """HSSNE that learns how heavy its kernel's tail is: the derivative in alpha, and whole maps."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -73,6 +74,14 @@ def test_learned_tails_are_pickled_and_place_new_points(learned):
     assert again.get_params()["alpha"] == "learn"
     placed = again.transform(X[:20])
     assert np.median(np.linalg.norm(placed - est.embedding_[:20], axis=1)) < 1
+    before, alpha = est.embedding_.copy(), again.alpha_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nf.errors.NearfarWarning)  # that some rows may belong nowhere
+        again.grow(X[:9] + 0.1)
+    assert (again.alpha_, again.alpha) == (alpha, "learn")
+    assert np.median(np.linalg.norm(again.embedding_[: len(X)] - before, axis=1)) < 1
+    held = nf.HSSNE(alpha=alpha, **QUICK).fit(np.concatenate([X, X[:9] + 0.1]))
+    assert again.cost_ == pytest.approx(held.cost_and_gradient(again.embedding_)[0], rel=1e-3)
     dense = clone(est).set_params(density_weight=1.0).fit(X)
     assert dense.density_correlation_ > est.density_correlation_ + 0.1
     assert dense.alpha_ != est.alpha_
@@ -86,7 +95,7 @@ def test_what_a_learned_tail_is_not_for(learned):
         nf.HSSNE(alpha="learn", engine="plain").fit(X)
     with pytest.raises(InputError, match="far must be another than 'noise' with alpha='learn'"):
         nf.HSSNE(alpha="learn", far="noise").fit(X)
-    with pytest.raises(InputError, match=r"alpha must be a number for a map that grows.*est.alpha_"):
-        est.grow(X[:3] + 0.1)
+    with pytest.raises(InputError, match=r"alpha must be a number for a fit with a pull on some points.*est.alpha_"):
+        clone(est).fit(nf.Embedding(X, range(9, 9 + len(X))), pull=est.vectors_)
     with pytest.raises(InputError, match="on a cluster"):
         nf.HSSNE(alpha="learn", engine="dask", far="fft").fit(X)

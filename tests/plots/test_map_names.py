@@ -14,8 +14,8 @@ from matplotlib.image import imread  # noqa: E402
 import nearfar as nf  # noqa: E402
 from nearfar.errors import NearfarWarning  # noqa: E402
 from nearfar.plots import fonts, scatter  # noqa: E402
-from nearfar.plots.groups import noise_among, togetherness  # noqa: E402
-from nearfar.plots.names import ink_of, wrapped  # noqa: E402
+from nearfar.plots.groups import Part, noise_among, togetherness  # noqa: E402
+from nearfar.plots.names import _Name, _passed, ink_of, wrapped  # noqa: E402
 from nearfar.plots.palette import contrast, rgb_of  # noqa: E402
 
 GREY = to_rgba("#BBBBBB")[:3]
@@ -47,7 +47,7 @@ def overlaps(found: np.ndarray) -> int:
     return int((~(apart.any(axis=2) | np.eye(len(found), dtype=bool))).sum())
 
 
-@pytest.mark.parametrize("groups", [2, 10, 60])
+@pytest.mark.parametrize("groups", [2, 10])
 def test_all_names_are_on_the_map_inside_the_picture_and_apart(groups: int, tmp_path) -> None:
     xy, labels = planted(groups, 60 * groups)
     texts = np.array([f"{k}_long_name_of_topic" for k in range(groups)] + ["-1_said_would"])[labels]
@@ -75,6 +75,7 @@ def test_many_topics_beside_noise_in_the_picture_and_on_the_page(tmp_path) -> No
     ax.figure.draw_without_rendering()
     edges = ax.figure.bbox
     assert all(edges.x0 <= box[0] and box[2] <= edges.x1 for box in boxes(ax.texts))
+    assert overlaps(boxes(names_of(ax))) == 0
     assert {name.get_text().replace("\n", "") for name in names_of(ax)} == set(topics) - {noise}
     picture = imread(tmp_path / "x.png")[..., :3]
     assert (picture[:, -2:] > 0.5).all()  # no ink: a name that is cut off would be there
@@ -110,6 +111,33 @@ def test_a_name_is_near_its_group_or_a_line_leads_there() -> None:
             else False
         )
         assert near or led, name.get_text()
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_name_lies_on_its_group_or_beside_it_but_not_half(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    away, angle = 10 * np.sqrt(rng.random(4000)), 2 * np.pi * rng.random(4000)
+    disc = np.column_stack([away * np.cos(angle), away * np.sin(angle)])
+    others = [rng.normal(size=(400, 2)) + place for place in ([14, 3], [-13, -6], [2, 14])]
+    ax = scatter(
+        np.concatenate([disc, *others]), np.repeat(["harbour winter river", "b", "c", "d"], [4000, *[400] * 3])
+    )
+    ax.figure.draw_without_rendering()
+    name = next(name for name in names_of(ax) if name.get_text().startswith("harbour"))
+    left, low, right, top = name.get_window_extent().extents
+    grid = [(x, y) for x in np.linspace(left, right, 9) for y in np.linspace(low, top, 9)]
+    on = np.hypot(*ax.transData.inverted().transform(grid).T) < 10
+    assert not 0.1 < on.mean() < 0.9
+
+
+def test_a_line_to_a_group_pays_for_other_groups_below_it() -> None:
+    part = Part(0, np.zeros(2), 1, first=True)
+    name = _Name(None, part, np.zeros(3), np.array([20.0, 8]), anchor=np.array([100.0, 100]))
+    ink = np.zeros((50, 50))
+    ink[30:35, 20:30] = 1.0  # right of the group
+    right, left = _passed(name, np.array([[180.0, 100], [20, 100]]), ink)
+    assert right == pytest.approx(5, abs=0.5)  # cells
+    assert left == 0
 
 
 def test_larger_groups_have_larger_names_and_colours_of_names_can_be_read() -> None:

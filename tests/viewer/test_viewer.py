@@ -449,3 +449,39 @@ def test_stability_is_asked_for_and_kept_by_ids(tmp_path) -> None:
         emb.map(est, stability="yes")
     with pytest.raises(InputError, match=r"color must be one of .*; got 'stability'"):
         emb.map(est, color="stability")
+
+
+@pytest.mark.filterwarnings("ignore:.*may belong nowhere")
+def test_a_map_that_has_grown_says_so_on_its_page() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    ids = [f"r{i}" for i in range(60)]
+    est = nf.TSNE(perplexity=5, max_iter=20, random_state=0)
+    old = est.set_params(init="pca").fit(nf.Embedding(X[:50], ids[:50])).vectors_
+    est.fit(nf.Embedding(X[2:], ids[2:]), pull=old)
+    emb = nf.Embedding(X[:1:-1], ids[:1:-1])
+    page = emb.map(est, metadata={"part": ["a", "b"] * 29}, n_neighbors=5)
+    facts = header(page.html())
+    assert [column["name"] for column in facts["columns"]] == ["part", "status", "shift", "x before", "y before"]
+    assert facts["colour"] == 1
+    assert facts["before"] == [3, 4]
+    np.testing.assert_allclose(page.columns[3].values[10:], old.vectors[:1:-1, 0], rtol=1e-6)
+    assert np.isnan(page.columns[3].values[:10]).all()
+    assert page.remarks == ["Gone since the map before: 'r0', 'r1'."]
+    known = page.columns[1].names.index("known")
+    assert facts["columns"][1]["shades"][known] == -1  # grey
+    own = emb.map(est, metadata={"status": ["a", "b"] * 29}, n_neighbors=5)
+    assert own.columns[0].names == ["a", "b"]
+    assert header(emb.map(est.embedding_, n_neighbors=5).html())["before"] == []
+
+
+def test_points_coloured_by_numbers_have_the_names_of_categories_that_are_together() -> None:
+    rng = np.random.default_rng(0)
+    at = np.repeat([0, 1, 2], 30)
+    Y = np.array([[0, 0], [9, 0], [0, 9]])[at] + rng.normal(size=(90, 2))
+    mixed, kinds = rng.permutation(["x", "y", "z"] * 30).tolist(), np.array(["north", "east", "south"])[at].tolist()
+    emb = nf.Embedding(Y, [f"p{i}" for i in range(90)])
+    metadata = {"mixed": mixed, "kind": kinds, "height": Y[:, 0].tolist()}
+    page = emb.map(metadata=metadata, color="height")
+    assert {name for _, name in page.labels} == {"north", "east", "south"}
+    assert all(kinds[row] == name for row, name in page.labels)
+    assert {name for _, name in emb.map(metadata=metadata, color="mixed").labels} == {"x", "y", "z"}

@@ -657,3 +657,29 @@ def test_stability_is_a_colour(browser, back):
     )
     known = np.where(np.isnan(page.stability), -1, page.stability)
     np.testing.assert_allclose([dict(shown)[str(k)] for k in range(60)], known, atol=0.002)
+
+
+def test_arrows_lead_from_where_points_were(tmp_path):
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(60, 2))
+    before = Y.copy()
+    before[7], before[9] = Y[20], Y[9] + 1e-4  # that is not far
+    before[11] = np.nan
+    metadata = {"status": ["moved" if i == 7 else "known" for i in range(60)], "other": ["a", "b"] * 30}
+    metadata |= {f"{name} before": before[:, c].tolist() for c, name in enumerate("xy")}
+    grown = nf.Embedding(Y, [f"p{i}" for i in range(60)]).map(metadata=metadata)
+    grown.save(tmp_path / "grown.html")
+    driver = started(tmp_path)
+    try:
+        driver.get((tmp_path / "grown.html").as_uri())
+        wait(driver, "return 'ready' in document.documentElement.dataset")
+        moved = row_of(driver, "p7")
+        assert driver.execute_script("return nearfarMap.arrows()") == [moved]
+        start = driver.execute_script(f"return nearfarMap.cameFrom({moved})")
+        np.testing.assert_allclose(start, place(driver, row_of(driver, "p20")), atol=0.1)
+        driver.execute_async_script("nearfarMap.colour(1).then(arguments[0])")
+        assert driver.execute_script("return nearfarMap.arrows()") == []
+        driver.execute_script(f"nearfarMap.pin({moved})")
+        assert driver.execute_script("return nearfarMap.arrows()") == [moved]
+    finally:
+        driver.quit()

@@ -67,7 +67,12 @@ _table_options = together(
 @option("--method", type=click.Choice(list(METHODS)), default="tsne", help="Which map.")
 @options_of(_MAP, "n_components perplexity", perplexity={"default": None, "note": "[default: 30; umap: 10]"})
 @option("--min-dist", type=float, help="Of umap: distance below which points are equally near.  [default: 0.1]")
-@options_of(_MAP, "metric max_iter", max_iter={"default": None, "note": "[default: 750; mds: 500]"})
+@options_of(
+    _MAP,
+    "metric max_iter density_weight",
+    max_iter={"default": None, "note": "[default: 750; mds: 500]"},
+    density_weight={"default": None, "note": "[default: 0]"},
+)
 @_table_options
 @option("--words/--no-words", default=None, help="Write ids at the dots of --plot.  [default: if they are text]")
 @side_option
@@ -136,7 +141,7 @@ def map_(
     """
     import nearfar as nf
     from nearfar.callbacks import Frames
-    from nearfar.cli.onto import check_onto, read_onto, told, with_columns
+    from nearfar.cli.onto import check_onto, read_onto, say_what_is_gone, told, with_columns
     from nearfar.embedding.metadata import TableFile
     from nearfar.engines import check_ready
     from nearfar.maps.growing import N_ITER
@@ -171,17 +176,19 @@ def map_(
     estimator.fit(points.rows, **({} if held is None else {"pull": held.pull}))
     grown: dict[str, object] = {}
     line_of_growth = ""
-    if held is not None:
-        growth = held.growth(estimator)
+    growth = None if held is None else held.growth(estimator)
+    if growth is not None:
         known, color = with_columns(known, growth.columns(), points.ids), color or "status"
         coloured = coloured or plot is not None
         grown, line_of_growth = told(growth, before is not None)
-    used = ("n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state")
+    used = ["n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state"]
+    used += ["density_weight"] * ("density_weight" in arguments)
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, points.ids, parameters={"estimator": METHODS[method], **made})
     stable, unstable, line_of_stability = _stable(estimator, points.ids, stability)
     of_page: dict[str, Any] = {"metadata": known, "color": color, "title": file, "stability": stable}
     shown = points.vectors.map(drawn, **of_page) if page or coloured else None
+    say_what_is_gone(shown, growth)
     if output is not None:
         (shown or drawn).save(output)
     if plot is not None and shown is not None and coloured:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata
     from nearfar.embedding.vectors import Embedding
     from nearfar.maps.growing import Growth
+    from nearfar.viewer import MapPage
 
 
 class Onto(NamedTuple):
@@ -101,6 +102,12 @@ def told(growth: Growth, changes_known: bool) -> tuple[dict[str, object], str]:
     line = "".join(f", {n} {said}" for said, n in {**counts, "left": len(growth.left)}.items() if n)
     line += "" if changes_known else "; without --before, which rows have changed is not known"
     return {**counts, "left": growth.left.to_list()}, line
+
+
+def say_what_is_gone(page: MapPage | None, growth: Growth | None) -> None:
+    """Let the page of a map that is drawn onto another say which points are gone."""
+    if page is not None and growth is not None:
+        page.remarks.extend(growth.remarks())
 
 
 def with_columns(known: Metadata | None, columns: dict[str, list[object]], ids: Ids) -> Metadata:

@@ -1,7 +1,7 @@
 """The density of the data kept in a map, as by densMAP: local radii, and the objective that has their correlation.
 
     C - lambda corr(ln R_data, ln R_map)
-    R_data_i = sum_j p_ij d_ij² / sum_j p_ij,     R_map_i = sum_j w_ij f_ij / sum_j w_ij,     w = 1 / (1 + f)
+    R_data_i = sum_j p_ij d_ij² / sum_j p_ij,     R_map_i = sum_j w_ij f_ij / sum_j w_ij,     w = (1 + f)^(-1/2)
 
 with p symmetric, over the stored pairs, d distances of the data and f squared ones of the map. Source: Narayan, Berger
 & Cho (2021), "Assessing single-cell transcriptomic variability through density-preserving data visualization"; the
@@ -67,7 +67,7 @@ def radii_of_map(P: RowBlocks, Y: Floats, n_jobs: int = 1) -> NDArray[np.float64
         ends = indptr[start : stop + 1] - indptr[start]
         ways = np.repeat(Y[start:stop], np.diff(ends), axis=0) - Y[columns[indptr[start] : indptr[stop]]]
         f = (ways.astype(np.float64) ** 2).sum(axis=1)
-        w = 1 / (1 + f)
+        w = 1 / np.sqrt(1 + f)
         related = np.diff(ends) > 0
         found[start:stop][related] = row_sums(ends, w * f)[related] / row_sums(ends, w)[related]
     return found

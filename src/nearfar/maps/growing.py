@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 N_ITER = 300
 """Iterations in which old points make room."""
 _NEAREST, _USUAL = 15, 0.99  # neighbours whose mean distance tells a row that belongs nowhere, and that of most rows
+_GONE_NAMED = 20  # points that are gone
 _MOVED = 0.02  # radii of the map from which a point counts as moved
 
 
@@ -94,6 +95,10 @@ class Growth:
             f"{name} before": [None if np.isnan(one) else float(one) for one in column]
             for name, column in zip(("x", "y", "z"), self.before.T, strict=False)
         }
+
+    def remarks(self) -> list[str]:
+        """Return what a page of the map says of points that are gone."""
+        return [f"Gone since the map before: {self.left.shown(_GONE_NAMED)}."] if len(self.left) else []
 
     def warn(self, owner: str) -> None:
         """Say how many rows belong nowhere."""

@@ -19,9 +19,10 @@ UMAP     KL, sampled pairs   heavy-tailed          pair
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from os import PathLike
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 
@@ -29,12 +30,14 @@ from nearfar import divergences
 from nearfar._core.checks import check_n_jobs, check_real
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Numbers, Seed
+from nearfar.base import PointsLike
 from nearfar.callbacks import Callback
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, JensenShannon
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
+from nearfar.maps.growing import N_ITER
 from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.objective import Normalization, Where
 from nearfar.maps.problem import Parts, Problem
@@ -591,10 +594,49 @@ class HSSNE(Recipe):
             yield "alpha", "a number"
         yield from super()._beyond_plain()
 
+    @contextmanager
+    def _at_learned(self) -> Iterator[None]:
+        """Let alpha be what was learned, and then what was asked for again."""
+        asked = self.alpha
+        self.alpha = self.alpha_
+        try:
+            yield
+        finally:
+            self.alpha = asked
+
+    def grow(self, X: PointsLike, *, n_iter: int = N_ITER, pull_weight: float | None = None) -> Self:
+        """Take new rows into the map, see :meth:`NeighborEmbedding.grow`; an alpha that was learned stays.
+
+        Parameters
+        ----------
+        X, n_iter, pull_weight : object
+            As there.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np, nearfar as nf
+        >>> X = np.random.default_rng(0).normal(size=(60, 4))
+        >>> est = nf.HSSNE(alpha="learn", perplexity=9, max_iter=300, random_state=0).fit(X[:50])
+        >>> alpha = est.alpha_
+        >>> est.grow(0.5 * X[50:]).alpha_ == alpha
+        True
+        """
+        self._check_fitted("grow")
+        with self._at_learned():
+            return super().grow(X, n_iter=n_iter, pull_weight=pull_weight)
+
+    def _cost_as_it_is(self) -> float:
+        with self._at_learned():
+            return super()._cost_as_it_is()
+
     def _check_grows(self, owner: str, parts: Parts) -> None:
         if self._learns:
-            hint = "Fit HSSNE(alpha=est.alpha_) with pull=est.vectors_."
-            raise InputError(owner, "alpha", "a number for a map that grows", repr(self.alpha), hint)
+            hint = "Take HSSNE(alpha=est.alpha_), or est.grow."
+            raise InputError(owner, "alpha", "a number for a fit with a pull on some points", repr(self.alpha), hint)
         super()._check_grows(owner, parts)
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:

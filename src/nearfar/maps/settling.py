@@ -32,6 +32,9 @@ from nearfar.methods.maps import Phase, finished
 EXAGGERATION = 4.0
 ROOM = (8.0, 4.0, 2.0, 1.0)
 """Exaggerations of new groups while old points make room, each for a sixth of the iterations, before new ones jump."""
+LEANS = 2.0
+"""Exaggeration of new groups at the last jump: what is between them and old ones would be nearer to them in a fresh map,
+where they have the place that suits them best."""
 TOUCHED = 0.1
 """Share of its neighbourhood that is new, from which an old point makes room."""
 MARGIN = 0.1
@@ -150,7 +153,7 @@ def with_room(by: Growing, placed: Placed, pull: Pull, n_iter: int) -> tuple[Flo
     if placed.grouped:
         for exaggeration in ROOM:
             found = _moved(by, objective, found, exaggeration, each)
-        found = jumped(by, objective, found)
+        found = jumped(by, objective, found, LEANS)
     Y[moves] = _moved(by, objective, found, n_iter=last)
     return Y, n_iter if placed.grouped else last
 

@@ -1,19 +1,20 @@
 """The density of the data kept in a map: one more term of its cost, and the gradient of that.
 
-The local radius of a point in the map is the mean square of its distances from those that it is related to, by their
-similarity under Student's t, w = 1 / (1 + f) of squared distances f; o_i are the logarithms of the local radii in the
-data, of mean 0 and variance 1::
+The local radius of a point in the map is the mean square of its distances from those that it is related to, weighted by
+w = (1 + f)^(-1/2) of squared distances f; o_i are the logarithms of the local radii in the data, of mean 0 and variance
+1::
 
     R_i = sum_j w_ij f_ij / M_i,     M_i = sum_j w_ij,     e_i = ln(R_i + 1e-8)
     rho = cov(o, e) / sqrt(v),       v = var(e) + 0.1
 
-    drho/dy_i = 2 sum_j w_ij² (a_i + a_j) (y_i - y_j)
-    a_i = (1 + R_i) [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n (R_i + 1e-8) M_i)
+    drho/dy_i = sum_j w_ij [a_i + a_j + w_ij² (b_i + b_j)] (y_i - y_j)
+    a_i = [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n (R_i + 1e-8) M_i),     b_i = (1 + R_i) a_i
 
-as d(w f - R w)/df = w² (1 + R). The sums go over the stored pairs. The map minimises C - lambda rho; the shift of the
-variance keeps maps whose radii are all alike from large forces. Source: Narayan, Berger & Cho (2021), "Assessing
-single-cell transcriptomic variability through density-preserving data visualization", Nature Biotechnology 39. There
-the mean in the map is by the similarities of that map; here it is by those of Student's t whatever its kernel.
+as 2 d(w f - R w)/df = w [1 + (1 + R) w²]. The sums go over the stored pairs. The map minimises C - lambda rho; the
+shift of the variance keeps maps whose radii are all alike from large forces. Source: Narayan, Berger & Cho (2021),
+"Assessing single-cell transcriptomic variability through density-preserving data visualization", Nature Biotechnology
+39. There the weights are the similarities of the map, of the order of 1 / (1 + f): a neighbour that the map has torn
+away counts for nothing. Here it counts, and the radii by the neighbours of the data come nearer to theirs.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def add_gradient(place: Place, wanted: Wanted, Y: Rows, gradient: Rows, weight: 
     """Return a gradient to which that of - weight rho is added."""
     radii, (mean, variance, covariance) = _radii(place, wanted, Y)
     numbers = {"mean": mean, "variance": variance, "covariance": covariance, "factor": -weight / max(wanted.n, 1)}
-    _, charges = place.each(charge, radii, wanted.log_radii, **numbers)[0]
-    pull = place.pairs(drawn_together, wanted.pattern, (Y, charges), (Y, charges))[0]
+    near, far = place.each(charge, radii, wanted.log_radii, **numbers)[0]
+    pull = place.pairs(drawn_together, wanted.pattern, (Y, far, near), (Y, far, near))[0]
     return place.each(add, gradient, pull)[0]
 
 
@@ -77,7 +78,7 @@ def _radii(place: Place, wanted: Wanted, Y: Rows) -> tuple[Rows, tuple[float, fl
 def squares(mine: Sequence[Array], theirs: Sequence[Array]) -> tuple[Array, Array]:
     """Return w_ij f_ij and w_ij."""
     f = ((mine[0] - theirs[0]) ** 2).sum(1)
-    w = 1 / (1 + f)
+    w = 1 / (1 + f) ** 0.5
     return w * f, w
 
 
@@ -95,21 +96,22 @@ def log_radii(moving: tuple[Array, Array], wanted: Array) -> tuple[Array, ...]:
 def charge(
     moving: tuple[Array, Array], wanted: Array, *, mean: float, variance: float, covariance: float, factor: float
 ) -> tuple[()]:
-    """Put a_i in place of M_i, times a factor, beside e_i."""
+    """Put b_i in place of e_i, and a_i in place of M_i, times a factor."""
     radii, mass = moving
     xp = namespace_of(radii)
     there = mass > 0
     e = xp.asarray(radii, dtype=xp.float64)
     slope = (wanted - covariance * (e - mean) / variance) / math.sqrt(variance)
-    # symbol a_i: (1 + R_i) [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n (R_i + 1e-8) M_i)
-    a = factor * slope * (1 - FLOOR + xp.exp(e)) / xp.where(there, xp.exp(e) * mass, 1.0)
-    mass[...] = xp.asarray(xp.where(there, a, 0.0), dtype=mass.dtype)
+    # symbol a_i: [o_i - cov(o, e) (e_i - mean e) / v] / (sqrt(v) n (R_i + 1e-8) M_i)
+    a = xp.where(there, factor * slope / xp.where(there, xp.exp(e) * mass, 1.0), 0.0)
+    radii[...] = xp.asarray((1 - FLOOR + xp.exp(e)) * a, dtype=radii.dtype)
+    mass[...] = xp.asarray(a, dtype=mass.dtype)
     return ()
 
 
 def drawn_together(mine: Sequence[Array], theirs: Sequence[Array]) -> tuple[Array]:
-    """Return 2 w_ij² (a_i + a_j)(y_i - y_j)."""
-    (y, a), (y_j, a_j) = mine, theirs
+    """Return w_ij [a_i + a_j + w_ij² (b_i + b_j)] (y_i - y_j)."""
+    (y, a, b), (y_j, a_j, b_j) = mine, theirs
     ways = y - y_j
-    w = 1 / (1 + (ways * ways).sum(1))
-    return ((2 * w * w * (a + a_j))[:, None] * ways,)
+    square = 1 / (1 + (ways * ways).sum(1))
+    return ((square**0.5 * (a + a_j + square * (b + b_j)))[:, None] * ways,)

@@ -19,6 +19,7 @@ from nearfar._core.types import ColumnLike, Doubles, Flags, Longs
 from nearfar.errors import InputError
 from nearfar.plots.palette import colours_of_groups
 
+NAMED_FROM = 0.5  # togetherness of groups with names on the map
 _CELLS = 24  # a side of the map, for finding where a group is densest
 _FINE = 40  # a side of the map, for finding the parts of a group
 _PART, _PART_POINTS, _FAR = 0.1, 10, 0.15  # of a part with a name of its own: share, points, and sides of the map away
@@ -29,6 +30,7 @@ _SEEN, _ASKED, _NEAREST = (
 )  # points, those asked, and neighbours of each, for whether groups hold together
 _BULK_FROM, _TAIL, _AFAR = 30, 0.02, 0.005  # points from which some may be left out of view, quantile, share of these
 _FIRST_DAY, _LAST_DAY = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")  # that colour bars know
+_GROWN = {"known", "new", "changed", "moved", "belongs nowhere"}  # what nearfar.maps.growing.Growth says of points
 _NOISE = re.compile(r"-1(?:[_ :].*)?|noise|outliers?|unknown|unlabell?ed|unassigned", re.IGNORECASE | re.DOTALL)
 
 
@@ -109,12 +111,14 @@ def groups_of(owner: str, labels: ColumnLike, n: int, ids: Ids | None = None) ->
 def noise_among(names: Sequence[str]) -> list[int]:
     """Return which groups are none: the noise of HDBSCAN (-1) and of BERTopic (-1_...), and what says so.
 
-    Beside other negative numbers, or with no 0, -1 is a class of its own.
+    Beside other negative numbers, or with no 0, -1 is a class of its own. Of a grown map, known points are none.
     """
     found = [at for at, name in enumerate(names) if _NOISE.fullmatch(name)]
     whole = [name for name in names if re.fullmatch(r"-?\d+", name) and name != "-1"]
     if whole and ("0" not in whole or any(name.startswith("-") for name in whole)):
         found = [at for at in found if names[at] != "-1"]
+    if _GROWN.issuperset(names):
+        found += [at for at, name in enumerate(names) if name == "known"]
     return found
 
 

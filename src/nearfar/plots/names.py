@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import binary_closing
 
 from nearfar._core.types import Doubles, Flags
 from nearfar.plots.fonts import as_written
@@ -33,15 +34,13 @@ _PAD = 2.0  # points, around a name
 _MARGINS = (0.04, 0.08, 0.12, 0.16, 0.20)  # share of the picture on either side of the points
 _NO_ROOM, _MARGIN_COST = 20.0, 1.5  # of a name without a place, and of a margin as wide as the picture
 _SHRINK, _SMALLEST = 0.85, 4.5  # of the letters where there is no room, and points
-_HIDES, _HIDES_OWN, _AWAY, _CROSSES = (
-    5.0,
-    3.0,
-    1 / 50,
-    2.0,
-)  # costs: of covering others, one's own, a point away, a line
+_HIDES, _HIDES_OWN, _AWAY, _CROSSES = 5.0, 3.0, 1 / 50, 2.0  # costs: of covering others, own, a point away, a line
+_NEAR, _ACROSS = 0.7, 2.0  # costs: of being beside others, of lying half on one's own
+_LEADS, _OVER = 0.8, 0.4  # costs: of a line, of each cell of others below it
 _MAY_HIDE = 0.12  # share of its own group that a name may hide
 _LOOKED_AT, _ROUNDS = 300, 2  # places for which lines are looked at, and times that all names look again
-_FAINT, _WHOLE = 0.2, 60.0  # weight of points without a group, and of a whole group, beside that of a cell
+_FAINT, _WHOLE = 0.08, 60.0  # weight of points without a group, and of a whole group, beside that of a cell
+_STEPS = 40  # along a line, at which the ink below it is looked at
 _BESIDE = 2  # cells between a name and its group, up to which no line is needed
 _LED = 7.0  # points away, from which a line leads to the group
 _INK = 4.5  # contrast of names on white
@@ -206,6 +205,37 @@ def _view(box: tuple[Doubles, Doubles], room: Doubles, margin: float) -> tuple[D
 # The search for places, on a grid of cells.
 
 
+class _Own(NamedTuple):
+    """Where the group of a name is.
+
+    Parameters
+    ----------
+    cells : ndarray
+        1 in each cell with points of the group.
+    weight : float
+        Of a cell: those of a small group weigh more.
+    sums : ndarray
+        Of the cells, with a margin, see :func:`_sums`.
+    filled : ndarray
+        Of the cells among its points, too.
+    """
+
+    cells: Doubles
+    weight: float
+    sums: Doubles
+    filled: Doubles
+
+    @classmethod
+    def of(cls, at: NDArray[np.int64], shape: tuple[int, ...]) -> _Own:
+        """Return that of points in some cells."""
+        cells = np.zeros(shape)
+        cells[tuple(at.T)] = 1.0
+        padded = np.pad(cells, _BESIDE)
+        near = np.ones((2 * _BESIDE + 1, 2 * _BESIDE + 1), np.bool_)
+        filled = binary_closing(padded > 0, near)[_BESIDE:-_BESIDE, _BESIDE:-_BESIDE]
+        return cls(cells, 1 + _WHOLE / max(cells.sum(), 1.0), _sums(padded), _sums(filled.astype(np.float64)))
+
+
 def _place(names: list[_Name], xy: Doubles, groups: Groups, view: tuple[Doubles, float], room: Doubles) -> None:
     low, scale = view
     shape = tuple(np.maximum(np.ceil(room / _CELL).astype(int), 1).tolist())
@@ -214,20 +244,18 @@ def _place(names: list[_Name], xy: Doubles, groups: Groups, view: tuple[Doubles,
     cells, codes = at[inside].astype(np.int64), groups.codes[inside]
     inked = np.zeros(shape)
     inked[tuple(cells[codes < 0].T)] = _FAINT
-    own: dict[int, tuple[Doubles, float]] = {}
+    own: dict[int, _Own] = {}
     for name in names:
         group = name.part.group
         name.anchor, name.centre, name.cost = (name.part.place - low) * scale, None, np.inf
         if group not in own:
-            mine = np.zeros(shape)
-            mine[tuple(cells[codes == group].T)] = 1.0
-            own[group] = _sums(np.pad(mine, _BESIDE)), 1 + _WHOLE / max(mine.sum(), 1.0)
-            inked = np.maximum(inked, own[group][1] * mine)
-    points = _sums(inked)
+            own[group] = _Own.of(cells[codes == group], shape)
+            inked = np.maximum(inked, own[group].weight * own[group].cells)
     for _ in range(1 + _ROUNDS):
         for name in names:
             name.centre = None
-            _find_place(name, names, points, *own[name.part.group], shape, room)
+            mine = own[name.part.group]
+            _find_place(name, names, np.maximum(inked - mine.weight * mine.cells, 0), mine, room)
 
 
 def _sums(cells: Doubles) -> Doubles:
@@ -243,17 +271,9 @@ def _within(sums: Doubles, width: int, height: int) -> Doubles:
     return found
 
 
-def _find_place(
-    name: _Name,
-    names: list[_Name],
-    points: Doubles,
-    own: Doubles,
-    weight: float,
-    shape: tuple[int, ...],
-    room: Doubles,
-) -> None:
-    """Give a name the place that costs least, beside the places of the others."""
-    width, height = np.ceil(name.box / _CELL).astype(int).tolist()
+def _find_place(name: _Name, names: list[_Name], ink: Doubles, own: _Own, room: Doubles) -> None:
+    """Give a name the place that costs least, beside the places of the others and the ink of other groups."""
+    (width, height), shape = np.ceil(name.box / _CELL).astype(int).tolist(), ink.shape
     if width > shape[0] or height > shape[1]:
         return
     others = [other for other in names if other is not name and other.centre is not None]
@@ -261,16 +281,19 @@ def _find_place(
     for other in others:
         first, last = _cells_of(other)
         taken[max(first[0], 0) : last[0], max(first[1], 0) : last[1]] = 1.0
-    beside = _within(own, width + 2 * _BESIDE, height + 2 * _BESIDE)
-    mine = _within(own[_BESIDE:-_BESIDE, _BESIDE:-_BESIDE], width, height)
+    beside = _within(own.sums, width + 2 * _BESIDE, height + 2 * _BESIDE)
+    mine = _within(own.sums[_BESIDE:-_BESIDE, _BESIDE:-_BESIDE], width, height)
     across = (np.arange(mine.shape[0]) + width / 2) * _CELL
     up = (np.arange(mine.shape[1]) + height / 2) * _CELL
     across, up = across[:, None], up[None, :]
     sideways = np.maximum(abs(across - name.anchor[0]) - name.box[0] / 2, 0)
     above = np.maximum(abs(up - name.anchor[1]) - name.box[1] / 2, 0)
-    cost = _HIDES * np.maximum(_within(points, width, height) - weight * mine, 0) / (width * height)
-    share = np.clip(mine / max(own[-1, -1], 1.0), 0, 1)
+    around = _within(_sums(np.pad(ink, _BESIDE)), width + 2 * _BESIDE, height + 2 * _BESIDE)
+    cost = (_HIDES * _within(_sums(ink), width, height) + _NEAR * around) / (width * height)
+    share = np.clip(mine / max(own.sums[-1, -1], 1.0), 0, 1)
     cost += _HIDES_OWN * (np.sqrt(share) + 2 * np.maximum(share - _MAY_HIDE, 0))  # well inside, or beside it
+    part_on = _within(own.filled, width, height) / (width * height)
+    cost += 4 * _ACROSS * part_on * (1 - part_on)
     cost += _AWAY * np.hypot(sideways, above)
     cost += 0.3 * np.hypot((across - name.anchor[0]) / name.box[0], (up - name.anchor[1]) / name.box[1]).clip(0, 1)
     cost[_within(_sums(taken), width, height) > 0.5] = np.inf
@@ -284,6 +307,7 @@ def _find_place(
     centres = np.column_stack([across[x, 0], up[0, y]])
     touching = beside[x, y] > 0.5
     total = flat[best] + _CROSSES * _crossings(name, centres, touching, others)
+    total += np.where(touching, 0.0, _LEADS + _OVER * _passed(name, centres, ink))
     at = int(total.argmin())
     name.centre, name.cost, name.touches = centres[at], float(total[at]), bool(touching[at])
 
@@ -309,6 +333,17 @@ def _crossings(name: _Name, centres: Doubles, touching: Flags, others: list[_Nam
     count += _meet_box(lines[:, 0], lines[:, 1], centres[:, None], name.box).sum(axis=1)
     count += (led & _meet(starts, name.anchor, lines[:, 0], lines[:, 1])).sum(axis=1)
     return count
+
+
+def _passed(name: _Name, centres: Doubles, ink: Doubles) -> Doubles:
+    """Return how much ink lies under the line to its group from a name at each of some places, shape (n_places,)."""
+    starts = np.clip(name.anchor, centres - name.box / 2, centres + name.box / 2)
+    way = name.anchor - starts
+    steps = (np.arange(_STEPS) + 0.5) / _STEPS
+    at = np.floor((starts[:, None] + steps[:, None] * way[:, None]) / _CELL).astype(np.int64)
+    x, y = np.clip(at, 0, np.array(ink.shape) - 1).transpose(2, 0, 1)
+    passed: Doubles = ink[x, y].mean(axis=1) * np.hypot(*way.T) / _CELL
+    return passed
 
 
 def _meet_box(start: Doubles, end: Doubles, centre: Doubles, box: Doubles) -> Flags:

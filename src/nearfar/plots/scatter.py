@@ -21,7 +21,7 @@ from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 from nearfar.plots.density import draw_contours, pixel_grid, shade
 from nearfar.plots.fonts import as_written, font_for, say_what_is_lacking
-from nearfar.plots.groups import Colours, Groups, in_view, parts_of, rows_of_groups, togetherness
+from nearfar.plots.groups import NAMED_FROM, Colours, Groups, in_view, parts_of, rows_of_groups, togetherness
 from nearfar.plots.names import MOST_NAMED, draw_names, show_box
 from nearfar.plots.palette import COLOURS, GREY, LIGHT_END, SCALE, hex_of, rgb_of
 
@@ -38,7 +38,7 @@ _OWNER = "plots.scatter"
 _RASTER_FROM = 3000  # dots from which a vector format holds a bitmap of them
 _SHADED_FROM = 50_000  # dots from which their density is drawn
 _CONTOURS_FROM = 1000  # dots
-_NAMED_FROM, _CONTOURED_FROM = 0.5, 0.75  # togetherness of groups with names on the map, and with contours
+_CONTOURED_FROM = 0.75  # togetherness of groups with contours
 LEGEND_UP_TO, COLUMN = 40, 20  # groups in a legend, and in a column of it
 _AREAS = ((12, 39.0), (30, 65.0), (10**9, 100.0))  # square inches of a figure with names of up to so many groups
 _ROBUST_FROM = 100  # values from which the ends of the colour bar leave out the outermost hundredth at either side
@@ -143,7 +143,7 @@ def scatter(
     say_what_is_lacking([title or "", subtitle or "", *(groups.names if groups is not None else ())])
     together = 0.0 if groups is None else togetherness(xy, groups.codes)
     if names == "auto":
-        names = "map" if together > _NAMED_FROM and texts is None else "legend"
+        names = "map" if together > NAMED_FROM and texts is None else "legend"
     count = len(groups.names) if groups is not None and names == "map" else 0
     axes = new_axes(_figure_size(xy[in_view(xy)], count), shown=path is None) if ax is None else ax
     palette = None if groups is None else groups.palette(xy)

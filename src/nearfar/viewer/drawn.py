@@ -6,7 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.types import Doubles, Floats, Longs
-from nearfar.plots.groups import Part, densest_places, in_view, noise_among, parts_of, rows_of_groups
+from nearfar.plots.groups import (
+    NAMED_FROM,
+    Part,
+    densest_places,
+    in_view,
+    noise_among,
+    parts_of,
+    rows_of_groups,
+    togetherness,
+)
 from nearfar.plots.names import MOST_NAMED, wrapped
 from nearfar.plots.palette import colours_of_groups, hex_of
 from nearfar.viewer.metadata import Column
@@ -69,6 +78,11 @@ def group_facts(column: Column, xy: Doubles, place: Longs) -> dict[str, object]:
         "shades": shades.tolist(),
         "labels": names,
     }
+
+
+def are_together(column: Column, xy: Doubles) -> bool:
+    """Return whether most neighbours on the map are of one category."""
+    return togetherness(xy, _largest_first(column)[0]) > NAMED_FROM
 
 
 def names_of_groups(column: Column, xy: Doubles) -> list[tuple[int, str]]:

@@ -43,7 +43,7 @@ from nearfar.plots.groups import densest
 from nearfar.plots.scatter import PICTURES, scatter
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
-from nearfar.viewer.drawn import group_facts, in_frame, names_of_groups
+from nearfar.viewer.drawn import are_together, group_facts, in_frame, names_of_groups
 from nearfar.viewer.metadata import Column, columns_of
 from nearfar.viewer.thumbnails import thumbnails
 from nearfar.viewer.widget import widget_of
@@ -58,6 +58,7 @@ _OWNER = "Embedding.map"
 _NAMES = {"euclidean": "the Euclidean distance", "cosine": "the cosine", RELATION: "the relation"}
 PAGES = (".html", ".htm")
 MAX_POINTS = 1_000_000
+_BEFORE = ("x before", "y before")  # columns of a map that has grown, see nearfar.maps.growing.Growth
 MISSING, FALSE, STABILITY = "missing neighbours", "false neighbours", "stability"
 _NEIGHBORS = ((50_000, 15), (200_000, 10), (10**9, 5))  # of up to so many points
 _JUDGED = ((20_000, 1000), (200_000, 500), (10**9, 200))  # rows for the curve
@@ -222,6 +223,7 @@ class MapPage:
             "images": self.images is not None,
             "stability": self.stability is not None,
             "columns": facts,
+            "before": self._before(),
             "labels": [(int(place[row]), text) for row, text in self.labels],
             "colour": self.color,
             "related": self.judged is not None and self.judged.metric == RELATION,
@@ -306,6 +308,12 @@ class MapPage:
         ndarray of shape (n,)
         """
         return _along_curve(in_frame(self.positions)[0])
+
+    def _before(self) -> list[int]:
+        """Return the numbers of the columns that say where points were; none if the map has not grown."""
+        numbers = {column.name: at for at, column in enumerate(self.columns) if column.kind == "number"}
+        found = [numbers[name] for name in _BEFORE if name in numbers]
+        return found if len(found) == len(_BEFORE) else []
 
     def _trust(self, judged: Neighborhoods) -> dict[str, object]:
         # Near the number of all points R_NX is a ratio of two numbers near 0.
@@ -399,7 +407,10 @@ def map_page(
     has_data = placed is not None or embedding.n_components != 2
     usual = next(k for size, k in _NEIGHBORS if n <= size)
     k = usual if n_neighbors is None else check_integer(_OWNER, "n_neighbors", n_neighbors, low=1, high=100)
-    columns = [*columns, *_own_columns(embedding, ids)]
+    grown, gone = _growth(positions, ids)
+    names = {column.name for column in columns}
+    columns = [*columns, *(column for column in grown if column.name not in names), *_own_columns(embedding, ids)]
+    color = "status" if color is None and grown else color
     trusted = [MISSING, FALSE] * has_data + [STABILITY] * (stability is not False)
     chosen = _chosen(color, columns, trusted)  # what is wrong with it is said before a map is drawn
     model = positions
@@ -429,7 +440,7 @@ def map_page(
         title=title or f"{embedding.parameters.get('estimator', type(embedding).__name__)} map",
         summary=f"{n:,} points"
         + (f" of {embedding.n_components} components, neighbours by {_NAMES.get(metric, metric)}" if has_data else ""),
-        remarks=remarks + unknown,
+        remarks=remarks + unknown + gone,
         neighbors=shares.near,
         distances=shares.distances,
         torn=shares.torn,
@@ -578,6 +589,15 @@ def _own_columns(embedding: Embedding, ids: Ids) -> list[Column]:
     return columns
 
 
+def _growth(positions: object, ids: Ids) -> tuple[list[Column], list[str]]:
+    """Return what has become of the points of a map that has grown, and which of them are gone."""
+    if not isinstance(positions, NeighborEmbedding) or not hasattr(positions, "growth_"):
+        return [], []
+    of_map = positions.vectors_.ids
+    columns, _ = columns_of(_OWNER, positions.growth_.columns(), of_map, None)
+    return [column.take(of_map.rows(ids)) for column in columns], positions.growth_.remarks()
+
+
 def _said(senses: Sequence[Sense]) -> str:
     """Return senses as text, a line for each."""
     return "\n".join(f"{one.weight:.0%}: " + ", ".join(name_of(word) for word, _ in one.nearest) for one in senses)
@@ -602,9 +622,14 @@ def _chosen(color: str | None, columns: Sequence[Column], trusted: Sequence[str]
 def _labels(
     ids: Ids, vectors: Floats, xy: NDArray[np.float64], columns: Sequence[Column], chosen: int
 ) -> list[tuple[int, str]]:
-    """Return names and the points at which they stand: of the categories, else of clusters by their typical ids."""
-    if 0 <= chosen < len(columns) and columns[chosen].kind == "category":
-        return names_of_groups(columns[chosen], xy)
+    """Return names and the points at which they stand: of the categories, else of clusters by their typical ids.
+
+    Points that are coloured by numbers have the names of the first categories that are together on the map.
+    """
+    groups = [at for at, column in enumerate(columns) if column.kind == "category"]
+    for at, column in enumerate(columns):
+        if column.kind == "category" and (at == chosen or (chosen not in groups and are_together(column, xy))):
+            return names_of_groups(column, xy)
     if ids.is_integer:
         return []
     from sklearn.cluster import KMeans

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nearfar._core.jit import jit
 from nearfar._core.threads import run_blocks
 from nearfar._core.vector import FAST
@@ -19,9 +21,9 @@ def _squares(place, pattern, mine, _theirs):
 
 
 def _drawn_together(place, pattern, mine, _theirs):
-    Y, charges = mine
+    Y, far, near = mine
     out = place.room("drawn", Y.shape, Y.dtype)
-    shared = *pattern[:2], Y, charges, out
+    shared = *pattern[:2], Y, far, near, out
     run_blocks(lambda _, start, stop: sum_pulls(*shared, start, stop), place.blocks(pattern[0]), place.n_jobs)
     return (out,)
 
@@ -37,16 +39,16 @@ def sum_squares(indptr, columns, Y, spread, similar, start, stop):
             for c in range(Y.shape[1]):
                 way = Y[i, c] - Y[columns[e], c]
                 f += way * way
-            w = one / (one + f)
+            w = one / np.sqrt(one + f)
             total += w * f
             total_w += w
         spread[i], similar[i] = total, total_w
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def sum_pulls(indptr, columns, Y, charges, out, start, stop):
-    """Write 2 sum_j w_ij² (a_i + a_j)(y_i - y_j) of some rows."""
-    zero, one, two = Y.dtype.type(0), Y.dtype.type(1), Y.dtype.type(2)
+def sum_pulls(indptr, columns, Y, far, near, out, start, stop):
+    """Write sum_j w_ij [a_i + a_j + w_ij² (b_i + b_j)] (y_i - y_j) of some rows; a are ``far``, b ``near``."""
+    zero, one = Y.dtype.type(0), Y.dtype.type(1)
     k, _, _ = buffers(indptr, start, stop, Y)
     for i in range(start, stop):
         neighbors = columns[indptr[i] : indptr[i + 1]]
@@ -55,8 +57,8 @@ def sum_pulls(indptr, columns, Y, charges, out, start, stop):
             for c in range(Y.shape[1]):
                 way = Y[i, c] - Y[neighbors[t], c]
                 f += way * way
-            w = one / (one + f)
-            k[0, t] = two * w * w * (charges[i] + charges[neighbors[t]])
+            square = one / (one + f)
+            k[0, t] = np.sqrt(square) * (far[i] + far[neighbors[t]] + square * (near[i] + near[neighbors[t]]))
         for c in range(Y.shape[1]):
             total = zero
             for t in range(neighbors.size):

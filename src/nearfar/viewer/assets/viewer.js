@@ -11,7 +11,8 @@
   const GLOW_FROM = 1000; // points from which the density of the groups is behind them
   const LISTED = 200; // categories in the legend, and hits of a search that are marked
   const STEPS = 32; // colours of a scale
-  const NAMES = 80, FONTS = '"Inter", "Segoe UI", "Helvetica Neue", "Noto Sans", system-ui, sans-serif';
+  const NAMES = 80, FONTS = '"Inter", "Segoe UI", "Helvetica Neue", "Noto Sans", "Source Sans 3", "Source Sans Pro", system-ui, sans-serif';
+  const ARROWS = 150, LEAST_WAY = 0.01, OF_GROWTH = ["status", "shift"]; // arrows, share of the map, and columns that have them
   const CLOSE = 0.9, NAMED = 400; // share of the map in view, and points in it, up to which points have their ids
   const MARGIN = 0.94; // of the picture that the points fill
   const $ = (id) => document.getElementById(id);
@@ -169,6 +170,43 @@
     context.strokeStyle = colour;
     context.stroke();
   }
+  // Of a map that has grown: from where to where points have moved, the farthest first.
+  let before = null, moved = [];
+  function readBefore() {
+    if (!header.before.length) return;
+    before = header.before.map((at) => columns[at].values);
+    const [bx, by] = before, { middle, span } = header.frame;
+    const way = (i) => Math.hypot((qx[i] / 65535 - 0.5) * span + middle[0] - bx[i], (qy[i] / 65535 - 0.5) * span + middle[1] - by[i]) / span;
+    const ways = Float32Array.from({ length: n }, (_, i) => way(i));
+    moved = Array.from(ways.keys()).filter((i) => ways[i] > LEAST_WAY).sort((a, b) => ways[b] - ways[a]).slice(0, ARROWS);
+  }
+  function cameFrom(i) {
+    const { middle, span } = header.frame, { low, across, up } = view();
+    const [px, py] = before.map((values, c) => 2 * fit * (values[i] - middle[c]) / span);
+    return [(px - low[0]) / across, size().height - (py - low[1]) / up];
+  }
+  function arrows() { // of all points while the colours tell of them, and of the one that is looked at
+    if (!before) return [];
+    const all = coloured !== null && OF_GROWTH.includes(coloured.name);
+    return all ? moved.filter((i) => shown[i]) : moved.includes(pinned) ? [pinned] : [];
+  }
+  function arrow(from, to, colour, back) {
+    const [dx, dy] = [to[0] - from[0], to[1] - from[1]], long = Math.hypot(dx, dy);
+    if (long < 4) return;
+    const head = Math.min(7, 0.5 * long), [ux, uy] = [dx / long, dy / long];
+    const side = (turn) => [to[0] - head * (ux - turn * uy * 0.5), to[1] - head * (uy + turn * ux * 0.5)];
+    for (const [ink, wide_] of [[back, 3], [colour, 1.2]]) {
+      context.beginPath();
+      context.moveTo(...from);
+      context.lineTo(...to);
+      context.moveTo(...side(1));
+      context.lineTo(...to);
+      context.lineTo(...side(-1));
+      context.lineWidth = wide_;
+      context.strokeStyle = ink;
+      context.stroke();
+    }
+  }
   function drawOverlay() {
     const { width, height } = size(), scale = window.devicePixelRatio || 1;
     if (overlay.width !== width * scale || overlay.height !== height * scale) {
@@ -195,6 +233,7 @@
       }
       ring(from, 8, letters, 3);
     }
+    for (const i of arrows()) arrow(cameFrom(i), placeOf(i), letters, back);
     drawGlow();
     if (!labelled) return;
     context.textAlign = "center";
@@ -325,6 +364,7 @@
     } else read.values = await textsOf(`column-${at}`);
     columns.push(read);
   }
+  readBefore();
   const k = header.k;
   let neighbours, torn;
   if (k) {
@@ -365,6 +405,7 @@
   function fillCard(i, whole) {
     card.replaceChildren(make("b", idOf(i), { dir: "auto" }));
     if (images && images[i]) card.append(make("img", undefined, { src: images[i], alt: "" }));
+    for (const image of card.querySelectorAll("img")) image.onload = () => standCard(i, whole);
     const facts = make("dl");
     for (const column of columns) {
       const value = shownValue(column, i);
@@ -387,12 +428,20 @@
     }
     card.className = whole ? "" : "hover";
     card.hidden = false;
-    // A card that stays is put where it hides least: in the upper corner farther from its point, or above or below it.
-    const [px, py] = placeOf(i), { width, height } = size();
-    const left = whole ? (px < width / 2 ? width - card.offsetWidth - 10 : 10) : px + 14;
-    card.style.left = `${Math.max(4, Math.min(left, width - card.offsetWidth - 6))}px`;
-    const narrow = width < 2 * card.offsetWidth && py < height / 2;
-    card.style.top = `${whole ? (narrow ? height - card.offsetHeight - 10 : 10) : Math.max(4, Math.min(py + 14, height - card.offsetHeight - 6))}px`;
+    standCard(i, whole);
+  }
+  // A card that stays is where it hides least of its point and of those that lines lead to; in a corner above if it may.
+  function standCard(i, whole) {
+    const [px, py] = placeOf(i), { width, height } = size(), [wide_, high_] = [card.offsetWidth, card.offsetHeight];
+    let left = Math.max(4, Math.min(px + 14, width - wide_ - 6)), top = Math.max(4, Math.min(py + 14, height - high_ - 6));
+    if (whole) {
+      const seen = [placeOf(i), placeOf(i), ...neighboursOf(i).map(({ row }) => placeOf(row))];
+      const hides = ([x0, y0]) => seen.filter(([x1, y1]) => x1 > x0 - 12 && x1 < x0 + wide_ + 12 && y1 > y0 - 12 && y1 < y0 + high_ + 12).length;
+      const [right, low] = [Math.max(10, width - wide_ - 10), Math.max(10, height - high_ - 10)], near = px < width / 2 ? [right, 10] : [10, right];
+      [left, top] = [10, low].flatMap((y0) => near.map((x0) => [x0, y0])).reduce((best, next) => (hides(next) < hides(best) ? next : best));
+    }
+    card.style.left = `${left}px`;
+    card.style.top = `${top}px`;
   }
   function pin(i) {
     pinned = i;
@@ -755,7 +804,7 @@
   // For tests and for scripts in the console.
   window.nearfarMap = { header, plot, columns, neighboursOf, idOf, pin, select, table, picture, colour, x, y, move, placeOf,
     drawn: () => Array.from({ length: n }, (_, slot) => rowOf(slot)),
-    names: () => placed.map(({ name, x: left, y: top, line }) => ({ text: name.text, row: name.row, size: name.size, at: [left, top], led: line !== null })),
+    arrows, cameFrom, names: () => placed.map(({ name, x: left, y: top, line }) => ({ text: name.text, row: name.row, size: name.size, at: [left, top], led: line !== null })),
     state: () => ({ pinned, selection, shown: Number(document.documentElement.dataset.shown), hits: hits.length, dark }) };
 })().catch((error) => {
   document.getElementById("state").textContent = `This page could not be drawn: ${error.message ?? error}`;
