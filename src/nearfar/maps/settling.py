@@ -33,8 +33,8 @@ EXAGGERATION = 4.0
 ROOM = (8.0, 4.0, 2.0, 1.0)
 """Exaggerations of new groups while old points make room, each for a sixth of the iterations, before new ones jump."""
 LEANS = 2.0
-"""Exaggeration of new groups at the last jump: what is between them and old ones would be nearer to them in a fresh map,
-where they have the place that suits them best."""
+"""Exaggeration of new groups at the last jump: what is between them and old ones would be nearer to them in a fresh
+map, where they have the place that suits them best."""
 TOUCHED = 0.1
 """Share of its neighbourhood that is new, from which an old point makes room."""
 MARGIN = 0.1
