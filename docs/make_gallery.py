@@ -121,9 +121,8 @@ ROW = "| ![{0.name}](../images/gallery/{0.image}) | **{0.name}**<br>{0.text}<br>
 FRAMES = """
 ## Many groups
 
-`nf.plots.scatter(Y, topics, title="60 topics")`: each group has a colour by its place and a name where it hides least;
-noise (-1) is grey. Beside datamapplot, both at their defaults, but that of more than ten groups it draws no glow, whose
-memory is too large:
+`nf.plots.scatter(Y, topics, title="60 topics")`: each has a colour by its place and a name where it hides least; noise
+(-1) is grey. Beside datamapplot, both at their defaults, but without its glow of many groups, which takes gigabytes:
 
 {beside}
 ## The optimisation over time
@@ -228,8 +227,8 @@ def beside() -> str:
     """Return a table of the pictures of make_beside.py, a row for each map."""
     heads = [" | ".join(DRAWS), " | ".join("---" for _ in DRAWS)]
     rows = [
-        " | ".join(f"![{case.groups} of {case.points:,}](../images/beside/{key}-{name}.webp)" for name in DRAWS)
-        for key, case in sorted(CASES.items(), key=lambda item: (-item[1].groups, item[1].points))
+        " | ".join(f"![{key}-{name}](../images/beside/{key}-{name}.webp)" for name in DRAWS)
+        for key, _ in sorted(CASES.items(), key=lambda item: (-item[1].groups, item[1].points))
     ]
     return "".join(f"| {line} |\n" for line in [*heads, *rows])
 

@@ -171,6 +171,8 @@ def test_names_keep_apart_in_axes_that_are_given_and_those_without_room_are_told
     small = Figure(figsize=(0.6, 0.6)).add_subplot()
     with pytest.warns(NearfarWarning, match="no room for the names of .* groups, such as .*Give larger axes"):
         scatter(xy, labels, ax=small)
+    [note] = [text.get_text() for text in small.texts if "without a name" in text.get_text()]
+    assert note == f"{40 - len(names_of(small))} groups without a name"
     assert right.has_data() is False
 
 

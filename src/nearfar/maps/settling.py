@@ -33,8 +33,8 @@ EXAGGERATION = 4.0
 ROOM = (8.0, 4.0, 2.0, 1.0)
 """Exaggerations of new groups while old points make room, each for a sixth of the iterations, before new ones jump."""
 LEANS = 2.0
-"""Exaggeration of new groups at the last jump: what is between them and old ones would be nearer to them in a fresh map,
-where they have the place that suits them best."""
+"""Exaggeration of new groups at their last jumps: what is between them and old ones would be nearer to them in a fresh
+map, where they have the place that suits them best."""
 TOUCHED = 0.1
 """Share of its neighbourhood that is new, from which an old point makes room."""
 MARGIN = 0.1
@@ -127,10 +127,11 @@ def with_places(by: Growing, Y: Floats) -> Placed:
     jitter = by.rng.normal(0, by.phase.longest * _JITTER, first.shape)
     starts = [((first + jitter).astype(Y.dtype), True)]
     groups = groups_of(edges.rows)
+    leans = LEANS if groups else 1.0
     if first.shape[1] in _GRID and groups:
         gathers = gathered(groups, first, objective.Y_rest, data, by.rng)
         starts.append(((gathers + jitter).astype(Y.dtype), False))
-    found = [_settled(by, objective, start, jumps_early=early) for start, early in starts]
+    found = [_settled(by, objective, start, leans, jumps_early=early) for start, early in starts]
     costs = [objective.value(places) for places in found]
     gathers_cost_less = len(found) > 1 and costs[1] <= costs[0] + MARGIN * len(new) / len(Y)
     Y = Y.copy()
@@ -192,13 +193,13 @@ def _moved(
     return watch.state.Y
 
 
-def _settled(by: Growing, objective: FrozenObjective, Y: Floats, *, jumps_early: bool) -> Floats:
+def _settled(by: Growing, objective: FrozenObjective, Y: Floats, leans: float, *, jumps_early: bool) -> Floats:
     """Return where new points settle from a start."""
     Y = _moved(by, objective, Y, EXAGGERATION)
     if jumps_early:
         Y = _moved(by, objective, jumped(by, objective, Y, EXAGGERATION), EXAGGERATION)
     Y = _moved(by, objective, Y)
-    return _moved(by, objective, jumped(by, objective, Y))
+    return _moved(by, objective, jumped(by, objective, Y, leans))
 
 
 def jumped(by: Growing, objective: FrozenObjective, Y: Floats, exaggeration: float = 1.0) -> Floats:

@@ -193,14 +193,17 @@ def _write_title(axes: Axes, title: str, subtitle: str) -> None:
 
 
 def _name_on_map(axes: Axes, xy: Doubles, groups: Groups, palette: Doubles) -> None:
-    """Name the groups on the map; what is the grey of the others is said below."""
+    """Name the groups on the map; what is the grey of the others, and how many have no name, is said below."""
     axes.figure.canvas.figure.draw_without_rendering()  # the axes take on their size
     named = np.argsort(-groups.sizes, kind="stable")[:MOST_NAMED]
     parts = [part for part in parts_of(xy, groups.codes, len(groups.names)) if part.group in set(named.tolist())]
     inside = xy[in_view(xy)]
     left = draw_names(axes, xy, groups, parts, palette, (inside.min(axis=0), inside.max(axis=0)))
-    if groups.rest:
-        note = axes.annotate(f"grey: {groups.rest}", (0, 0), xycoords="axes fraction", va="bottom", **_NOTE)
+    notes = [f"grey: {groups.rest}"] if groups.rest else []
+    if unnamed := len(groups.names) - len(named) + len(left):
+        notes.append(f"{unnamed:,} group{'s' * (unnamed > 1)} without a name")
+    if notes:
+        note = axes.annotate("; ".join(notes), (0, 0), xycoords="axes fraction", va="bottom", **_NOTE)
         as_written(note).set_in_layout(False)
     if left:
         warn_user(f"{_OWNER}: no room for the names of {len(left)} groups, such as {left[0]!r}. Give larger axes.")
