@@ -19,8 +19,9 @@ the h of these words, and n_s the mean of the unit vectors of the ten words near
     apartness = 1 - (2 h - H + 0.2 n_s . n_t) / 1.2
 
 is large where a word is lonelier than the words around it, themselves not lonely, and other words stand near each part.
-It must be above the median of words that come as often, by three quarters of the distance from there to their lower
-sixth, and at least by 0.03. Among 60 words or fewer, the gain must be above twice its standard error in place of that.
+It must be above the median of words that come as often, by 0.95 of the distance from there to their lower
+sixth, and at least by 0.03; so must, for more senses, minus the largest n_s . n_t, beside that of two. Among 60 words
+or fewer, the gain must be above twice its standard error in place of that.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -51,7 +52,7 @@ _STARTS, _ROUNDS, _EPOCHS, _RATE = 3, 6, 3, 0.07
 _SAMPLED = 4000  # contexts by which all are made white
 _AROUND, _NEAR, _AMONG = 30, 10, 3000  # how many words are near a word and a sense, of how many that come most often
 _OF_SENSES = 0.2  # weight of what is near the senses, beside what is near the word
-_AS_FREQUENT, _LEAST_APART = 400, 0.03
+_AS_FREQUENT, _LIMIT, _LEAST_APART = 400, 0.95, 0.03
 _GROUP, _CHUNK = 10_000, 512  # words whose contexts, and whose vectors, are held at a time
 
 
@@ -120,6 +121,25 @@ class Parts(NamedTuple):
     shares: Doubles
     middles: Floats
     gains: Doubles
+
+
+class Judged(NamedTuple):
+    """What k senses of words are worth.
+
+    Attributes
+    ----------
+    gains : ndarray of shape (n_words, 2), float64
+        As in :class:`Parts`.
+    apartness, between : ndarray of shape (n_words,), float64
+        See the head; minus the largest n_s . n_t.
+    shares : ndarray of shape (n_words,), float64
+        Of the sense that has the least.
+    """
+
+    gains: Doubles
+    apartness: Doubles
+    between: Doubles
+    shares: Doubles
 
 
 class Induced(NamedTuple):
@@ -192,16 +212,17 @@ class Finder:
     def _of_group(self, words: Longs, contexts: Contexts) -> Induced:
         white = White.of(self._G, contexts, self._rng)
         counts, n_senses = self._counts[words], np.ones(len(words), np.int64)
-        gains, apartness, shares = self._judged(words, contexts, white, 2)
-        more = self._apart(apartness, counts, apartness, counts, gains) & (gains[:, 0] > 0) & (shares >= LEAST_SHARE)
-        n_senses[more] = 2
-        best = gains[:, 0].copy()
+        two = self._judged(words, contexts, white, 2)
+        apart = self._apart(two.apartness, counts, two.apartness, counts, two.gains)
+        n_senses[apart & (two.gains[:, 0] > 0) & (two.shares >= LEAST_SHARE)] = 2
+        best = two.gains[:, 0].copy()
         for k in range(3, self._n_senses + 1):
             asked = np.flatnonzero((n_senses == k - 1) & (counts >= k * self._least))
-            gain, apart, share = self._judged(words[asked], taken(contexts, asked), white, k)
-            gained = gain[:, 0] > best[asked] + gain[:, 1] / 2
-            more = self._apart(apartness, counts, apart, counts[asked], gain) & gained & (share >= LEAST_SHARE)
-            n_senses[asked[more]], best[asked[more]] = k, gain[more, 0]
+            more = self._judged(words[asked], taken(contexts, asked), white, k)
+            apart = self._apart(two.between, counts, more.between, counts[asked], more.gains)
+            gained = more.gains[:, 0] > best[asked] + more.gains[:, 1] / 2
+            found = apart & gained & (more.shares >= LEAST_SHARE)
+            n_senses[asked[found]], best[asked[found]] = k, more.gains[found, 0]
         senses = []
         for k in range(2, self._n_senses + 1):
             chosen = np.flatnonzero(n_senses == k)
@@ -209,7 +230,7 @@ class Finder:
                 parts = self._parts(taken(contexts, some), white, k, held=0)
                 middles = (white.middle + parts.middles @ white.inverse).astype(np.float32)
                 senses.append((words[some], parts._replace(middles=middles)))
-        return Induced(words, n_senses, gains, apartness, senses, white.middle)
+        return Induced(words, n_senses, two.gains, two.apartness, senses, white.middle)
 
     def _apart(
         self, usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs, gains: Doubles
@@ -219,14 +240,14 @@ class Finder:
             return gains[:, 0] > 2 * gains[:, 1]
         return above_usual(usual, counts, asked, counts_of_asked)
 
-    def _judged(self, words: Longs, contexts: Contexts, white: White, k: int) -> tuple[Doubles, Doubles, Doubles]:
-        """Return of each word the gain of k senses with its standard error, their apartness, and the least share."""
-        gains, apartness, shares = np.zeros((len(words), 2)), np.zeros(len(words)), np.zeros(len(words))
+    def _judged(self, words: Longs, contexts: Contexts, white: White, k: int) -> Judged:
+        """Return what k senses of each word gain, and how far they are apart."""
+        found = Judged(*(np.zeros((len(words), *width)) for width in ((2,), (), (), ())))
         for some in _chunks(np.arange(len(words))):
             parts = self._parts(taken(contexts, some), white, k, held=_HELD)
-            gains[some], shares[some] = parts.gains, parts.shares.min(axis=1)
-            apartness[some] = self._near.apartness(words[some], parts.vectors)
-        return gains, apartness, shares
+            found.gains[some], found.shares[some] = parts.gains, parts.shares.min(axis=1)
+            found.apartness[some], found.between[some] = self._near.apartness(words[some], parts.vectors)
+        return found
 
     def _parts(self, contexts: Contexts, white: White, k: int, *, held: int) -> Parts:
         """Return the contexts of each word in k parts; every ``held``-th part of the text is held out, 0: none."""
@@ -336,17 +357,19 @@ class Nearness:
         nearest = np.argpartition(-cosines, k - 1, axis=1)[:, :k].copy()  # not a view of all
         return np.take_along_axis(cosines, nearest, axis=1).mean(axis=1, dtype=np.float64), nearest
 
-    def apartness(self, words: Longs, senses: Floats) -> Doubles:
-        """Return the apartness of each word's senses, (n_words, k, n): of the two that are least apart."""
-        found = np.empty(len(words))
+    def apartness(self, words: Longs, senses: Floats) -> tuple[Doubles, Doubles]:
+        """Return the apartness of each word's senses, (n_words, k, n), and minus the largest n_s . n_t of two."""
+        found, between = np.empty(len(words)), np.empty(len(words))
         for some in np.array_split(np.arange(len(words)), max(1, len(words) // 64)):
             own, around = self._nearest(words[some], self._B[words[some]], _AROUND)
             usual = self._nearness[around].mean(axis=1)
             near = [self._nearest(words[some], senses[some, s], _NEAR)[1] for s in range(senses.shape[1])]
             means = [self._units[places].mean(axis=1) for places in near]
-            shared = np.max([np.einsum("wn,wn->w", one, other) for one, other in combinations(means, 2)], axis=0)
-            found[some] = 1 - (2 * own - usual + _OF_SENSES * shared) / (1 + _OF_SENSES)
-        return found
+            between[some] = np.min(
+                [-np.einsum("wn,wn->w", one, other) for one, other in combinations(means, 2)], axis=0
+            )
+            found[some] = 1 - (2 * own - usual - _OF_SENSES * between[some]) / (1 + _OF_SENSES)
+        return found, between
 
 
 def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs) -> NDArray[np.bool_]:
@@ -357,7 +380,7 @@ def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: 
     begins, which = np.unique(first, return_inverse=True)
     quantiles = np.array([np.quantile(usual[order[at : at + width]], [1 / 6, 0.5]) for at in begins]).reshape(-1, 2)
     median = quantiles[:, 1]
-    found: NDArray[np.bool_] = asked > (median + np.maximum(0.75 * (median - quantiles[:, 0]), _LEAST_APART))[which]
+    found: NDArray[np.bool_] = asked > (median + np.maximum(_LIMIT * (median - quantiles[:, 0]), _LEAST_APART))[which]
     return found
 
 

@@ -187,9 +187,10 @@ class MultiSenseWord2DM(WordModel):
     so are both its parts, where a word that means two things lies between both, near none. With h the mean cosine of
     the word with the 30 nearest to it, H the mean of the h of these, and n_s the mean of the unit vectors of the ten
     words nearest to sense s, the apartness is ``1 - (2 h - H + n_1 . n_2 / 5) / 1.2``. It must be above the median of
-    400 words that come as often, by 0.03 and by three quarters of what lies between there and their lower sixth. So for
-    a third sense, whose gain must also be larger than that of two. Senses have numbers from the heaviest on.
-    :meth:`partial_fit` looks at words that have one sense; contexts of others go to the nearest cluster.
+    400 words that come as often, by 0.03 and by .95 of what lies between there and their lower sixth. For a
+    third sense, ``-n_s . n_t`` of the two that share most must be so, and the gain larger than that of two. Senses have
+    numbers from the heaviest on. :meth:`partial_fit` looks at words that have one sense; contexts of others go to the
+    nearest cluster.
 
     *Clusters as contexts come*, with ``new_sense_threshold``. In the first fifth of the training every word has one
     sense: before words have vectors, contexts cannot be told apart. Then clusters are opened; a new sense begins with
