@@ -12,16 +12,15 @@ vectors have not seen, the mixture says more than the one vector, and than fewer
     ln sum_s p_s e^(-L_s) + L_1 > 0 on average,      L the loss of skip-gram on a context, noise included
 
 *Apartness*: the contexts of every word fall apart by subject, so the likelihood alone takes subjects for senses. But
-the vector of a word that means two things lies between both, near no other word; and whatever the subject, words that
-mean the same stay near. With h the mean cosine of a word's b with those of the 30 words nearest to it, H the mean of
-the h of these words, and n_s the mean of the unit vectors of the ten words nearest to b_s::
+whatever the subject, words that mean the same stay near. With n_s the mean of the unit vectors of the ten words nearest
+to b_s, and h the mean cosine of the word's own b with the ten nearest to it::
 
-    apartness = 1 - (2 h - H + 0.2 n_s . n_t) / 1.2
+    apartness = 1 - (n_s . n_t + 2 h) / 3
 
-is large where a word is lonelier than the words around it, themselves not lonely, and other words stand near each part.
-It must be above the median of words that come as often, by 0.95 of the distance from there to their lower
-sixth, and at least by 0.03; so must, for more senses, minus the largest n_s . n_t, beside that of two. Among 60 words
-or fewer, the gain must be above twice its standard error in place of that.
+is small where one group of words stands near all parts. It must be above the median of words that come as often, by
+three quarters of the distance from there to their lower sixth, and at least by 0.03; so must, for more senses, minus
+the largest n_s . n_t, beside that of two: h is that of the word, however many senses it has. Among 60 words or fewer,
+the gain must be above twice its standard error in place of that.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -50,9 +49,8 @@ LEAST_SHARE = 0.05
 _PARTS, _HELD = 400, 4  # of a text, and of how many of them one is held out
 _STARTS, _ROUNDS, _EPOCHS, _RATE = 3, 6, 3, 0.07
 _SAMPLED = 4000  # contexts by which all are made white
-_AROUND, _NEAR, _AMONG = 30, 10, 3000  # how many words are near a word and a sense, of how many that come most often
-_OF_SENSES = 0.2  # weight of what is near the senses, beside what is near the word
-_AS_FREQUENT, _LIMIT, _LEAST_APART = 400, 0.95, 0.03
+_NEAR, _AMONG = 10, 3000  # how many words are near, of how many that come most often
+_AS_FREQUENT, _LEAST_APART = 400, 0.03
 _GROUP, _CHUNK = 10_000, 512  # words whose contexts, and whose vectors, are held at a time
 
 
@@ -338,37 +336,30 @@ class Nearness:
     """The words that come most often, and how near others are to them."""
 
     def __init__(self, B: Floats, counts: Longs) -> None:
-        self._B, often = B, np.argsort(-counts, kind="stable")[:_AMONG]
-        self._often = often[counts[often] > 0]
-        self._units = unit_rows(B[self._often]).astype(np.float32)
         self._place = np.full(len(B), -1)
-        self._place[self._often] = np.arange(len(self._often))
-        self.few = len(self._often) <= 6 * _NEAR
-        parts = np.array_split(np.arange(len(self._often)), max(1, len(self._often) // 64))
-        found = [self._nearest(self._often[some], self._units[some], _AROUND)[0] for some in parts]
-        self._nearness = np.concatenate(found)
+        often = np.argsort(-counts, kind="stable")[:_AMONG]
+        often = often[counts[often] > 0]
+        self._place[often] = np.arange(len(often))
+        self._units, self._B = unit_rows(B[often]).astype(np.float32), B
+        self.few = len(often) <= 6 * _NEAR
+        self._k = max(1, min(_NEAR, (len(often) - 1) // 6))
 
-    def _nearest(self, words: Longs, vectors: Floats, near: int) -> tuple[Doubles, Longs]:
-        """Return the mean cosine of a vector with the words nearest to it, its own word left out, and their places."""
-        k = max(1, min(near, (len(self._often) - 1) // 6))
+    def _nearest(self, words: Longs, vectors: Floats) -> tuple[Doubles, Floats]:
+        """Return the mean cosine of a vector with the words nearest to it, its own word left out, and their mean."""
         cosines = unit_rows(vectors).astype(np.float32) @ self._units.T
         there = np.flatnonzero(self._place[words] >= 0)
         cosines[there, self._place[words[there]]] = -2
-        nearest = np.argpartition(-cosines, k - 1, axis=1)[:, :k].copy()  # not a view of all
-        return np.take_along_axis(cosines, nearest, axis=1).mean(axis=1, dtype=np.float64), nearest
+        nearest = np.argpartition(-cosines, self._k - 1, axis=1)[:, : self._k]
+        return np.take_along_axis(cosines, nearest, axis=1).mean(axis=1), self._units[nearest].mean(axis=1)
 
     def apartness(self, words: Longs, senses: Floats) -> tuple[Doubles, Doubles]:
         """Return the apartness of each word's senses, (n_words, k, n), and minus the largest n_s . n_t of two."""
         found, between = np.empty(len(words)), np.empty(len(words))
         for some in np.array_split(np.arange(len(words)), max(1, len(words) // 64)):
-            own, around = self._nearest(words[some], self._B[words[some]], _AROUND)
-            usual = self._nearness[around].mean(axis=1)
-            near = [self._nearest(words[some], senses[some, s], _NEAR)[1] for s in range(senses.shape[1])]
-            means = [self._units[places].mean(axis=1) for places in near]
-            between[some] = np.min(
-                [-np.einsum("wn,wn->w", one, other) for one, other in combinations(means, 2)], axis=0
-            )
-            found[some] = 1 - (2 * own - usual - _OF_SENSES * between[some]) / (1 + _OF_SENSES)
+            own = self._nearest(words[some], self._B[words[some]])[0]
+            near = [self._nearest(words[some], senses[some, s])[1] for s in range(senses.shape[1])]
+            between[some] = np.min([-np.einsum("wn,wn->w", one, other) for one, other in combinations(near, 2)], axis=0)
+            found[some] = 1 - (2 * own - between[some]) / 3
         return found, between
 
 
@@ -380,7 +371,7 @@ def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: 
     begins, which = np.unique(first, return_inverse=True)
     quantiles = np.array([np.quantile(usual[order[at : at + width]], [1 / 6, 0.5]) for at in begins]).reshape(-1, 2)
     median = quantiles[:, 1]
-    found: NDArray[np.bool_] = asked > (median + np.maximum(_LIMIT * (median - quantiles[:, 0]), _LEAST_APART))[which]
+    found: NDArray[np.bool_] = asked > (median + np.maximum(0.75 * (median - quantiles[:, 0]), _LEAST_APART))[which]
     return found
 
 

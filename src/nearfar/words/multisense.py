@@ -148,8 +148,8 @@ class MultiSenseWord2DM(WordModel):
         Where the number of senses is chosen: the log-likelihood that two senses gain on contexts that are held out,
         nats a context, and its standard error; NaN for words that are too rare.
     apartness_ : ndarray of shape (n_words,), float64
-        And how far the word stands apart from others, and its two senses from each other, see the notes: the larger,
-        the more surely the word has several senses, beside words that come as often.
+        And how far apart the words near the two senses are, see the notes: the larger, the more surely the word has
+        several senses, beside words that come as often.
     senses_ : SenseEmbedding
         The sense vectors with their words and weights, to save and to ask which sense is meant in a sentence.
     factors_ : ndarray of shape (n_words, n, m), float32
@@ -182,15 +182,14 @@ class MultiSenseWord2DM(WordModel):
     -----
     *The number of senses.* All words are trained with one sense. Then up to 300 contexts of each word are split in two
     by k-means, and skip-gram is trained on both parts, with the g as they are. A word has two senses if two things
-    hold. On contexts from other parts of the text the mixture of both vectors is likelier than one vector. And the word
-    is lonelier than others: by subject the contexts of any word fall apart, but *january* is near the other months, and
-    so are both its parts, where a word that means two things lies between both, near none. With h the mean cosine of
-    the word with the 30 nearest to it, H the mean of the h of these, and n_s the mean of the unit vectors of the ten
-    words nearest to sense s, the apartness is ``1 - (2 h - H + n_1 . n_2 / 5) / 1.2``. It must be above the median of
-    400 words that come as often, by 0.03 and by .95 of what lies between there and their lower sixth. For a
-    third sense, ``-n_s . n_t`` of the two that share most must be so, and the gain larger than that of two. Senses have
-    numbers from the heaviest on. :meth:`partial_fit` looks at words that have one sense; contexts of others go to the
-    nearest cluster.
+    hold. On contexts from other parts of the text the mixture of both vectors is likelier than one vector. And the
+    words near the one sense are not near the other one: by subject the contexts of any word fall apart, but those of
+    *january* have other months near them in each part. With n_s the mean of the unit vectors of the ten words nearest
+    to sense s, and h the mean cosine of the word with the ten nearest to it, the apartness is ``1 - (n_1 . n_2 + 2 h) /
+    3``. It must be above the median of 400 words that come as often, by 0.03 and by three quarters of what lies between
+    there and their lower sixth. For a third sense, ``-n_s . n_t`` of the two that share most must be so, and the gain
+    larger than that of two. Senses have numbers from the heaviest on. :meth:`partial_fit` looks at words that have one
+    sense; contexts of others go to the nearest cluster.
 
     *Clusters as contexts come*, with ``new_sense_threshold``. In the first fifth of the training every word has one
     sense: before words have vectors, contexts cannot be told apart. Then clusters are opened; a new sense begins with
