@@ -18,7 +18,7 @@ to b_s, and h the mean cosine of the word's own b with the ten nearest to it::
     apartness = 1 - (n_s . n_t + 2 h) / 3
 
 is small where one group of words stands near all parts. It must be above the median of words that come as often, by
-three quarters of the distance from there to their lower sixth, and at least by 0.03; so must, for more senses, minus
+0.9 of the distance from there to their lower sixth, and at least by 0.03; so must, for more senses, minus
 the largest n_s . n_t, beside that of two: h is that of the word, however many senses it has. Among 60 words or fewer,
 the gain must be above twice its standard error in place of that.
 """
@@ -371,7 +371,7 @@ def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: 
     begins, which = np.unique(first, return_inverse=True)
     quantiles = np.array([np.quantile(usual[order[at : at + width]], [1 / 6, 0.5]) for at in begins]).reshape(-1, 2)
     median = quantiles[:, 1]
-    found: NDArray[np.bool_] = asked > (median + np.maximum(0.75 * (median - quantiles[:, 0]), _LEAST_APART))[which]
+    found: NDArray[np.bool_] = asked > (median + np.maximum(0.9 * (median - quantiles[:, 0]), _LEAST_APART))[which]
     return found
 
 

@@ -186,7 +186,7 @@ class MultiSenseWord2DM(WordModel):
     words near the one sense are not near the other one: by subject the contexts of any word fall apart, but those of
     *january* have other months near them in each part. With n_s the mean of the unit vectors of the ten words nearest
     to sense s, and h the mean cosine of the word with the ten nearest to it, the apartness is ``1 - (n_1 . n_2 + 2 h) /
-    3``. It must be above the median of 400 words that come as often, by 0.03 and by three quarters of what lies between
+    3``. It must be above the median of 400 words that come as often, by 0.03 and by .9 of what lies between
     there and their lower sixth. For a third sense, ``-n_s . n_t`` of the two that share most must be so, and the gain
     larger than that of two. Senses have numbers from the heaviest on. :meth:`partial_fit` looks at words that have one
     sense; contexts of others go to the nearest cluster.
