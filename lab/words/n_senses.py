@@ -14,11 +14,11 @@ homonym were read, ten, of those for development ten or sixteen, the other words
 ``SEEN`` are those in which a second meaning that has nothing to do with the first, that of a name included, came at
 least twice.
 
-Scores that were no better on the half that is held out: how near a word is to the 30 words nearest to it, beside how
-near these are to theirs; how the words nearest to it, or those that come with it, hang together without it; the largest
-eigenvalues of its contexts; whether the same split is found in other parts of the text; what two senses gain, beside
-its error. How a word's places crowd in the text tells homonyms from frequent words a little, but also words of one
-sense.
+Scores that were no better, the first on the half that is held out, the others on that for development: how near a word
+is to the 30 words nearest to it, beside how near these are to theirs; how the words nearest to it, or those that come
+with it, hang together without it; the largest eigenvalues of its contexts; whether the same split is found in other
+parts of the text; what two senses gain, beside its error. How a word's places crowd in the text tells homonyms from
+frequent words a little, but also words of one sense.
 """
 
 from __future__ import annotations
