@@ -274,9 +274,9 @@ def test_a_word_that_was_met_less_often_than_it_may_have_senses():
 # -- size -------------------------------------------------------------------------------------------------------------
 
 
-def text_of(n_words, rng):
-    """Return a text in which every word comes twice."""
-    numbers = np.concatenate([rng.permutation(n_words), rng.permutation(n_words)])
+def text_of(n_words, rng, times=2):
+    """Return a text in which every word comes equally often."""
+    numbers = np.concatenate([rng.permutation(n_words) for _ in range(times)])
     return nf.Corpus([[f"w{k}" for k in part] for part in np.array_split(numbers, -(-n_words // 10))]).encode(
         min_count=1
     )
@@ -285,9 +285,10 @@ def text_of(n_words, rng):
 @pytest.mark.parametrize("options", [{}, {"optimizer": "adam"}, {"variant": "columns", "n_senses": 2}, {"n_senses": 6}])
 def test_a_fit_takes_the_memory_that_is_said(options):
     """Also with matrices of 4,656 numbers a word, which are not made."""
-    text = text_of(6000, np.random.default_rng(0))
+    times = options.get("n_senses", 2)
+    text = text_of(6000, np.random.default_rng(0), times)
     model = nf.MultiSenseWord2DM(96, **options, n_epochs=1, min_sense_count=1, random_state=0, n_jobs=1)
-    model.fit(text_of(500, np.random.default_rng(0)))  # compiles
+    model.fit(text_of(500, np.random.default_rng(0), times))  # compiles
     expected = model.expected_memory(text)
     tracemalloc.start()
     model.fit(text)

@@ -113,7 +113,7 @@ def speed_records(n: int, ours: float, theirs: float, nmi: float = 0.6) -> list[
 def test_without_results_nothing_is_claimed(tmp_path) -> None:
     text, bars = page(tmp_path)
     assert text.startswith("# Graphs: benchmarks\n")
-    assert len(bars) == 116
+    assert len(bars) == 117
     assert all(row[1:] == ["not measured", "–"] for row in bars.values())
     assert text.count("Not measured yet.") == text.count("Run `python -m lab run ") == 70
     assert "Nothing is measured yet." in text

@@ -101,6 +101,25 @@ def test_senses_are_in_the_order_of_their_numbers(planted, model):
                 np.testing.assert_array_equal(senses[number].vector, model.sense_vectors_[row, number])
 
 
+def test_apartness_is_that_of_the_formula(rng):
+    """Two of 92 words never come, so that none is near them."""
+    B, senses = rng.normal(size=(92, 5)).astype(np.float32), rng.normal(size=(2, 3, 5)).astype(np.float32)
+    counts, words = np.r_[np.arange(90, 45, -1), 0, 0, np.arange(45, 0, -1)], np.array([7, 45])
+    U = B.astype(float) / np.linalg.norm(B, axis=1, keepdims=True)
+
+    def nearest(vector, own):
+        cosines = {v: U[v] @ vector / np.linalg.norm(vector) for v in np.flatnonzero(counts) if v != own}
+        return sorted(cosines, key=cosines.get)[-10:], np.mean(sorted(cosines.values())[-10:])
+
+    expected = []
+    for word, of_word in zip(words, senses.astype(float), strict=True):
+        h, n = nearest(U[word], word)[1], [U[nearest(b, word)[0]].mean(axis=0) for b in of_word]
+        most = max(n[0] @ n[1], n[0] @ n[2], n[1] @ n[2])
+        expected.append((1 - (most + 2 * h) / 3, -most))
+    found = induction.Nearness(B, counts).apartness(words, senses)
+    np.testing.assert_allclose(np.transpose(found), expected, atol=1e-5)
+
+
 def test_rare_words_are_not_looked_at(planted):
     counts = nf.Corpus(planted.sentences).encode().vocabulary.counts
     least = int(np.sort(counts)[-4])

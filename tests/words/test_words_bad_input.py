@@ -103,13 +103,14 @@ def test_words_longer_than_a_page_are_words(tmp_path):
 
 
 @pytest.mark.parametrize("made", [clusters, columns])
-def test_more_senses_than_occurrences_are_no_loss(made):
-    """Every word has a sense."""
-    model = made(n_senses=50, min_count=1, n_components=60).fit(
-        ["a bank by the river", "the bank of money", "bank notes"]
-    )
-    words = {word for word, _ in model.senses_.ids}
-    assert words == {"a", "bank", "by", "the", "river", "of", "money", "notes"}
+def test_more_senses_than_occurrences_are_refused(made):
+    text = ["a bank by the river", "the bank of money", "bank notes"]
+    with pytest.raises(
+        InputError, match="n_senses must be at most 3, how often the most frequent word comes; got 1000"
+    ):
+        made(n_senses=1000, min_count=1).fit(text)
+    model = made(n_senses=3, min_count=1).fit(text)
+    assert {word for word, _ in model.senses_.ids} == set(model.vocabulary_)  # every word has a sense
     assert np.isfinite(model.senses_.vectors).all()
 
 

@@ -18,8 +18,9 @@ to b_s, and h the mean cosine of the word's own b with the ten nearest to it::
     apartness = 1 - (n_s . n_t + 2 h) / 3
 
 is small where one group of words stands near all parts. It must be above the median of words that come as often, by
-three quarters of the distance from there to their lower sixth, and at least by 0.03. Among 60 words or
-fewer, the gain must be above twice its standard error in place of that.
+0.9 of the distance from there to their lower sixth, and at least by 0.03; so must, for more senses, minus
+the largest n_s . n_t, beside that of two: h is that of the word, however many senses it has. Among 60 words or fewer,
+the gain must be above twice its standard error in place of that.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -120,6 +121,25 @@ class Parts(NamedTuple):
     gains: Doubles
 
 
+class Judged(NamedTuple):
+    """What k senses of words are worth.
+
+    Attributes
+    ----------
+    gains : ndarray of shape (n_words, 2), float64
+        As in :class:`Parts`.
+    apartness, between : ndarray of shape (n_words,), float64
+        See the head; minus the largest n_s . n_t.
+    shares : ndarray of shape (n_words,), float64
+        Of the sense that has the least.
+    """
+
+    gains: Doubles
+    apartness: Doubles
+    between: Doubles
+    shares: Doubles
+
+
 class Induced(NamedTuple):
     """Words of which it was asked how many senses they have.
 
@@ -190,16 +210,17 @@ class Finder:
     def _of_group(self, words: Longs, contexts: Contexts) -> Induced:
         white = White.of(self._G, contexts, self._rng)
         counts, n_senses = self._counts[words], np.ones(len(words), np.int64)
-        gains, apartness, shares = self._judged(words, contexts, white, 2)
-        more = self._apart(apartness, counts, apartness, counts, gains) & (gains[:, 0] > 0) & (shares >= LEAST_SHARE)
-        n_senses[more] = 2
-        best = gains[:, 0].copy()
+        two = self._judged(words, contexts, white, 2)
+        apart = self._apart(two.apartness, counts, two.apartness, counts, two.gains)
+        n_senses[apart & (two.gains[:, 0] > 0) & (two.shares >= LEAST_SHARE)] = 2
+        best = two.gains[:, 0].copy()
         for k in range(3, self._n_senses + 1):
             asked = np.flatnonzero((n_senses == k - 1) & (counts >= k * self._least))
-            gain, apart, share = self._judged(words[asked], taken(contexts, asked), white, k)
-            gained = gain[:, 0] > best[asked] + gain[:, 1] / 2
-            more = self._apart(apartness, counts, apart, counts[asked], gain) & gained & (share >= LEAST_SHARE)
-            n_senses[asked[more]], best[asked[more]] = k, gain[more, 0]
+            more = self._judged(words[asked], taken(contexts, asked), white, k)
+            apart = self._apart(two.between, counts, more.between, counts[asked], more.gains)
+            gained = more.gains[:, 0] > best[asked] + more.gains[:, 1] / 2
+            found = apart & gained & (more.shares >= LEAST_SHARE)
+            n_senses[asked[found]], best[asked[found]] = k, more.gains[found, 0]
         senses = []
         for k in range(2, self._n_senses + 1):
             chosen = np.flatnonzero(n_senses == k)
@@ -207,7 +228,7 @@ class Finder:
                 parts = self._parts(taken(contexts, some), white, k, held=0)
                 middles = (white.middle + parts.middles @ white.inverse).astype(np.float32)
                 senses.append((words[some], parts._replace(middles=middles)))
-        return Induced(words, n_senses, gains, apartness, senses, white.middle)
+        return Induced(words, n_senses, two.gains, two.apartness, senses, white.middle)
 
     def _apart(
         self, usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs, gains: Doubles
@@ -217,14 +238,14 @@ class Finder:
             return gains[:, 0] > 2 * gains[:, 1]
         return above_usual(usual, counts, asked, counts_of_asked)
 
-    def _judged(self, words: Longs, contexts: Contexts, white: White, k: int) -> tuple[Doubles, Doubles, Doubles]:
-        """Return of each word the gain of k senses with its standard error, their apartness, and the least share."""
-        gains, apartness, shares = np.zeros((len(words), 2)), np.zeros(len(words)), np.zeros(len(words))
+    def _judged(self, words: Longs, contexts: Contexts, white: White, k: int) -> Judged:
+        """Return what k senses of each word gain, and how far they are apart."""
+        found = Judged(*(np.zeros((len(words), *width)) for width in ((2,), (), (), ())))
         for some in _chunks(np.arange(len(words))):
             parts = self._parts(taken(contexts, some), white, k, held=_HELD)
-            gains[some], shares[some] = parts.gains, parts.shares.min(axis=1)
-            apartness[some] = self._near.apartness(words[some], parts.vectors)
-        return gains, apartness, shares
+            found.gains[some], found.shares[some] = parts.gains, parts.shares.min(axis=1)
+            found.apartness[some], found.between[some] = self._near.apartness(words[some], parts.vectors)
+        return found
 
     def _parts(self, contexts: Contexts, white: White, k: int, *, held: int) -> Parts:
         """Return the contexts of each word in k parts; every ``held``-th part of the text is held out, 0: none."""
@@ -331,15 +352,15 @@ class Nearness:
         nearest = np.argpartition(-cosines, self._k - 1, axis=1)[:, : self._k]
         return np.take_along_axis(cosines, nearest, axis=1).mean(axis=1), self._units[nearest].mean(axis=1)
 
-    def apartness(self, words: Longs, senses: Floats) -> Doubles:
-        """Return the apartness of each word's senses, (n_words, k, n): of the two that are least apart."""
-        found = np.empty(len(words))
+    def apartness(self, words: Longs, senses: Floats) -> tuple[Doubles, Doubles]:
+        """Return the apartness of each word's senses, (n_words, k, n), and minus the largest n_s . n_t of two."""
+        found, between = np.empty(len(words)), np.empty(len(words))
         for some in np.array_split(np.arange(len(words)), max(1, len(words) // 64)):
             own = self._nearest(words[some], self._B[words[some]])[0]
             near = [self._nearest(words[some], senses[some, s])[1] for s in range(senses.shape[1])]
-            shared = [np.einsum("wn,wn->w", one, other) for one, other in combinations(near, 2)]
-            found[some] = 1 - (np.max(shared, axis=0) + 2 * own) / 3
-        return found
+            between[some] = np.min([-np.einsum("wn,wn->w", one, other) for one, other in combinations(near, 2)], axis=0)
+            found[some] = 1 - (2 * own - between[some]) / 3
+        return found, between
 
 
 def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs) -> NDArray[np.bool_]:
@@ -350,7 +371,7 @@ def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: 
     begins, which = np.unique(first, return_inverse=True)
     quantiles = np.array([np.quantile(usual[order[at : at + width]], [1 / 6, 0.5]) for at in begins]).reshape(-1, 2)
     median = quantiles[:, 1]
-    found: NDArray[np.bool_] = asked > (median + np.maximum(0.75 * (median - quantiles[:, 0]), _LEAST_APART))[which]
+    found: NDArray[np.bool_] = asked > (median + np.maximum(0.9 * (median - quantiles[:, 0]), _LEAST_APART))[which]
     return found
 
 

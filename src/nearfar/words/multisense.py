@@ -186,10 +186,10 @@ class MultiSenseWord2DM(WordModel):
     words near the one sense are not near the other one: by subject the contexts of any word fall apart, but those of
     *january* have other months near them in each part. With n_s the mean of the unit vectors of the ten words nearest
     to sense s, and h the mean cosine of the word with the ten nearest to it, the apartness is ``1 - (n_1 . n_2 + 2 h) /
-    3``. It must be above the median of 400 words that come as often, by 0.03 and by three quarters of what lies between
-    there and their lower sixth. So for a third sense, whose gain must also be larger than that of two. Senses have
-    numbers from the heaviest on. :meth:`partial_fit` looks at words that have one sense; contexts of others go to the
-    nearest cluster.
+    3``. It must be above the median of 400 words that come as often, by 0.03 and by .9 of what lies between
+    there and their lower sixth. For a third sense, ``-n_s . n_t`` of the two that share most must be so, and the gain
+    larger than that of two. Senses have numbers from the heaviest on. :meth:`partial_fit` looks at words that have one
+    sense; contexts of others go to the nearest cluster.
 
     *Clusters as contexts come*, with ``new_sense_threshold``. In the first fifth of the training every word has one
     sense: before words have vectors, contexts cannot be told apart. Then clusters are opened; a new sense begins with
@@ -313,6 +313,9 @@ class MultiSenseWord2DM(WordModel):
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return vectors uniform in (-1/2, 1/2) / (n m) as the authors do, with clusters as word2vec does."""
         (n, m), n_inputs, n_words = self._shape, len(source.ids), len(source.context_ids)
+        if self.n_senses is not None and source.vocabulary is not None and m > (most := source.vocabulary.counts.max()):
+            expected = f"at most {most}, how often the most frequent word comes"
+            raise InputError("MultiSenseWord2DM", "n_senses", expected, str(m), "Ask for fewer senses.")
 
         def uniform(rows: int, width: int) -> NDArray[np.float32]:
             return (rng.random((rows, n), np.float32) - np.float32(0.5)) / np.float32(width)
