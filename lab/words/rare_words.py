@@ -58,7 +58,7 @@ def fit(method: str, path: Path, seed: int) -> tuple[nf.Embedding, float]:
 def run(file: ResultFile, given: Namespace) -> None:
     nf.SkipGram(D, n_epochs=1, sample=0, subwords=True).fit([["some", "words"]] * 9)  # compiles
     lines = [article.strip() for article in articles(N_WORDS)]
-    for method, seed in product(METHODS, range(given.seeds)):
+    for method, seed in product(given.methods, range(given.seeds)):
         if not (method == "fastText, rate .1" and seed) and (key := file.new(method, seed)):
             order = np.random.default_rng(seed).permutation(len(lines)).tolist()
             with text_file("\n".join(lines[k] for k in order)) as path:
@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
     "Words made of parts",
     ("method", "seed"),
     run,
-    {"seeds": 3},
+    {"seeds": 3, "methods": tuple(METHODS)},
     ("wiki_text8_style", "word_similarity"),
     "--seeds 3",
 )
