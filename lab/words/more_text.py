@@ -159,7 +159,7 @@ def run(file: ResultFile, given: Namespace) -> None:
             found = {of: nf.evaluate.word_similarity(embedding, path).rho for of, path in SIMILARITY.items()}
             file.add({**key, "set": "words", **said, **found})
             path = text.folder / f"phrases {name} {given.epochs} {trial}.npz"
-            if not path.exists():
+            if not (path.exists() and sets.keys() <= judgements(path).keys()):
                 judge(path, embedding, sets)
             seen.setdefault(name, []).append(judgements(path))
         for of in sets:
@@ -204,7 +204,8 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""The code of Meyer and Lewis (github.com/francois-meyer/lexical-ambiguity-dms) and what is done here.
         `Word2DM.paper()`, and `MultiSenseWord2DM` with `variant="columns"` and `noise_column="same"`, have their
         settings; their variants of the second, cosines, all columns at once or one vector as a neighbour, are not here.
-        The paper's tables are in neither its repository nor any text at hand: none of its numbers is shown.""")
+        The paper's figures could not be read: no commit of the repository has any, and only the abstract was at hand.
+        None is shown; "authors' code" is what their programs make of the text here.""")
     section.table(["", "the authors' code", "here"], FACTS)
     section.say("""The largest differences between the two programs on made vectors: of entries of the matrix of a
         phrase of five words, and of traces of products of the matrices of words.""")

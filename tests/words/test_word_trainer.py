@@ -247,7 +247,7 @@ def test_deterministic_is_the_same_for_any_number_of_workers(model, monkeypatch,
     stop = [Checkpoint(tmp_path / "run.safetensors", every=1), lambda p: p.epoch == 2]
     clone(model).set_params(n_jobs=3, callbacks=stop).fit(text)
     resumed = clone(model).set_params(n_jobs=2).fit(text, resume=tmp_path / "run.safetensors")
-    for n_jobs in (2, 3, 8):
+    for n_jobs in (2, 3, 4, 8):
         many = clone(model).set_params(n_jobs=n_jobs).fit(text)
         for name in ("embedding_", "loss_curve_", "validation_curve_"):
             np.testing.assert_array_equal(getattr(many, name), getattr(one, name))

@@ -1,8 +1,10 @@
 """Words that are made of parts: vectors of words are sums of vectors of their parts, and these are what is learned.
 
 With W, the relation of words and parts, and Z, the vectors of parts, the words are ``X = W Z``, and so the gradient of
-Z is Wᵀ times that of X. Each word is a part of its own as well: one without others is a word as it always was. Rows of
-W have length 1, so that a word moves as far in a step as without other parts: ``|W_w|² = 1`` times its gradient.
+Z is Wᵀ times that of X. Each word is a part of its own as well: one without others is a word as it always was. Its own
+part has half of the squared length of a row of W, the others together the other half: with less, what is peculiar to a
+word goes to parts that other words have. Rows have length 1, so that a word moves as far in a step as without other
+parts: ``|W_w|² = 1`` times its gradient.
 
 Some windows at a time, the words that stand in them are made; the model trains these rows as it does any; and what a
 row has moved goes to its parts. So a word is made once for all windows that it is in, and the compiled loops of models
@@ -75,17 +77,14 @@ class WordParts:
         self._places = threading.local()
 
     def _related(self, cut: Cut) -> csr_array[np.float32]:
-        """Return W, with each word as its own part before the others."""
-        n, others = self.n_words, np.searchsorted(self.keys, cut.keys) + self.n_words
-        own = np.arange(n)
-        both = Cut(
-            cut.starts + np.arange(n + 1),
-            np.insert(others, cut.starts[:-1], own),
-            np.insert(cut.weights, cut.starts[:-1], np.float32(1)),
-        )
-        relation = scaled(both, np.arange(self.n_rows), LENGTH)
-        relation.indptr = relation.indptr.astype(np.int64)
-        relation.indices, relation.data = relation.indices.astype(np.int32), relation.data.astype(np.float32)
+        """Return W, with each word as its own part before the others, which weighs as much as they do together."""
+        from scipy.sparse import csr_array, eye_array, hstack
+
+        others = scaled(cut._replace(keys=np.searchsorted(self.keys, cut.keys)), np.arange(len(self.keys)), LENGTH)
+        relation = csr_array(hstack([eye_array(self.n_words, format="csr"), others], format="csr"))
+        lengths = np.sqrt(1 + (np.diff(others.indptr) > 0))
+        relation.data = (relation.data / np.repeat(lengths, np.diff(relation.indptr))).astype(np.float32)
+        relation.indptr, relation.indices = relation.indptr.astype(np.int64), relation.indices.astype(np.int32)
         return relation
 
     @property

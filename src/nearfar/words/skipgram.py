@@ -191,11 +191,11 @@ class SkipGram(WordModel):
     other products are drawn step by step, never multiplied out, with tables of 8 bytes for each stored entry of each
     factor.
 
-    With ``subwords`` a word's vector is the sum of those of its parts, of which one is its own, over the root of their
-    number; a relation's entries say how much each counts. Parts are what is learned, by SGD on threads, from a learning
-    rate 0.71 times that of words. ``vectors_["a word never seen"]`` is made of the parts that are known, after
-    ``save`` to ``.safetensors`` and ``.npz`` as well; other formats have the words alone. Memory: a row for each part
-    more, of at most 2,000,000 n-grams.
+    With ``subwords`` a word's vector is a row of its own, plus the sum of those of its parts over the root of their
+    number, both over the root of 2; a relation's entries say how much each part counts. Rows are what is learned, by
+    SGD on threads, from a learning rate 0.71 times that of words. ``vectors_["a word never seen"]`` is made of the
+    parts that are known, after ``save`` to ``.safetensors`` and ``.npz`` as well; other formats have the words alone.
+    Memory: a row for each part more, of at most 2,000,000 n-grams.
 
     References
     ----------

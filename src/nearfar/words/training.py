@@ -256,7 +256,9 @@ LONGEST = 0.5
 """How much of its norm a density matrix' factor may change in a step of SGD: scores are of fourth order in it, and no
 fixed rate is safe."""
 N_COPIES = 2
-"""Of the tables, whatever the number of threads: with four the vectors are worse."""
+"""Of the tables, whatever the number of threads. With four the vectors are worse, also where they are put together as
+often: what a frequent word has to learn in a round, each copy has learned. For rounds so short that four do no harm,
+rows would be taken out and brought back for each piece of text, which takes half as long again as training."""
 CURVATURE = 0.03
 """h of a pair, found on text by what comes out: with less copies throw each other about, with more they are slow."""
 _MET = 4  # times at most that a row is met by a copy, on average, before it is put together, or in one block
