@@ -586,7 +586,7 @@ def _inhomogeneous_neg_log_slope(f, nu, one, half):
 @jit(fastmath=FAST, error_model="numpy")
 def _inhomogeneous_rise(f, nu, one, half):
     x = f / nu
-    return half * ((nu + one) * x / (nu + f) - _precise_ln1p(x, one))
+    return half * ((nu + one) * x / (nu + f) - ln1p(x))
 
 
 @dataclass(frozen=True)

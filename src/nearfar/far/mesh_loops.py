@@ -79,7 +79,7 @@ def spread_charges(spline, rows, points, charges, level):
             continue
         for first in range(starts[row], starts[row + 1], BATCH):
             last = min(first + BATCH, starts[row + 1])
-            _weights(spline, columns[first:last], offsets[first:last], w)
+            write_weights(spline, columns[first:last], offsets[first:last], w)
             for p in range(last - first):
                 q = charges[order[first + p]] if len(charges) > 0 else one
                 _add(taps, strip, np.uint64(columns[first + p]), q, p, w)
@@ -123,7 +123,7 @@ def gather(spline, rows, points, sources, field, outs):
                     strip[lanes * c + k] = line[c]
         for first in range(starts[row], starts[row + 1], BATCH):
             last = min(first + BATCH, starts[row + 1])
-            _weights(spline, columns[first:last], offsets[first:last], w)
+            write_weights(spline, columns[first:last], offsets[first:last], w)
             w[found : found + 3 * BATCH] = mesh.dtype.type(0)
             for kind in range(len(own)):
                 _charges(taps, charges[kind], order[first:last], w)
@@ -150,7 +150,7 @@ def spread_each(spline, rows, points, charges, meshes):
     for row in range(first_row, last_row):
         for first in range(starts[row], starts[row + 1], BATCH):
             last = min(first + BATCH, starts[row + 1])
-            _weights(spline, columns[first:last], offsets[first:last], w)
+            write_weights(spline, columns[first:last], offsets[first:last], w)
             for k in range(len(meshes)):
                 lines = meshes[k, row : row + len(taps)]
                 for p in range(last - first):
@@ -173,7 +173,7 @@ def gather_each(spline, rows, points, sources, fields, outs):
     for row in range(first_row, last_row):
         for first in range(starts[row], starts[row + 1], BATCH):
             last = min(first + BATCH, starts[row + 1])
-            _weights(spline, columns[first:last], offsets[first:last], w)
+            write_weights(spline, columns[first:last], offsets[first:last], w)
             _charges(taps, charges, order[first:last], w)
             for k in range(len(meshes)):
                 w[found : found + 3 * BATCH] = meshes.dtype.type(0)
@@ -233,7 +233,7 @@ def _read_lines(taps, lines, column, p, w):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _weights(spline, columns, offsets, w):
+def write_weights(spline, columns, offsets, w):
     """Write the spline weights of some points: one BATCH for each number.
 
     With L lanes, w[:L] are weights along the row, w[L:2L] across it, w[2L:4L] their slopes, w[4L:] the offsets of the

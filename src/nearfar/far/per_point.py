@@ -28,7 +28,6 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles
 from nearfar._core.vector import FAST
 from nearfar.contracts import Field, Floats, Kernel, Potential, Term
-from nearfar.far.alike import KernelsOnMeshes
 from nearfar.far.fields import CHUNK, check_positions, term_charges
 from nearfar.kernels import Exponential, Family, InhomogeneousStudentT, exp, family_of
 
@@ -390,7 +389,7 @@ class NodesOfAll:
 
 
 class SummedNodes:
-    """The far field of a map under several kernels, as a place asks it: one pass of a mesh, or a field for each.
+    """The far field of a map under several kernels, as a place asks it: a field for each.
 
     Parameters
     ----------
@@ -402,20 +401,10 @@ class SummedNodes:
     """Nobody moves before all sums are known."""
 
     def __init__(self, base: Field) -> None:
-        on_mesh = vars(type(base)).get("in_parts", False)
-        self._meshes = KernelsOnMeshes(cast(Any, base).tolerance) if on_mesh else None
         self._fields: list[Any] = [base]
 
     def prepare(self, Y: Floats, kernels: Sequence[Kernel], n_jobs: int) -> None:
-        """Take in positions and kernels.
-
-        Under kernels with short tails S_i is, of points far from all others, less than what float32 leaves of a mesh:
-        it would be rounding, other in each order of the rows, and forces are over it. So those sums are in float64.
-        """
-        if self._meshes is not None:
-            Y = Y.astype(np.float64) if isinstance(kernels[0], Exponential) else Y
-            self._meshes.place(Y, kernels, n_jobs)
-            return
+        """Take in positions and kernels."""
         missing = len(kernels) - len(self._fields)
         self._fields = self._fields[: len(kernels)] + [_copy(self._fields[0]) for _ in range(missing)]
         for field, kernel in zip(self._fields, kernels, strict=True):
@@ -423,14 +412,10 @@ class SummedNodes:
 
     def potentials(self, terms: Sequence[Term]) -> list[list[Potential]]:
         """Return the potentials of terms under each kernel; they are read until the next call."""
-        if self._meshes is not None:
-            return self._meshes.evaluate(terms)
         return [field.evaluate(terms) for field in self._fields]
 
     def total(self, terms: Sequence[Sequence[Term]]) -> Potential:
         """Return the sum of the potentials of terms, some under each kernel."""
-        if self._meshes is not None:
-            return self._meshes.total(terms)
         first, *others = (field.total(some) for field, some in zip(self._fields, terms, strict=True))
         for other in others:
             first.value[...] += other.value
@@ -440,8 +425,6 @@ class SummedNodes:
     @property
     def error(self) -> float:
         """What the fields say of their error, the largest."""
-        if self._meshes is not None:
-            return self._meshes.expected_error
         return max(float(getattr(field, "expected_error", 0.0)) for field in self._fields)
 
 
