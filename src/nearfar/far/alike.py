@@ -339,7 +339,7 @@ class PerPointMesh:
             parts.append((rho, spectra))
             own += self._own_of(term.potential, nodes, spectra) * q
         potential, constant = self._in(parts)
-        value, gradient = buffers.take("total", (n,), dtype), buffers.take("totals", (n, d), dtype)
+        value, gradient = buffers.take("values", (n,), dtype), buffers.take("gradients", (n, d), dtype)
         none = np.empty((0, n), dtype), np.empty((0, mesh.shape.order, mesh.shape.order), dtype)
         factors = dtype.type(1), dtype.type(1 / mesh.shape.step), constant
         shared = points[:4], none, (potential, mesh.columns, factors), (value, gradient)
