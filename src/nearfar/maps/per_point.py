@@ -29,7 +29,7 @@ LEAST, MOST = 0.5, 100.0
 """Degrees of freedom that are learned stay in between. Beyond, the cost does not fall any more: with more the kernel is
 nearly the exponential one, and fewer narrow it, which a mesh would have to follow."""
 _OF_ERROR = 1e-4  # as in maps.objective, of a node: what it adds to a row is less by its coefficient
-_OF_ERROR_OF_MESH = 1e-3  # as in maps.objective: sums of a kernel between nodes are by so much better than forces
+_OF_ERROR_OF_MESH, _CLOSER = 1e-3, 30.0  # the same of a kernel between nodes; how much closer it is than ln S_i there
 # Of ln nu: first step, factors after one that went on and one that turned round, shortest and longest step.
 _STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.05, 1.2, 0.5, 1e-4, 0.1
 
@@ -74,10 +74,18 @@ def per_point_objective(
     if getattr(field, "pair_by_pair", False):
         fields = ByOwn(ExactPerPoint(), OF_ERROR)
     elif vars(type(field)).get("in_parts", False):
-        fields = ByOwn(PerPointMesh(cast(Any, field).tolerance, error / 10, limits), _OF_ERROR_OF_MESH)
+        fields = on_mesh(cast(Any, field).tolerance, error, limits)
     else:
         fields = Between(field, error, limits)
     return PerPointObjective(P, kernel, divergence, fields, learner=learner, dtype=dtype, n_jobs=n_jobs, place=place)
+
+
+def on_mesh(tolerance: float, error: float, limits: tuple[float, float] | None) -> ByOwn:
+    """Return the sums on a mesh of this tolerance; ``error`` is that of interpolated ln S_i, limits as of Between.
+
+    Kernels are to be closer than that: what is left of wide ones counts where S_i is small.
+    """
+    return ByOwn(PerPointMesh(tolerance, error / _CLOSER, limits), _OF_ERROR_OF_MESH)
 
 
 class Learner:
