@@ -550,16 +550,16 @@ class HeavyTailed(Kernel):
         return Family(HeavyTailed, "beta", *functions, Exponential.family.steepness, 1e5, numbers, others)
 
 
-def _precise_ln1p(x, one):
+def _precise_ln1p(x):
     """ln(1 + x), x >= 0, with a small relative error also where x is small: with many degrees of freedom it is."""
     return np.log1p(x)
 
 
 @overload(_precise_ln1p)
-def _precise_ln1p_overload(x, one):
+def _precise_ln1p_overload(x):
     if x == types.float32:
-        return lambda x, one: _precise32(x)
-    return lambda x, one: _ln1p64(x)
+        return lambda x: _precise32(x)
+    return lambda x: _ln1p64(x)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -583,7 +583,7 @@ def _precise32(x):
 
 @jit(fastmath=FAST, error_model="numpy")
 def _heavy_log_weight_of(f, beta, one, alpha):
-    return -_precise_ln1p(alpha * beta * f, one) / alpha
+    return -_precise_ln1p(alpha * beta * f) / alpha
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -599,7 +599,7 @@ def _heavy_rise_of(f, beta, one, alpha):
 @jit(fastmath=FAST, error_model="numpy")
 def _heavy_together(f, beta, one, alpha):
     x = alpha * beta * f
-    log_w = -_precise_ln1p(x, one) / alpha
+    log_w = -_precise_ln1p(x) / alpha
     less = exp(log_w + alpha * log_w)  # w / (1 + x), by which nothing is divided
     return less * (one + x), log_w, beta * less, -f * less
 
@@ -607,7 +607,7 @@ def _heavy_together(f, beta, one, alpha):
 @jit(fastmath=FAST, error_model="numpy")
 def _inhomogeneous_log_weight(f, nu, one, half):
     # Gradients, inhomogeneous t-SNE: w = (1 + f/nu)^(-(nu + 1)/2)
-    return -half * (nu + one) * _precise_ln1p(f / nu, one)
+    return -half * (nu + one) * _precise_ln1p(f / nu)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -618,13 +618,13 @@ def _inhomogeneous_neg_log_slope(f, nu, one, half):
 @jit(fastmath=FAST, error_model="numpy")
 def _inhomogeneous_rise(f, nu, one, half):
     x = f / nu
-    return half * ((nu + one) * x / (nu + f) - _precise_ln1p(x, one))
+    return half * ((nu + one) * x / (nu + f) - _precise_ln1p(x))
 
 
 @jit(fastmath=FAST, error_model="numpy")
 def _inhomogeneous_together(f, nu, one, half):
     x, power, steepness = f / nu, half * (nu + one), half * (nu + one) / nu
-    ln_u = _precise_ln1p(x, one)
+    ln_u = _precise_ln1p(x)
     less = exp(-(power + one) * ln_u)  # w / (1 + x), by which nothing is divided
     w, slope = less * (one + x), steepness * less
     return w, -power * ln_u, slope, x * slope - half * w * ln_u

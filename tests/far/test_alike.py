@@ -219,7 +219,8 @@ def test_loops_over_shares_do_what_those_over_one_mesh_do(rng, placed):
 def test_passages_between_meshes_are_those_of_each(rng):
     filter_, fine, coarse = spline_refinement(6, FACTOR).astype("f4"), (83, 96), (15, 32)
     widths = 75, 15
-    for task, alone, at, sizes in ((restrict_meshes, restrict_mesh, 0, coarse), (prolong_meshes, prolong_mesh, 1, fine)):
+    for task, alone, at in ((restrict_meshes, restrict_mesh, 0), (prolong_meshes, prolong_mesh, 1)):
+        sizes = (coarse, fine)[at]
         given = rng.normal(size=(*(fine, coarse)[at], 3)).astype("f4")
         out, one = np.zeros((*sizes, 3), np.float32), np.zeros((3, *sizes), np.float32)
         task((given, widths[at]), filter_, FACTOR, (out, widths[1 - at]), 0, sizes[0])

@@ -83,7 +83,7 @@ _KEPT = 4  # spectra: of two potentials, before and after a change of the mesh
 
 
 class Nodes(NamedTuple):
-    """Nodes for a potential: their kernels, coefficients at the steps of a table, the error there (root mean square)."""
+    """Nodes for a potential: their kernels, coefficients at the steps of a table, errors there, root mean squares."""
 
     kernels: tuple[Kernel, ...]
     table: Doubles
@@ -139,7 +139,7 @@ class Crowd:
             steps = np.searchsorted(self.theta, parameters).clip(0, len(self.theta) - 1)
             return steps.astype(np.float64) if (self.theta[steps] == parameters).all() else None
         steps = (np.log(parameters) - np.log(self.theta[0])) / self.log_step
-        within = -1e-6 < steps.min() and steps.max() < _STEPS + 1e-6
+        within = bool(steps.min() > -1e-6 and steps.max() < _STEPS + 1e-6)
         return np.asarray(steps.clip(0, _STEPS)) if within else None
 
     def candidates(self) -> tuple[Doubles, Doubles]:
@@ -237,7 +237,8 @@ class PerPointMesh:
         self._n_jobs, dtype = n_jobs, np.float64 if isinstance(kernel, Exponential) else Y.dtype
         Y = np.ascontiguousarray(Y, dtype=dtype)
         low, high = bounding_box("MeshField", Y, n_jobs)
-        self._mesh = choose_mesh(high - low, *self._wanted, len(Y))
+        order, step, reach = self._wanted
+        self._mesh = choose_mesh(high - low, order, step, reach, len(Y))
         self._points = sort_points(Y, low, self._mesh, n_jobs, self._buffers)
         self._of_points = self._steps.astype(dtype)
         self._own: dict[str, Floats] = {}
@@ -276,7 +277,7 @@ class PerPointMesh:
         """Return sum_j dw_ij / dtheta_i, shape (n,)."""
         if self._rises is None:
             self._by_own(0, Term("weight"))
-        return np.asarray(self._rises * self._rates, np.float64)
+        return np.asarray(self._rises, np.float64) * self._rates
 
     @property
     def expected_error(self) -> float:
@@ -296,10 +297,13 @@ class PerPointMesh:
         value, rise = (buffers.take((name, number), (n,), dtype) for name in ("value", "rise"))
         gradient = buffers.take(("gradient", number), (n, d), dtype)
         total = float(q.sum(dtype=np.float64)) if q.size else n
-        shared = (self._of_points, nodes.table.astype(dtype)), (
-            fields,
-            (spectra.constants * total).astype(dtype),
-            dtype.type(mesh.shape.step),
+        shared = (
+            (self._of_points, nodes.table.astype(dtype)),
+            (
+                fields,
+                (spectra.constants * total).astype(dtype),
+                dtype.type(mesh.shape.step),
+            ),
         )
         gathered, outs = partial(gather_shares, spline_of(mesh, dtype)), (value, gradient, rise)
         run_blocks(
@@ -330,12 +334,7 @@ class PerPointMesh:
             rho = buffers.take(("rhos", number), (mesh.rows, mesh.shape.columns, len(nodes.kernels)), dtype)
             rho[:] = 0
             sources = q, self._of_points, nodes.table.astype(dtype)
-            by_rows(
-                mesh,
-                points,
-                n_jobs,
-                lambda rows, sources=sources, rho=rho: spread_shares(spline, rows, points[:4], sources, rho),
-            )
+            by_rows(mesh, points, n_jobs, partial(_spread, spline, points[:4], sources, rho))
             parts.append((rho, spectra))
             own += self._own_of(term.potential, nodes, spectra) * q
         potential, constant = self._in(parts)
@@ -343,9 +342,7 @@ class PerPointMesh:
         none = np.empty((0, n), dtype), np.empty((0, mesh.shape.order, mesh.shape.order), dtype)
         factors = dtype.type(1), dtype.type(1 / mesh.shape.step), constant
         shared = points[:4], none, (potential, mesh.columns, factors), (value, gradient)
-        run_blocks(
-            lambda _, start, stop: gather(spline, (start, stop), *shared), blocks_to_read(mesh, points), n_jobs
-        )
+        run_blocks(lambda _, start, stop: gather(spline, (start, stop), *shared), blocks_to_read(mesh, points), n_jobs)
         value -= own[0]
         gradient -= own[1 : 1 + d].T
         return Potential(value, gradient)
@@ -471,6 +468,10 @@ class PerPointMesh:
         run_blocks(across_rows, few_bounds(n_waves, max(4, _TILE // (padded * m))), n_jobs)
         run_blocks(back_along_rows, few_bounds(rows, max(1, 2 * _TILE // columns)), n_jobs)
         return total, [wave[:, 0].real.sum(axis=0, dtype=np.float64) for wave in waves]
+
+
+def _spread(spline: object, points: object, sources: object, mesh: Floats, rows: tuple[int, int]) -> None:
+    spread_shares(spline, rows, points, sources, mesh)
 
 
 def _pairs(waves: NDArray[np.complexfloating], real: np.dtype[np.floating]) -> Floats:

@@ -1,7 +1,7 @@
-"""Compiled parts of the mesh for many kernels, see :mod:`nearfar.far.alike`: K numbers at each mesh point, side by side.
+"""Compiled parts of the mesh for many kernels, see :mod:`nearfar.far.alike`: K numbers side by side at a mesh point.
 
-What a point has of each of the K kernels lies in a table by rows; ``steps`` says where a point is among them, in between
-linearly. All loops go through the K numbers as vectors do: their weights are found once for all of them.
+What a point has of each of the K kernels lies in a table by rows; ``steps`` says where a point is among them, in
+between linearly. All loops go through the K numbers as vectors do: a point's weights are found once for all of them.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -132,7 +132,7 @@ def write_own(points, sources, own, out, start, stop):
 
 @jit(fastmath=FAST, error_model="numpy")
 def waves_out(wave, spectra, out):
-    """Write waves of shape (rows, columns, 2), real and imaginary, times K real spectra; ``out`` is (.., columns, K, 2)."""
+    """Write waves, pairs of a real and an imaginary part, times K real spectra: shape (rows, columns, K, 2)."""
     for r in range(spectra.shape[0]):
         for c in range(spectra.shape[1]):
             real, imaginary, of_each, to = wave[r, c, 0], wave[r, c, 1], spectra[r, c], out[r, c]

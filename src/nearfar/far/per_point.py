@@ -30,7 +30,7 @@ from nearfar._core.vector import FAST
 from nearfar.contracts import Field, Floats, Kernel, Potential, Term
 from nearfar.far.fields import CHUNK, check_positions, term_charges
 from nearfar.far.mesh import Buffers
-from nearfar.kernels import Exponential, Family, InhomogeneousStudentT, exp, family_of
+from nearfar.kernels import Exponential, Family, InhomogeneousStudentT, family_of
 
 _ROWS = 256  # of one block
 _WHOLE = 32  # numbers that a loop takes at a time

@@ -110,7 +110,7 @@ def attraction_any(functions, near, numbers, Y, out, start, stop):
 
 @jit(fastmath=FAST, error_model="numpy", forceinline=True)
 def _of_row(near, begin, end):
-    """Return the entries of a row: slices, so that no index might be negative, which would keep loops from vectorising."""
+    """Return the entries of a row: slices, as an index that might be negative keeps loops from vectorising."""
     _, _, fixed, fixed_back, u_ij, u_ji, p = near
     return fixed[begin:end], fixed_back[begin:end], u_ij[begin:end], u_ji[begin:end], p[begin:end]
 
