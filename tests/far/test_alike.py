@@ -15,7 +15,7 @@ from nearfar.far.alike_loops import (
     write_own,
 )
 from nearfar.far.mesh import FACTOR, Buffers, choose_mesh, sort_points, spline_of, spline_refinement
-from nearfar.far.mesh_loops import gather, prolong_mesh, restrict_mesh, spread_charges
+from nearfar.far.mesh_loops import add_product, gather, prolong_mesh, restrict_mesh, spread_charges
 from nearfar.far.per_point import ExactPerPoint
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT
 
@@ -235,5 +235,8 @@ def test_waves_times_spectra(rng):
     spectra, out, total = rng.normal(size=(5, 7, 3)).astype("f4"), np.empty_like(waves), wave.copy()
     waves_out(wave, spectra, out)
     np.testing.assert_allclose(out, wave[:, :, None] * spectra[..., None], rtol=1e-6)
+    added = waves[:, :, 0].copy()
+    add_product(wave.reshape(5, -1), spectra[..., 0], np.float32(2.5), added.reshape(5, -1))
+    np.testing.assert_allclose(added, waves[:, :, 0] + 2.5 * wave * spectra[..., :1], atol=1e-5)
     waves_in(waves, spectra, total)
     np.testing.assert_allclose(total, wave + (waves * spectra[..., None]).sum(axis=2), atol=1e-5)
