@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearfar.far import Term
-from nearfar.far.alike import FEW, Crowd, PerPointMesh
+from nearfar.far.alike import Crowd, PerPointMesh
 from nearfar.far.alike_loops import (
     gather_shares,
     prolong_meshes,
@@ -16,7 +16,7 @@ from nearfar.far.alike_loops import (
 )
 from nearfar.far.mesh import FACTOR, Buffers, choose_mesh, sort_points, spline_of, spline_refinement
 from nearfar.far.mesh_loops import add_product, gather, prolong_mesh, restrict_mesh, spread_charges
-from nearfar.far.per_point import ExactPerPoint
+from nearfar.far.per_point import FEW, ExactPerPoint
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT
 
 STUDENT, EXPONENTIAL = InhomogeneousStudentT.family, Exponential.family
@@ -119,7 +119,7 @@ def test_sums_are_within_the_tolerance_of_exact_ones(rng, name, d, span, dtype):
 
 
 def test_rises_are_derivatives_of_the_sums_between_nodes(rng):
-    Y, nu = rng.normal(size=(400, 2)) * 5, np.exp(rng.uniform(0, 3, 400))
+    Y, nu = (rng.normal(size=(400, 2)) * 5).astype("f4"), np.exp(rng.uniform(0, 3, 400))
     mesh = PerPointMesh(1e-4, 0.05, (0.5, 100.0))  # far from exact
 
     def sums(nu):

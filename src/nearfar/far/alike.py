@@ -66,10 +66,9 @@ from nearfar.far.mesh import (
     warn_of_width,
 )
 from nearfar.far.mesh_loops import gather, prolong_mesh, restrict_mesh
+from nearfar.far.per_point import FEW, least_squares
 from nearfar.kernels import Exponential, Family
 
-FEW = 4
-"""As many different parameters, or fewer, are nodes themselves."""
 MOST = 16
 _STEPS, _THINNED = 512, 4  # of the table of coefficients; those between two parameters that may become nodes
 _SAMPLES = 96  # distances at which kernels are compared
@@ -166,10 +165,10 @@ class Crowd:
         order = thinned[scipy.linalg.qr(seen.T, mode="r", pivoting=True)[1]]
         for m in range(2, MOST + 1):
             chosen = np.sort(order[:m])
-            errors = _least_squares(shapes[chosen], shapes[thinned], scales[thinned])[1]
+            errors = least_squares(shapes[chosen], shapes[thinned], scales[thinned], _DAMPING)[1]
             if np.sqrt((weights * errors**2).sum() / weights.sum()) < tolerance:
                 break
-        table, errors = _least_squares(shapes[chosen], shapes, scales)
+        table, errors = least_squares(shapes[chosen], shapes, scales, _DAMPING)
         table[chosen] = np.eye(len(chosen))
         return Nodes(tuple(self.family.kernel_of(float(value)) for value in self.theta[chosen]), table, errors)
 
@@ -184,17 +183,6 @@ def _shapes(family: Family, theta: Doubles, potential: str) -> tuple[Doubles, Do
     value, slope = (w, slope) if potential == "weight" else (w * log_w - w, slope * log_w)
     far = (1 + g * f) * np.maximum(g, 1)  # S falls with the steepness, and forces are over it
     return np.hstack([value, slope]), np.hstack([far, (1 + g * f) * far / g])
-
-
-def _least_squares(nodes: Doubles, shapes: Doubles, scales: Doubles) -> tuple[Doubles, Doubles]:
-    """Return the coefficients of nodes for each kernel, shape (kernels, nodes), and the error of each kernel."""
-    m, squares = len(nodes), (scales**2).T
-    products = ((nodes[:, None] * nodes).reshape(m * m, -1) @ squares).T.reshape(-1, m, m)
-    products += _DAMPING**2 * np.eye(m)  # keeps coefficients from growing
-    aims = (nodes @ (squares * shapes.T)).T
-    table = np.linalg.solve(products, aims[:, :, None])[:, :, 0]
-    left = ((table @ nodes - shapes) * scales) ** 2
-    return np.asarray(table, np.float64), np.asarray(np.sqrt(left.mean(axis=1)), np.float64)
 
 
 class Spectra(NamedTuple):

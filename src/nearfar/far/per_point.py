@@ -5,8 +5,8 @@ Pair by pair, a map by row asks for two kinds of potentials, which under one ker
     ``evaluate``    sum_j c_j V(f_ij; theta_i)      each point looks at the others by its own kernel
     ``total``       sum_j c_j V(f_ij; theta_j)      each of the others is seen by its kernel: the gradient alone
 
-In linear time there are fields of the kernels of a few nodes, between which each row is interpolated; see
-:mod:`nearfar.maps.per_point` for what a map makes of them.
+In linear time the same is done on a mesh, see :mod:`nearfar.far.alike`. Other fields are those of the kernels of a few
+nodes, between which each row is interpolated; see :mod:`nearfar.maps.per_point` for what a map makes of them.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -404,19 +404,19 @@ def _nodes(family: Family, lowest: float, highest: float, tolerance: float, crow
     order = thinned[scipy.linalg.qr(weighted, mode="r", pivoting=True)[1]]
     for m in range(2, MOST + 1):
         chosen = np.sort(order[:m])
-        errors = _least_squares(shapes[chosen], shapes[thinned], scales[thinned])[1]
+        errors = least_squares(shapes[chosen], shapes[thinned], scales[thinned], _DAMPING)[1]
         if (errors if crowd is None else errors[crowd > 0]).max() < tolerance:
             break
-    table, errors = _least_squares(shapes[chosen], shapes, scales)
+    table, errors = least_squares(shapes[chosen], shapes, scales, _DAMPING)
     table[chosen] = np.eye(len(chosen))
     return Nodes(family, theta[chosen], table, float(even[0]), float(even[-1]), errors)
 
 
-def _least_squares(nodes: Doubles, shapes: Doubles, scales: Doubles) -> tuple[Doubles, Doubles]:
+def least_squares(nodes: Doubles, shapes: Doubles, scales: Doubles, damping: float) -> tuple[Doubles, Doubles]:
     """Return the coefficients of nodes for each kernel, shape (kernels, nodes), and the error of each kernel."""
     m, squares = len(nodes), (scales**2).T
     products = ((nodes[:, None] * nodes).reshape(m * m, -1) @ squares).T.reshape(-1, m, m)
-    products += _DAMPING**2 * np.eye(m)  # keeps coefficients from growing
+    products += damping**2 * np.eye(m)  # keeps coefficients from growing
     aims = (nodes @ (squares * shapes.T)).T
     table = np.linalg.solve(products, aims[:, :, None])[:, :, 0]
     left = ((table @ nodes - shapes) * scales) ** 2

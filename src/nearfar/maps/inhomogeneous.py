@@ -107,7 +107,7 @@ class InhomogeneousTSNE(Recipe):
 
     :meth:`transform` gives a new point the geometric mean of its neighbours' degrees of freedom, weighted like them.
 
-    On the mesh, kernels of all nu are put together from ten at most, with forces within 1 % of the exact ones.
+    On the mesh, kernels of all nu are sums of those of some seven to nine, with forces within 1 % of the exact ones.
 
     References
     ----------
