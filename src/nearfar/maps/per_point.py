@@ -29,7 +29,7 @@ LEAST, MOST = 0.5, 100.0
 """Degrees of freedom that are learned stay in between. Beyond, the cost does not fall any more: with more the kernel is
 nearly the exponential one, and fewer narrow it, which a mesh would have to follow."""
 _OF_ERROR = 1e-4  # as in maps.objective, of a node: what it adds to a row is less by its coefficient
-_OF_ERROR_OF_MESH, _CLOSER = 1e-3, 30.0  # the same of a kernel between nodes; how much closer it is than ln S_i there
+_LEAST_S, _CLOSER = 2e-5, 30.0  # what S_i is held up to where kernels are sums of others; how much closer these are
 # Of ln nu: first step, factors after one that went on and one that turned round, shortest and longest step.
 _STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.05, 1.2, 0.5, 1e-4, 0.1
 
@@ -85,7 +85,7 @@ def on_mesh(tolerance: float, error: float, limits: tuple[float, float] | None) 
 
     Kernels are to be closer than that: what is left of wide ones counts where S_i is small.
     """
-    return ByOwn(PerPointMesh(tolerance, error / _CLOSER, limits), _OF_ERROR_OF_MESH)
+    return ByOwn(PerPointMesh(tolerance, error / _CLOSER, limits), _LEAST_S / tolerance)
 
 
 class Learner:
