@@ -78,6 +78,7 @@ _DAMPING = 1e-4  # of coefficients, beside errors: the errors of the mesh grow w
 _MARGIN = 1.25  # where parameters move, nodes serve beyond them by this factor, so that they need not be chosen often
 _WORSE = 2.0  # and are chosen anew when the error has grown by this one
 _TILE = 2**15  # complex numbers of the columns that are transformed together: they stay in the second-level cache
+_COARSER = 2.5  # what wanted_mesh bounds is the worst: with quintic splines, errors are a fifth of it
 _KEPT = 4  # spectra: of two potentials, before and after a change of the mesh
 
 
@@ -248,7 +249,7 @@ class PerPointMesh:
             crowd = self._crowd = Crowd.of(family, theta, self._limits)
             found, weights = crowd.candidates()
             kernels = [linear_kernel("MeshField", family.kernel_of(float(value))) for value in found]
-            self._wanted = wanted_mesh_of(kernels, self._tolerance, [6], weights)
+            self._wanted = wanted_mesh_of(kernels, _COARSER * self._tolerance, [6], weights)
             steps = crowd.steps_of(theta)
             assert steps is not None
         self._steps, self._rates = steps, np.empty(0) if crowd.few else 1 / (crowd.log_step * theta)
