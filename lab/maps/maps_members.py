@@ -21,6 +21,7 @@ from lab.records import Record, pick, values
 MEMBERS = ("TSNE", "SSNE", "ASNE", "TASNE", "HSSNE", "InhomogeneousTSNE", "NeRV", "JSE", "WSSNE", "UMAP")
 SIZES = (1000, 4500, 20_000, 100_000, 1_000_000)
 SHORT_FROM, SHORTER_FROM, SLOWER = 20_001, 200_000, 3.0
+COMPILED_ON = 50_000
 
 
 def per_iteration(name: str, affinities: nf.Affinities, n: int) -> float:
@@ -39,11 +40,14 @@ def per_iteration(name: str, affinities: nf.Affinities, n: int) -> float:
 
 def run(file: ResultFile, given: Namespace) -> None:
     for n in given.sizes:
-        affinities = nf.Affinities(30, random_state=0, n_jobs=1).fit(clusters(n, n_clusters=20)[0])
+        affinities, few = (
+            nf.Affinities(30, random_state=0, n_jobs=1).fit(clusters(size, n_clusters=20)[0])
+            for size in (n, min(n, COMPILED_ON))
+        )
         for trial, name in product(range(given.runs if n < SHORT_FROM else 1), given.methods):
             if key := file.new(n, name, trial):
                 if not trial:  # compiles
-                    getattr(nf, name)(max_iter=60, early_exaggeration_iter=20, random_state=0, n_jobs=1).fit(affinities)
+                    getattr(nf, name)(max_iter=60, early_exaggeration_iter=20, random_state=0, n_jobs=1).fit(few)
                 file.add({**key, "seconds": per_iteration(name, affinities, n)})
                 say(f"{n} {name}")
 

@@ -289,6 +289,8 @@ class Family(NamedTuple):
     neg_log_slope: Callable[..., Floats]
     rise: Callable[..., Floats]
     """d ln w / d theta."""
+    together: Callable[..., tuple[Floats, ...]]
+    """w, ln w, -w' and dw / d theta, with one logarithm and one exponential."""
     steepness: Callable[[Floats], Floats]
     """-w'/w at distance 0."""
     farthest: float
@@ -400,6 +402,12 @@ def _exponential_rise(f, *_):
     return -f
 
 
+@jit(fastmath=FAST, error_model="numpy")
+def _exponential_together(f, beta, *_):
+    w = exp(-beta * f)
+    return w, -beta * f, beta * w, -f * w
+
+
 @dataclass(frozen=True)
 class Exponential(Kernel):
     """Gaussian of the distance, ``w = exp(-beta f)``; the kernel of SNE.
@@ -439,6 +447,7 @@ Exponential.family = Family(
     _exponential_log_weight,
     _exponential_neg_log_slope,
     _exponential_rise,
+    _exponential_together,
     lambda beta: beta,
     1e2,
 )
@@ -536,30 +545,45 @@ class HeavyTailed(Kernel):
         """That of the precision, for this alpha."""
         if self.alpha < _AS_EXPONENTIAL:
             return Exponential.family._replace(kernel=HeavyTailed, others=(("alpha", self.alpha),))
-        functions = _heavy_log_weight_of, _heavy_neg_log_slope_of, _heavy_rise_of
+        functions = _heavy_log_weight_of, _heavy_neg_log_slope_of, _heavy_rise_of, _heavy_together
         numbers, others = (1.0, self.alpha), (("alpha", self.alpha),)
         return Family(HeavyTailed, "beta", *functions, Exponential.family.steepness, 1e5, numbers, others)
 
 
-@jit(fastmath={"contract", "nsz"}, error_model="numpy")
-def _precise(x, one):
-    u = one + x
-    return ln(u) + (x - (u - one)) / u
-
-
-def _precise_ln1p(x, one):
+def _precise_ln1p(x):
     """ln(1 + x), x >= 0, with a small relative error also where x is small: with many degrees of freedom it is."""
     return np.log1p(x)
 
 
 @overload(_precise_ln1p)
-def _precise_ln1p_overload(x, one):
-    return lambda x, one: _precise(x, one)
+def _precise_ln1p_overload(x):
+    if x == types.float32:
+        return lambda x: _precise32(x)
+    return lambda x: _ln1p64(x)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _precise32(x):
+    """As _ln32 of 1 + x, whose mantissa less 1 is x itself where the exponent is 0."""
+    u = float32(1.0) + x
+    bits = np.float32(u).view(np.int32)
+    shifted = np.int32(bits - np.int32(0x3F3504F3))
+    n = np.int32(shifted >> np.int32(23))
+    m = np.int32(bits - np.int32(n << np.int32(23))).view(np.float32)
+    z = x if n == np.int32(0) else m - float32(1.0)
+    s = z / (z + float32(2.0))
+    z = s * s
+    p = float32(2.0 / 9)
+    p = p * z + float32(2.0 / 7)
+    p = p * z + float32(2.0 / 5)
+    p = p * z + float32(2.0 / 3)
+    p = p * z + float32(2.0)
+    return s * p + float32(n) * float32(0.69314718)
 
 
 @jit(fastmath=FAST, error_model="numpy")
 def _heavy_log_weight_of(f, beta, one, alpha):
-    return -_precise_ln1p(alpha * beta * f, one) / alpha
+    return -_precise_ln1p(alpha * beta * f) / alpha
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -573,9 +597,17 @@ def _heavy_rise_of(f, beta, one, alpha):
 
 
 @jit(fastmath=FAST, error_model="numpy")
+def _heavy_together(f, beta, one, alpha):
+    x = alpha * beta * f
+    log_w = -_precise_ln1p(x) / alpha
+    less = exp(log_w + alpha * log_w)  # w / (1 + x), by which nothing is divided
+    return less * (one + x), log_w, beta * less, -f * less
+
+
+@jit(fastmath=FAST, error_model="numpy")
 def _inhomogeneous_log_weight(f, nu, one, half):
     # Gradients, inhomogeneous t-SNE: w = (1 + f/nu)^(-(nu + 1)/2)
-    return -half * (nu + one) * _precise_ln1p(f / nu, one)
+    return -half * (nu + one) * _precise_ln1p(f / nu)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -586,7 +618,16 @@ def _inhomogeneous_neg_log_slope(f, nu, one, half):
 @jit(fastmath=FAST, error_model="numpy")
 def _inhomogeneous_rise(f, nu, one, half):
     x = f / nu
-    return half * ((nu + one) * x / (nu + f) - _precise_ln1p(x, one))
+    return half * ((nu + one) * x / (nu + f) - _precise_ln1p(x))
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _inhomogeneous_together(f, nu, one, half):
+    x, power, steepness = f / nu, half * (nu + one), half * (nu + one) / nu
+    ln_u = _precise_ln1p(x)
+    less = exp(-(power + one) * ln_u)  # w / (1 + x), by which nothing is divided
+    w, slope = less * (one + x), steepness * less
+    return w, -power * ln_u, slope, x * slope - half * w * ln_u
 
 
 @dataclass(frozen=True)
@@ -634,6 +675,7 @@ InhomogeneousStudentT.family = Family(
     _inhomogeneous_log_weight,
     _inhomogeneous_neg_log_slope,
     _inhomogeneous_rise,
+    _inhomogeneous_together,
     lambda nu: (nu + 1) / (2 * nu),
     1e5,
     narrows=False,

@@ -10,13 +10,14 @@ from nearfar.divergences import KL, NeRV
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.far import ExactField, MeshField, Term
+from nearfar.far.alike import PerPointMesh
 from nearfar.far.per_point import FAMILIES, FEW, ExactPerPoint, nodes_between, nodes_for
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT
 from nearfar.maps.neighbor import Problem
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, RowBlocks, value_and_gradient
 from nearfar.maps.per_point import (
     Between,
-    Exactly,
+    ByOwn,
     PerPointObjective,
     is_per_point,
     per_point_objective,
@@ -56,9 +57,9 @@ def by_nodes(P, kernel, divergence, field, *, error, dtype=float, n_jobs=1):
 # -- exact sums -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [2, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("d", "kept"), [(2, 2**22), (2, 2**19), pytest.param(5, 2**19, marks=slow)])
 @pytest.mark.parametrize("name", ["student", *(pytest.param(k, marks=slow) for k in ("exponential", "heavy"))])
-def test_exact_sums_are_those_of_plain_numpy(rng, name, d):
+def test_exact_sums_are_those_of_plain_numpy(rng, monkeypatch, name, d, kept):
     n = 1030  # more than a chunk
     kernel, Y, charges = kernels(rng, n)[name], rng.normal(size=(n, d)), rng.normal(size=n)
     offsets = Y[:, None] - Y
@@ -69,6 +70,7 @@ def test_exact_sums_are_those_of_plain_numpy(rng, name, d):
     twins = {"weight": (w, slope), "entropy": (w * log_w - w, slope * log_w)}
     field = ExactPerPoint()
     field.place(Y, kernel, 2)
+    monkeypatch.setattr("nearfar.far.per_point._KEPT", kept)
     for potential, (V, V_slope) in twins.items():
         for c in (None, charges):
             ones = np.ones(n) if c is None else c
@@ -77,7 +79,6 @@ def test_exact_sums_are_those_of_plain_numpy(rng, name, d):
             expected = 2 * np.einsum("ij,j,ijk->ik", V_slope, ones, offsets)
             np.testing.assert_allclose(found.gradient, expected, rtol=1e-9, atol=1e-9)
             found = field.total([Term(potential, c), Term("weight")])
-            np.testing.assert_allclose(found.value, V.T @ ones + w.sum(axis=0), rtol=1e-10, atol=1e-10)
             expected = 2 * np.einsum("ji,j,ijk->ik", V_slope, ones, offsets)
             expected += 2 * np.einsum("ji,ijk->ik", slope, offsets)
             np.testing.assert_allclose(found.gradient, expected, rtol=1e-9, atol=1e-9)
@@ -101,7 +102,7 @@ def test_many_degrees_of_freedom_stay_precise_in_single_precision(rng):
 @pytest.mark.parametrize("family", [*FAMILIES, HeavyTailed(0.4).family], ids=["exponential", "student", "heavy"])
 def test_formulas_of_a_parameter_per_point_are_those_of_the_kernel(family):
     """As plain Python: what is compiled for each of them differs in nothing else."""
-    log_weight, neg_log_slope, rise = (f.py_func for f in (family.log_weight, family.neg_log_slope, family.rise))
+    log_weight, neg_log_slope, rise, together = (f.py_func for f in family[2:6])
     for theta in (0.3, 1.0, 7.0):
         kernel, step = family.kernel_of(theta), 1e-5 * theta
         for f in (0.0, 0.1, 2.0, 30.0):
@@ -111,6 +112,9 @@ def test_formulas_of_a_parameter_per_point_are_those_of_the_kernel(family):
             assert neg_log_slope(f, theta, *family.numbers) == pytest.approx(slope, rel=1e-12)
             more, less = (log_weight(f, theta + s * step, *family.numbers) for s in (1, -1))
             assert rise(f, theta, *family.numbers) == pytest.approx((more - less) / (2 * step), rel=1e-6, abs=1e-9)
+            log_w, g, more = (one(f, theta, *family.numbers) for one in (log_weight, neg_log_slope, rise))
+            expected = weight[0], log_w, weight[0] * g, weight[0] * more
+            assert together(f, theta, *family.numbers) == pytest.approx(expected, rel=1e-10, abs=1e-14)
 
 
 # -- nodes ----------------------------------------------------------------------------------------------------------
@@ -236,7 +240,7 @@ def test_on_the_mesh_forces_are_within_one_percent(rng, divergence, name):
     kernel = kernels(rng, n)[name]
     exact = per_point_objective(P, kernel, divergence, ExactField(), dtype=float, n_jobs=2).evaluate(Y)[0].copy()
     mesh = per_point_objective(P, kernel, divergence, MeshField(0.001), dtype=np.float32, n_jobs=2)
-    assert isinstance(mesh._fields, Between)
+    assert isinstance(mesh._fields._own, PerPointMesh)
     found = mesh.evaluate(Y.astype(np.float32))[0]
     assert np.linalg.norm(found - exact) < 0.01 * np.linalg.norm(exact)
 
@@ -339,9 +343,10 @@ def test_the_estimator_takes_it(rng, kernel, normalization, kind):
     made = est._objective(problem, on_threads(1), rng)
     assert type(made) is kind
     if kind is PerPointObjective:
-        assert isinstance(made._fields, Exactly)
-        est.set_params(far="fft")
-        assert isinstance(est._objective(problem, on_threads(1), rng)._fields, Between)
+        assert isinstance(made._fields._own, ExactPerPoint)
+        for far, fields in (("fft", ByOwn), ("barnes-hut", Between)):
+            est.set_params(far=far)
+            assert isinstance(est._objective(problem, on_threads(1), rng)._fields, fields)
 
 
 @pytest.mark.slow

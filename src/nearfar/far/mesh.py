@@ -107,12 +107,13 @@ def wanted_mesh(kernel: CompiledKernel, tolerance: float) -> tuple[int, float, f
 
 
 def wanted_mesh_of(
-    kernels: Sequence[CompiledKernel], tolerance: float, orders: Sequence[int]
+    kernels: Sequence[CompiledKernel], tolerance: float, orders: Sequence[int], weights: Floats | None = None
 ) -> tuple[int, float, float]:
     """Return the same for a mesh that serves several kernels: the root mean square of their errors is the tolerance."""
     cubic, quintic, reach = map(np.array, zip(*(_wanted(kernel, tolerance) for kernel in kernels), strict=True))
     lengths = np.array([1 / math.sqrt(kernel.steepness) for kernel in kernels])
-    steps = {P: float(np.mean((one * lengths) ** (-2 * P)) ** (-0.5 / P)) for P, one in ((4, cubic), (6, quintic))}
+    both = (4, cubic * lengths), (6, quintic * lengths)
+    steps = {P: float(np.average(each ** (-2 * P), weights=weights) ** (-0.5 / P)) for P, each in both}
     order = max(orders, key=lambda P: steps[P] / (_INFLUENCE_PAYS if P == 6 else 1.0))
     return order, steps[order], float(reach.max())
 
@@ -126,34 +127,24 @@ def _wanted(kernel: CompiledKernel, tolerance: float) -> tuple[float, float, flo
     return cubic, quintic, reach
 
 
-@lru_cache(maxsize=4)
-def influence(kernel: CompiledKernel, potential: str, shape: Shape, dtype: DTypeLike) -> Influence:
+def influence_of(kernel: CompiledKernel, potential: str, shape: Shape, dtype: DTypeLike) -> Influence:
     """Return the influence on periodic meshes of ``shape``, whose padded sizes are even."""
-    return influences([kernel], potential, np.ones((1, 1)), shape, dtype)[0]
-
-
-def influences(
-    kernels: Sequence[CompiledKernel], potential: str, shares: Floats, shape: Shape, dtype: DTypeLike
-) -> list[Influence]:
-    """Return the influences of sums of the potentials of kernels; ``shares`` is of shape (kernels, sums)."""
     square_of_reach = (shape.step * shape.reach) ** 2
     f = _squares(shape.step, shape.rows, shape.columns)
     far = _squares(FACTOR * shape.step, shape.wide_rows, shape.wide_columns) if shape.wide_rows else f
     last = far[-1, -1]
-    samples, constants = zip(*(_above(kernel, potential, f, last) for kernel in kernels), strict=True)
-    nears, wides = _summed(samples, shares), cast("list[Floats | None]", [None] * shares.shape[1])
+    near, constant = _above(kernel, potential, f, last)
+    wide = None
     if shape.wide_rows:
-        softened = [square_of_reach * _psi(some / square_of_reach) for some in (f, far)]
-        left, smooth = (
-            _summed([_above(kernel, potential, some, last)[0] for kernel in kernels], shares) for some in softened
+        left, wide = (
+            _above(kernel, potential, square_of_reach * _psi(some / square_of_reach), last)[0] for some in (f, far)
         )
-        nears, wides = [near - some for near, some in zip(nears, left, strict=True)], [*smooth]
-    of_sums = zip(nears, wides, np.array(constants) @ shares, strict=True)
-    return [_influence(near, wide, float(constant), shape.order, dtype) for near, wide, constant in of_sums]
+        near = near - left
+    return _influence(near, wide, constant, shape.order, dtype)
 
 
-def _summed(samples: Sequence[Floats], shares: Floats) -> list[Floats]:
-    return [np.sum([share * some for share, some in zip(column, samples, strict=True)], axis=0) for column in shares.T]
+influence = lru_cache(maxsize=4)(influence_of)
+"""The same, the last ones kept."""
 
 
 def _influence(near: Floats, wide: Floats | None, constant: float, order: int, dtype: DTypeLike) -> Influence:
@@ -315,20 +306,21 @@ def _add_wide(
     wide_rho = [buffers.take(("wide rho", k), size, dtype) for k in range(len(rho))]
     for fine, wide in zip(rho, wide_rho, strict=True):
         restrict = partial(restrict_mesh, (fine, mesh.columns), filter_, FACTOR, (wide, mesh.wide_columns))
-        _run(restrict, mesh.wide_rows, n_jobs)
+        run_rows(restrict, mesh.wide_rows, n_jobs)
     wanted = [k for k, terms in enumerate(products) if terms]
     wide_fields = [buffers.take(("wide field", k), size, dtype) for k in wanted]
     _through_waves(wide_rho, [products[k] for k in wanted], shape.wide_rows, wide_fields, n_jobs, buffers)
     for k, wide in zip(wanted, wide_fields, strict=True):
         prolong = partial(prolong_mesh, (wide, mesh.wide_columns), filter_, FACTOR, (fields[k], mesh.columns))
-        _run(prolong, mesh.rows, n_jobs)
+        run_rows(prolong, mesh.rows, n_jobs)
 
 
-def _run(task: Callable[[int, int], object], rows: int, n_jobs: int) -> None:
+def run_rows(task: Callable[[int, int], object], rows: int, n_jobs: int) -> None:
+    """Let a task write blocks of mesh rows."""
     run_blocks(lambda _block, start, stop: task(start, stop), even_bounds(rows, max(64, rows // 16)), n_jobs)
 
 
-def _few_bounds(n: int, block: int) -> NDArray[np.int64]:
+def few_bounds(n: int, block: int) -> NDArray[np.int64]:
     """Cut ``range(n)`` as :func:`even_bounds` does; up to 16 blocks are as few as can be: each call takes its time."""
     count = -(-n // block)
     return even_bounds(n, block) if count > 16 else np.arange(count + 1, dtype=np.int64) * n // max(count, 1)
@@ -366,9 +358,9 @@ def _through_waves(
         for field, result in zip(fields, results, strict=True):
             field[start:stop] = scipy.fft.irfft(result[start:stop], n=padded_columns, axis=1, overwrite_x=True)
 
-    strips = _few_bounds(rows, max(1, 2 * _TILE // padded_columns))
+    strips = few_bounds(rows, max(1, 2 * _TILE // padded_columns))
     run_blocks(along_rows, strips, n_jobs)
-    run_blocks(across_rows, _few_bounds(n_waves, max(16, _TILE // padded_rows)), n_jobs)
+    run_blocks(across_rows, few_bounds(n_waves, max(16, _TILE // padded_rows)), n_jobs)
     run_blocks(back_along_rows, strips, n_jobs)
 
 

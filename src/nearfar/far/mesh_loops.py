@@ -79,7 +79,7 @@ def spread_charges(spline, rows, points, charges, level):
             continue
         for first in range(starts[row], starts[row + 1], BATCH):
             last = min(first + BATCH, starts[row + 1])
-            _weights(spline, columns[first:last], offsets[first:last], w)
+            write_weights(spline, columns[first:last], offsets[first:last], w)
             for p in range(last - first):
                 q = charges[order[first + p]] if len(charges) > 0 else one
                 _add(taps, strip, np.uint64(columns[first + p]), q, p, w)
@@ -123,7 +123,7 @@ def gather(spline, rows, points, sources, field, outs):
                     strip[lanes * c + k] = line[c]
         for first in range(starts[row], starts[row + 1], BATCH):
             last = min(first + BATCH, starts[row + 1])
-            _weights(spline, columns[first:last], offsets[first:last], w)
+            write_weights(spline, columns[first:last], offsets[first:last], w)
             w[found : found + 3 * BATCH] = mesh.dtype.type(0)
             for kind in range(len(own)):
                 _charges(taps, charges[kind], order[first:last], w)
@@ -137,103 +137,8 @@ def gather(spline, rows, points, sources, field, outs):
                 gradient[i, d - 1] = per_step * (across - w[found + 2 * BATCH + p])
 
 
-# Several meshes of one shape, shape (K, rows, columns): weights serve for all of them. Rows lie as they do in memory:
-# one of a mesh and the next touch no entry of each other's, so that sums of different meshes need not wait for another.
-
-
 @jit(fastmath=FAST, error_model="numpy")
-def spread_each(spline, rows, points, charges, meshes):
-    """Add charges, shape (K, n), of the points in some rows to meshes."""
-    taps, _ = spline
-    (first_row, last_row), (starts, order, columns, offsets) = rows, points
-    w = np.zeros((4 * (4 if len(taps) == 4 else 8) + 5) * BATCH, meshes.dtype)
-    for row in range(first_row, last_row):
-        for first in range(starts[row], starts[row + 1], BATCH):
-            last = min(first + BATCH, starts[row + 1])
-            _weights(spline, columns[first:last], offsets[first:last], w)
-            for k in range(len(meshes)):
-                lines = meshes[k, row : row + len(taps)]
-                for p in range(last - first):
-                    _add_to_lines(taps, lines, np.uint64(columns[first + p]), charges[k, order[first + p]], p, w)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def gather_each(spline, rows, points, sources, fields, outs):
-    """Write value and gradient of the potentials of K meshes at the points in some rows, themselves left out.
-
-    As ``gather`` does for one: ``sources`` are the charges, for all meshes the same, and coefficients of each; of
-    ``fields`` the factors are arrays. Values have shape (K, n), gradients (K, n, d).
-    """
-    (taps, _), (charges, own), (meshes, scales, per_step, constants), (value, gradient) = spline, sources, fields, outs
-    (first_row, last_row), (starts, order, columns, offsets) = rows, points
-    lanes = 4 if len(taps) == 4 else 8
-    w = np.zeros((4 * lanes + 6) * BATCH, meshes.dtype)
-    found = (4 * lanes + 2) * BATCH
-    d = gradient.shape[2]
-    for row in range(first_row, last_row):
-        for first in range(starts[row], starts[row + 1], BATCH):
-            last = min(first + BATCH, starts[row + 1])
-            _weights(spline, columns[first:last], offsets[first:last], w)
-            _charges(taps, charges, order[first:last], w)
-            for k in range(len(meshes)):
-                w[found : found + 3 * BATCH] = meshes.dtype.type(0)
-                _own(taps, own[k], last - first, w)
-                lines = meshes[k, row : row + len(taps)]
-                for p in range(last - first):
-                    i = order[first + p]
-                    phi, along, across = _read_lines(taps, lines, np.uint64(columns[first + p]), p, w)
-                    value[k, i] = scales[k] * (phi - w[found + p]) + constants[k]
-                    if d > 1:
-                        gradient[k, i, 0] = per_step[k] * (along - w[found + BATCH + p])
-                    gradient[k, i, d - 1] = per_step[k] * (across - w[found + 2 * BATCH + p])
-
-
-@jit(inline="always")
-def _add_to_lines(taps, lines, column, q, p, w):
-    """Add a point's charge to the entries of some rows of a mesh that it touches."""
-    lanes = 4 if len(taps) == 4 else 8
-    x0, x1, x2, x3 = w[p], w[BATCH + p], w[2 * BATCH + p], w[3 * BATCH + p]
-    if len(taps) > 4:
-        x4, x5 = w[4 * BATCH + p], w[5 * BATCH + p]
-    for k in range(len(taps)):
-        y = q * w[(lanes + k) * BATCH + p]
-        s = lines[k, column : column + np.uint64(len(taps))]
-        s[0] += y * x0
-        s[1] += y * x1
-        s[2] += y * x2
-        s[3] += y * x3
-        if len(taps) > 4:
-            s[4] += y * x4
-            s[5] += y * x5
-
-
-@jit(inline="always")
-def _read_lines(taps, lines, column, p, w):
-    """Return value and slopes along and across the rows, from the entries that a point touches."""
-    lanes = 4 if len(taps) == 4 else 8
-    zero = w.dtype.type(0)
-    r0, r1, r2, r3, r4, r5 = zero, zero, zero, zero, zero, zero
-    g0, g1, g2, g3, g4, g5 = zero, zero, zero, zero, zero, zero
-    for k in range(len(taps)):
-        y, slope = w[(lanes + k) * BATCH + p], w[(3 * lanes + k) * BATCH + p]
-        s = lines[k, column : column + np.uint64(len(taps))]
-        r0, r1, r2, r3 = r0 + y * s[0], r1 + y * s[1], r2 + y * s[2], r3 + y * s[3]
-        g0, g1, g2, g3 = g0 + slope * s[0], g1 + slope * s[1], g2 + slope * s[2], g3 + slope * s[3]
-        if len(taps) > 4:
-            r4, r5, g4, g5 = r4 + y * s[4], r5 + y * s[5], g4 + slope * s[4], g5 + slope * s[5]
-    x0, x1, x2, x3 = w[p], w[BATCH + p], w[2 * BATCH + p], w[3 * BATCH + p]
-    value, across = x0 * r0 + x1 * r1 + x2 * r2 + x3 * r3, x0 * g0 + x1 * g1 + x2 * g2 + x3 * g3
-    D = 2 * lanes * BATCH + p
-    along = w[D] * r0 + w[D + BATCH] * r1 + w[D + 2 * BATCH] * r2 + w[D + 3 * BATCH] * r3
-    if len(taps) > 4:
-        x4, x5 = w[4 * BATCH + p], w[5 * BATCH + p]
-        value, across = value + x4 * r4 + x5 * r5, across + x4 * g4 + x5 * g5
-        along += w[D + 4 * BATCH] * r4 + w[D + 5 * BATCH] * r5
-    return value, along, across
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _weights(spline, columns, offsets, w):
+def write_weights(spline, columns, offsets, w):
     """Write the spline weights of some points: one BATCH for each number.
 
     With L lanes, w[:L] are weights along the row, w[L:2L] across it, w[2L:4L] their slopes, w[4L:] the offsets of the

@@ -3,10 +3,10 @@
 Pair by pair, a map by row asks for two kinds of potentials, which under one kernel everywhere are the same::
 
     ``evaluate``    sum_j c_j V(f_ij; theta_i)      each point looks at the others by its own kernel
-    ``total``       sum_j c_j V(f_ij; theta_j)      each of the others is seen by its kernel
+    ``total``       sum_j c_j V(f_ij; theta_j)      each of the others is seen by its kernel: the gradient alone
 
-In linear time there are fields of the kernels of a few nodes, between which each row is interpolated; see
-:mod:`nearfar.maps.per_point` for what a map makes of them.
+In linear time the same is done on a mesh, see :mod:`nearfar.far.alike`. Other fields are those of the kernels of a few
+nodes, between which each row is interpolated; see :mod:`nearfar.maps.per_point` for what a map makes of them.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -28,53 +28,91 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles
 from nearfar._core.vector import FAST
 from nearfar.contracts import Field, Floats, Kernel, Potential, Term
-from nearfar.far.alike import KernelsOnMeshes
 from nearfar.far.fields import CHUNK, check_positions, term_charges
-from nearfar.kernels import Exponential, Family, InhomogeneousStudentT, exp, family_of
+from nearfar.far.mesh import Buffers
+from nearfar.kernels import Exponential, Family, InhomogeneousStudentT, family_of
 
 _ROWS = 256  # of one block
+_WHOLE = 32  # numbers that a loop takes at a time
+_KEPT = 2**22  # slopes of all pairs, up to which they are kept until the sums by the kernels of the others
 
 
 class ExactPerPoint:
-    """All pairs of points, any number of components; O(n²) time, O(n) memory."""
+    """All pairs of points, any number of components; O(n²) time, O(n) memory, of 16 MiB at most beside it.
+
+    Each pair takes its logarithm and exponential once: what the others find by the kernel of a point is summed from the
+    slopes that it finds itself.
+    """
+
+    def __init__(self) -> None:
+        self._buffers = Buffers()
 
     def place(self, Y: Floats, kernel: Kernel, n_jobs: int) -> None:
         """Take in positions, shape (n, d), and a kernel with n parameters."""
         check_positions("ExactField", Y)
-        self._Y, self._n_jobs = np.ascontiguousarray(Y.T), n_jobs
+        self._n, self._n_jobs = len(Y), n_jobs
+        self._Y = np.zeros((Y.shape[1], -(-self._n // _WHOLE) * _WHOLE), Y.dtype)
+        self._Y[:, : self._n] = Y.T
         self._functions, self._parameters = per_point_kernel(kernel, Y.dtype)
         self._rises: Floats | None = None
+        self._slopes: dict[str, Floats] = {}
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Return what each point finds by its own kernel, a potential per term."""
-        return [self._sums(term, by_row=True) for term in terms]
+        (d, width), n = self._Y.shape, self._n
+        found = []
+        for term in terms:
+            size = (n, width) if n * width <= _KEPT else (0, 0)
+            slopes = self._buffers.take(term.potential, size, self._Y.dtype)
+            out = self._sums(term, slopes, 0, n)
+            if slopes.size:
+                self._slopes[term.potential] = slopes
+            found.append(Potential(out[0], np.ascontiguousarray(out[1 : 1 + d].T)))
+        return found
 
     def total(self, terms: Sequence[Term]) -> Potential:
-        """Return the sum of the potentials by the kernels of the others."""
-        first, *others = (self._sums(term, by_row=False) for term in terms)
-        for other in others:
-            first.value[...] += other.value
-            first.gradient[...] += other.gradient
-        return first
+        """Return the sum of the potentials by the kernels of the others: the gradient, no values."""
+        (d, width), n, dtype = self._Y.shape, self._n, self._Y.dtype
+        out, rows = np.zeros((n, d)), min(CHUNK, max(1, _KEPT // width))
+        for term in terms:
+            charges, kept = self._charges(term), self._slopes.get(term.potential)
+            for start in range(0, n, rows):
+                stop = min(start + rows, n)
+                slopes = np.empty((stop - start, width), dtype) if kept is None else kept[start:stop]
+                if kept is None:
+                    self._sums(Term(term.potential), slopes, start, stop)
+                given = self._Y, slopes, charges, start, out
+                run_blocks(
+                    lambda _, first, last, given=given: add_columns(*given, first, last),
+                    even_bounds(n, _ROWS),
+                    self._n_jobs,
+                )
+        return Potential(np.empty(0, dtype), out.astype(dtype))
 
     def rises(self) -> NDArray[np.float64]:
         """Return sum_j dw_ij / dtheta_i, shape (n,)."""
         if self._rises is None:
-            self._sums(Term("weight"), by_row=True)
+            self.evaluate([Term("weight")])
         return np.asarray(self._rises, np.float64)
 
-    def _sums(self, term: Term, *, by_row: bool) -> Potential:
-        """Return the potential of a term; by row the sums of dw/dtheta are a by-product, which is kept."""
-        (d, n), scalar = self._Y.shape, self._Y.dtype.type
-        given = term_charges("ExactField", term, n, scalar)
-        charges = np.ones(n, scalar) if given is None else given
-        shares = (1, 0) if term.potential == "weight" else (-1, 1)  # V = a w + b w ln w
-        out, sums = np.empty((2 + d, n), scalar), bind(pair_sums, self._functions)
-        shared = self._Y, self._parameters, (tuple(map(scalar, shares)), by_row, charges), out
-        run_blocks(lambda _block, start, stop: sums(*shared, start, stop), even_bounds(n, _ROWS), self._n_jobs)
-        if by_row:
-            self._rises = out[1 + d]
-        return Potential(out[0], np.ascontiguousarray(out[1 : 1 + d].T))
+    def _charges(self, term: Term) -> Floats:
+        """Return the charges, zeros for the columns that are no points."""
+        given = term_charges("ExactField", term, self._n, self._Y.dtype)
+        charges = np.zeros(self._Y.shape[1], self._Y.dtype)
+        charges[: self._n] = 1 if given is None else given
+        return charges
+
+    def _sums(self, term: Term, slopes: Floats, start: int, stop: int) -> Floats:
+        """Return value, gradient and, kept as a by-product, sums of dw/dtheta of some rows; write their slopes."""
+        n, scalar = self._n, self._Y.dtype.type
+        kind = len(self._Y) == 2, term.potential == "entropy"
+        out, sums = np.empty((2 + len(self._Y), n), scalar), bind(pair_sums, (self._functions, kind))
+        shared = self._Y, self._parameters, self._charges(term), (out, slopes, start)
+        bounds = start + even_bounds(stop - start, _ROWS)
+        run_blocks(lambda _block, first, last: sums(*shared, first, last), bounds, self._n_jobs)
+        if term.charges is None and stop - start == n:
+            self._rises = out[-1]
+        return out
 
 
 class PerPointFunctions(NamedTuple):
@@ -84,6 +122,7 @@ class PerPointFunctions(NamedTuple):
     log_weight: Callable[..., Floats]
     neg_log_slope: Callable[..., Floats]
     rise: Callable[..., Floats]
+    together: Callable[..., tuple[Floats, ...]]
 
 
 def per_point_kernel(
@@ -92,7 +131,7 @@ def per_point_kernel(
     """Return the compiled functions of a kernel, and (theta of all points, its numbers) in a type."""
     family, theta = _parts_of(kernel)
     one, other = map(np.dtype(dtype).type, family.numbers)
-    functions = PerPointFunctions(None, family.log_weight, family.neg_log_slope, family.rise)
+    functions = PerPointFunctions(None, family.log_weight, family.neg_log_slope, family.rise, family.together)
     return functions, (np.ascontiguousarray(theta, dtype=dtype), (one, other))
 
 
@@ -103,62 +142,102 @@ def _parts_of(kernel: Kernel) -> tuple[Family, Doubles]:
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
-def pair_sums(kernel, Y, parameters, term, out, start, stop):
-    """Write value and gradient of a potential, and sums of dw/dtheta, at rows ``start`` to ``stop``; Y is (d, n).
+def pair_sums(functions, Y, parameters, given, outs, start, stop):
+    """Write value and gradient of a potential, and sums of c dw/dtheta, at rows ``start`` to ``stop``.
 
-    ``term`` are the shares of w and w ln w in the potential, whether the kernel is that of the row or that of each of
-    the others, and the charges.
+    ``functions`` are those of the kernel, whether there are two components, and whether the potential is w ln w - w.
+    Y is (d, columns), zeros behind the points, so that no loop has a remainder that is no vector; ``given`` are the
+    charges, zero where there is no point. Of ``outs`` the second takes -V' of each pair, from row ``outs[2]`` on, if it
+    has room.
     """
-    d, n = Y.shape
-    sums, buffers = np.empty(2 + d), np.empty((2, CHUNK), Y.dtype)
+    (d, width), (out, slopes, first_kept), (theta, units) = Y.shape, outs, parameters
+    sums, f, forces, charges = np.empty(2 + d), np.empty(CHUNK, Y.dtype), np.empty(width, Y.dtype), given.copy()
     for i in range(start, stop):
         sums[:] = 0.0
-        # No literal: it has a type of its own, for which _add_chunk would be compiled once more.
-        first: int | np.int64 = np.int64(0)
-        while first < n:  # the point itself is stepped over
-            if first == i:
-                first += 1
-                continue
-            last = min(first + CHUNK, i if first < i else n)
-            _add_chunk(kernel, Y, (i, first, last), parameters, term, (buffers, sums))
-            first = last
+        row = slopes[i - first_kept] if slopes.size > 0 else forces
+        charges[i] = Y.dtype.type(0)  # the point itself: at distance 0 neither the force nor dw/dtheta is anything
+        for first in range(0, width, CHUNK):
+            pairs = i, first, min(first + CHUNK, width)
+            if functions[1][0]:
+                _add_in_plane(functions, Y, pairs, (theta[i], units), charges, row, sums)
+            else:
+                _add_chunk(functions, Y, pairs, (theta[i], units), charges, row, (f, sums))
+        charges[i] = given[i]
         out[0, i] = sums[0]
         for k in range(1, 1 + d):
             out[k, i] = -2.0 * sums[k]
         out[1 + d, i] = sums[1 + d]
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def _add_chunk(kernel, Y, pairs, parameters, term, outs):
-    """Add the others ``first`` to ``last``: sum of c V, of -c V' (y_i - y_j), and of dw/dtheta."""
-    (i, first, last), (theta, units), (buffers, sums) = pairs, parameters, outs
-    (of_w, of_w_ln_w), by_row, all_charges = term
-    m, zero, charges = last - first, Y.dtype.type(0), all_charges[first:last]
-    own, others = theta[i], theta[first:last]
-    f, forces = buffers[0, :m], buffers[1, :m]
-    f[:] = zero
-    for k in range(Y.shape[0]):
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _add_in_plane(functions, Y, pairs, parameters, all_charges, row, sums):
+    """Do what ``_add_chunk`` does, with two components."""
+    (own, units), (i, first, last), scalar = parameters, pairs, Y.dtype.type
+    # Slices, so that no index might be negative, which would keep the loop from vectorising.
+    x, y, charges, forces = Y[0, first:last], Y[1, first:last], all_charges[first:last], row[first:last]
+    a, b = Y[0, i], Y[1, i]
+    total = along = across = rises = scalar(0)
+    for j in range(len(x)):
+        dx, dy, q = a - x[j], b - y[j], charges[j]
+        value, force, rise = _of_pair(functions, dx * dx + dy * dy, own, units)
+        forces[j] = force
+        total += q * value
+        rises += q * rise
+        along += q * force * dx
+        across += q * force * dy
+    sums[0] += total
+    sums[1] += along
+    sums[2] += across
+    sums[3] += rises
+
+
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _add_chunk(functions, Y, pairs, parameters, all_charges, row, outs):
+    """Add the others ``first`` to ``last``: sum of c V, of -c V' (y_i - y_j), and of c dw/dtheta; write -V'."""
+    (own, units), (i, first, last), (of_f, sums), scalar = parameters, pairs, outs, Y.dtype.type
+    d, m, total, rises = len(Y), last - first, scalar(0), scalar(0)
+    f, charges, forces = of_f[:m], all_charges[first:last], row[first:last]
+    f[:] = scalar(0)
+    for k in range(d):
         a, y = Y[k, i], Y[k, first:last]
         for j in range(m):
             b = a - y[j]
             f[j] += b * b
-    total, rises = zero, zero
-    of_force = of_w + of_w_ln_w  # V' = w' or w' ln w
     for j in range(m):
-        t = own if by_row else others[j]
-        log_w = kernel.log_weight(f[j], t, *units)
-        w = exp(log_w)
-        force = w * kernel.neg_log_slope(f[j], t, *units)
-        total += charges[j] * (of_w * w + of_w_ln_w * (w * log_w))
-        rises += w * kernel.rise(f[j], t, *units)
-        forces[j] = charges[j] * (force * (of_force + of_w_ln_w * log_w))
+        value, forces[j], rise = _of_pair(functions, f[j], own, units)
+        total += charges[j] * value
+        rises += charges[j] * rise
     sums[0] += total
-    sums[1 + Y.shape[0]] += rises
-    for k in range(Y.shape[0]):
-        a, y, total = Y[k, i], Y[k, first:last], zero
+    sums[1 + d] += rises
+    for k in range(d):
+        a, y, total = Y[k, i], Y[k, first:last], scalar(0)
         for j in range(m):
-            total += forces[j] * (a - y[j])
+            total += charges[j] * forces[j] * (a - y[j])
         sums[1 + k] += total
+
+
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _of_pair(functions, f, own, units):
+    """Return V, -V' and dw/dtheta."""
+    kernel, kind = functions
+    w, log_w, slope, rise = kernel.together(f, own, *units)
+    return (w * log_w - w, slope * log_w, rise) if kind[1] else (w, slope, rise)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def add_columns(Y, slopes, charges, first_row, out, start, stop):
+    """Add the gradients at points ``start`` to ``stop`` of what some rows do to them, by the kernels of the rows."""
+    d, m = Y.shape[0], stop - start
+    sums = np.zeros((d, m), Y.dtype)
+    for r in range(len(slopes)):
+        q, row = charges[first_row + r], slopes[r, start:stop]
+        for k in range(d):
+            a, y, to = Y[k, first_row + r], Y[k, start:stop], sums[k]
+            for j in range(m):
+                to[j] += q * row[j] * (y[j] - a)
+    for k in range(d):
+        for j in range(m):
+            out[start + j, k] -= 2.0 * sums[k, j]
 
 
 # Kernels that differ from point to point, by way of a few that do not: nodes and coefficients.
@@ -325,19 +404,19 @@ def _nodes(family: Family, lowest: float, highest: float, tolerance: float, crow
     order = thinned[scipy.linalg.qr(weighted, mode="r", pivoting=True)[1]]
     for m in range(2, MOST + 1):
         chosen = np.sort(order[:m])
-        errors = _least_squares(shapes[chosen], shapes[thinned], scales[thinned])[1]
+        errors = least_squares(shapes[chosen], shapes[thinned], scales[thinned], _DAMPING)[1]
         if (errors if crowd is None else errors[crowd > 0]).max() < tolerance:
             break
-    table, errors = _least_squares(shapes[chosen], shapes, scales)
+    table, errors = least_squares(shapes[chosen], shapes, scales, _DAMPING)
     table[chosen] = np.eye(len(chosen))
     return Nodes(family, theta[chosen], table, float(even[0]), float(even[-1]), errors)
 
 
-def _least_squares(nodes: Doubles, shapes: Doubles, scales: Doubles) -> tuple[Doubles, Doubles]:
+def least_squares(nodes: Doubles, shapes: Doubles, scales: Doubles, damping: float) -> tuple[Doubles, Doubles]:
     """Return the coefficients of nodes for each kernel, shape (kernels, nodes), and the error of each kernel."""
     m, squares = len(nodes), (scales**2).T
     products = ((nodes[:, None] * nodes).reshape(m * m, -1) @ squares).T.reshape(-1, m, m)
-    products += _DAMPING**2 * np.eye(m)  # keeps coefficients from growing
+    products += damping**2 * np.eye(m)  # keeps coefficients from growing
     aims = (nodes @ (squares * shapes.T)).T
     table = np.linalg.solve(products, aims[:, :, None])[:, :, 0]
     left = ((table @ nodes - shapes) * scales) ** 2
@@ -390,7 +469,7 @@ class NodesOfAll:
 
 
 class SummedNodes:
-    """The far field of a map under several kernels, as a place asks it: one pass of a mesh, or a field for each.
+    """The far field of a map under several kernels, as a place asks it: a field for each.
 
     Parameters
     ----------
@@ -402,20 +481,10 @@ class SummedNodes:
     """Nobody moves before all sums are known."""
 
     def __init__(self, base: Field) -> None:
-        on_mesh = vars(type(base)).get("in_parts", False)
-        self._meshes = KernelsOnMeshes(cast(Any, base).tolerance) if on_mesh else None
         self._fields: list[Any] = [base]
 
     def prepare(self, Y: Floats, kernels: Sequence[Kernel], n_jobs: int) -> None:
-        """Take in positions and kernels.
-
-        Under kernels with short tails S_i is, of points far from all others, less than what float32 leaves of a mesh:
-        it would be rounding, other in each order of the rows, and forces are over it. So those sums are in float64.
-        """
-        if self._meshes is not None:
-            Y = Y.astype(np.float64) if isinstance(kernels[0], Exponential) else Y
-            self._meshes.place(Y, kernels, n_jobs)
-            return
+        """Take in positions and kernels."""
         missing = len(kernels) - len(self._fields)
         self._fields = self._fields[: len(kernels)] + [_copy(self._fields[0]) for _ in range(missing)]
         for field, kernel in zip(self._fields, kernels, strict=True):
@@ -423,14 +492,10 @@ class SummedNodes:
 
     def potentials(self, terms: Sequence[Term]) -> list[list[Potential]]:
         """Return the potentials of terms under each kernel; they are read until the next call."""
-        if self._meshes is not None:
-            return self._meshes.evaluate(terms)
         return [field.evaluate(terms) for field in self._fields]
 
     def total(self, terms: Sequence[Sequence[Term]]) -> Potential:
         """Return the sum of the potentials of terms, some under each kernel."""
-        if self._meshes is not None:
-            return self._meshes.total(terms)
         first, *others = (field.total(some) for field, some in zip(self._fields, terms, strict=True))
         for other in others:
             first.value[...] += other.value
@@ -440,8 +505,6 @@ class SummedNodes:
     @property
     def error(self) -> float:
         """What the fields say of their error, the largest."""
-        if self._meshes is not None:
-            return self._meshes.expected_error
         return max(float(getattr(field, "expected_error", 0.0)) for field in self._fields)
 
 

@@ -36,8 +36,8 @@ class InhomogeneousTSNE(Recipe):
         w_ij = (1 + ‖y_i - y_j‖² / nu_i)^(-(nu_i + 1) / 2)
 
     A point in a dense crowd may have short tails (large nu), one that holds groups together long ones: nu = 1 is
-    :class:`TASNE`, nu -> infinity :class:`ASNE` with precision 1/2. Time is O(n) per iteration with ``far="fft"``, some
-    four times that of TASNE.
+    :class:`TASNE`, nu -> infinity :class:`ASNE` with precision 1/2. Time is O(n) per iteration with ``far="fft"``, up
+    to three times that of t-SNE.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class InhomogeneousTSNE(Recipe):
 
     :meth:`transform` gives a new point the geometric mean of its neighbours' degrees of freedom, weighted like them.
 
-    On the mesh, kernels of all nu are put together from ten at most, with forces within 1 % of the exact ones.
+    On the mesh, kernels of all nu are sums of those of some seven to nine.
 
     References
     ----------

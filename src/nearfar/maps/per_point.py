@@ -6,7 +6,7 @@ Its equations are those of :mod:`nearfar.methods.per_point_maps`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from nearfar._core.types import FloatType
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
 from nearfar.divergences.probability import accuracy_of
+from nearfar.far.alike import PerPointMesh
 from nearfar.far.fields import ExactField
 from nearfar.far.per_point import ExactPerPoint, NodesOfAll, SummedNodes
 from nearfar.kernels import InhomogeneousStudentT, family_of
@@ -28,6 +29,7 @@ LEAST, MOST = 0.5, 100.0
 """Degrees of freedom that are learned stay in between. Beyond, the cost does not fall any more: with more the kernel is
 nearly the exponential one, and fewer narrow it, which a mesh would have to follow."""
 _OF_ERROR = 1e-4  # as in maps.objective, of a node: what it adds to a row is less by its coefficient
+_LEAST_S, _CLOSER = 2e-5, 30.0  # what S_i is held up to where kernels are sums of others; how much closer these are
 # Of ln nu: first step, factors after one that went on and one that turned round, shortest and longest step.
 _STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.05, 1.2, 0.5, 1e-4, 0.1
 
@@ -67,10 +69,23 @@ def per_point_objective(
     learner : Learner, optional
         Moves the parameters; KL and inhomogeneous Student's t only.
     """
-    fields: Exactly | Between = Exactly()
-    if not getattr(field, "pair_by_pair", False):
-        fields = Between(field, accuracy_of(divergence).nodes, None if learner is None else (LEAST, MOST))
+    error, limits = accuracy_of(divergence).nodes, None if learner is None else (LEAST, MOST)
+    fields: ByOwn | Between
+    if getattr(field, "pair_by_pair", False):
+        fields = ByOwn(ExactPerPoint(), OF_ERROR)
+    elif vars(type(field)).get("in_parts", False):
+        fields = on_mesh(cast(Any, field).tolerance, error, limits)
+    else:
+        fields = Between(field, error, limits)
     return PerPointObjective(P, kernel, divergence, fields, learner=learner, dtype=dtype, n_jobs=n_jobs, place=place)
+
+
+def on_mesh(tolerance: float, error: float, limits: tuple[float, float] | None) -> ByOwn:
+    """Return the sums on a mesh of this tolerance; ``error`` is that of interpolated ln S_i, limits as of Between.
+
+    Kernels are to be closer than that: what is left of wide ones counts where S_i is small.
+    """
+    return ByOwn(PerPointMesh(tolerance, error / _CLOSER, limits), _LEAST_S / tolerance)
 
 
 class Learner:
@@ -118,7 +133,7 @@ class PerPointObjective(NeighborObjective):
         P: csr_array | RowBlocks,
         kernel: Kernel,
         divergence: Divergence,
-        fields: Exactly | Between,
+        fields: ByOwn | Between,
         *,
         learner: Learner | None,
         dtype: FloatType,
@@ -179,14 +194,12 @@ class PerPointObjective(NeighborObjective):
         self._fields.take(kernel)
 
 
-class Exactly:
+class ByOwn:
     """The sums over all points, each by the kernel of its own."""
 
-    of_error = OF_ERROR
-
-    def __init__(self) -> None:
-        self._exact = ExactPerPoint()
-        self._field = SummedNodes(self._exact)
+    def __init__(self, field: ExactPerPoint | PerPointMesh, of_error: float) -> None:
+        self._own, self.of_error = field, of_error
+        self._field = SummedNodes(cast(Any, field))
 
     def take(self, kernel: Kernel) -> None:
         """Take in a kernel with a parameter for each point."""
@@ -198,7 +211,7 @@ class Exactly:
 
     def slope_of_log_s(self, log_S: Floats) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
-        return np.asarray(self._exact.rises() * np.exp(-log_S[:, 0]))
+        return np.asarray(self._own.rises() * np.exp(-log_S[:, 0]))
 
 
 class Between:

@@ -7,8 +7,8 @@ As in :mod:`nearfar.methods.linear_maps`, with two kernels in each pair. Near, g
 Far, row i has ``b H_i + mass_i ln S_i``, H_i = sum_j q ln q and mass_i = sum_j s_ij. Between the nodes of
 ``far.per_point`` both are interpolated, sum_m l_m(theta_i) [b H_i + mass_i ln S_i] under theta_m. So the far part of
 the gradient is a sum over the nodes, of that of a map with the kernel of the node in which the row of i counts
-l_m(theta_i) times. Under KL it is the gradient of the cost that is reported. Pair by pair there is one node, which
-counts once, and whose sums are by each point's own kernel.
+l_m(theta_i) times. Under KL it is the gradient of the cost that is reported. Pair by pair, and on a mesh, there is
+one node, which counts once, and whose sums are by each point's own kernel.
 
 Under KL, theta_i enters the cost of its own row alone; with m_i = sum_j p_ij, which is 1 or, for an empty row, 0::
 

@@ -61,18 +61,19 @@ def attraction_packed(functions, near, numbers, packed, out, start, stop):
     the parts of s_ij and s_ji that stay, what those that move are made of, and p.
     """
     indptr, columns = near[0], near[1]
-    (theta, _), factor = numbers[0], numbers[3]
+    (theta, _), _, inverse_S, factor, _ = numbers
     (gradient, mass, rises), scalar = out, np.float32
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
-        neighbors, a = columns[begin:end], theta[i]
+        neighbors, mine, row = columns[begin:end], (theta[i], inverse_S[i]), _of_row(near, begin, end)
         x, y = first_of(packed[i]), second_of(packed[i])
         gx = gy = total = rise = scalar(0)
         for t in range(neighbors.size):
             j = neighbors[t]
             other = packed[j]
             dx, dy = x - first_of(other), y - second_of(other)
-            k, s, more = _of_pair(functions, near, numbers, dx * dx + dy * dy, (i, j, begin + t), (a, theta[j]))
+            f, theirs = dx * dx + dy * dy, (theta[j], inverse_S[j] if functions[2][1] else scalar(0))
+            k, s, more = _of_pair(functions, row, numbers, f, t, mine, theirs)
             gx += k * dx
             gy += k * dy
             total += s
@@ -85,17 +86,18 @@ def attraction_packed(functions, near, numbers, packed, out, start, stop):
 def attraction_any(functions, near, numbers, Y, out, start, stop):
     """Do what ``attraction_packed`` does, for any number of components and type of numbers."""
     indptr, columns = near[0], near[1]
-    (theta, _), factor = numbers[0], numbers[3]
+    (theta, _), _, inverse_S, factor, _ = numbers
     (gradient, mass, rises), scalar = out, Y.dtype.type
     offsets, f, k = buffers(indptr, start, stop, Y)
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
-        neighbors, a = columns[begin:end], theta[i]
+        neighbors, mine, row = columns[begin:end], (theta[i], inverse_S[i]), _of_row(near, begin, end)
         write_offsets(Y, i, neighbors, offsets, f)
         total = rise = scalar(0)
         for t in range(neighbors.size):
             j = neighbors[t]
-            k[t], s, more = _of_pair(functions, near, numbers, f[t], (i, j, begin + t), (a, theta[j]))
+            theirs = theta[j], inverse_S[j] if functions[2][1] else scalar(0)
+            k[t], s, more = _of_pair(functions, row, numbers, f[t], t, mine, theirs)
             total += s
             rise += more
         mass[i], rises[i] = total, rise
@@ -107,22 +109,29 @@ def attraction_any(functions, near, numbers, Y, out, start, stop):
 
 
 @jit(fastmath=FAST, error_model="numpy", forceinline=True)
-def _of_pair(functions, near, numbers, f, pair, thetas):
+def _of_row(near, begin, end):
+    """Return the entries of a row: slices, as an index that might be negative keeps loops from vectorising."""
+    _, _, fixed, fixed_back, u_ij, u_ji, p = near
+    return fixed[begin:end], fixed_back[begin:end], u_ij[begin:end], u_ji[begin:end], p[begin:end]
+
+
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _of_pair(functions, row, numbers, f, t, mine, theirs):
     """Return s_ij g_ij + s_ji g_ji, s_ij as far as it moves with Y, and p_ij d ln w_ij / d theta_i."""
     kernel, strength, kind = functions
-    _, _, fixed, fixed_back, u_ij, u_ji, p = near
-    (_, units), of_divergence, inverse_S, _, smallest = numbers
-    (i, j, e), (a, b), scalar = pair, thetas, inverse_S.dtype.type
+    fixed, fixed_back, u_ij, u_ji, p = row
+    (_, units), of_divergence, _, _, smallest = numbers
+    (a, inverse_S), (b, inverse_S_back), scalar = mine, theirs, u_ij.dtype.type
     s = s_back = moves = rise = f - f
     if kind[1]:
-        q = inverse_S[i] * exp(kernel.log_weight(f, a, *units))
-        q_back = inverse_S[j] * exp(kernel.log_weight(f, b, *units))
-        s = moves = scalar(strength(u_ij[e], max(q, smallest), *of_divergence))
-        s_back = scalar(strength(u_ji[e], max(q_back, smallest), *of_divergence))
+        q = inverse_S * exp(kernel.log_weight(f, a, *units))
+        q_back = inverse_S_back * exp(kernel.log_weight(f, b, *units))
+        s = moves = scalar(strength(u_ij[t], max(q, smallest), *of_divergence))
+        s_back = scalar(strength(u_ji[t], max(q_back, smallest), *of_divergence))
     if kind[0]:
-        s, s_back = s + fixed[e], s_back + fixed_back[e]
+        s, s_back = s + fixed[t], s_back + fixed_back[t]
     if kind[2]:
-        rise = p[e] * kernel.rise(f, a, *units)
+        rise = p[t] * kernel.rise(f, a, *units)
     return s * kernel.neg_log_slope(f, a, *units) + s_back * kernel.neg_log_slope(f, b, *units), moves, rise
 
 
