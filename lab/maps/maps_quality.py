@@ -169,8 +169,8 @@ def told_maps_start(section: Section, records: list[Record]) -> None:
         target.tell(f"{100 * max(above):.1f} % above at most", len(above) == len(SETS_OF_STARTS) and max(above) < 0.01)
     section.say("""750 iterations from principal components, perplexity 30, one worker. Own phases: 250 of
         exaggerated KL under the map's own kernel, then the method. t-SNE phases, the default: 250 of exaggerated
-        t-SNE, 250 in which the exaggeration falls to 1, 250 of the method. t-SNE map: 500 of the method after a
-        whole fit of t-SNE, the best of three sizes of that map. Sheets are drawn anew for each seed. Mean over seeds
+        t-SNE, less towards the end, 250 of t-SNE, 250 of the method. t-SNE map: 500 of the method after a whole fit
+        of t-SNE, the best of three sizes of that map. Sheets are drawn anew for each seed. Mean over seeds
         ± half of the 95 % interval (Student's t); of the processor time the median.""")
     section.rows(
         "set | n | method | start | cost | R_NX area | label accuracy, 10 | time",
