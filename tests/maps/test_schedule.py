@@ -18,7 +18,9 @@ def phases(kernel, divergence, max_iter=750, early_iter=250, exaggeration=12.0, 
     return phases_of(P, kernel, divergence, "row", pace, decays=False)
 
 
-@pytest.mark.parametrize(("max_iter", "early_iter"), [(750, 250), (300, 250), (101, 7), (100, 100), (50, 250), (750, 0)])
+@pytest.mark.parametrize(
+    ("max_iter", "early_iter"), [(750, 250), (300, 250), (101, 7), (100, 100), (50, 250), (750, 0)]
+)
 @pytest.mark.parametrize("divergence", [KL(), NeRV(), JensenShannon()], ids=str)
 @pytest.mark.parametrize("kernel", [StudentT(), Exponential()], ids=str)
 def test_phases_have_all_iterations_and_the_last_is_the_map_itself(kernel, divergence, max_iter, early_iter):
