@@ -3,6 +3,7 @@
 from result_files import page, write_results
 
 from lab.maps.maps_onto import METHODS
+from lab.maps.maps_quality import SETS_OF_STARTS
 
 
 def speed(part: str, n: int, method: str, seconds: float, kl: float | None) -> list[dict]:
@@ -105,7 +106,7 @@ def test_starts_are_held_against_a_whole_map_by_t_sne(tmp_path) -> None:
         return [
             {"run": 0, "set": name, "method": "JSE", "start": start, "seed": seed, "n": 700, "seconds": 2.0}
             | {"cost": value + 0.01 * seed, "auc": 0.5, "accuracy": 0.9}
-            for name in ("digits", "cells", "MNIST", "Fashion-MNIST")
+            for name in SETS_OF_STARTS
             for start, value in (("own phases", 0.9), ("t-SNE phases", cost), ("t-SNE map", 0.79))
             for seed in range(3)
         ]

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from test_neighbor_objective import DIVERGENCES, N, sparse_p
 
 import nearfar as nf
-from nearfar.divergences import KL, NeRV
+from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.far import ExactField, MeshField, Term
@@ -287,7 +287,7 @@ def test_another_order_of_the_rows_is_the_same_map(rng, name, field, dtype, near
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("divergence", [KL(), NeRV()], ids=["kl", "nerv"])
+@pytest.mark.parametrize("divergence", [KL(), NeRV(), ReverseKL(), JensenShannon()], ids=str)
 def test_forces_on_far_points_are_the_same_in_another_order_of_the_rows(rng, divergence):
     n = 600
     Y, P = clustered(rng, n)

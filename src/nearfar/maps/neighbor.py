@@ -166,7 +166,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         Factor of p in the first phase, which KL governs whatever the divergence.
     early_exaggeration_iter : int, default=250
         Iterations of the first phase. Where the kernel has short tails and the divergence is not KL, it is a phase of
-        t-SNE, and as many iterations of plain t-SNE follow (half of those that are left at most).
+        t-SNE, exaggerated less towards its end; as many of plain t-SNE follow (half of those that are left at most).
     exaggeration : float, default=1.0
         Factor of p after the first phase, for KL alone.
     min_grad_norm : float, default=1e-7

@@ -17,6 +17,8 @@ EARLY_MOMENTUM = 0.8
 LATE_MOMENTUM = (0.9, 0.95)
 """Momentum after the first phase for kernels with long tails; the second where reverse KL has a part. Near its minimum
 large forces cancel, and a mesh's errors turn the signs of what is left: the longer memory averages over them."""
+FALL = 0.16
+"""Share of the exaggerated iterations for each of two lesser exaggerations, where t-SNE begins another map."""
 _FAR_OFF, _SHORT = 100.0, 1e-6
 """A kernel below _SHORT at this squared distance, in units of its reach, has short tails."""
 
@@ -40,8 +42,10 @@ def phases_of(
 ) -> list[Phase]:
     """Return what is minimised when: exaggerated KL first, then the divergence itself.
 
-    Where the kernel has short tails and the divergence is another than KL, the first phases are those of t-SNE,
-    exaggerated and then not: its long tails bring groups together that short ones leave apart.
+    Where the kernel has short tails and the divergence is another than KL, the first phases are those of t-SNE: its
+    long tails bring groups together that short ones leave apart. Their exaggeration ends in steps. Where attraction
+    prevails sheets stay whole and unfold (Böhm, Berens & Kobak 2022); at once they would tear, and short tails do not
+    mend what is torn.
 
     The learning rate is n / (4 exaggeration) (Belkina et al. 2019; 4 as in the gradient) for a kernel that falls
     over a length 1. Where its tails are short, a point that leaps too far finds no way back: there the steps are
@@ -83,12 +87,15 @@ def has_tails(kernel: Kernel, n: int) -> bool:
 
 
 def _phases_of_tsne(early_iter: int, reach: float, rate: float, pace: Pace) -> list[Phase]:
-    """Return phases of t-SNE, exaggerated and then not, under a kernel of the same reach."""
+    """Return phases of t-SNE under a kernel of the same reach: exaggerated, less and less towards the end, then not."""
     student, early = HeavyTailed(1.0, 1 / reach**2), float(pace.early_exaggeration)
-    more = min(early_iter, (pace.max_iter - early_iter) // 2)
+    each = int(FALL * early_iter)
+    steps = [(early_iter - 2 * each, early, EARLY_MOMENTUM)]
+    steps += [(each, early**power, LATE_MOMENTUM[0]) for power in (2 / 3, 1 / 3)]
+    steps += [(min(early_iter, (pace.max_iter - early_iter) // 2), 1.0, LATE_MOMENTUM[0])]
     return [
         Phase(n_iter, factor, pace.rate(rate / factor), momentum, reach, may_stop=False, early=True, kernel=student)
-        for n_iter, factor, momentum in ((early_iter, early, EARLY_MOMENTUM), (more, 1.0, LATE_MOMENTUM[0]))
+        for n_iter, factor, momentum in steps
     ]
 
 
