@@ -141,8 +141,9 @@ FAMILY ?= graphs maps words items contrastive small search engines
 bench: $(STAMP)-bench
 	set -e; for name in $(FAMILY); do $(BIN)/python -m lab repeat $$name $(if $(DATA),--data "$(DATA)"); done
 
+# -a: Sphinx reads no index entries back from an earlier build, by which the field's words lead to pages.
 docs: $(STAMP)-docs
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -j 2 -b html docs docs/_build/html
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -j 2 -a -b html docs docs/_build/html
 	$(BIN)/python docs/search_words.py docs/_build/html
 	@echo "docs/_build/html/index.html"
 
