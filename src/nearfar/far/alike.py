@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import scipy.fft
@@ -66,7 +66,7 @@ from nearfar.far.mesh import (
     warn_of_width,
 )
 from nearfar.far.mesh_loops import gather, prolong_mesh, restrict_mesh
-from nearfar.far.per_point import FEW, least_squares
+from nearfar.far.per_point import FEW, least_squares, parts_of
 from nearfar.kernels import Exponential, Family
 
 MOST = 16
@@ -240,8 +240,7 @@ class PerPointMesh:
         """Take in a kernel; choose nodes unless those that there are serve."""
         if kernel is self._kernel:
             return
-        family: Family = cast("object", kernel).family  # type: ignore[attr-defined]
-        self._kernel, theta = kernel, np.asarray(getattr(kernel, family.parameter), np.float64)
+        self._kernel, (family, theta) = kernel, parts_of(kernel)
         crowd, steps = self._crowd, None
         if crowd is not None and crowd.family == family:
             steps = crowd.steps_of(theta)

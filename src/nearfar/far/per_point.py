@@ -129,13 +129,14 @@ def per_point_kernel(
     kernel: Kernel, dtype: DTypeLike
 ) -> tuple[PerPointFunctions, tuple[Floats, tuple[np.floating, np.floating]]]:
     """Return the compiled functions of a kernel, and (theta of all points, its numbers) in a type."""
-    family, theta = _parts_of(kernel)
+    family, theta = parts_of(kernel)
     one, other = map(np.dtype(dtype).type, family.numbers)
     functions = PerPointFunctions(None, family.log_weight, family.neg_log_slope, family.rise, family.together)
     return functions, (np.ascontiguousarray(theta, dtype=dtype), (one, other))
 
 
-def _parts_of(kernel: Kernel) -> tuple[Family, Doubles]:
+def parts_of(kernel: Kernel) -> tuple[Family, Doubles]:
+    """Return the family of a kernel with a parameter for each point, and the parameters."""
     family = family_of(kernel)
     assert family is not None
     return family, np.asarray(getattr(kernel, family.parameter), np.float64)
@@ -448,7 +449,7 @@ class NodesOfAll:
 
     def take(self, kernel: Kernel) -> None:
         """Take in a kernel with a parameter for each point; choose nodes unless those that there are serve."""
-        family, parameters = _parts_of(kernel)
+        family, parameters = parts_of(kernel)
         if self.nodes is None or not self._serves(self.nodes, family, parameters):
             self.nodes = nodes_for(family, parameters, self._error, self._limits)
         self._parameters, self.coefficients = parameters, self.nodes.coefficients(parameters)
