@@ -177,27 +177,10 @@ class MapPage:
             blocks["ids"] = _texts([name_of(key) for key in self.ids.take(order)])
         facts: list[dict[str, object]] = []
         for at, column in enumerate(self.columns):
-            values = column.values[order]
-            fact: dict[str, object] = {"name": column.name, "kind": column.kind}
-            if column.kind in ("number", "date"):
-                numbers, written = column.take(order).scale()
-                known = numbers[np.isfinite(numbers)]
-                ends = np.quantile(known, (0.01, 0.99)) if known.size else np.array([0.0, 1.0])
-                fact |= {"low": float(ends[0]), "high": float(ends[1])}
-                if written is not None:  # float32 colours alone, as a share of the way from the least number on
-                    least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
-                    unit = float(min(most - least, 1e300)) or 1.0
-                    fact["origin"], fact["unit"], numbers = least, unit, (numbers - least) / unit
-                    blocks[f"written-{at}"] = _texts(written)
-                blocks[f"column-{at}"] = _planes(numbers.astype(np.float32))
-            elif column.kind == "category":
-                codes = values.astype(np.min_scalar_type(len(column.names)))
-                fact["type"] = _TYPES[codes.itemsize]
-                blocks[f"column-{at}"] = _planes(codes)
-                blocks[f"names-{at}"] = _texts(column.names)
+            fact, told = _of_column(column, at, order)
+            if column.kind == "category":
                 fact |= group_facts(column, xy, place)
-            else:
-                blocks[f"column-{at}"] = _texts(values.tolist())
+            blocks |= told
             facts.append(fact)
         if self.images is not None:
             blocks["images"] = _texts([self.images[row] for row in order.tolist()])
@@ -350,6 +333,32 @@ _ASSETS = ("page.html", "viewer.css", "scatterplot.js", "names.js", "viewer.js")
 
 def _along_curve(scaled: NDArray[np.uint16]) -> NDArray[np.int64]:
     return z_order(scaled.astype(np.float32)).astype(np.int64, copy=False)
+
+
+def _of_column(column: Column, at: int, order: NDArray[np.int64]) -> tuple[dict[str, object], dict[str, bytes]]:
+    """Return what the header says of a column, and its blocks."""
+    blocks: dict[str, bytes] = {}
+    values = column.values[order]
+    fact: dict[str, object] = {"name": column.name, "kind": column.kind}
+    if column.kind in ("number", "date"):
+        numbers, written = column.take(order).scale()
+        known = numbers[np.isfinite(numbers)]
+        ends = np.quantile(known, (0.01, 0.99)) if known.size else np.array([0.0, 1.0])
+        fact |= {"low": float(ends[0]), "high": float(ends[1])}
+        if written is not None:  # float32 colours alone, as a share of the way from the least number on
+            least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+            unit = float(min(most - least, 1e300)) or 1.0
+            fact["origin"], fact["unit"], numbers = least, unit, (numbers - least) / unit
+            blocks[f"written-{at}"] = _texts(written)
+        blocks[f"column-{at}"] = _planes(numbers.astype(np.float32))
+    elif column.kind == "category":
+        codes = values.astype(np.min_scalar_type(len(column.names)))
+        fact["type"] = _TYPES[codes.itemsize]
+        blocks[f"column-{at}"] = _planes(codes)
+        blocks[f"names-{at}"] = _texts(column.names)
+    else:
+        blocks[f"column-{at}"] = _texts(values.tolist())
+    return fact, blocks
 
 
 def _planes(array: NDArray[np.generic]) -> bytes:
