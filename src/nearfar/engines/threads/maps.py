@@ -162,17 +162,16 @@ def near_cost(functions, pattern, parameters, numbers, Y, out, start, stop):
     indptr, columns, p_ij = pattern
     log_S, of_divergence, smallest = numbers
     scalar = Y.dtype.type
+    offsets, f, _ = buffers(indptr, start, stop, Y)
     for i in range(start, stop):
-        shift, cost = log_S[i if log_S.size > 1 else 0], 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            if p_ij[e] > 0:
-                j, f = columns[e], scalar(0)
-                for c in range(Y.shape[1]):
-                    difference = Y[i, c] - Y[j, c]
-                    f += difference * difference
-                log_q = scalar(kernel.log_weight(f, *parameters)) - shift
-                q = max(exp(log_q), smallest)
-                cost += np.float64(entry_cost(max(p_ij[e], smallest), q, log_q, *of_divergence))
+        begin, end = indptr[i], indptr[i + 1]
+        neighbors, p, shift, cost = columns[begin:end], p_ij[begin:end], log_S[i if log_S.size > 1 else 0], 0.0
+        write_offsets(Y, i, neighbors, offsets, f)
+        for t in range(neighbors.size):
+            log_q = scalar(kernel.log_weight(f[t], *parameters)) - shift
+            q = max(exp(log_q), smallest)
+            more = np.float64(entry_cost(max(p[t], smallest), q, log_q, *of_divergence))
+            cost += more if p[t] > 0 else 0.0
         out[i] = cost
 
 

@@ -141,17 +141,16 @@ def near_cost_per_point(functions, pattern, parameters, numbers, Y, out, start, 
     kernel, entry_cost = functions
     (indptr, columns, p_ij), (theta, units) = pattern, parameters
     log_S, of_divergence, smallest = numbers
+    offsets, f, _ = buffers(indptr, start, stop, Y)
     for i in range(start, stop):
-        cost = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            if p_ij[e] > 0:
-                j, f = columns[e], Y.dtype.type(0)
-                for c in range(Y.shape[1]):
-                    difference = Y[i, c] - Y[j, c]
-                    f += difference * difference
-                log_q = kernel.log_weight(f, theta[i], *units) - log_S[i]
-                q = max(exp(log_q), smallest)
-                cost += np.float64(entry_cost(max(p_ij[e], smallest), q, log_q, *of_divergence))
+        begin, end = indptr[i], indptr[i + 1]
+        neighbors, p, cost = columns[begin:end], p_ij[begin:end], 0.0
+        write_offsets(Y, i, neighbors, offsets, f)
+        for t in range(neighbors.size):
+            log_q = kernel.log_weight(f[t], theta[i], *units) - log_S[i]
+            q = max(exp(log_q), smallest)
+            more = np.float64(entry_cost(max(p[t], smallest), q, log_q, *of_divergence))
+            cost += more if p[t] > 0 else 0.0
         out[i] = cost
 
 
