@@ -1,7 +1,7 @@
 """Each member of the family beside t-SNE: processor time of an iteration, one worker.
 
 Synthetic clusters in 20 dimensions, perplexity 30, from the same affinities. The mean over a whole map of 750
-iterations, of 300 above 20,000 points, of 50 for a million (a third of them exaggerated), from the first to the last,
+iterations, of 300 above 20,000 points, of 100 for a million (a third of them exaggerated), from the first to the last,
 without the start; members take turns, and the shortest run counts.
 """
 
@@ -27,7 +27,7 @@ COMPILED_ON = 50_000
 def per_iteration(name: str, affinities: nf.Affinities, n: int) -> float:
     """Return the processor seconds of an iteration, the mean over a map."""
     looks: list[tuple[int, float]] = []
-    n_iter = 750 if n < SHORT_FROM else 300 if n < SHORTER_FROM else 50
+    n_iter = 750 if n < SHORT_FROM else 300 if n < SHORTER_FROM else 100
     more: dict[str, Any] = {"max_iter": n_iter, "early_exaggeration_iter": n_iter // 3}
 
     def look(progress: Any) -> None:
@@ -72,7 +72,7 @@ def told(section: Section, records: list[Record]) -> None:
     if slower:
         target.tell(", ".join([*beyond, f"the others at most {within}"]), not beyond)
     section.say("""Synthetic clusters, perplexity 30. Processor time of an iteration, one worker, the mean over a map of
-        750 iterations (300 above 20,000 points, 50 of a million); the shortest run. In brackets as a multiple of
+        750 iterations (300 above 20,000 points, 100 of a million); the shortest run. In brackets as a multiple of
         t-SNE's.""")
     rows = [[name, *(_cell(found[name, n], slower.get((name, n))) for n in sizes)] for name in MEMBERS]
     section.table(["member", *(f"n = {n:,}" for n in sizes)], rows)
