@@ -20,7 +20,7 @@ from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, percent, pick, values
 from nearfar.far import ExactField, MeshField
-from nearfar.far.per_point import FAMILIES, nodes_for
+from nearfar.far.nodes import FAMILIES, nodes_for
 from nearfar.kernels import StudentT
 from nearfar.maps.neighbor import PER_POINT_TOLERANCE
 from nearfar.maps.objective import NeighborObjective, value_and_gradient

@@ -137,13 +137,8 @@ def _exp32(x):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _ln32(x):
-    """Ln in float32: exponent ln 2 + atanh series of the mantissa in [1/sqrt2, sqrt2), relative error about 1e-7."""
-    bits = np.float32(x).view(np.int32)
-    shifted = np.int32(bits - np.int32(0x3F3504F3))  # so that the mantissa is centred on 1
-    n = np.int32(shifted >> np.int32(23))
-    m = np.int32(bits - np.int32(n << np.int32(23))).view(np.float32)
-    s = (m - float32(1.0)) / (m + float32(1.0))
+def _ln_of_parts(s, n):
+    """N ln 2 + 2 atanh(s), by its series: with s = (m - 1)/(m + 1) the logarithm of 2^n m."""
     z = s * s
     p = float32(2.0 / 9)
     p = p * z + float32(2.0 / 7)
@@ -151,6 +146,16 @@ def _ln32(x):
     p = p * z + float32(2.0 / 3)
     p = p * z + float32(2.0)
     return s * p + float32(n) * float32(0.69314718)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _ln32(x):
+    """Ln in float32: exponent ln 2 + atanh series of the mantissa in [1/sqrt2, sqrt2), relative error about 1e-7."""
+    bits = np.float32(x).view(np.int32)
+    shifted = np.int32(bits - np.int32(0x3F3504F3))  # so that the mantissa is centred on 1
+    n = np.int32(shifted >> np.int32(23))
+    m = np.int32(bits - np.int32(n << np.int32(23))).view(np.float32)
+    return _ln_of_parts((m - float32(1.0)) / (m + float32(1.0)), n)
 
 
 # The float64 ones may not be reordered: what is small in them is what rounding left over.
@@ -571,14 +576,7 @@ def _precise32(x):
     n = np.int32(shifted >> np.int32(23))
     m = np.int32(bits - np.int32(n << np.int32(23))).view(np.float32)
     z = x if n == np.int32(0) else m - float32(1.0)
-    s = z / (z + float32(2.0))
-    z = s * s
-    p = float32(2.0 / 9)
-    p = p * z + float32(2.0 / 7)
-    p = p * z + float32(2.0 / 5)
-    p = p * z + float32(2.0 / 3)
-    p = p * z + float32(2.0)
-    return s * p + float32(n) * float32(0.69314718)
+    return _ln_of_parts(z / (z + float32(2.0)), n)
 
 
 @jit(fastmath=FAST, error_model="numpy")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearfar.far import Term
-from nearfar.far.alike import Crowd, PerPointMesh
+from nearfar.far.alike import PerPointMesh
 from nearfar.far.alike_loops import (
     gather_shares,
     prolong_meshes,
@@ -14,9 +14,11 @@ from nearfar.far.alike_loops import (
     waves_out,
     write_own,
 )
+from nearfar.far.crowd import Crowd
 from nearfar.far.mesh import FACTOR, Buffers, choose_mesh, sort_points, spline_of, spline_refinement
 from nearfar.far.mesh_loops import add_product, gather, prolong_mesh, restrict_mesh, spread_charges
-from nearfar.far.per_point import FEW, ExactPerPoint
+from nearfar.far.nodes import FEW
+from nearfar.far.per_point import ExactPerPoint
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT
 
 STUDENT, EXPONENTIAL = InhomogeneousStudentT.family, Exponential.family
@@ -51,7 +53,7 @@ def test_kernels_between_the_nodes_are_as_close_as_told(rng, potential, family, 
     theta = np.exp(rng.uniform(np.log(low), np.log(high), 500))
     crowd, counts = Crowd.of(family, theta, None), []
     for tolerance in (0.03, 0.003, 1e-4):
-        nodes = crowd.nodes(potential, tolerance)
+        nodes = crowd.basis(potential, tolerance)
         counts.append(len(nodes.kernels))
         assert np.sqrt(np.mean(nodes.errors**2)) < 1.2 * tolerance
         f = np.geomspace(1e-2, 100, 200)
@@ -73,7 +75,7 @@ def test_nodes_are_where_points_are_and_serve_a_little_beyond_them(rng):
     assert crowd.steps_of(1.2 * nu) is not None
     assert crowd.steps_of(np.append(nu, 90.0)) is None
     even = Crowd.of(STUDENT, np.geomspace(0.5, 100, 2000), (0.5, 100.0))
-    assert len(crowd.nodes("weight", 1e-3).kernels) < len(even.nodes("weight", 1e-3).kernels)
+    assert len(crowd.basis("weight", 1e-3).kernels) < len(even.basis("weight", 1e-3).kernels)
     assert even.theta[0] == pytest.approx(0.5)
     assert even.theta[-1] == pytest.approx(100)
 
@@ -81,7 +83,7 @@ def test_nodes_are_where_points_are_and_serve_a_little_beyond_them(rng):
 def test_few_parameters_are_the_nodes():
     nu = np.array([3.0, 1.0, 3.0, 7.5])
     crowd = Crowd.of(STUDENT, nu, None)
-    nodes = crowd.nodes("weight", 0.1)
+    nodes = crowd.basis("weight", 0.1)
     assert [kernel.formulas() for kernel in nodes.kernels] == [STUDENT.kernel_of(v).formulas() for v in (1.0, 3.0, 7.5)]
     np.testing.assert_array_equal(nodes.table[crowd.steps_of(nu).astype(int)], np.eye(3)[[1, 0, 1, 2]])
     assert crowd.steps_of(np.array([2.0])) is None

@@ -11,7 +11,8 @@ from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.far import ExactField, MeshField, Term
 from nearfar.far.alike import PerPointMesh
-from nearfar.far.per_point import FAMILIES, FEW, ExactPerPoint, nodes_between, nodes_for
+from nearfar.far.nodes import FAMILIES, FEW, nodes_between, nodes_for
+from nearfar.far.per_point import ExactPerPoint
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT
 from nearfar.maps.neighbor import Problem
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, RowBlocks, value_and_gradient

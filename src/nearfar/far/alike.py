@@ -12,20 +12,13 @@ finds by the kernels of the others K spreadings and one potential::
 
 The K numbers of a mesh point lie side by side, so that a point's weights are found once and serve for all of them.
 
-Nodes are picked by pivoted QR among parameters of the range at hand: those whose kernels span the others best, which
-count by how many points have them. Coefficients are least squares in the values and slopes of the kernel. Errors count
-in proportion to a kernel with the tails of Student's, 1 / (1 + g f) with g = -w'/w at distance 0: what is far away is
-seen by as many more points.
-
-Source: Cheng, Gimbutas, Martinsson & Rokhlin, "On the compression of low rank matrices" (SIAM J. Sci. Comput. 26,
-2005), for the decomposition; its use for kernels with parameters per point is our own.
+See :mod:`nearfar.far.crowd` for the nodes.
 """
 # mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -46,6 +39,7 @@ from nearfar.far.alike_loops import (
     waves_out,
     write_own,
 )
+from nearfar.far.crowd import Basis, Crowd
 from nearfar.far.fields import linear_kernel, term_charges
 from nearfar.far.mesh import (
     FACTOR,
@@ -66,124 +60,13 @@ from nearfar.far.mesh import (
     warn_of_width,
 )
 from nearfar.far.mesh_loops import gather, prolong_mesh, restrict_mesh
-from nearfar.far.per_point import FEW, least_squares, parts_of
-from nearfar.kernels import Exponential, Family
+from nearfar.far.per_point import parts_of
+from nearfar.kernels import Exponential
 
-MOST = 16
-_STEPS, _THINNED = 512, 4  # of the table of coefficients; those between two parameters that may become nodes
-_SAMPLES = 96  # distances at which kernels are compared
-_SMOOTH = 5  # such parameters over which the numbers of points are averaged
-_EVEN = 0.25  # weight of the range, beside that of the points in it
-_DAMPING = 1e-4  # of coefficients, beside errors: the errors of the mesh grow with them
-_MARGIN = 1.25  # where parameters move, nodes serve beyond them by this factor, so that they need not be chosen often
 _WORSE = 2.0  # and are chosen anew when the error has grown by this one
 _TILE = 2**15  # complex numbers of the columns that are transformed together: they stay in the second-level cache
 _COARSER = 2.5  # what wanted_mesh bounds is the worst: with quintic splines, errors are a fifth of it
 _KEPT = 4  # spectra: of two potentials, before and after a change of the mesh
-
-
-class Nodes(NamedTuple):
-    """Nodes for a potential: their kernels, coefficients at the steps of a table, errors there, root mean squares."""
-
-    kernels: tuple[Kernel, ...]
-    table: Doubles
-    errors: Doubles
-
-
-@dataclass(frozen=True)
-class Crowd:
-    """Where the parameters of all points are, and nodes for them.
-
-    Parameters
-    ----------
-    family : Family
-    theta : ndarray of shape (steps + 1,), float64
-        Rising, even in their logarithms; or the few different ones that there are.
-    shares : ndarray, float64
-        How many of the points are near each of those that may become nodes: every ``_THINNED``-th.
-    """
-
-    family: Family
-    theta: Doubles
-    shares: Doubles
-    of_potentials: dict[tuple[str, float], Nodes] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, family: Family, parameters: Doubles, limits: tuple[float, float] | None) -> Crowd:
-        """Return that of these parameters; of more than those at hand where they will move between limits."""
-        if limits is None:
-            different, counts = np.unique(parameters, return_counts=True)
-            if len(different) <= FEW:
-                return cls(family, different, counts / len(parameters))
-        low, high = float(parameters.min()), float(parameters.max())
-        if limits is not None:
-            low, high = max(low / _MARGIN, limits[0]), min(high * _MARGIN, limits[1])
-        ends = np.log(low), np.log(high)
-        counts = np.histogram(np.log(parameters), bins=_STEPS // _THINNED + 1, range=ends)[0]
-        smooth = np.convolve(counts / len(parameters), np.full(_SMOOTH, 1 / _SMOOTH), "same")
-        return cls(family, np.exp(np.linspace(*ends, _STEPS + 1)), smooth)
-
-    @property
-    def few(self) -> bool:
-        """Whether there are but few different parameters: each is a node."""
-        return len(self.theta) <= FEW
-
-    @property
-    def log_step(self) -> float:
-        """The logarithm of the quotient of a parameter of the table and the one before it."""
-        return float(np.log(self.theta[-1] / self.theta[0]) / _STEPS)
-
-    def steps_of(self, parameters: Doubles) -> Doubles | None:
-        """Return where parameters are in the table; None if some are beyond it."""
-        if self.few:
-            steps = np.searchsorted(self.theta, parameters).clip(0, len(self.theta) - 1)
-            return steps.astype(np.float64) if (self.theta[steps] == parameters).all() else None
-        steps = (np.log(parameters) - np.log(self.theta[0])) / self.log_step
-        within = bool(steps.min() > -1e-6 and steps.max() < _STEPS + 1e-6)
-        return np.asarray(steps.clip(0, _STEPS)) if within else None
-
-    def candidates(self) -> tuple[Doubles, Doubles]:
-        """Return the parameters that may become nodes, and what errors of each weigh."""
-        if self.few:
-            return self.theta, self.shares
-        return self.theta[::_THINNED], (1 - _EVEN) * self.shares + _EVEN * self.shares.mean()
-
-    def nodes(self, potential: str, tolerance: float) -> Nodes:
-        """Return nodes for a potential, as few as leave an error below the tolerance."""
-        key = potential, tolerance
-        if key not in self.of_potentials:
-            self.of_potentials[key] = self._nodes(potential, tolerance)
-        return self.of_potentials[key]
-
-    def _nodes(self, potential: str, tolerance: float) -> Nodes:
-        if self.few:
-            table = np.eye(len(self.theta))
-            kernels = tuple(self.family.kernel_of(float(value)) for value in self.theta)
-            return Nodes(kernels, np.vstack([table, table[-1:]]), np.zeros(len(table) + 1))
-        shapes, scales = _shapes(self.family, self.theta, potential)
-        thinned, weights = np.arange(0, len(self.theta), _THINNED), self.candidates()[1]
-        seen = shapes[thinned] * scales[thinned] * np.sqrt(weights)[:, None]
-        order = thinned[scipy.linalg.qr(seen.T, mode="r", pivoting=True)[1]]
-        for m in range(2, MOST + 1):
-            chosen = np.sort(order[:m])
-            errors = least_squares(shapes[chosen], shapes[thinned], scales[thinned], _DAMPING)[1]
-            if np.sqrt((weights * errors**2).sum() / weights.sum()) < tolerance:
-                break
-        table, errors = least_squares(shapes[chosen], shapes, scales, _DAMPING)
-        table[chosen] = np.eye(len(chosen))
-        return Nodes(tuple(self.family.kernel_of(float(value)) for value in self.theta[chosen]), table, errors)
-
-
-def _shapes(family: Family, theta: Doubles, potential: str) -> tuple[Doubles, Doubles]:
-    """Return values and slopes of kernels at some distances, a row for each, and what errors in them count."""
-    g = family.steepness(theta)
-    f = np.concatenate([[0.0], np.geomspace(1e-2 / g.max(), family.farthest / g.min(), _SAMPLES)])
-    kernel, everywhere, g = family.kernel_of(theta), np.broadcast_to(f, (len(theta), len(f))), g[:, None]
-    log_w, slope = kernel.log_weight(everywhere), kernel.slope(everywhere)
-    w = np.exp(log_w)
-    value, slope = (w, slope) if potential == "weight" else (w * log_w - w, slope * log_w)
-    far = (1 + g * f) * np.maximum(g, 1)  # S falls with the steepness, and forces are over it
-    return np.hstack([value, slope]), np.hstack([far, (1 + g * f) * far / g])
 
 
 class Spectra(NamedTuple):
@@ -254,7 +137,7 @@ class PerPointMesh:
         self._steps, self._rates = steps, np.empty(0) if crowd.few else 1 / (crowd.log_step * theta)
 
     def _serves(self, crowd: Crowd, steps: Doubles) -> bool:
-        errors = (nodes.errors[steps.astype(np.int64)] for nodes in crowd.of_potentials.values())
+        errors = (basis.errors[steps.astype(np.int64)] for basis in crowd.of_potentials.values())
         return all(np.sqrt(np.mean(some**2)) < _WORSE * self._error for some in errors)
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
@@ -275,8 +158,8 @@ class PerPointMesh:
     def _by_own(self, number: int, term: Term) -> Potential:
         points, mesh, buffers, n_jobs = self._points, self._mesh, self._buffers, self._n_jobs
         n, d, dtype = len(points.order), points.components, points.columns.dtype
-        nodes = self._nodes(term.potential)
-        spectra = self._spectra_of(term.potential, nodes)
+        basis = self._basis(term.potential)
+        spectra = self._spectra_of(term.potential, basis)
         given = term_charges("MeshField", term, n, dtype)
         q = np.empty(0, dtype) if given is None else given
         rho = buffers.take("rho", (mesh.rows, mesh.shape.columns), dtype)
@@ -286,7 +169,7 @@ class PerPointMesh:
         gradient = buffers.take(("gradient", number), (n, d), dtype)
         total = float(q.sum(dtype=np.float64)) if q.size else n
         shared = (
-            (self._of_points, nodes.table.astype(dtype)),
+            (self._of_points, basis.table.astype(dtype)),
             (
                 fields,
                 (spectra.constants * total).astype(dtype),
@@ -299,7 +182,7 @@ class PerPointMesh:
             blocks_to_read(mesh, points),
             n_jobs,
         )
-        own = self._own_of(term.potential, nodes, spectra)
+        own = self._own_of(term.potential, basis, spectra)
         own = own if given is None else own * q
         value -= own[0]
         gradient -= own[1 : 1 + d].T
@@ -315,16 +198,16 @@ class PerPointMesh:
         spline = spline_of(mesh, dtype)
         parts, own = [], np.zeros((4, n), dtype)
         for number, term in enumerate(terms):
-            nodes = self._nodes(term.potential)
-            spectra = self._spectra_of(term.potential, nodes)
+            basis = self._basis(term.potential)
+            spectra = self._spectra_of(term.potential, basis)
             given = term_charges("MeshField", term, n, dtype)
             q = np.ones(n, dtype) if given is None else given
-            rho = buffers.take(("rhos", number), (mesh.rows, mesh.shape.columns, len(nodes.kernels)), dtype)
+            rho = buffers.take(("rhos", number), (mesh.rows, mesh.shape.columns, len(basis.kernels)), dtype)
             rho[:] = 0
-            sources = q, self._of_points, nodes.table.astype(dtype)
+            sources = q, self._of_points, basis.table.astype(dtype)
             by_rows(mesh, points, n_jobs, partial(_spread, spline, points[:4], sources, rho))
             parts.append((rho, spectra))
-            own += self._own_of(term.potential, nodes, spectra) * q
+            own += self._own_of(term.potential, basis, spectra) * q
         potential, constant = self._in(parts)
         value, gradient = buffers.take("values", (n,), dtype), buffers.take("gradients", (n, d), dtype)
         none = np.empty((0, n), dtype), np.empty((0, mesh.shape.order, mesh.shape.order), dtype)
@@ -335,17 +218,17 @@ class PerPointMesh:
         gradient -= own[1 : 1 + d].T
         return Potential(value, gradient)
 
-    def _nodes(self, potential: str) -> Nodes:
+    def _basis(self, potential: str) -> Basis:
         assert self._crowd is not None
-        return self._crowd.nodes(potential, self._error)
+        return self._crowd.basis(potential, self._error)
 
-    def _own_of(self, potential: str, nodes: Nodes, spectra: Spectra) -> Floats:
+    def _own_of(self, potential: str, basis: Basis, spectra: Spectra) -> Floats:
         """Return what points of charge 1 find of themselves, shape (4, n): value, two slopes, how the value rises."""
         if potential not in self._own:
             points, dtype = self._points, self._points.columns.dtype
             n, of_step = len(points.order), np.array([[1], [1 / self._mesh.shape.step]] * 2)[[0, 1, 3, 2]]
             out = self._own[potential] = self._buffers.take(("own", potential), (4, n), dtype)
-            sources = self._of_points, nodes.table.astype(dtype)
+            sources = self._of_points, basis.table.astype(dtype)
             run_blocks(
                 lambda _, start, stop: write_own(points[:4], sources, spectra.own, out, start, stop),
                 even_bounds(n, 4096),
@@ -354,11 +237,11 @@ class PerPointMesh:
             out *= of_step.astype(dtype)
         return self._own[potential]
 
-    def _spectra_of(self, potential: str, nodes: Nodes) -> Spectra:
+    def _spectra_of(self, potential: str, basis: Basis) -> Spectra:
         """Return the influences of all nodes, which are kept while they are asked for."""
         shape, dtype = self._mesh.shape, self._points.columns.dtype
-        key = nodes.kernels, potential, shape, dtype
-        found = self._spectra.pop(key, None) or spectra_of(nodes.kernels, potential, self._mesh, dtype)
+        key = basis.kernels, potential, shape, dtype
+        found = self._spectra.pop(key, None) or spectra_of(basis.kernels, potential, self._mesh, dtype)
         self._spectra[key] = found
         while len(self._spectra) > _KEPT:
             del self._spectra[next(iter(self._spectra))]

@@ -17,11 +17,12 @@ from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
 from nearfar.divergences.probability import accuracy_of
 from nearfar.far.alike import PerPointMesh
 from nearfar.far.fields import ExactField
-from nearfar.far.per_point import ExactPerPoint, NodesOfAll, SummedNodes
+from nearfar.far.nodes import NodesOfAll, SummedNodes
+from nearfar.far.per_point import ExactPerPoint
 from nearfar.kernels import InhomogeneousStudentT, family_of
 from nearfar.maps.objective import NeighborObjective, RowBlocks, is_linear_time, strengths_of
 from nearfar.methods.linear_maps import OF_ERROR, Near
-from nearfar.methods.per_point_maps import AskOfNodes, CostOfEach, Nodes, evaluate
+from nearfar.methods.per_point_maps import AskOfNodes, AtNodes, CostOfEach, evaluate
 
 LEARN_FROM = 50
 """Iteration from which degrees of freedom are learned: before, the map has no form."""
@@ -205,9 +206,9 @@ class ByOwn:
         """Take in a kernel with a parameter for each point."""
         self._kernel = kernel
 
-    def nodes_at(self, place: Place, Y: Floats) -> Nodes:
+    def nodes_at(self, place: Place, Y: Floats) -> AtNodes:
         """Return the one node there is, at some positions."""
-        return Nodes(_asked_at(place, self._field, Y, [self._kernel]), np.ones((len(Y), 1), Y.dtype))
+        return AtNodes(_asked_at(place, self._field, Y, [self._kernel]), np.ones((len(Y), 1), Y.dtype))
 
     def slope_of_log_s(self, log_S: Floats) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""
@@ -226,10 +227,10 @@ class Between:
         """Take in a kernel with a parameter for each point."""
         self._nodes.take(kernel)
 
-    def nodes_at(self, place: Place, Y: Floats) -> Nodes:
+    def nodes_at(self, place: Place, Y: Floats) -> AtNodes:
         """Return the nodes, at some positions."""
         shares = self._nodes.coefficients.astype(Y.dtype).T
-        return Nodes(_asked_at(place, self._field, Y, self._nodes.kernels()), shares)
+        return AtNodes(_asked_at(place, self._field, Y, self._nodes.kernels()), shares)
 
     def slope_of_log_s(self, log_S: Floats) -> NDArray[np.float64]:
         """Return d ln S_i / dtheta_i."""

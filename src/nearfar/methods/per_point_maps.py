@@ -5,7 +5,7 @@ As in :mod:`nearfar.methods.linear_maps`, with two kernels in each pair. Near, g
     grad_i = 2 sum_j (s_ij g(f_ij; theta_i) + s_ji g(f_ij; theta_j)) (y_i - y_j)
 
 Far, row i has ``b H_i + mass_i ln S_i``, H_i = sum_j q ln q and mass_i = sum_j s_ij. Between the nodes of
-``far.per_point`` both are interpolated, sum_m l_m(theta_i) [b H_i + mass_i ln S_i] under theta_m. So the far part of
+``far.nodes`` both are interpolated, sum_m l_m(theta_i) [b H_i + mass_i ln S_i] under theta_m. So the far part of
 the gradient is a sum over the nodes, of that of a map with the kernel of the node in which the row of i counts
 l_m(theta_i) times. Under KL it is the gradient of the cost that is reported. Pair by pair, and on a mesh, there is
 one node, which counts once, and whose sums are by each point's own kernel.
@@ -46,7 +46,7 @@ class AskOfNodes(Protocol):
         """Return the sum of the potentials of terms, some for each node."""
 
 
-class Nodes(NamedTuple):
+class AtNodes(NamedTuple):
     """A far field at the positions, under the kernels of nodes, and how much each row has of them, (n, nodes)."""
 
     asked: AskOfNodes
@@ -89,7 +89,7 @@ class Sums(NamedTuple):
     between: Floats
 
 
-def sums_of(place: Place, cost: CostOfEach, nodes: Nodes) -> Sums:
+def sums_of(place: Place, cost: CostOfEach, nodes: AtNodes) -> Sums:
     """Return the sums over all points, by each node and between them."""
     found = nodes.asked.potentials([Term(name) for name in names_of(cost)])
     S, *H = (np.array([one.value for one in of_kind]).T for of_kind in zip(*found, strict=True))
@@ -100,7 +100,7 @@ def sums_of(place: Place, cost: CostOfEach, nodes: Nodes) -> Sums:
 
 
 def evaluate(
-    place: Place, cost: CostOfEach, near: Near, theta: Floats, nodes: Nodes, Y: Floats, exaggeration: float,
+    place: Place, cost: CostOfEach, near: Near, theta: Floats, nodes: AtNodes, Y: Floats, exaggeration: float,
     *, value: bool, learned: bool = False,
 ) -> tuple[Floats, float | None, Floats, Floats | None]:  # fmt: skip
     """Return the gradient at Y, the true cost if it is asked for, and ln S_i under the kernel of each node.
