@@ -223,15 +223,24 @@ def _of_pair(functions, f, own, units):
 
 @jit(fastmath=FAST, error_model="numpy")
 def add_columns(Y, slopes, charges, first_row, out, start, stop):
-    """Add the gradients at points ``start`` to ``stop`` of what some rows do to them, by the kernels of the rows."""
-    d, m = Y.shape[0], stop - start
-    sums = np.zeros((d, m), Y.dtype)
-    for r in range(len(slopes)):
-        q, row = charges[first_row + r], slopes[r, start:stop]
+    """Add the gradients at points ``start`` to ``stop`` of what some rows do to them, by the kernels of the rows.
+
+    Four rows together: so the sums are read and written a quarter as often.
+    """
+    d, m, last = Y.shape[0], stop - start, len(slopes) - 1
+    sums, q = np.zeros((d, m), Y.dtype), np.zeros(len(slopes) + 3, Y.dtype)
+    q[: len(slopes)] = charges[first_row : first_row + len(slopes)]  # zeros behind the last row
+    for r in range(0, len(slopes), 4):
+        r1, r2, r3 = min(r + 1, last), min(r + 2, last), min(r + 3, last)
+        q0, q1, q2, q3 = q[r], q[r + 1], q[r + 2], q[r + 3]
+        row0, row1, row2, row3 = slopes[r], slopes[r1], slopes[r2], slopes[r3]
+        row0, row1, row2, row3 = row0[start:stop], row1[start:stop], row2[start:stop], row3[start:stop]
         for k in range(d):
-            a, y, to = Y[k, first_row + r], Y[k, start:stop], sums[k]
+            mine, y, to = Y[k, first_row:], Y[k, start:stop], sums[k]
+            a0, a1, a2, a3 = mine[r], mine[r1], mine[r2], mine[r3]
             for j in range(m):
-                to[j] += q * row[j] * (y[j] - a)
+                of_two = q0 * row0[j] * (y[j] - a0) + q1 * row1[j] * (y[j] - a1)
+                to[j] += of_two + (q2 * row2[j] * (y[j] - a2) + q3 * row3[j] * (y[j] - a3))
     for k in range(d):
         for j in range(m):
             out[start + j, k] -= 2.0 * sums[k, j]
