@@ -85,6 +85,25 @@ class TestRecommend:
         with pytest.warns(NearfarWarning, match="'new'"):
             new.recommend("new")
 
+    @pytest.mark.parametrize("kind", ["stored", "scaled", "product", "in files"])
+    def test_each_kind_of_relation_leaves_out_what_it_holds(self, emb, likes, kind, tmp_path):
+        """Whatever it is made of, and where users are asked out of order, twice, or are in it alone or not at all."""
+        if kind == "in files":
+            likes.save(tmp_path / "likes")
+        relation = {
+            "stored": lambda: likes,
+            "scaled": likes.normalized,
+            "product": lambda: likes @ (likes.T @ likes),
+            "in files": lambda: nf.Relation.open(tmp_path / "likes"),
+        }[kind]()
+        users = ["cem", "bob", "ann", "bob"]
+        known = set(relation.row_ids)
+        seen = [[item for item, _ in relation.neighbors(user)] if user in known else [] for user in users]
+        assert kind == "product" or sum(map(len, seen)) == 8
+        found, expected = (emb.recommend(users, 3, exclude=which) for which in (relation, seen))
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+
     def test_of_a_fit_saved_and_loaded(self, likes, tmp_path):
         model = nf.EDRep(3, n_epochs=5, temperature=0.5, p0=likes.column_sums, random_state=0, n_jobs=1)
         vectors = model.fit(likes.normalized()).vectors_

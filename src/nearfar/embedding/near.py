@@ -48,8 +48,20 @@ class Seen(Protocol):
     def row_ids(self) -> Ids:
         """The users."""
 
-    def neighbors(self, id: Hashable) -> list[tuple[Hashable, float]]:  # noqa: A002
-        """Return the items of a user, with numbers."""
+    @property
+    def column_ids(self) -> Ids:
+        """The items."""
+
+    @property
+    def operator(self) -> Entries:
+        """Which items each user has."""
+
+
+class Entries(Protocol):
+    """Stored entries of a matrix."""
+
+    def columns_of(self, rows: RowNumbers) -> tuple[NDArray[np.integer], RowNumbers]:
+        """Return the columns of the entries of some rows, one row after the other, and how many each row has."""
 
 
 class Question(NamedTuple):
@@ -480,12 +492,10 @@ class Near(Labelled):
             single = isinstance(users, (str, bytes, tuple)) or not isinstance(users, Iterable)
             names = [cast("Hashable", users)] if single else list(as_list(owner, "users", users))
             queries = self._vectors_of(owner, names)
-        seen = None if exclude is None else _seen(owner, exclude, names, len(queries), single=single)
-        unmet = next((ids[0] for ids in seen or () if ids), None)
-        if seen and unmet is not None and len(items) and not any((items.ids.rows(ids) >= 0).any() for ids in seen):
-            warn_of_unmet(owner, unmet, "an item", items.ids)
-        if one_side and names is not None:
-            seen = [[name, *ids] for name, ids in zip(names, seen or [[]] * len(names), strict=True)]
+        seen, counts = np.empty(0, np.int64), np.zeros(len(queries), np.int64)
+        if exclude is not None:
+            seen, counts, first = _seen(owner, exclude, names, len(queries), items.ids, single=single)
+            warn_of_unmet(owner, None if (seen >= 0).any() else first, "an item", items.ids)
         base_measure = self.base_measure if base_measure is None else base_measure
         log_p = None if base_measure is None else items._log_measure(owner, base_measure)
         unknown = np.flatnonzero(~queries.any(axis=1))
@@ -494,7 +504,11 @@ class Near(Labelled):
             text = f"{owner}: nothing is known of {unknown.size} users, such as {who}: all items are equal for them."
             warn_user(f"{text} Give base_measure=, for the most popular ones.")
         rows = np.flatnonzero(items._row_norms())
+        own = None if names is None or not one_side else items.ids.rows(names)
         if len(rows) < len(items):
+            numbers = np.full(len(items) + 1, -1)  # the last one: for -1
+            numbers[rows] = np.arange(len(rows))
+            seen, own = numbers[seen], None if own is None else numbers[own]
             items = items.subset([items.ids[int(row)] for row in rows])
         temperature = check_real(owner, "temperature", self.parameters.get("temperature", 1.0), low=0, open_low=True)
         queries = queries / temperature
@@ -503,7 +517,7 @@ class Near(Labelled):
             columns = np.column_stack((items.vectors, log_p[rows].astype(items.vectors.dtype)))
             catalogue = Near._of(columns, items.ids)
             queries = np.column_stack((queries, np.ones(len(queries), queries.dtype)))
-        asked = catalogue._question(owner, queries, seen)
+        asked = catalogue._question(owner, queries, None)._replace(left_out=LeftOut.of(seen, counts, own))
         ids, scores = catalogue._answers(owner, asked, topn, "dot", workers)
         return list(zip(ids[0].tolist(), scores[0].tolist(), strict=True)) if single else (ids, scores)
 
@@ -566,23 +580,28 @@ def _seen(
     exclude: Seen | Iterable[Hashable] | Iterable[Iterable[Hashable]],
     names: list[Hashable] | None,
     n_users: int,
+    items: Ids,
     *,
     single: bool,
-) -> list[list[Hashable]]:
-    """Return the ids that each user has seen."""
+) -> tuple[RowNumbers, RowNumbers, Hashable]:
+    """Return the rows of what the users have seen, one user after the other, how many each has, and one of the ids."""
     expected = f"lists of ids, one for each query ({n_users})"
     if isinstance(exclude, Seen):
         if names is None:
             hint = "Or give the users by their ids."
             raise InputError(owner, "exclude", "lists of ids where users are vectors", repr(exclude), hint)
-        known = exclude.row_ids
-        return [[item for item, _ in exclude.neighbors(name)] if name in known else [] for name in names]
+        users, counts = exclude.row_ids.rows(names), np.zeros(n_users, np.int64)
+        columns, counts[users >= 0] = exclude.operator.columns_of(users[users >= 0])
+        first = exclude.column_ids[int(columns[0])] if len(columns) else None
+        return items.rows(exclude.column_ids)[columns], counts, first
     if single:
-        return [list(as_list(owner, "exclude", exclude))]
-    seen = [list(as_list(owner, "exclude", ids, expected)) for ids in as_list(owner, "exclude", exclude)]
+        seen = [list(as_list(owner, "exclude", exclude))]
+    else:
+        seen = [list(as_list(owner, "exclude", ids, expected)) for ids in as_list(owner, "exclude", exclude)]
     if len(seen) != n_users:
         raise InputError(owner, "exclude", expected, f"{len(seen)}")
-    return seen
+    ids = [*chain.from_iterable(seen)]
+    return items.rows(ids), np.array([len(some) for some in seen], np.int64), ids[0] if ids else None
 
 
 def _as_items(items: object) -> list[Item]:

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from nearfar._core.checks import available_processors, check_csr, check_numbers
 from nearfar._core.ids import Ids
 from nearfar._core.threads import even_bounds
-from nearfar._core.types import MatrixLike
+from nearfar._core.types import MatrixLike, RowNumbers
 from nearfar._core.vector import read_only
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError
@@ -56,6 +56,11 @@ class LinearOperator(ABC):
     @abstractmethod
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         """Return rows start..stop multiplied out."""
+
+    def columns_of(self, rows: RowNumbers) -> tuple[NDArray[np.integer], RowNumbers]:
+        """Return the columns of the entries of some rows, one row after the other, and how many each row has."""
+        found = [self.rows(row, row + 1).indices for row in rows.tolist()]
+        return np.concatenate([np.empty(0, np.int32), *found]), np.array([len(some) for some in found], np.int64)
 
     @property
     def nbytes(self) -> int:
@@ -263,6 +268,11 @@ class Sparse(LinearOperator):
         if self.row_scale is not None:
             data = data * np.repeat(self.row_scale[start:stop], np.diff(indptr))
         return csr_array((data, self.indices[span].copy(), indptr), shape=(stop - start, self.shape[1]))
+
+    def columns_of(self, rows: RowNumbers) -> tuple[NDArray[np.integer], RowNumbers]:
+        begins, counts = self.indptr[rows], np.asarray(self.indptr[rows + 1] - self.indptr[rows], np.int64)
+        ends = np.cumsum(counts)
+        return self.indices[np.repeat(begins - ends + counts, counts) + np.arange(counts.sum())], counts
 
     @property
     def nbytes(self) -> int:
