@@ -26,13 +26,15 @@ from nearfar.methods.per_point_maps import AskOfNodes, AtNodes, CostOfEach, eval
 
 LEARN_FROM = 50
 """Iteration from which degrees of freedom are learned: before, the map has no form."""
+EVERY = 2
+"""Iterations between two of their steps, whose derivatives take as long as half of the attraction does without."""
 LEAST, MOST = 0.5, 100.0
 """Degrees of freedom that are learned stay in between. Beyond, the cost does not fall any more: with more the kernel is
 nearly the exponential one, and fewer narrow it, which a mesh would have to follow."""
 _OF_ERROR = 1e-4  # as in maps.objective, of a node: what it adds to a row is less by its coefficient
 _LEAST_S, _CLOSER = 2e-5, 30.0  # what S_i is held up to where kernels are sums of others; how much closer these are
 # Of ln nu: first step, factors after one that went on and one that turned round, shortest and longest step.
-_STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.05, 1.2, 0.5, 1e-4, 0.1
+_STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.1, 1.2, 0.5, 1e-4, 0.2
 
 
 def is_per_point(kernel: Kernel, divergence: Divergence, normalization: str) -> bool:
@@ -92,8 +94,8 @@ def on_mesh(tolerance: float, error: float, limits: tuple[float, float] | None) 
 class Learner:
     """Degrees of freedom on their way.
 
-    In each iteration each ln nu_i takes a step against the sign of its derivative; steps get longer while the sign
-    stays, and half as long when it turns (Riedmiller & Braun 1993, "A direct adaptive method for faster
+    In every other iteration each ln nu_i takes a step against the sign of its derivative; steps get longer while the
+    sign stays, and half as long when it turns (Riedmiller & Braun 1993, "A direct adaptive method for faster
     backpropagation learning": RPROP). So nu_i stays positive, and no learning rate is to be found.
 
     Parameters
@@ -144,6 +146,7 @@ class PerPointObjective(NeighborObjective):
         super().__init__(P, kernel, divergence, "row", ExactField(), dtype=dtype, n_jobs=n_jobs, place=place)
         self.cost = CostOfEach(kernel, divergence, True, P.shape[0], self.cost.dtype, fields.of_error)
         self._fields, self._learner = fields, learner
+        self._learns = learner is not None  # from what is evaluated next
         self._fields.take(kernel)
 
     @property
@@ -164,7 +167,7 @@ class PerPointObjective(NeighborObjective):
         nodes, theta = self._fields.nodes_at(self.place, Y), self.parameters.astype(self.cost.dtype)
         gradient, value, self._log_S, self._rises = evaluate(
             self.place, self.cost, self.near(), theta, nodes, Y, exaggeration,
-            value=cost, learned=self._learner is not None,
+            value=cost, learned=self._learns,
         )  # fmt: skip
         return gradient, value
 
@@ -180,13 +183,15 @@ class PerPointObjective(NeighborObjective):
         return super().reorder(order)
 
     def advance(self, Y: Floats, iteration: int) -> None:  # noqa: ARG002 - where it was evaluated last
-        """Let the parameters take a step, if they are learned."""
-        if self._learner is not None and iteration >= LEARN_FROM:
-            nu = self._learner.moved(self.parameters, self.parameter_gradient())
-            self._take(InhomogeneousStudentT(nu))
+        """Let the parameters take a step, if they are learned, where it is their turn."""
+        if self._learner is not None:
+            if self._learns and iteration >= LEARN_FROM:
+                nu = self._learner.moved(self.parameters, self.parameter_gradient())
+                self._take(InhomogeneousStudentT(nu))
+            self._learns = iteration + 1 >= LEARN_FROM and (iteration + 1) % EVERY == 0
 
     def parameter_gradient(self) -> NDArray[np.float64]:
-        """Return dC/dtheta_i under KL where ``evaluate`` was called last, with a learner; shape (n,)."""
+        """Return dC/dtheta_i under KL where ``evaluate`` was called last, if it was for a step of them; shape (n,)."""
         assert self._rises is not None
         return np.asarray(self.near().mass * self._fields.slope_of_log_s(self._log_S) - self._rises)
 
