@@ -2,9 +2,10 @@
 
 Words have one vector each at first, b as centres and g as words around. Then the contexts of a word are told apart:
 
-    a context   the mean of the g of the words around, in the space where all contexts together are white, made unit
+    a context   the mean of the g of the words in a wide window, four times that of the model, less that of all
+                contexts, made unit: what is spoken of tells which meaning it is, better than the words beside
     k parts     by k-means, the best of several starts; skip-gram is trained on each part, b_s, and on all, b_1, with
-                the g as they are
+                the g as they are, and with the words of the model's window: these tell how a word is used
 
 A word has k senses if both is so. *Held-out likelihood*: on its contexts in every fourth part of the text, which these
 vectors have not seen, the mixture says more than the one vector, and than fewer parts by half a standard error::
@@ -12,14 +13,15 @@ vectors have not seen, the mixture says more than the one vector, and than fewer
     ln sum_s p_s e^(-L_s) + L_1 > 0 on average,      L the loss of skip-gram on a context, noise included
 
 *Apartness*: the contexts of every word fall apart by subject, so the likelihood alone takes subjects for senses. But
-whatever the subject, words that mean the same stay near. With n_s the mean of the unit vectors of the ten words nearest
-to b_s, and h the mean cosine of the word's own b with the ten nearest to it::
+whatever the subject, words that mean the same stay near. Each word has one unit vector of its b and its g together;
+with n_s the mean of those of the fifteen words nearest to b_s, and h the mean cosine of the word with the fifteen
+nearest to it::
 
     apartness = 1 - (n_s . n_t + 2 h) / 3
 
 is small where one group of words stands near all parts. It must be above the median of words that come as often, by
 0.9 of the distance from there to their lower sixth, and at least by 0.03; so must, for more senses, minus
-the largest n_s . n_t, beside that of two: h is that of the word, however many senses it has. Among 60 words or fewer,
+the largest n_s . n_t, beside that of two: h is that of the word, however many senses it has. Among 90 words or fewer,
 the gain must be above twice its standard error in place of that.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
@@ -42,29 +44,52 @@ from nearfar._core.vector import FAST
 from nearfar.search.products import unit_rows
 from nearfar.words.windows import TextWindows, WindowSource
 
-MOST = 300
+MOST = 200
 """Contexts of a word that are looked at, about."""
 LEAST_SHARE = 0.05
 """Of a word's contexts, that each sense must have."""
 _PARTS, _HELD = 400, 4  # of a text, and of how many of them one is held out
 _STARTS, _ROUNDS, _EPOCHS, _RATE = 3, 6, 3, 0.07
-_SAMPLED = 4000  # contexts by which all are made white
-_NEAR, _AMONG = 10, 3000  # how many words are near, of how many that come most often
+_SAMPLED = 4000  # contexts of which the mean is taken
+_WIDER = 4  # by which a window is wider where contexts are split
+_NEAR, _AMONG = 15, 2000  # how many words are near, of how many that come most often
 _AS_FREQUENT, _LEAST_APART = 400, 0.03
-_GROUP, _CHUNK = 10_000, 512  # words whose contexts, and whose vectors, are held at a time
+_GROUP, _CHUNK = 4000, 512  # words whose contexts, and whose vectors, are held at a time
 
 
-class Contexts(NamedTuple):
-    """Contexts of some words, those of a word one after another, in the order of the text.
+class Ragged(NamedTuple):
+    """Words of contexts, one context after another.
 
     Attributes
     ----------
-    inputs : ndarray of shape (n_inputs,), int32
-        The words around.
+    words : ndarray of shape (n,), int32
     starts : ndarray of shape (n_contexts + 1,), int64
         Where those of each context begin.
+    """
+
+    words: NDArray[np.int32]
+    starts: Longs
+
+    @classmethod
+    def of(cls, pieces: list[tuple[NDArray[np.int32], Longs]]) -> Ragged:
+        """Return those of pieces, (words, how many each context has)."""
+        words, lengths = zip(*pieces, strict=True) if pieces else ((np.empty(0, np.int32),), (np.empty(0, np.int64),))
+        return cls(np.concatenate(words), np.append(0, np.cumsum(np.concatenate(lengths))))
+
+
+class Contexts(NamedTuple):
+    """Contexts of some words, in the order of the text.
+
+    Attributes
+    ----------
+    beside : Ragged
+        The words in the window of the model.
+    around : Ragged
+        And those in a wide one, by which contexts are split.
+    order : ndarray of shape (n,), int64
+        The contexts of the first word, of the second and so on.
     bounds : ndarray of shape (n_words + 1,), int64
-        Where the contexts of each word begin.
+        Where those of each word begin.
     places : ndarray of shape (n_contexts,), int64
         In which of 400 parts of the text a context is.
     noise : ndarray of shape (n_noise,), int32
@@ -73,32 +98,28 @@ class Contexts(NamedTuple):
         How many stand beside a context.
     """
 
-    inputs: NDArray[np.int32]
-    starts: Longs
+    beside: Ragged
+    around: Ragged
+    order: Longs
     bounds: Longs
     places: Longs
     noise: NDArray[np.int32]
     n_negative: int
 
+    def of_words(self, words: Longs) -> Contexts:
+        """Return those of some of the words."""
+        sizes = np.diff(self.bounds)[words]
+        bounds = np.append(0, np.cumsum(sizes))
+        order = self.order[np.repeat(self.bounds[words] - bounds[:-1], sizes) + np.arange(bounds[-1])]
+        return self._replace(order=order, bounds=bounds)
 
-class White(NamedTuple):
-    """Vectors g in the space where contexts, means of them, have the mean 0 and the covariance 1: (g - middle) A."""
-
-    rows: Floats
-    middle: Doubles
-    inverse: Doubles
-
-    @classmethod
-    def of(cls, G: Floats, contexts: Contexts, rng: np.random.Generator) -> White:
-        """Return them by some of the contexts."""
-        n, m = G.shape[1], len(contexts.starts) - 1
-        some = np.sort(rng.choice(m, min(m, _SAMPLED), replace=False))
-        means = np.array([G[contexts.inputs[contexts.starts[i] : contexts.starts[i + 1]]].mean(axis=0) for i in some])
-        middle = means.mean(axis=0, dtype=np.float64)
-        covariance = (means - middle).T @ (means - middle) / m
-        covariance += np.eye(n) * max(1e-6 * np.trace(covariance) / n, 1e-12)
-        A = np.linalg.cholesky(np.linalg.inv(covariance))
-        return cls((G - middle.astype(np.float32)) @ A.astype(np.float32), middle, np.linalg.inv(A).astype(np.float64))
+    def middle(self, G: Floats, rng: np.random.Generator) -> Doubles:
+        """Return the mean of some contexts, each of which is the mean of the g of the words around."""
+        n, (words, starts) = len(self.places), self.around
+        some = np.sort(rng.choice(n, min(n, _SAMPLED), replace=False))
+        means = [G[words[starts[i] : starts[i + 1]]].mean(axis=0) for i in some]
+        middle: Doubles = np.mean(means, axis=0, dtype=np.float64)
+        return middle
 
 
 class Parts(NamedTuple):
@@ -110,7 +131,7 @@ class Parts(NamedTuple):
         That skip-gram makes of them.
     shares : ndarray of shape (n_words, k), float64
     middles : ndarray of shape (n_words, k, n), float32
-        Means of their white contexts.
+        Means of the directions of their contexts, as seen from the mean of all.
     gains : ndarray of shape (n_words, 2), float64
         What the mixture gains on what is held out, nats a context, and its standard error over parts of the text.
     """
@@ -195,28 +216,28 @@ class Finder:
     ) -> None:
         self._source, self._G, self._counts = source, G, counts
         self._n_senses, self._least, self._n_jobs = n_senses, least, n_jobs
-        self._rng, self._near = np.random.default_rng(seed), Nearness(B, counts)
+        self._rng, self._near = np.random.default_rng(seed), Nearness(B, G, counts)
 
     def find(self, words: Longs) -> Iterator[Induced]:
         """Yield what is found of some words, group by group, the most frequent first."""
         often = words[self._counts[words] >= 2 * self._least]
         often = often[np.argsort(-self._counts[often], kind="stable")]
-        for first in range(0, len(often), _GROUP):
-            group = often[first : first + _GROUP]
-            contexts = contexts_of(_full(self._source), group, self._counts, self._rng)
+        for group in np.array_split(often, max(1, -(-len(often) // _GROUP))):
+            contexts = contexts_of(self._source, group, self._counts, self._rng)
             if len(contexts.places):
                 yield self._of_group(group, contexts)
 
     def _of_group(self, words: Longs, contexts: Contexts) -> Induced:
-        white = White.of(self._G, contexts, self._rng)
+        middle = contexts.middle(self._G, self._rng)
+        centred = self._G - middle.astype(np.float32)
         counts, n_senses = self._counts[words], np.ones(len(words), np.int64)
-        two = self._judged(words, contexts, white, 2)
+        two = self._judged(words, contexts, centred, 2)
         apart = self._apart(two.apartness, counts, two.apartness, counts, two.gains)
         n_senses[apart & (two.gains[:, 0] > 0) & (two.shares >= LEAST_SHARE)] = 2
         best = two.gains[:, 0].copy()
         for k in range(3, self._n_senses + 1):
             asked = np.flatnonzero((n_senses == k - 1) & (counts >= k * self._least))
-            more = self._judged(words[asked], taken(contexts, asked), white, k)
+            more = self._judged(words[asked], contexts.of_words(asked), centred, k)
             apart = self._apart(two.between, counts, more.between, counts[asked], more.gains)
             gained = more.gains[:, 0] > best[asked] + more.gains[:, 1] / 2
             found = apart & gained & (more.shares >= LEAST_SHARE)
@@ -225,10 +246,10 @@ class Finder:
         for k in range(2, self._n_senses + 1):
             chosen = np.flatnonzero(n_senses == k)
             for some in _chunks(chosen):
-                parts = self._parts(taken(contexts, some), white, k, held=0)
-                middles = (white.middle + parts.middles @ white.inverse).astype(np.float32)
+                parts = self._parts(contexts.of_words(some), centred, k, held=0)
+                middles = (middle + parts.middles).astype(np.float32)
                 senses.append((words[some], parts._replace(middles=middles)))
-        return Induced(words, n_senses, two.gains, two.apartness, senses, white.middle)
+        return Induced(words, n_senses, two.gains, two.apartness, senses, middle)
 
     def _apart(
         self, usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs, gains: Doubles
@@ -238,29 +259,30 @@ class Finder:
             return gains[:, 0] > 2 * gains[:, 1]
         return above_usual(usual, counts, asked, counts_of_asked)
 
-    def _judged(self, words: Longs, contexts: Contexts, white: White, k: int) -> Judged:
+    def _judged(self, words: Longs, contexts: Contexts, centred: Floats, k: int) -> Judged:
         """Return what k senses of each word gain, and how far they are apart."""
         found = Judged(*(np.zeros((len(words), *width)) for width in ((2,), (), (), ())))
         for some in _chunks(np.arange(len(words))):
-            parts = self._parts(taken(contexts, some), white, k, held=_HELD)
+            parts = self._parts(contexts.of_words(some), centred, k, held=_HELD)
             found.gains[some], found.shares[some] = parts.gains, parts.shares.min(axis=1)
             found.apartness[some], found.between[some] = self._near.apartness(words[some], parts.vectors)
         return found
 
-    def _parts(self, contexts: Contexts, white: White, k: int, *, held: int) -> Parts:
+    def _parts(self, contexts: Contexts, centred: Floats, k: int, *, held: int) -> Parts:
         """Return the contexts of each word in k parts; every ``held``-th part of the text is held out, 0: none."""
         n_words, n = len(contexts.bounds) - 1, self._G.shape[1]
         vectors, middles = np.zeros((n_words, k + 1, n), np.float32), np.zeros((n_words, k, n), np.float32)
         shares, gains = np.zeros((n_words, k)), np.zeros((n_words, 2))
         seeds = self._rng.integers(2**63, size=n_words).astype(np.uint64)
-        around = len(contexts.inputs) / max(len(contexts.places), 1)
-        rate = np.float32(_RATE * min(1, 8 / max(around, 1)))  # of wide windows all words move a vector
+        n_beside = len(contexts.beside.words) / max(len(contexts.places), 1)
+        rate = np.float32(_RATE * min(1, 8 / max(n_beside, 1)))  # of wide windows all words move a vector
         options = k, held, contexts.n_negative, rate
-        given, tables = (*contexts[1:4], seeds), (self._G, white.rows)
+        given, tables = (contexts.order, contexts.bounds, contexts.places, seeds), (self._G, centred)
+        beside, around = tuple(contexts.beside), tuple(contexts.around)
 
         def task(_: int, start: int, stop: int) -> None:
             found = vectors, shares, middles, gains
-            split_contexts((start, stop), contexts.inputs, given, tables, contexts.noise, options, found)
+            split_contexts((start, stop), beside, around, given, tables, contexts.noise, options, found)
 
         run_blocks(task, even_bounds(n_words, 16), self._n_jobs)
         order = np.argsort(-shares, axis=1, kind="stable")
@@ -273,11 +295,13 @@ def _chunks(places: Longs) -> list[Longs]:
     return [places[first : first + _CHUNK] for first in range(0, len(places), _CHUNK)]
 
 
-def _full(source: WindowSource) -> WindowSource:
-    """Return a source whose windows are as wide as they may be, where it is a text."""
-    if isinstance(source, TextWindows):
-        return TextWindows(source.corpus, replace(source.options, shrink_window=None))
-    return source
+def _two_windows(source: WindowSource) -> tuple[WindowSource, WindowSource]:
+    """Return sources of the same draws, whose windows are as wide as they may be, and wider where it is a text."""
+    if not isinstance(source, TextWindows):
+        return source, source
+    wide = replace(source.options, shrink_window=None, window=_WIDER * source.options.window)
+    near = replace(wide, window=source.options.window, together=wide.piece)
+    return TextWindows(source.corpus, near), TextWindows(source.corpus, wide)
 
 
 def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.random.Generator) -> Contexts:
@@ -285,81 +309,73 @@ def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.rando
     place = np.full(len(source.context_ids), -1)
     place[words] = np.arange(len(words))
     share = np.minimum(1, MOST / np.maximum(counts, 1))
-    of, inputs, lengths, places, noise = [], [], [], [], []
+    near, wide = _two_windows(source)
+    of, places, noise = [], [], []
+    beside: list[tuple[NDArray[np.int32], Longs]] = []
+    around: list[tuple[NDArray[np.int32], Longs]] = []
     seeds = rng.integers(2**63, size=len(source.blocks))
     for (start, stop), seed in zip(source.blocks, seeds, strict=True):
         at = start
-        for windows in source.windows(start, stop, int(seed)):
-            centres, around = windows.outs[:, 0], np.diff(windows.starts)
+        for windows, wider in zip(near.windows(start, stop, seed), wide.windows(start, stop, seed), strict=True):
+            centres = windows.outs[:, 0]
             part = (at + np.arange(len(centres))) * _PARTS // source.blocks[-1][1]
             at += len(centres)
             kept = (place[centres] >= 0) & (rng.random(len(centres)) < share[centres])
             of.append(place[centres[kept]])
-            inputs.append(windows.inputs[np.repeat(kept, around)])
-            lengths.append(around[kept])
+            for found, drawn in ((beside, windows), (around, wider)):
+                lengths = np.diff(drawn.starts)
+                found.append((drawn.inputs[np.repeat(kept, lengths)], lengths[kept]))
             places.append(part[kept])
             noise.append(windows.outs[:16, 1:].copy())
     owners = np.concatenate([np.empty(0, np.int64), *of])
-    bounds = np.append(0, np.cumsum(np.bincount(owners, minlength=len(words))))
-    starts = np.append(0, np.cumsum(np.concatenate([np.empty(0, np.int64), *lengths])))
-    nothing = np.empty(0, np.int32)
-    found = Contexts(
-        np.concatenate([nothing, *inputs]),
-        starts,
-        bounds,
+    return Contexts(
+        Ragged.of(beside),
+        Ragged.of(around),
+        np.argsort(owners, kind="stable"),
+        np.append(0, np.cumsum(np.bincount(owners, minlength=len(words)))),
         np.concatenate([np.empty(0, np.int64), *places]),
-        np.concatenate([nothing, *(words.ravel() for words in noise)]),
+        np.concatenate([np.empty(0, np.int32), *(words.ravel() for words in noise)]),
         noise[0].shape[1] if noise else 0,
     )
-    return reordered(found, np.argsort(owners, kind="stable"), bounds)
-
-
-def reordered(contexts: Contexts, order: Longs, bounds: Longs) -> Contexts:
-    """Return some contexts in an order."""
-    lengths = np.diff(contexts.starts)[order]
-    starts = np.append(0, np.cumsum(lengths))
-    inputs = np.repeat(contexts.starts[order] - starts[:-1], lengths) + np.arange(starts[-1])
-    return contexts._replace(
-        inputs=contexts.inputs[inputs], starts=starts, bounds=bounds, places=contexts.places[order]
-    )
-
-
-def taken(contexts: Contexts, places: Longs) -> Contexts:
-    """Return the contexts of some of the words."""
-    sizes = np.diff(contexts.bounds)[places]
-    bounds = np.append(0, np.cumsum(sizes))
-    order = np.repeat(contexts.bounds[places] - bounds[:-1], sizes) + np.arange(bounds[-1])
-    return reordered(contexts, order, bounds)
 
 
 class Nearness:
     """The words that come most often, and how near others are to them."""
 
-    def __init__(self, B: Floats, counts: Longs) -> None:
+    def __init__(self, B: Floats, G: Floats, counts: Longs) -> None:
         self._place = np.full(len(B), -1)
         often = np.argsort(-counts, kind="stable")[:_AMONG]
         often = often[counts[often] > 0]
         self._place[often] = np.arange(len(often))
-        self._units, self._B = unit_rows(B[often]).astype(np.float32), B
+        centred = G - G.mean(axis=0)
+        self._both = np.hstack([unit_rows(B), unit_rows(centred)]).astype(np.float32) * np.float32(0.5**0.5)
+        self._often, self._units = self._both[often], unit_rows(B[often]).astype(np.float32)
         self.few = len(often) <= 6 * _NEAR
         self._k = max(1, min(_NEAR, (len(often) - 1) // 6))
 
-    def _nearest(self, words: Longs, vectors: Floats) -> tuple[Doubles, Floats]:
-        """Return the mean cosine of a vector with the words nearest to it, its own word left out, and their mean."""
-        cosines = unit_rows(vectors).astype(np.float32) @ self._units.T
+    def _nearest(self, words: Longs, cosines: Floats) -> NDArray[np.intp]:
+        """Return the places of the nearest of those that come often, the word itself left out."""
         there = np.flatnonzero(self._place[words] >= 0)
         cosines[there, self._place[words[there]]] = -2
-        nearest = np.argpartition(-cosines, self._k - 1, axis=1)[:, : self._k]
-        return np.take_along_axis(cosines, nearest, axis=1).mean(axis=1), self._units[nearest].mean(axis=1)
+        return np.argpartition(-cosines, self._k - 1, axis=1)[:, : self._k]
+
+    def own(self, words: Longs) -> Doubles:
+        """Return h, the mean cosine of each word with the words nearest to it."""
+        cosines = self._both[words] @ self._often.T
+        return np.take_along_axis(cosines, self._nearest(words, cosines), axis=1).mean(axis=1)
+
+    def around(self, words: Longs, vectors: Floats) -> Floats:
+        """Return the mean n_s of the unit vectors of the words nearest to a sense of each word."""
+        nearest = self._nearest(words, unit_rows(vectors).astype(np.float32) @ self._units.T)
+        return self._often[nearest].mean(axis=1)
 
     def apartness(self, words: Longs, senses: Floats) -> tuple[Doubles, Doubles]:
         """Return the apartness of each word's senses, (n_words, k, n), and minus the largest n_s . n_t of two."""
         found, between = np.empty(len(words)), np.empty(len(words))
         for some in np.array_split(np.arange(len(words)), max(1, len(words) // 64)):
-            own = self._nearest(words[some], self._B[words[some]])[0]
-            near = [self._nearest(words[some], senses[some, s])[1] for s in range(senses.shape[1])]
+            near = [self.around(words[some], senses[some, s]) for s in range(senses.shape[1])]
             between[some] = np.min([-np.einsum("wn,wn->w", one, other) for one, other in combinations(near, 2)], axis=0)
-            found[some] = 1 - (2 * own - between[some]) / 3
+            found[some] = 1 - (2 * self.own(words[some]) - between[some]) / 3
         return found, between
 
 
@@ -379,16 +395,16 @@ _ONE, _ZERO = np.float32(1), np.float32(0)
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def split_contexts(span, inputs, contexts, tables, noise, options, found):
+def split_contexts(span, beside, around, contexts, tables, noise, options, found):
     """Split the contexts of some words, and train and judge a vector for each part, and for all, in the last row."""
-    (starts, bounds, places, seeds), (G, white), (k, held, n_negative, rate) = contexts, tables, options
+    (order, bounds, places, seeds), (G, centred), (k, held, n_negative, rate) = contexts, tables, options
     vectors, shares, middles, gains = found
     for w in range(span[0], span[1]):
-        first, size = bounds[w], bounds[w + 1] - bounds[w]
-        C, trained, n_trained = np.zeros((size, G.shape[1]), np.float32), np.empty(size, np.int64), 0
-        for i in range(size):
-            _context(C[i], inputs[starts[first + i] : starts[first + i + 1]], white)
-            if held == 0 or places[first + i] % held != 0:
+        own = order[bounds[w] : bounds[w + 1]]
+        C, those, trained, n_trained = np.zeros((own.size, G.shape[1]), np.float32), places[own], own.copy(), 0
+        for i in range(own.size):
+            _context(C[i], around[0][around[1][own[i]] : around[1][own[i] + 1]], centred)
+            if held == 0 or those[i] % held != 0:
                 trained[n_trained] = i
                 n_trained += 1
         if n_trained == 0:
@@ -397,16 +413,16 @@ def split_contexts(span, inputs, contexts, tables, noise, options, found):
         part, now = _k_means(C, trained, k, middles[w], seeds[w])
         for i in trained:
             shares[w, part[i]] += 1 / n_trained
-        now = _train(vectors[w], trained, part, inputs, starts[first:], (G, noise), (n_negative, rate, held > 0), now)
+        inputs = beside[0], beside[1][own], beside[1][own + 1]
+        now = _train(vectors[w], trained, part, inputs, (G, noise), (n_negative, rate, held > 0), now)
         if held > 0:
-            those = places[first : first + size]
-            _gain(vectors[w], shares[w], inputs, starts[first:], those, (G, noise), (n_negative, held), gains[w], now)
+            _gain(vectors[w], shares[w], inputs, those, (G, noise), (n_negative, held), gains[w], now)
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _train(B, trained, part, inputs, starts, tables, options, now):
+def _train(B, trained, part, inputs, tables, options, now):
     """Train the vectors of the parts, and that of all contexts where it is asked for; return the state of draws."""
-    (G, noise), (n_negative, rate, all_too) = tables, options
+    (words, starts, ends), (G, noise), (n_negative, rate, all_too) = inputs, tables, options
     k, n, step, n_steps = B.shape[0] - 1, B.shape[1], 0, _EPOCHS * trained.size
     noises, change = np.zeros(n_negative, np.int64), np.zeros(n, np.float32)
     for _ in range(_EPOCHS):
@@ -421,16 +437,16 @@ def _train(B, trained, part, inputs, starts, tables, options, now):
             for turn in range(2 if all_too else 1):
                 row = part[i] if turn == 0 else k
                 change[:] = _ZERO
-                _follow(B[row], inputs[starts[i] : starts[i + 1]], noises, G, change)
+                _follow(B[row], words[starts[i] : ends[i]], noises, G, change)
                 for q in range(n):
                     B[row, q] += eta * change[q]
     return now
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _gain(B, shares, inputs, starts, places, tables, options, gains, now):
+def _gain(B, shares, inputs, places, tables, options, gains, now):
     """Write what the mixture gains on what is held out, and its error over parts of the text: documents are alike."""
-    (G, noise), (n_negative, held) = tables, options
+    (words, starts, ends), (G, noise), (n_negative, held) = inputs, tables, options
     k, place, n_held, n_places = B.shape[0] - 1, np.int64(-1), 0, 0
     total, squares, of_place, losses = 0.0, 0.0, 0.0, np.zeros(k + 1)
     noises, change = np.zeros(n_negative, np.int64), np.zeros(B.shape[1], np.float32)
@@ -442,7 +458,7 @@ def _gain(B, shares, inputs, starts, places, tables, options, gains, now):
             n_places, of_place, place = n_places + 1, 0.0, places[i]
         now = _draw(noises, noise, now)
         for row in range(k + 1):
-            losses[row] = _follow(B[row], inputs[starts[i] : starts[i + 1]], noises, G, change)
+            losses[row] = _follow(B[row], words[starts[i] : ends[i]], noises, G, change)
         mixed = 0.0
         for s in range(k):
             mixed += shares[s] * np.exp(losses[k] - losses[s])
@@ -464,12 +480,12 @@ def _draw(noises, noise, now):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _context(row, around, white):
-    """Write the direction of the mean of the white g of the words around."""
+def _context(row, around, centred):
+    """Write the direction of the mean of the centred g of the words around."""
     n, size = row.size, np.float32(1e-12)
     for word in around:
         for q in range(n):
-            row[q] += white[word, q]
+            row[q] += centred[word, q]
     for q in range(n):
         size += row[q] * row[q]
     size = _ONE / np.sqrt(size)
