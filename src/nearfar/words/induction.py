@@ -3,7 +3,7 @@
 Words have one vector each at first, b as centres and g as words around. Then the contexts of a word are told apart:
 
     a context   the mean of the g of the words in a wide window, four times that of the model, less that of all
-                contexts, made unit: what is spoken of tells which meaning it is, better than the words beside
+                contexts, made unit: what is spoken of tells the meaning (Gale, Church & Yarowsky 1992)
     k parts     by k-means, the best of several starts; skip-gram is trained on each part, b_s, and on all, b_1, with
                 the g as they are, and with the words of the model's window: these tell how a word is used
 
@@ -13,7 +13,7 @@ vectors have not seen, the mixture says more than the one vector, and than fewer
     ln sum_s p_s e^(-L_s) + L_1 > 0 on average,      L the loss of skip-gram on a context, noise included
 
 *Apartness*: the contexts of every word fall apart by subject, so the likelihood alone takes subjects for senses. But
-whatever the subject, words that mean the same stay near. Each word has one unit vector of its b and its g together;
+whatever the subject, words that mean the same stay near. Each word has one unit vector, of its b and its g together;
 with n_s the mean of those of the fifteen words nearest to b_s, and h the mean cosine of the word with the fifteen
 nearest to it::
 
@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
-from nearfar._core.random import STEP, below, splitmix
+from nearfar._core.random import STEP, below, splitmix, unit_of
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles, Floats, Longs
 from nearfar._core.vector import FAST
@@ -493,6 +493,31 @@ def _context(row, around, centred):
         row[q] *= size
 
 
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def _distance(X, x, Y, y):
+    total = _ZERO
+    for q in range(X.shape[1]):
+        total += (X[x, q] - Y[y, q]) * (X[x, q] - Y[y, q])
+    return total
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _first_centres(C, trained, centres, now):
+    """Draw each centre by its squared distance from those before, k-means++ (Arthur & Vassilvitskii 2007)."""
+    away = np.ones(trained.size)
+    for s in range(len(centres)):
+        t, left = 0, unit_of(splitmix(now)) * away.sum() - away[0]
+        now += STEP
+        while left > 0 and t < trained.size - 1:
+            t += 1
+            left -= away[t]
+        centres[s] = C[trained[t]]
+        for i in range(trained.size):
+            distance = np.float64(_distance(C, trained[i], centres, s))
+            away[i] = distance if s == 0 else min(away[i], distance)
+    return now
+
+
 @jit(fastmath=FAST, error_model="numpy")
 def _k_means(C, trained, k, best, now):
     """Return the part of each context that is trained on, by the best of some starts, whose centres are written."""
@@ -500,17 +525,13 @@ def _k_means(C, trained, k, best, now):
     part, chosen = np.zeros(len(C), np.int64), np.zeros(len(C), np.int64)
     for _ in range(_STARTS):
         centres, cost = np.zeros((k, n), np.float32), 0.0
-        for s in range(k):
-            centres[s] = C[trained[below(splitmix(now), trained.size)]]
-            now += STEP
+        now = _first_centres(C, trained, centres, now)
         for _round in range(_ROUNDS):
             sums, counts, cost = np.zeros((k, n), np.float32), np.zeros(k, np.int64), 0.0
             for i in trained:
                 near = np.float32(np.inf)
                 for s in range(k):
-                    distance = _ZERO
-                    for q in range(n):
-                        distance += (C[i, q] - centres[s, q]) * (C[i, q] - centres[s, q])
+                    distance = _distance(C, i, centres, s)
                     if distance < near:
                         near, part[i] = distance, s
                 cost += float(near)

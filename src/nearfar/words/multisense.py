@@ -180,13 +180,15 @@ class MultiSenseWord2DM(WordModel):
 
     Notes
     -----
-    *The number of senses.* All words are trained with one sense. Then up to 300 contexts of each word are split in two
-    by k-means, and skip-gram is trained on both parts, with the g as they are. A word has two senses if two things
-    hold. On contexts from other parts of the text the mixture of both vectors is likelier than one vector. And the
-    words near the one sense are not near the other one: by subject the contexts of any word fall apart, but those of
-    *january* have other months near them in each part. With n_s the mean of the unit vectors of the ten words nearest
-    to sense s, and h the mean cosine of the word with the ten nearest to it, the apartness is ``1 - (n_1 . n_2 + 2 h) /
-    3``. It must be above the median of 400 words that come as often, by 0.03 and by .9 of what lies between
+    *The number of senses.* All words are trained with one sense. Then up to 200 contexts of each word are split in two
+    by k-means, and skip-gram is trained on both parts, with the g as they are. Contexts are split by windows four times
+    as wide as those that are trained on: what is spoken of tells the meaning (Gale, Church & Yarowsky, Schuetze). A
+    word has two senses if two things hold. On contexts from other parts of the text the mixture of both vectors is
+    likelier than one vector. And the words near the one sense are not near the other one: by subject the contexts of
+    any word fall apart, but those of *january* have other months near them in each part. Let each word have the unit
+    vector of its b and of its g, less their mean, side by side, n_s be the mean of those of the 15 words whose b are
+    nearest to sense s, and h the mean cosine of the word with the 15 nearest to it. The apartness is ``1 - (n_1 . n_2 +
+    2 h) / 3``. It must be above the median of 400 words that come as often, by 0.03 and by .9 of what lies between
     there and their lower sixth. For a third sense, ``-n_s . n_t`` of the two that share most must be so, and the gain
     larger than that of two. Senses have numbers from the heaviest on. :meth:`partial_fit` looks at words that have one
     sense; contexts of others go to the nearest cluster.
@@ -215,7 +217,9 @@ class MultiSenseWord2DM(WordModel):
     ----------
     Meyer & Lewis (2020), "Modelling lexical ambiguity with density matrices", CoNLL, multi-sense Word2DM. Neelakantan,
     Shankar, Passos & McCallum (2014), "Efficient non-parametric estimation of multiple embeddings per word in vector
-    space", EMNLP, MSSG and NP-MSSG. Kingma & Ba (2015), "Adam". Niu, Recht, Re & Wright (2011), "Hogwild!".
+    space", EMNLP, MSSG and NP-MSSG. Gale, Church & Yarowsky (1992), "One sense per discourse". Schuetze (1998),
+    "Automatic word sense discrimination", contexts split by the words around. Kingma & Ba (2015), "Adam". Niu, Recht,
+    Re & Wright (2011), "Hogwild!".
 
     Examples
     --------
