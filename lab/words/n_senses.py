@@ -22,9 +22,10 @@ is to the 30 words nearest to it, beside how near these are to theirs; how the w
 with it, hang together without it; the largest eigenvalues of its contexts; whether the same split is found in other
 parts of the text; what two senses gain, beside its error; what the wide contexts of places held out tell of the words
 beside. Nor did it help to split articles in place of contexts, into three to six parts, or several times, to take the
-mean; nor a regression on these and 90 other scores that told pseudo-words best. Split by their true words, pseudo-words
-are hardly more apart: the contexts of a word of one sense have parts as far from each other. How a word's places crowd
-in the text, and how wide its contexts are, tells homonyms from frequent words a little, but also words of one sense.
+mean; nor a regression on these and 90 other scores that told pseudo-words best. Pseudo-words that are split by their
+two words are no more apart: the contexts of a word of one sense have parts as far from each other. How a word's places
+crowd in the text, and how wide its contexts are, tells homonyms from frequent words a little, but also words of one
+sense.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def measure(text: nf.EncodedCorpus, seed: int, n_jobs: int) -> list[dict[str, An
     vocabulary, scores = model.vocabulary_, model.apartness_
     assert vocabulary is not None
     counts, n_senses = vocabulary.counts, (model.sense_counts_ > 0).sum(axis=1)
-    shortness = -np.array([len(word) for word in vocabulary.words.to_list()], float)
+    shortness = -np.array([len(str(word)) for word in vocabulary.words], float)
     groups = {
         (kind, half): [w for w in words.split() if half_of(w) == half]
         for kind, words in LISTS.items()
@@ -241,9 +242,10 @@ def told(section: Section, records: list[Record]) -> None:
     section.say("""MultiSenseWord2DM at its defaults on Wikipedia with 250 pseudo-words, each of two words of equal
         frequency; words that come 40 times. Several: the share that gets several senses. P: that the apartness of a
         word is larger than that of another one of the 200 that come as often, of any others and of the words of one
-        sense; last, the number of senses in place of apartness. In brackets intervals of a bootstrap over words, means
-        over seeds. P, by shortness: the fewer letters the more senses; no text is read. Rules were found on the halves for development and on the pseudo-words. Both meanings seen: a
-        homonym need not have both in the text; these had, at two of ten places that were read.""")
+        sense; by number: the number of senses in place of apartness; by shortness: the fewer letters the larger, no
+        text is read. In brackets intervals of a bootstrap over words, means over seeds. Rules were found on the halves
+        for development and on the pseudo-words. Both meanings seen: a homonym need not have both in the text; these
+        had, at two of ten places that were read.""")
     for n_lines in dict.fromkeys(r["lines"] for r in records):
         rows = []
         for kind, half in dict.fromkeys((r["kind"], r["half"]) for r in records):

@@ -137,6 +137,25 @@ def test_senses_are_in_the_order_of_their_numbers(planted, model):
                 np.testing.assert_array_equal(senses[number].vector, model.sense_vectors_[row, number])
 
 
+def test_first_centres_are_far_from_one_another(rng):
+    """Of three heaps of 200, 5 and 5 each gives one; a place that is not trained on gives none."""
+    heaps = np.repeat([0, 1, 2, 3], [200, 5, 5, 9])
+    C = (np.eye(4)[heaps] + 1e-3 * rng.normal(size=(219, 4))).astype(np.float32)
+    trained, centres = np.flatnonzero(heaps < 3), np.zeros((3, 4), np.float32)
+    for seed in range(20):
+        now = induction._first_centres(C, trained, centres, np.uint64(seed))
+        assert sorted(centres.argmax(axis=1).tolist()) == [0, 1, 2]
+        assert now != seed
+
+
+def test_equal_contexts_are_one_part(rng):
+    """No context is then away from the first centre."""
+    C, middles = np.ones((6, 3), np.float32), np.zeros((2, 3), np.float32)
+    part, _ = induction._k_means(C, np.arange(6), 2, middles, np.uint64(1))
+    assert (part == 0).all()
+    np.testing.assert_array_equal(middles[0], 1)
+
+
 def test_apartness_is_that_of_the_formula(rng):
     """Two of 102 words never come, so that none is near them."""
     B, G = rng.normal(size=(2, 102, 5)).astype(np.float32)
