@@ -347,11 +347,15 @@ class Nearness:
         often = np.argsort(-counts, kind="stable")[:_AMONG]
         often = often[counts[often] > 0]
         self._place[often] = np.arange(len(often))
-        centred = G - G.mean(axis=0)
-        self._both = np.hstack([unit_rows(B), unit_rows(centred)]).astype(np.float32) * np.float32(0.5**0.5)
-        self._often, self._units = self._both[often], unit_rows(B[often]).astype(np.float32)
+        self._B, self._G, self._middle = B, G, G.mean(axis=0)
+        self._often, self._units = self._both(often), unit_rows(B[often]).astype(np.float32)
         self.few = len(often) <= 6 * _NEAR
         self._k = max(1, min(_NEAR, (len(often) - 1) // 6))
+
+    def _both(self, words: Longs) -> Floats:
+        """Return the unit vectors of words of their b and their g."""
+        both = np.hstack([unit_rows(self._B[words]), unit_rows(self._G[words] - self._middle)])
+        return both.astype(np.float32) * np.float32(0.5**0.5)
 
     def _nearest(self, words: Longs, cosines: Floats) -> NDArray[np.intp]:
         """Return the places of the nearest of those that come often, the word itself left out."""
@@ -361,7 +365,7 @@ class Nearness:
 
     def own(self, words: Longs) -> Doubles:
         """Return h, the mean cosine of each word with the words nearest to it."""
-        cosines = self._both[words] @ self._often.T
+        cosines = self._both(words) @ self._often.T
         return np.take_along_axis(cosines, self._nearest(words, cosines), axis=1).mean(axis=1)
 
     def around(self, words: Longs, vectors: Floats) -> Floats:
@@ -401,7 +405,12 @@ def split_contexts(span, beside, around, contexts, tables, noise, options, found
     vectors, shares, middles, gains = found
     for w in range(span[0], span[1]):
         own = order[bounds[w] : bounds[w + 1]]
-        C, those, trained, n_trained = np.zeros((own.size, G.shape[1]), np.float32), places[own], own.copy(), 0
+        C, those, trained, n_trained = (
+            np.zeros((own.size, G.shape[1]), np.float32),
+            places[own],
+            np.empty(own.size, np.int64),
+            0,
+        )
         for i in range(own.size):
             _context(C[i], around[0][around[1][own[i]] : around[1][own[i] + 1]], centred)
             if held == 0 or those[i] % held != 0:

@@ -211,7 +211,7 @@ class MultiSenseWord2DM(WordModel):
 
     A :class:`Relation` is as good as a text, clusters if rows and columns are the same objects. Memory: with clusters
     n_words x (3 m + 2) n float32, with columns n_words x 3 m n, with Adam about twice that; :meth:`expected_memory`
-    says it exactly. Contexts, while senses are looked for, take up to 100 MB more.
+    says it exactly. Contexts, while senses are looked for, take up to 400 MB more.
 
     References
     ----------
