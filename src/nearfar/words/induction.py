@@ -405,12 +405,8 @@ def split_contexts(span, beside, around, contexts, tables, noise, options, found
     vectors, shares, middles, gains = found
     for w in range(span[0], span[1]):
         own = order[bounds[w] : bounds[w + 1]]
-        C, those, trained, n_trained = (
-            np.zeros((own.size, G.shape[1]), np.float32),
-            places[own],
-            np.empty(own.size, np.int64),
-            0,
-        )
+        C, those = np.zeros((own.size, G.shape[1]), np.float32), places[own]
+        trained, n_trained = np.empty(own.size, np.int64), 0
         for i in range(own.size):
             _context(C[i], around[0][around[1][own[i]] : around[1][own[i] + 1]], centred)
             if held == 0 or those[i] % held != 0:
