@@ -433,6 +433,9 @@ def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop,
         _errors(around.size, now, rate if moments is None else X.dtype.type(1), scores, sums)
         if rate == 0:
             continue
+        if moments is None and n_outs == _ABREAST:
+            _move_six(around, now, scores, X, Y)
+            continue
         _output_changes(around, X, scores, change)
         for a in range(around.size):
             at, g = np.int64(around[a]) * width, scores[a]
@@ -453,6 +456,33 @@ def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop,
                     store(Y, at + k, LANES, add(load(change, o * width + k, LANES), load(Y, at + k, LANES)))
             elif o == 0 or now[o] != now[0]:
                 adam_row(Y, now[o], change[o * width : (o + 1) * width], moments[1], rate)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _move_six(around, now, g, X, Y):
+    """Take the plain steps of a window of six outs, which stay in registers: Y += Gᵀ X and X += G Y."""
+    width = X.shape[1]
+    y0, y1, y2 = np.int64(now[0]) * width, np.int64(now[1]) * width, np.int64(now[2]) * width
+    y3, y4, y5 = np.int64(now[3]) * width, np.int64(now[4]) * width, np.int64(now[5]) * width
+    for k in range(0, width, LANES):
+        s0, s1, s2 = zeros_like(X), zeros_like(X), zeros_like(X)
+        s3, s4, s5 = zeros_like(X), zeros_like(X), zeros_like(X)
+        v0, v1, v2 = load(Y, y0 + k, LANES), load(Y, y1 + k, LANES), load(Y, y2 + k, LANES)
+        v3, v4, v5 = load(Y, y3 + k, LANES), load(Y, y4 + k, LANES), load(Y, y5 + k, LANES)
+        for a in range(around.size):
+            x = load(X, np.int64(around[a]) * width + k, LANES)
+            s0, s1, s2 = multiply_add(g[a, 0], x, s0), multiply_add(g[a, 1], x, s1), multiply_add(g[a, 2], x, s2)
+            s3, s4, s5 = multiply_add(g[a, 3], x, s3), multiply_add(g[a, 4], x, s4), multiply_add(g[a, 5], x, s5)
+        for a in range(around.size):  # a word may come twice, here and among the outs: what is there now is moved
+            at = np.int64(around[a]) * width + k
+            x = multiply_add(g[a, 2], v2, multiply_add(g[a, 1], v1, multiply_add(g[a, 0], v0, load(X, at, LANES))))
+            store(X, at, LANES, multiply_add(g[a, 5], v5, multiply_add(g[a, 4], v4, multiply_add(g[a, 3], v3, x))))
+        store(Y, y0 + k, LANES, add(s0, v0))
+        store(Y, y1 + k, LANES, add(s1, load(Y, y1 + k, LANES)))
+        store(Y, y2 + k, LANES, add(s2, load(Y, y2 + k, LANES)))
+        store(Y, y3 + k, LANES, add(s3, load(Y, y3 + k, LANES)))
+        store(Y, y4 + k, LANES, add(s4, load(Y, y4 + k, LANES)))
+        store(Y, y5 + k, LANES, add(s5, load(Y, y5 + k, LANES)))
 
 
 @jit(inline="always")
