@@ -91,6 +91,9 @@ class PerPointMesh:
         Given where the parameters will move, but not beyond. Then nodes are chosen for more than those at hand.
     """
 
+    with_rises = True
+    """Whether ``rises`` will be asked for, which takes no time here."""
+
     def __init__(self, tolerance: float, error: float, limits: tuple[float, float] | None = None) -> None:
         self._tolerance, self._error, self._limits = tolerance, error, limits
         self._crowd: Crowd | None = None

@@ -9,7 +9,7 @@ In linear time the same is done on a mesh, see :mod:`nearfar.far.alike`. Other f
 nodes (:mod:`nearfar.far.nodes`), between which each row is interpolated; see :mod:`nearfar.maps.per_point` for what a
 map makes of them.
 """
-# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
+# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar._core.jit import bind, jit
+from nearfar._core.jit import bind
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles
-from nearfar._core.vector import FAST
 from nearfar.contracts import Floats, Kernel, Potential, Term
 from nearfar.far.fields import CHUNK, check_positions, term_charges
 from nearfar.far.mesh import Buffers
+from nearfar.far.per_point_loops import add_columns, pair_sums
 from nearfar.kernels import Family, family_of
 
 _ROWS = 256  # of one block
@@ -39,6 +39,9 @@ class ExactPerPoint:
     Each pair takes its logarithm and exponential once: what the others find by the kernel of a point is summed from the
     slopes that it finds itself.
     """
+
+    with_rises = True
+    """Whether ``evaluate`` finds what ``rises`` returns, too: a tenth of its time."""
 
     def __init__(self) -> None:
         self._buffers = Buffers()
@@ -88,6 +91,7 @@ class ExactPerPoint:
     def rises(self) -> NDArray[np.float64]:
         """Return sum_j dw_ij / dtheta_i, shape (n,)."""
         if self._rises is None:
+            self.with_rises = True
             self.evaluate([Term("weight")])
         return np.asarray(self._rises, np.float64)
 
@@ -101,12 +105,13 @@ class ExactPerPoint:
     def _sums(self, term: Term, slopes: Floats, start: int, stop: int) -> Floats:
         """Return value, gradient and, kept as a by-product, sums of dw/dtheta of some rows; write their slopes."""
         n, scalar = self._n, self._Y.dtype.type
-        kind = len(self._Y) == 2, term.potential == "entropy"
+        learns = self.with_rises and term.charges is None and stop - start == n
+        kind = len(self._Y) == 2, term.potential == "entropy", learns
         out, sums = np.empty((2 + len(self._Y), n), scalar), bind(pair_sums, (self._functions, kind))
         shared = self._Y, self._parameters, self._charges(term), (out, slopes, start)
         bounds = start + even_bounds(stop - start, _ROWS)
         run_blocks(lambda _block, first, last: sums(*shared, first, last), bounds, self._n_jobs)
-        if term.charges is None and stop - start == n:
+        if learns:
             self._rises = out[-1]
         return out
 
@@ -136,111 +141,3 @@ def parts_of(kernel: Kernel) -> tuple[Family, Doubles]:
     family = family_of(kernel)
     assert family is not None
     return family, np.asarray(getattr(kernel, family.parameter), np.float64)
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def pair_sums(functions, Y, parameters, given, outs, start, stop):
-    """Write value and gradient of a potential, and sums of c dw/dtheta, at rows ``start`` to ``stop``.
-
-    ``functions`` are those of the kernel, whether there are two components, and whether the potential is w ln w - w.
-    Y is (d, columns), zeros behind the points, so that no loop has a remainder that is no vector; ``given`` are the
-    charges, zero where there is no point. Of ``outs`` the second takes -V' of each pair, from row ``outs[2]`` on, if it
-    has room.
-    """
-    (d, width), (out, slopes, first_kept), (theta, units) = Y.shape, outs, parameters
-    sums, f, forces, charges = np.empty(2 + d), np.empty(CHUNK, Y.dtype), np.empty(width, Y.dtype), given.copy()
-    for i in range(start, stop):
-        sums[:] = 0.0
-        row = slopes[i - first_kept] if slopes.size > 0 else forces
-        charges[i] = Y.dtype.type(0)  # the point itself: at distance 0 neither the force nor dw/dtheta is anything
-        for first in range(0, width, CHUNK):
-            pairs = i, first, min(first + CHUNK, width)
-            if functions[1][0]:
-                _add_in_plane(functions, Y, pairs, (theta[i], units), charges, row, sums)
-            else:
-                _add_chunk(functions, Y, pairs, (theta[i], units), charges, row, (f, sums))
-        charges[i] = given[i]
-        out[0, i] = sums[0]
-        for k in range(1, 1 + d):
-            out[k, i] = -2.0 * sums[k]
-        out[1 + d, i] = sums[1 + d]
-
-
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
-def _add_in_plane(functions, Y, pairs, parameters, all_charges, row, sums):
-    """Do what ``_add_chunk`` does, with two components."""
-    (own, units), (i, first, last), scalar = parameters, pairs, Y.dtype.type
-    # Slices, so that no index might be negative, which would keep the loop from vectorising.
-    x, y, charges, forces = Y[0, first:last], Y[1, first:last], all_charges[first:last], row[first:last]
-    a, b = Y[0, i], Y[1, i]
-    total = along = across = rises = scalar(0)
-    for j in range(len(x)):
-        dx, dy, q = a - x[j], b - y[j], charges[j]
-        value, force, rise = _of_pair(functions, dx * dx + dy * dy, own, units)
-        forces[j] = force
-        total += q * value
-        rises += q * rise
-        along += q * force * dx
-        across += q * force * dy
-    sums[0] += total
-    sums[1] += along
-    sums[2] += across
-    sums[3] += rises
-
-
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
-def _add_chunk(functions, Y, pairs, parameters, all_charges, row, outs):
-    """Add the others ``first`` to ``last``: sum of c V, of -c V' (y_i - y_j), and of c dw/dtheta; write -V'."""
-    (own, units), (i, first, last), (of_f, sums), scalar = parameters, pairs, outs, Y.dtype.type
-    d, m, total, rises = len(Y), last - first, scalar(0), scalar(0)
-    f, charges, forces = of_f[:m], all_charges[first:last], row[first:last]
-    f[:] = scalar(0)
-    for k in range(d):
-        a, y = Y[k, i], Y[k, first:last]
-        for j in range(m):
-            b = a - y[j]
-            f[j] += b * b
-    for j in range(m):
-        value, forces[j], rise = _of_pair(functions, f[j], own, units)
-        total += charges[j] * value
-        rises += charges[j] * rise
-    sums[0] += total
-    sums[1 + d] += rises
-    for k in range(d):
-        a, y, total = Y[k, i], Y[k, first:last], scalar(0)
-        for j in range(m):
-            total += charges[j] * forces[j] * (a - y[j])
-        sums[1 + k] += total
-
-
-@jit(fastmath=FAST, error_model="numpy", forceinline=True)
-def _of_pair(functions, f, own, units):
-    """Return V, -V' and dw/dtheta."""
-    kernel, kind = functions
-    w, log_w, slope, rise = kernel.together(f, own, *units)
-    return (w * log_w - w, slope * log_w, rise) if kind[1] else (w, slope, rise)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def add_columns(Y, slopes, charges, first_row, out, start, stop):
-    """Add the gradients at points ``start`` to ``stop`` of what some rows do to them, by the kernels of the rows.
-
-    Four rows together: so the sums are read and written a quarter as often.
-    """
-    d, m, last = Y.shape[0], stop - start, len(slopes) - 1
-    sums, q = np.zeros((d, m), Y.dtype), np.zeros(len(slopes) + 3, Y.dtype)
-    q[: len(slopes)] = charges[first_row : first_row + len(slopes)]  # zeros behind the last row
-    for r in range(0, len(slopes), 4):
-        r1, r2, r3 = min(r + 1, last), min(r + 2, last), min(r + 3, last)
-        q0, q1, q2, q3 = q[r], q[r + 1], q[r + 2], q[r + 3]
-        row0, row1, row2, row3 = slopes[r], slopes[r1], slopes[r2], slopes[r3]
-        row0, row1, row2, row3 = row0[start:stop], row1[start:stop], row2[start:stop], row3[start:stop]
-        for k in range(d):
-            mine, y, to = Y[k, first_row:], Y[k, start:stop], sums[k]
-            a0, a1, a2, a3 = mine[r], mine[r1], mine[r2], mine[r3]
-            for j in range(m):
-                of_two = q0 * row0[j] * (y[j] - a0) + q1 * row1[j] * (y[j] - a1)
-                to[j] += of_two + (q2 * row2[j] * (y[j] - a2) + q3 * row3[j] * (y[j] - a3))
-    for k in range(d):
-        for j in range(m):
-            out[start + j, k] -= 2.0 * sums[k, j]

@@ -164,7 +164,7 @@ class PerPointObjective(NeighborObjective):
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
-        nodes, theta = self._fields.nodes_at(self.place, Y), self.parameters.astype(self.cost.dtype)
+        nodes, theta = self._fields.nodes_at(self.place, Y, self._learns), self.parameters.astype(self.cost.dtype)
         gradient, value, self._log_S, self._rises = evaluate(
             self.place, self.cost, self.near(), theta, nodes, Y, exaggeration,
             value=cost, learned=self._learns,
@@ -211,8 +211,9 @@ class ByOwn:
         """Take in a kernel with a parameter for each point."""
         self._kernel = kernel
 
-    def nodes_at(self, place: Place, Y: Floats) -> AtNodes:
-        """Return the one node there is, at some positions."""
+    def nodes_at(self, place: Place, Y: Floats, learns: bool) -> AtNodes:
+        """Return the one node there is, at some positions; whether parameters are learned there."""
+        self._own.with_rises = learns
         return AtNodes(_asked_at(place, self._field, Y, [self._kernel]), np.ones((len(Y), 1), Y.dtype))
 
     def slope_of_log_s(self, log_S: Floats) -> NDArray[np.float64]:
@@ -232,7 +233,7 @@ class Between:
         """Take in a kernel with a parameter for each point."""
         self._nodes.take(kernel)
 
-    def nodes_at(self, place: Place, Y: Floats) -> AtNodes:
+    def nodes_at(self, place: Place, Y: Floats, learns: bool) -> AtNodes:  # noqa: ARG002 - known from the nodes
         """Return the nodes, at some positions."""
         shares = self._nodes.coefficients.astype(Y.dtype).T
         return AtNodes(_asked_at(place, self._field, Y, self._nodes.kernels()), shares)
