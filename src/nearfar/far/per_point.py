@@ -9,7 +9,7 @@ In linear time the same is done on a mesh, see :mod:`nearfar.far.alike`. Other f
 nodes (:mod:`nearfar.far.nodes`), between which each row is interpolated; see :mod:`nearfar.maps.per_point` for what a
 map makes of them.
 """
-# mypy: disable-error-code="no-untyped-call"
+# mypy: disable-error-code="misc,no-untyped-call"
 
 from __future__ import annotations
 
