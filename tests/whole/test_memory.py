@@ -70,6 +70,7 @@ CASES = {
     "EDRep": (lambda: nf.EDRep(64, n_epochs=2, **QUICK), graph, 20_000),
 }
 QUICKEST = ("SkipGram", "MDS", "EDRep")
+COMPILED_ON = 5000  # rows; fewer are searched without compiled code
 
 
 def beside(data):
@@ -99,7 +100,7 @@ warnings.simplefilter("ignore")
 def now(what):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(what)) * 1024
 make, data, n = test_memory.CASES[sys.argv[1]]
-make().fit(data(n // 10))
+make().fit(data(max(n // 10, min(n, test_memory.COMPILED_ON))))
 X = data(n)
 expected = make().expected_memory(X) - (test_memory.beside(X) if sys.argv[1] == "EDRep" else 0)
 gc.collect()

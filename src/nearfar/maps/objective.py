@@ -39,6 +39,7 @@ Normalization = Literal["pair", "row", "none"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("pair", "row", "none")
 _EXACT_WITH_EXP, _EXACT_PER_POINT = (750, 1500), 1000  # points: a similarity takes two to six times as long
 _FEW_ENTRIES = 2**19  # of P, whose pattern NumPy makes in the tenth of a second: nothing is compiled
+_OF_FEW = 125  # bytes for each of these entries that NumPy takes
 _ROWS = 4096  # of a block where the pattern is made
 _AT_ONCE = 2**18  # entries of P that are read together, by each thread
 _TOGETHER = 4  # blocks whose pieces are in memory together
@@ -280,9 +281,10 @@ def memory_of_pattern(nnz: int, dtype: FloatType, by_row: bool) -> tuple[int, in
     Those of the pattern, which has about 1.45 times as many entries as P; and of a part of it and some rows of P.
     """
     of_number = np.dtype(dtype).itemsize
-    part = min(2 * nnz, max(2 * nnz // _STRIPS, _LEAST_STRIP)) * (4 + of_number)
     numbers = of_number * (1 + by_row)  # by row p_ij and p_ji
-    return nnz * 29 * (4 + numbers) // 20, part + min(nnz, _TOGETHER * _AT_ONCE) * (12 + numbers)
+    part = min(2 * nnz, max(2 * nnz // _STRIPS, _LEAST_STRIP)) * (4 + of_number)
+    beside = part + min(nnz, _TOGETHER * _AT_ONCE) * (12 + numbers)
+    return nnz * 29 * (4 + numbers) // 20, _OF_FEW * nnz if nnz <= _FEW_ENTRIES else beside
 
 
 class RowBlocks:
