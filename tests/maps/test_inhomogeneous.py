@@ -56,7 +56,7 @@ def test_derivatives_are_central_differences_of_the_cost(rng, kind):
         step[i, k] = 1e-4
         costs = [objective.evaluate(Y + s * step, cost=True)[1] for s in (1, -1)]
         # Far from all others, where S_i is small, forces on a mesh are known to some per cents.
-        near = {"rel": 0.05, "abs": 0.02} if kind == "mesh" else {"rel": 1e-6, "abs": 1e-7}
+        near = {"rel": 0.05, "abs": 0.05} if kind == "mesh" else {"rel": 1e-6, "abs": 1e-7}
         assert (costs[0] - costs[1]) / 2e-4 == pytest.approx(G[i, k], **near)
         change = 0.02 * nu[i]  # several steps of the table of coefficients, which is read in straight lines
         costs = []
