@@ -20,7 +20,7 @@ from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.records import Record, percent, pick, values
 from nearfar.far import ExactField, MeshField
-from nearfar.far.nodes import FAMILIES, nodes_for
+from nearfar.far.nodes import nodes_for
 from nearfar.kernels import StudentT
 from nearfar.maps.neighbor import PER_POINT_TOLERANCE
 from nearfar.maps.objective import NeighborObjective, value_and_gradient
@@ -34,7 +34,7 @@ FORCES_WITHIN = 0.01
 
 
 def kernel_of(name: str, low: float, high: float, n: int) -> Any:
-    family = next(family for family in FAMILIES if family.kernel.__name__ == name)
+    family = getattr(nf.kernels, name).family
     drawn = np.exp(np.random.default_rng(0).uniform(np.log(low), np.log(high), n))
     return family.kernel_of(drawn)
 

@@ -187,7 +187,7 @@ def _ln_of_parts(n, z):
 
 @jit(fastmath=FAST, error_model="numpy")
 def _ln32(x):
-    """Ln in float32, relative error about 2e-7."""
+    """Ln in float32, relative error below 3e-7."""
     n = _exponent32(x)
     m = np.int32(np.float32(x).view(np.int32) - np.int32(n << np.int32(23))).view(np.float32)
     return _ln_of_parts(n, m - float32(1.0))

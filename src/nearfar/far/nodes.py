@@ -38,7 +38,7 @@ from nearfar._core.parameters import Part
 from nearfar._core.types import Doubles
 from nearfar.contracts import Field, Floats, Kernel, Potential, Term
 from nearfar.far.per_point import parts_of
-from nearfar.kernels import Exponential, Family, InhomogeneousStudentT
+from nearfar.kernels import Family
 
 FEW = 4
 """As many different parameters, or fewer, are nodes themselves: then nothing is interpolated."""
@@ -50,9 +50,6 @@ _THINNED = 8  # steps of the table between two parameters that may become nodes
 _SMOOTH = 5  # such parameters over which the numbers of points are averaged
 _MARGIN = 1.25  # where parameters move, nodes reach beyond them by this factor, so that they need not be chosen often
 _WORSE = 2.0  # and are chosen anew when the error has grown by this one
-
-
-FAMILIES: tuple[Family, ...] = Exponential.family, InhomogeneousStudentT.family
 
 
 @dataclass(frozen=True)
