@@ -294,7 +294,8 @@ def test_a_fit_takes_the_memory_that_is_said(options):
     model.fit(text)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert 0.8 * expected < peak < 1.2 * expected + 2**21
+    compared = 8 * 4000 * 3 * 96  # vectors of the 4000 most frequent words, and cosines with them
+    assert 0.8 * expected < peak < 1.2 * expected + 2**21 + compared
 
 
 def test_expected_memory_of_texts_and_relations():

@@ -8,6 +8,7 @@ import pytest
 import nearfar as nf
 from nearfar.methods.words import clusters
 from nearfar.words import induction
+from nearfar.words.sides import learn_sides
 
 QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1, "min_sense_count": 50}
 
@@ -62,7 +63,7 @@ def contexts_of(planted, words):
 
 
 def test_contexts_stay_with_their_words(planted):
-    """Each has the words of its window, and of one four times as wide around the same place."""
+    """Each has the words of its window, of one four times as wide around the same place, and the two next words."""
     text, contexts = contexts_of(planted, np.array([5, 2]))
     assert np.diff(contexts.bounds).tolist() == text.vocabulary.counts[[5, 2]].tolist()
     some = contexts.of_words(np.array([1]))
@@ -72,18 +73,27 @@ def test_contexts_stay_with_their_words(planted):
         for i in (0, 7, len(some.order) - 1):
             found = words[starts[some.order[i]] : starts[some.order[i] + 1]].tolist()
             assert sorted([*found, 2]) == sorted(np.asarray(expected[i]).tolist())
+    words, starts = some.sides
+    n_words = len(text.vocabulary)
+    next_to = [(s[at - 1 : at], s[at + 1 : at + 2]) for s in map(np.asarray, text) for at in np.flatnonzero(s == 2)]
+    for i, (before, after) in enumerate(next_to):
+        found = words[starts[some.order[i]] : starts[some.order[i] + 1]]
+        np.testing.assert_array_equal(found, [*before, *(after + n_words)])
+    assert set(some.side_noise % n_words) == set(some.noise)
+    assert some.side_noise.max() >= n_words
     places = some.places[some.order]
     assert (np.diff(places) >= 0).all()
     assert places[-1] <= 400
 
 
-def test_wide_and_plain_windows_are_of_the_same_draws(planted):
+def test_windows_of_all_widths_are_of_the_same_draws(planted):
     """With subsampling, and a window so wide that fewer centres are drawn at a time."""
     text = nf.Corpus(planted.sentences).encode()
     source = induction.TextWindows(text, nf.words.windows.SamplingOptions(30, "word", 3, True, 1e-2, 0.75))
-    near, wide = (list(s.windows(*s.blocks[0], 3)) for s in induction._two_windows(source))
-    for one, other in zip(near, wide, strict=True):
-        np.testing.assert_array_equal(one.outs[:, 0], other.outs[:, 0])
+    near, wide, sides = (list(s.windows(*s.blocks[0], 3)) for s in induction._windows(source))
+    for one, *others in zip(near, wide, sides, strict=True):
+        for other in others:
+            np.testing.assert_array_equal(one.outs[:, 0], other.outs[:, 0])
 
 
 def test_contexts_are_split_as_plain_k_means_does(planted, rng):
@@ -91,12 +101,15 @@ def test_contexts_are_split_as_plain_k_means_does(planted, rng):
     G = np.where(np.arange(40)[:, None] < 20, 1, -1) * np.eye(6)[0] + 0.1 * rng.normal(size=(40, 6))
     kinds = rng.integers(2, size=60)
     around = (rng.integers(20, size=(60, 8)) + 20 * kinds[:, None]).astype(np.int32)
+    beside = induction.Ragged(rng.integers(40, size=60).astype(np.int32), np.arange(61))
     contexts = induction.Contexts(
-        induction.Ragged(rng.integers(40, size=60).astype(np.int32), np.arange(61)),
+        beside,
+        beside,
         induction.Ragged(around.ravel(), np.arange(0, 481, 8)),
         np.arange(60),
         np.array([0, 60]),
         np.arange(60),
+        np.array([0], np.int32),
         np.array([0], np.int32),
         1,
     )
@@ -157,28 +170,50 @@ def test_equal_contexts_are_one_part(rng):
 
 
 def test_apartness_is_that_of_the_formula(rng):
-    """Two of 102 words never come, so that none is near them."""
-    B, G = rng.normal(size=(2, 102, 5)).astype(np.float32)
+    """Two of 102 words never come, so that none is near them; words have two sides."""
+    B, *G = rng.normal(size=(3, 102, 5)).astype(np.float32)
     senses, words = rng.normal(size=(2, 3, 5)).astype(np.float32), np.array([7, 50])
     counts = np.r_[np.arange(100, 50, -1), 0, 0, np.arange(50, 0, -1)]
 
     def units(rows):
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
-    one, other = units(B.astype(float)), units(G.astype(float) - G.mean(axis=0))
-    U = np.hstack([one, other]) / np.sqrt(2)
+    one, sides = units(B.astype(float)), [units(g.astype(float) - g.mean(axis=0)) for g in G]
+    U = np.hstack([one / np.sqrt(2), *(side / 2 for side in sides)])
 
     def nearest(rows, vector, own):
         cosines = {v: rows[v] @ vector / np.linalg.norm(vector) for v in np.flatnonzero(counts) if v != own}
-        return sorted(cosines, key=cosines.get)[-15:], np.mean(sorted(cosines.values())[-15:])
+        return sorted(cosines, key=cosines.get)[-10:], np.mean(sorted(cosines.values())[-10:])
 
     expected = []
     for word, of_word in zip(words, senses.astype(float), strict=True):
         h, n = nearest(U, U[word], word)[1], [U[nearest(one, b, word)[0]].mean(axis=0) for b in of_word]
         most = max(n[0] @ n[1], n[0] @ n[2], n[1] @ n[2])
-        expected.append((1 - (most + 2 * h) / 3, -most))
-    found = induction.Nearness(B, G, counts).apartness(words, senses)
+        expected.append((1 - (most + 3 * h) / 4, -most))
+    found = induction.Nearness(B, np.concatenate(G), counts).apartness(words, senses)
     np.testing.assert_allclose(np.transpose(found), expected, atol=1e-5)
+
+
+def test_what_can_stand_in_a_place_is_near_by_sides():
+    """Of words that go with x before and y after, or the other way round, those of the same order are near."""
+    rng, text = np.random.default_rng(0), []
+    for _ in range(3000):
+        kind = rng.integers(2)
+        x, y, word = f"x{rng.integers(3)}", f"y{rng.integers(3)}", f"{'ab'[kind]}{rng.integers(4)}"
+        text.append([x, word, y] if kind == 0 else [y, word, x])
+    encoded = nf.Corpus(text).encode()
+    source = induction.TextWindows(encoded, nf.words.windows.SamplingOptions(5, "word", 5, True, 0, 0.75))
+    found = [learn_sides(source, 8, np.random.default_rng(0), 1) for _ in range(2)]
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    B, G = found[0]
+    assert B.dtype == G.dtype == np.float32
+    assert (B.shape, G.shape) == ((14, 16), (28, 16))
+    assert not B[:, 8:].any()
+    units = B / np.linalg.norm(B, axis=1, keepdims=True)
+    a, b = (units[encoded.vocabulary.words.rows([f"{kind}{k}" for k in range(4)])] for kind in "ab")
+    assert min((a @ a.T).min(), (b @ b.T).min()) > 0.9
+    assert (a @ b.T).max() < 0.5  # of windows that know no sides, all were above 0.9
 
 
 def test_rare_words_are_not_looked_at(planted):

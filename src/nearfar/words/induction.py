@@ -13,16 +13,17 @@ vectors have not seen, the mixture says more than the one vector, and than fewer
     ln sum_s p_s e^(-L_s) + L_1 > 0 on average,      L the loss of skip-gram on a context, noise included
 
 *Apartness*: the contexts of every word fall apart by subject, so the likelihood alone takes subjects for senses. But
-whatever the subject, words that mean the same stay near. Each word has one unit vector, of its b and its g together;
-with n_s the mean of those of the fifteen words nearest to b_s, and h the mean cosine of the word with the fifteen
-nearest to it::
+whatever the subject, what can stand in the place of a word stays the same, and what stands right beside it tells that:
+``sides.py``. There each word has one unit vector, of its b and its two g together; with n_s the mean of those of the
+ten words nearest to a vector that is trained on part s, and h the mean cosine of the word with the ten nearest to it::
 
-    apartness = 1 - (n_s . n_t + 2 h) / 3
+    apartness = 1 - (n_s . n_t + 3 h) / 4
 
-is small where one group of words stands near all parts. It must be above the median of words that come as often, by
-0.9 of the distance from there to their lower sixth, and at least by 0.03; so must, for more senses, minus
+is small where one group of words can take the place of all parts. It must be above the median of words that come as
+often, by 0.9 of the distance from there to their lower sixth, and at least by 0.03; so must, for more senses, minus
 the largest n_s . n_t, beside that of two: h is that of the word, however many senses it has. Among 90 words or fewer,
-the gain must be above twice its standard error in place of that.
+the gain must be above twice its standard error in place of that. A relation has no sides: there the b and g of the
+model are compared.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
@@ -42,6 +44,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles, Floats, Longs
 from nearfar._core.vector import FAST
 from nearfar.search.products import unit_rows
+from nearfar.words.sides import learn_sides, of_sides
 from nearfar.words.windows import TextWindows, WindowSource
 
 MOST = 200
@@ -52,7 +55,7 @@ _PARTS, _HELD = 400, 4  # of a text, and of how many of them one is held out
 _STARTS, _ROUNDS, _EPOCHS, _RATE = 3, 6, 3, 0.07
 _SAMPLED = 4000  # contexts of which the mean is taken
 _WIDER = 4  # by which a window is wider where contexts are split
-_NEAR, _AMONG = 15, 2000  # how many words are near, of how many that come most often
+_NEAR, _AMONG, _FEW = 10, 4000, 90  # how many words are near, of how many that come most often; too few to ask
 _AS_FREQUENT, _LEAST_APART = 400, 0.03
 _GROUP, _CHUNK = 4000, 512  # words whose contexts, and whose vectors, are held at a time
 
@@ -84,6 +87,8 @@ class Contexts(NamedTuple):
     ----------
     beside : Ragged
         The words in the window of the model.
+    sides : Ragged
+        The next words, n_words added to those after; where there is no order, as ``beside``.
     around : Ragged
         And those in a wide one, by which contexts are split.
     order : ndarray of shape (n,), int64
@@ -92,18 +97,20 @@ class Contexts(NamedTuple):
         Where those of each word begin.
     places : ndarray of shape (n_contexts,), int64
         In which of 400 parts of the text a context is.
-    noise : ndarray of shape (n_noise,), int32
-        Noise words, to draw from.
+    noise, side_noise : ndarray of shape (n_noise,), int32
+        Noise words, to draw from, and those on either side.
     n_negative : int
         How many stand beside a context.
     """
 
     beside: Ragged
+    sides: Ragged
     around: Ragged
     order: Longs
     bounds: Longs
     places: Longs
     noise: NDArray[np.int32]
+    side_noise: NDArray[np.int32]
     n_negative: int
 
     def of_words(self, words: Longs) -> Contexts:
@@ -129,6 +136,8 @@ class Parts(NamedTuple):
     ----------
     vectors : ndarray of shape (n_words, k, n), float32
         That skip-gram makes of them.
+    by_sides : ndarray of shape (n_words, k, m), float32
+        And of the next words alone; of no words where no contexts are held out.
     shares : ndarray of shape (n_words, k), float64
     middles : ndarray of shape (n_words, k, n), float32
         Means of the directions of their contexts, as seen from the mean of all.
@@ -137,6 +146,7 @@ class Parts(NamedTuple):
     """
 
     vectors: Floats
+    by_sides: Floats
     shares: Doubles
     middles: Floats
     gains: Doubles
@@ -214,9 +224,20 @@ class Finder:
         seed: int,
         n_jobs: int,
     ) -> None:
-        self._source, self._G, self._counts = source, G, counts
+        self._source, self._B, self._G, self._counts = source, B, G, counts
         self._n_senses, self._least, self._n_jobs = n_senses, least, n_jobs
-        self._rng, self._near = np.random.default_rng(seed), Nearness(B, G, counts)
+        self._rng = np.random.default_rng(seed)
+
+    @cached_property
+    def _uses(self) -> tuple[Floats, Floats]:
+        """Vectors of words, and of those beside them by their sides, that tell how words are used."""
+        if not isinstance(self._source, TextWindows):
+            return self._B, self._G
+        return learn_sides(self._source, self._B.shape[1], self._rng, self._n_jobs)
+
+    @cached_property
+    def _near(self) -> Nearness:
+        return Nearness(*self._uses, self._counts)
 
     def find(self, words: Longs) -> Iterator[Induced]:
         """Yield what is found of some words, group by group, the most frequent first."""
@@ -265,97 +286,133 @@ class Finder:
         for some in _chunks(np.arange(len(words))):
             parts = self._parts(contexts.of_words(some), centred, k, held=_HELD)
             found.gains[some], found.shares[some] = parts.gains, parts.shares.min(axis=1)
-            found.apartness[some], found.between[some] = self._near.apartness(words[some], parts.vectors)
+            found.apartness[some], found.between[some] = self._near.apartness(words[some], parts.by_sides)
         return found
 
     def _parts(self, contexts: Contexts, centred: Floats, k: int, *, held: int) -> Parts:
         """Return the contexts of each word in k parts; every ``held``-th part of the text is held out, 0: none."""
         n_words, n = len(contexts.bounds) - 1, self._G.shape[1]
-        vectors, middles = np.zeros((n_words, k + 1, n), np.float32), np.zeros((n_words, k, n), np.float32)
-        shares, gains = np.zeros((n_words, k)), np.zeros((n_words, 2))
+        G, n_judged = self._uses[1] if held else self._G, n_words if held else 0
+        vectors, by_sides = (
+            np.zeros((n_words, k + 1, n), np.float32),
+            np.zeros((n_judged, k + 1, G.shape[1]), np.float32),
+        )
+        shares, middles, gains = np.zeros((n_words, k)), np.zeros((n_words, k, n), np.float32), np.zeros((n_words, 2))
         seeds = self._rng.integers(2**63, size=n_words).astype(np.uint64)
-        n_beside = len(contexts.beside.words) / max(len(contexts.places), 1)
-        rate = np.float32(_RATE * min(1, 8 / max(n_beside, 1)))  # of wide windows all words move a vector
-        options = k, held, contexts.n_negative, rate
-        given, tables = (contexts.order, contexts.bounds, contexts.places, seeds), (self._G, centred)
-        beside, around = tuple(contexts.beside), tuple(contexts.around)
+        # Of wide windows all words move a vector.
+        per_context = [len(of.words) / max(len(contexts.places), 1) for of in (contexts.beside, contexts.sides)]
+        rates = [np.float32(_RATE * min(1, 8 / max(n_inputs, 1))) for n_inputs in per_context]
+        options = k, held, contexts.n_negative
+        around, given = tuple(contexts.around), (contexts.order, contexts.bounds, contexts.places, seeds)
+        beside = tuple(contexts.beside), self._G, contexts.noise, rates[0]
+        sides = tuple(contexts.sides), G, contexts.side_noise, rates[1]
 
         def task(_: int, start: int, stop: int) -> None:
-            found = vectors, shares, middles, gains
-            split_contexts((start, stop), beside, around, given, tables, contexts.noise, options, found)
+            found = vectors, by_sides, shares, middles, gains
+            split_contexts((start, stop), beside, sides, around, given, centred, options, found)
 
         run_blocks(task, even_bounds(n_words, 16), self._n_jobs)
         order = np.argsort(-shares, axis=1, kind="stable")
         by_share = order[:, :, None]
-        vectors, middles = (np.take_along_axis(rows[:, :k], by_share, axis=1) for rows in (vectors, middles))
-        return Parts(vectors, np.take_along_axis(shares, order, axis=1), middles, gains)
+        return Parts(
+            np.take_along_axis(vectors[:, :k], by_share, axis=1),
+            np.take_along_axis(by_sides[:, :k], by_share[:n_judged], axis=1),
+            np.take_along_axis(shares, order, axis=1),
+            np.take_along_axis(middles, by_share, axis=1),
+            gains,
+        )
 
 
 def _chunks(places: Longs) -> list[Longs]:
     return [places[first : first + _CHUNK] for first in range(0, len(places), _CHUNK)]
 
 
-def _two_windows(source: WindowSource) -> tuple[WindowSource, WindowSource]:
-    """Return sources of the same draws, whose windows are as wide as they may be, and wider where it is a text."""
+def _windows(source: WindowSource) -> tuple[WindowSource, WindowSource, WindowSource]:
+    """Return sources of the same draws: windows as wide as they may be, wider ones, and the next words alone.
+
+    What is no text has one window.
+    """
     if not isinstance(source, TextWindows):
-        return source, source
+        return source, source, source
     wide = replace(source.options, shrink_window=None, window=_WIDER * source.options.window)
     near = replace(wide, window=source.options.window, together=wide.piece)
-    return TextWindows(source.corpus, near), TextWindows(source.corpus, wide)
+    return TextWindows(source.corpus, near), TextWindows(source.corpus, wide), of_sides(source, wide.piece)
 
 
 def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.random.Generator) -> Contexts:
     """Return contexts of some words, about ``MOST`` at most of each."""
-    place = np.full(len(source.context_ids), -1)
+    n_words = len(source.context_ids)
+    place = np.full(n_words, -1)
     place[words] = np.arange(len(words))
     share = np.minimum(1, MOST / np.maximum(counts, 1))
-    near, wide = _two_windows(source)
+    sources = _windows(source)
     of, places, noise = [], [], []
-    beside: list[tuple[NDArray[np.int32], Longs]] = []
-    around: list[tuple[NDArray[np.int32], Longs]] = []
+    found: tuple[list[tuple[NDArray[np.int32], Longs]], ...] = [], [], []
     seeds = rng.integers(2**63, size=len(source.blocks))
     for (start, stop), seed in zip(source.blocks, seeds, strict=True):
         at = start
-        for windows, wider in zip(near.windows(start, stop, seed), wide.windows(start, stop, seed), strict=True):
-            centres = windows.outs[:, 0]
+        for drawn in zip(*(each.windows(start, stop, seed) for each in sources), strict=True):
+            centres = drawn[0].outs[:, 0]
             part = (at + np.arange(len(centres))) * _PARTS // source.blocks[-1][1]
             at += len(centres)
             kept = (place[centres] >= 0) & (rng.random(len(centres)) < share[centres])
             of.append(place[centres[kept]])
-            for found, drawn in ((beside, windows), (around, wider)):
-                lengths = np.diff(drawn.starts)
-                found.append((drawn.inputs[np.repeat(kept, lengths)], lengths[kept]))
+            for pieces, windows in zip(found, drawn, strict=True):
+                lengths = np.diff(windows.starts)
+                pieces.append((windows.inputs[np.repeat(kept, lengths)], lengths[kept]))
             places.append(part[kept])
-            noise.append(windows.outs[:16, 1:].copy())
-    owners = np.concatenate([np.empty(0, np.int64), *of])
+            noise.append(drawn[0].outs[:16, 1:].copy())
+    owners, drawn_noise = (
+        np.concatenate([np.empty(0, np.int64), *of]),
+        np.concatenate([np.empty(0, np.int32), *map(np.ravel, noise)]),
+    )
+    beside, around, sides = map(Ragged.of, found)
     return Contexts(
-        Ragged.of(beside),
-        Ragged.of(around),
+        beside,
+        sides,
+        around,
         np.argsort(owners, kind="stable"),
         np.append(0, np.cumsum(np.bincount(owners, minlength=len(words)))),
         np.concatenate([np.empty(0, np.int64), *places]),
-        np.concatenate([np.empty(0, np.int32), *(words.ravel() for words in noise)]),
+        drawn_noise,
+        np.concatenate([drawn_noise, drawn_noise + n_words]) if sources[0] is not sources[2] else drawn_noise,
         noise[0].shape[1] if noise else 0,
     )
 
 
 class Nearness:
-    """The words that come most often, and how near others are to them."""
+    """The words that come most often, and how near others are to them.
+
+    Parameters
+    ----------
+    B : ndarray of shape (n_words, n), float32
+    G : ndarray of shape (n_sides n_words, n), float32
+        Of words as those on one side, then on the next.
+    counts : ndarray of shape (n_words,), int64
+    """
 
     def __init__(self, B: Floats, G: Floats, counts: Longs) -> None:
         self._place = np.full(len(B), -1)
         often = np.argsort(-counts, kind="stable")[:_AMONG]
         often = often[counts[often] > 0]
         self._place[often] = np.arange(len(often))
-        self._B, self._G, self._middle = B, G, G.mean(axis=0)
-        self._often, self._units = self._both(often), unit_rows(B[often]).astype(np.float32)
-        self.few = len(often) <= 6 * _NEAR
+        self._B, self._sides = B, G.reshape(-1, len(B), G.shape[1])
+        self._middles = self._sides.mean(axis=1)
+        self._often = np.empty((len(often), (1 + len(self._sides)) * B.shape[1]), np.float32)
+        for some in _chunks(np.arange(len(often))):
+            self._often[some] = self._both(often[some])
+        self.few = len(often) <= _FEW
         self._k = max(1, min(_NEAR, (len(often) - 1) // 6))
 
     def _both(self, words: Longs) -> Floats:
-        """Return the unit vectors of words of their b and their g."""
-        both = np.hstack([unit_rows(self._B[words]), unit_rows(self._G[words] - self._middle)])
-        return both.astype(np.float32) * np.float32(0.5**0.5)
+        """Return the unit vectors of words of their b and, with as much weight, of their g."""
+        k, n = len(self._sides), self._B.shape[1]
+        both = np.empty((len(words), 1 + k, n), np.float32)
+        both[:, 0] = unit_rows(self._B[words])
+        for s in range(k):
+            both[:, 1 + s] = unit_rows(self._sides[s, words] - self._middles[s]) / k**0.5
+        both *= np.float32(0.5**0.5)
+        return both.reshape(len(words), -1)
 
     def _nearest(self, words: Longs, cosines: Floats) -> NDArray[np.intp]:
         """Return the places of the nearest of those that come often, the word itself left out."""
@@ -370,7 +427,8 @@ class Nearness:
 
     def around(self, words: Longs, vectors: Floats) -> Floats:
         """Return the mean n_s of the unit vectors of the words nearest to a sense of each word."""
-        nearest = self._nearest(words, unit_rows(vectors).astype(np.float32) @ self._units.T)
+        units = self._often[:, : vectors.shape[1]]  # their b, all of one length
+        nearest = self._nearest(words, vectors @ units.T)
         return self._often[nearest].mean(axis=1)
 
     def apartness(self, words: Longs, senses: Floats) -> tuple[Doubles, Doubles]:
@@ -379,7 +437,7 @@ class Nearness:
         for some in np.array_split(np.arange(len(words)), max(1, len(words) // 64)):
             near = [self.around(words[some], senses[some, s]) for s in range(senses.shape[1])]
             between[some] = np.min([-np.einsum("wn,wn->w", one, other) for one, other in combinations(near, 2)], axis=0)
-            found[some] = 1 - (2 * self.own(words[some]) - between[some]) / 3
+            found[some] = 1 - (3 * self.own(words[some]) - between[some]) / 4
         return found, between
 
 
@@ -399,13 +457,16 @@ _ONE, _ZERO = np.float32(1), np.float32(0)
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def split_contexts(span, beside, around, contexts, tables, noise, options, found):
-    """Split the contexts of some words, and train and judge a vector for each part, and for all, in the last row."""
-    (order, bounds, places, seeds), (G, centred), (k, held, n_negative, rate) = contexts, tables, options
-    vectors, shares, middles, gains = found
+def split_contexts(span, beside, sides, around, contexts, centred, options, found):
+    """Split the contexts of some words, and train and judge a vector for each part, and for all, in the last row.
+
+    ``beside`` and ``sides`` are (words, where those of each context begin), their vectors, noise and rate.
+    """
+    (order, bounds, places, seeds), (k, held, n_negative) = contexts, options
+    vectors, by_sides, shares, middles, gains = found
     for w in range(span[0], span[1]):
         own = order[bounds[w] : bounds[w + 1]]
-        C, those = np.zeros((own.size, G.shape[1]), np.float32), places[own]
+        C, those = np.zeros((own.size, centred.shape[1]), np.float32), places[own]
         trained, n_trained = np.empty(own.size, np.int64), 0
         for i in range(own.size):
             _context(C[i], around[0][around[1][own[i]] : around[1][own[i] + 1]], centred)
@@ -418,10 +479,14 @@ def split_contexts(span, beside, around, contexts, tables, noise, options, found
         part, now = _k_means(C, trained, k, middles[w], seeds[w])
         for i in trained:
             shares[w, part[i]] += 1 / n_trained
-        inputs = beside[0], beside[1][own], beside[1][own + 1]
+        (words, starts), G, noise, rate = beside
+        inputs = words, starts[own], starts[own + 1]
         now = _train(vectors[w], trained, part, inputs, (G, noise), (n_negative, rate, held > 0), now)
         if held > 0:
-            _gain(vectors[w], shares[w], inputs, those, (G, noise), (n_negative, held), gains[w], now)
+            now = _gain(vectors[w], shares[w], inputs, those, (G, noise), (n_negative, held), gains[w], now)
+            (words, starts), G, noise, rate = sides
+            inputs = words, starts[own], starts[own + 1]
+            _train(by_sides[w], trained, part, inputs, (G, noise), (n_negative, rate, False), now)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -450,7 +515,10 @@ def _train(B, trained, part, inputs, tables, options, now):
 
 @jit(fastmath=FAST, error_model="numpy")
 def _gain(B, shares, inputs, places, tables, options, gains, now):
-    """Write what the mixture gains on what is held out, and its error over parts of the text: documents are alike."""
+    """Write what the mixture gains on what is held out, and its error over parts of the text: documents are alike.
+
+    Return the state of draws.
+    """
     (words, starts, ends), (G, noise), (n_negative, held) = inputs, tables, options
     k, place, n_held, n_places = B.shape[0] - 1, np.int64(-1), 0, 0
     total, squares, of_place, losses = 0.0, 0.0, 0.0, np.zeros(k + 1)
@@ -474,6 +542,7 @@ def _gain(B, shares, inputs, places, tables, options, gains, now):
     if n_places > 1:
         spread = max(squares - total * total / n_places, 0.0) * n_places / (n_places - 1)
         gains[0], gains[1] = total / n_held, np.sqrt(spread) / n_held
+    return now
 
 
 @jit

@@ -148,8 +148,8 @@ class MultiSenseWord2DM(WordModel):
         Where the number of senses is chosen: the log-likelihood that two senses gain on contexts that are held out,
         nats a context, and its standard error; NaN for words that are too rare.
     apartness_ : ndarray of shape (n_words,), float64
-        And how far apart the words near the two senses are, see the notes: the larger, the more surely the word has
-        several senses, beside words that come as often.
+        And how far apart the words are that can stand in the place of the two senses, see the notes: the larger, the
+        more surely the word has several senses, beside words that come as often.
     senses_ : SenseEmbedding
         The sense vectors with their words and weights, to save and to ask which sense is meant in a sentence.
     factors_ : ndarray of shape (n_words, n, m), float32
@@ -184,14 +184,16 @@ class MultiSenseWord2DM(WordModel):
     by k-means, and skip-gram is trained on both parts, with the g as they are. Contexts are split by windows four times
     as wide as those that are trained on: what is spoken of tells the meaning (Gale, Church & Yarowsky, Schuetze). A
     word has two senses if two things hold. On contexts from other parts of the text the mixture of both vectors is
-    likelier than one vector. And the words near the one sense are not near the other one: by subject the contexts of
-    any word fall apart, but those of *january* have other months near them in each part. Let each word have the unit
-    vector of its b and of its g, less their mean, side by side, n_s be the mean of those of the 15 words whose b are
-    nearest to sense s, and h the mean cosine of the word with the 15 nearest to it. The apartness is ``1 - (n_1 . n_2 +
-    2 h) / 3``. It must be above the median of 400 words that come as often, by 0.03 and by .9 of what lies between
-    there and their lower sixth. For a third sense, ``-n_s . n_t`` of the two that share most must be so, and the gain
-    larger than that of two. Senses have numbers from the heaviest on. :meth:`partial_fit` looks at words that have one
-    sense; contexts of others go to the nearest cluster.
+    likelier than one vector. And what can stand in the place of the one sense cannot stand in that of the other: by
+    subject the contexts of any word fall apart, but other months can stand in each part of those of *january*. What can
+    tells a skip-gram of the next words alone, with a g for the word before and another for the word after (Ling et
+    al.). Let each word have the unit vector of its b and of both its g, less their means, side by side, n_s be the mean
+    of those of the 10 words whose b are nearest to a vector trained on part s, and h the mean cosine of the word with
+    the 10 nearest to it. The apartness is ``1 - (n_1 . n_2 + 3 h) / 4``. It must be above the median of 400 words that
+    come as often, by 0.03 and by .9 of what lies between there and their lower sixth. For a third sense, ``-n_s . n_t``
+    of the two that share most must be so, and the gain larger than that of two. In a relation nothing comes before or
+    after: there the b and g of the model are compared. Senses have numbers from the heaviest on. :meth:`partial_fit`
+    looks at words that have one sense; contexts of others go to the nearest cluster.
 
     *Clusters as contexts come*, with ``new_sense_threshold``. In the first fifth of the training every word has one
     sense: before words have vectors, contexts cannot be told apart. Then clusters are opened; a new sense begins with
@@ -218,8 +220,9 @@ class MultiSenseWord2DM(WordModel):
     Meyer & Lewis (2020), "Modelling lexical ambiguity with density matrices", CoNLL, multi-sense Word2DM. Neelakantan,
     Shankar, Passos & McCallum (2014), "Efficient non-parametric estimation of multiple embeddings per word in vector
     space", EMNLP, MSSG and NP-MSSG. Gale, Church & Yarowsky (1992), "One sense per discourse". Schuetze (1998),
-    "Automatic word sense discrimination", contexts split by the words around. Kingma & Ba (2015), "Adam". Niu, Recht,
-    Re & Wright (2011), "Hogwild!".
+    "Automatic word sense discrimination", contexts split by the words around. Ling, Dyer, Black & Trancoso (2015),
+    "Two/Too simple adaptations of Word2Vec for syntax problems", structured skip-gram. Kingma & Ba (2015), "Adam". Niu,
+    Recht, Re & Wright (2011), "Hogwild!".
 
     Examples
     --------
@@ -455,8 +458,9 @@ class MultiSenseWord2DM(WordModel):
         n, m = self._shape
         if self.variant == "columns":
             tables, beside = (n_inputs + n_words) * m, n_words * m
-        else:  # vectors of contexts; centres of clusters, and the vectors of senses that were chosen
-            tables, beside = n_words * m + n_inputs, 2 * n_words * m + n_inputs
+        else:  # vectors of contexts; centres of clusters, and what tells senses apart, then vectors of those chosen
+            apart = 5 * n_words if self._chooses else 0
+            tables, beside = n_words * m + n_inputs, n_words * m + max(n_words * m + n_inputs, apart)
         return 4 * n * (tables * (3 if self.optimizer == "adam" else 1) + beside)
 
     def _shares(self) -> NDArray[np.float64]:

@@ -109,6 +109,8 @@ class SamplingOptions:
         Sentences that a model takes together: pieces hold a multiple of them, where they can.
     together : int, optional
         Centres whose windows are drawn at a time, at most; by default ``PIECE``.
+    sided : bool
+        Whether a word after the centre is another input than the same word before it, of the number n_words + v.
     """
 
     window: int
@@ -119,6 +121,7 @@ class SamplingOptions:
     noise_exponent: float
     batch_size: int = 1
     together: int | None = None
+    sided: bool = False
 
     @property
     def piece(self) -> int:
@@ -174,7 +177,8 @@ class TextWindows:
             np.empty((n_windows, 1 + options.n_negative), np.int32),
             np.empty(most + 1, np.int64),
         )
-        how = options.window, SHRINK[options.shrink_window], options.shared_negatives
+        after = len(self.ids) if options.sided else 0
+        how = options.window, SHRINK[options.shrink_window], options.shared_negatives, after
         for first, last in pieces_of(ends, options.piece, options.batch_size):
             span = first, last, np.searchsorted(ends, first, side="right")
             n_windows, n_sentences = draw_windows((words, ends), span, how, self.noise, state, tuple(room))
@@ -292,13 +296,13 @@ def draw_windows(text, span, how, noise, state, room):
     """Draw the windows of some centres into ``room``; return how many windows and sentences were written.
 
     ``text`` is (words, ends); ``span`` is (first centre, last + 1, number of the first one's sentence); ``how`` is
-    (window, when its radius is drawn, whether noise is shared by a window); ``noise`` is a packed alias table;
-    ``room`` is a plain tuple of ``Windows``. Where noise is not shared, each pair is a window by itself. A sentence
-    that goes on before the first centre or after the last is two.
+    (window, when its radius is drawn, whether noise is shared by a window, what is added to the number of a word after
+    the centre); ``noise`` is a packed alias table; ``room`` is a plain tuple of ``Windows``. Where noise is not shared,
+    each pair is a window by itself. A sentence that goes on before the first centre or after the last is two.
     """
     words, ends = text
     at, last, sentence = span
-    window, shrink, shared = how
+    window, shrink, shared, after = how
     inputs, starts, outs, sentences = room
     n_pairs = n_windows = n_sentences = np.int64(0)
     starts[0], sentences[0] = 0, 0
@@ -313,7 +317,7 @@ def draw_windows(text, span, how, noise, state, room):
             opened = n_pairs
             for j in range(max(begin, i - reach), min(end, i + reach + 1)):
                 if j != i:
-                    inputs[n_pairs] = words[j]
+                    inputs[n_pairs] = words[j] + after * (j > i)
                     n_pairs += 1
             for closed in range(n_pairs if shared else opened + 1, n_pairs + 1):
                 outs[n_windows, 0] = words[i]
