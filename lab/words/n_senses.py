@@ -17,15 +17,21 @@ least twice.
 The length of a word is beside its apartness: short words are homonyms whatever a text says of them, so that a list of
 homonyms is told from other words without reading.
 
-Scores that were no better, the first on the half that is held out, the others on that for development: how near a word
-is to the 30 words nearest to it, beside how near these are to theirs; how the words nearest to it, or those that come
-with it, hang together without it; the largest eigenvalues of its contexts; whether the same split is found in other
-parts of the text; what two senses gain, beside its error; what the wide contexts of places held out tell of the words
-beside. Nor did it help to split articles in place of contexts, into three to six parts, or several times, to take the
-mean; nor a regression on these and 90 other scores that told pseudo-words best. Pseudo-words that are split by their
-two words are no more apart: the contexts of a word of one sense have parts as far from each other. How a word's places
-crowd in the text, and how wide its contexts are, tells homonyms from frequent words a little, but also words of one
-sense.
+Words are compared by the next words alone, on the halves for development: by windows of five words the first text's
+homonyms are told with .73, by windows of one word .75, of one word with its side .79, of two with their sides .75.
+Passes over the text from 3 to 10, rates from .05 to .2, 50 to 200 numbers, 3 to 10 noise words, 8 to 30 near words
+among 2,000 to 10,000 make no difference of .02, nor do both kinds of vectors together. Without subsampling homonyms
+are told as well, words of one sense worse.
+
+Scores that were no better, with words compared by windows of five, the first on the half that is held out, the others
+on that for development: how near a word is to the 30 words nearest to it, beside how near these are to theirs; how the
+words nearest to it, or those that come with it, hang together without it; the largest eigenvalues of its contexts;
+whether the same split is found in other parts of the text; what two senses gain, beside its error; what the wide
+contexts of places held out tell of the words beside. Nor did it help to split articles in place of contexts, into
+three to eight parts, or several times, to take the mean; nor 1,200 contexts in place of 200, of 61 million words; nor a
+regression on these and 90 other scores that told pseudo-words best. Pseudo-words that are split by their two words are
+no more apart: the contexts of a word of one sense have parts as far from each other. How a word's places crowd in the
+text, and how wide its contexts are, tells homonyms from frequent words a little, but also words of one sense.
 """
 
 from __future__ import annotations

@@ -47,6 +47,13 @@ class TestRecommend:
         close(emb.recommend("bob", 3, exclude=["rum", "mud", "unknown"]), by_hand(emb, "bob", ["rum"]))
         close(emb.recommend(emb["bob"], 3, exclude=["rum"]), by_hand(emb, "bob", ["rum"]))
 
+    def test_a_relation_the_wrong_way_round_is_refused(self, emb, likes):
+        close(emb.recommend("bob", 3, exclude=likes), by_hand(emb, "bob", ["rum", "gin", "ale"])[:3])
+        with pytest.raises(InputError, match=r"exclude must be a relation whose columns are items.*exclude\.T"):
+            emb.recommend("bob", 3, exclude=likes.T)
+        with pytest.raises(InputError, match="columns are items"):
+            emb.recommend(USERS, 3, exclude=likes.T)
+
     def test_several_users_are_answered_as_one_by_one(self, emb):
         counts = dict(zip(ITEMS, [4.0, 1, 9, 2, 3], strict=True))
         seen = [["tea"], ["rum"], ["ale"]]

@@ -591,9 +591,13 @@ def _seen(
             hint = "Or give the users by their ids."
             raise InputError(owner, "exclude", "lists of ids where users are vectors", repr(exclude), hint)
         users, counts = exclude.row_ids.rows(names), np.zeros(n_users, np.int64)
+        known = items.rows(exclude.column_ids)
+        if (known < 0).all() and (items.rows(exclude.row_ids) >= 0).any():
+            hint = "Give its transpose, exclude.T."
+            raise InputError(owner, "exclude", "a relation whose columns are items", "one whose rows are items", hint)
         columns, counts[users >= 0] = exclude.operator.columns_of(users[users >= 0])
         first = exclude.column_ids[int(columns[0])] if len(columns) else None
-        return items.rows(exclude.column_ids)[columns], counts, first
+        return known[columns], counts, first
     if single:
         seen = [list(as_list(owner, "exclude", exclude))]
     else:
