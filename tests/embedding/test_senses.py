@@ -294,7 +294,7 @@ def test_a_fit_takes_the_memory_that_is_said(options):
     model.fit(text)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    compared = 8 * 4000 * 3 * 96  # vectors of the 4000 most frequent words, and cosines with them
+    compared = 8 * 6000 * 3 * 96  # vectors of the 6000 most frequent words, and cosines with them
     assert 0.8 * expected < peak < 1.2 * expected + 2**21 + compared
 
 

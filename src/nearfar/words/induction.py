@@ -55,7 +55,7 @@ _PARTS, _HELD = 400, 4  # of a text, and of how many of them one is held out
 _STARTS, _ROUNDS, _EPOCHS, _RATE = 3, 6, 3, 0.07
 _SAMPLED = 4000  # contexts of which the mean is taken
 _WIDER = 4  # by which a window is wider where contexts are split
-_NEAR, _AMONG, _FEW = 10, 4000, 90  # how many words are near, of how many that come most often; too few to ask
+_NEAR, _AMONG, _FEW = 10, 6000, 90  # how many words are near, of how many that come most often; too few to ask
 _AS_FREQUENT, _LEAST_APART = 400, 0.03
 _GROUP, _CHUNK = 4000, 512  # words whose contexts, and whose vectors, are held at a time
 
