@@ -42,7 +42,7 @@ from nearfar.callbacks import Callback
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row, adam_state, moments_of
+from nearfar.words.adam import adam_lanes, adam_pace, adam_row, adam_state, moments_of
 from nearfar.words.model import (
     Checks,
     Known,
@@ -422,19 +422,19 @@ def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop,
     """
     inputs, starts, outs, _ = windows
     n_outs, width = outs.shape[1], X.shape[1]
-    scores, change = _room(starts, n_outs, X)
+    scores, change, paces = _room(starts, n_outs, X)
     own = np.empty(width, X.dtype)
     for w in range(outs.shape[0]):
         if w + 1 < outs.shape[0]:
-            _prefetch(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y)
+            _prefetch(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y, moments)
         around, now = inputs[starts[w] : starts[w + 1]], outs[w]
         for a in range(around.size):
             _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
         _errors(around.size, now, rate if moments is None else X.dtype.type(1), scores, sums)
         if rate == 0:
             continue
-        if moments is None and n_outs == _ABREAST:
-            _move_six(around, now, scores, X, Y)
+        if n_outs == _ABREAST:
+            _move_six(around, now, scores, X, Y, moments, rate, paces)
             continue
         _output_changes(around, X, scores, change)
         for a in range(around.size):
@@ -459,50 +459,91 @@ def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop,
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _move_six(around, now, g, X, Y):
-    """Take the plain steps of a window of six outs, which stay in registers: Y += Gᵀ X and X += G Y."""
-    width = X.shape[1]
+def _move_six(around, now, g, X, Y, moments, rate, paces):
+    """Take the steps of a window of six outs, which stay in registers, along the changes G Y of X and Gᵀ X of Y."""
+    width, m = X.shape[1], around.size
     y0, y1, y2 = np.int64(now[0]) * width, np.int64(now[1]) * width, np.int64(now[2]) * width
     y3, y4, y5 = np.int64(now[3]) * width, np.int64(now[4]) * width, np.int64(now[5]) * width
+    if moments is not None:
+        _count_steps(around, now, moments, rate, paces)
     for k in range(0, width, LANES):
         s0, s1, s2 = zeros_like(X), zeros_like(X), zeros_like(X)
         s3, s4, s5 = zeros_like(X), zeros_like(X), zeros_like(X)
         v0, v1, v2 = load(Y, y0 + k, LANES), load(Y, y1 + k, LANES), load(Y, y2 + k, LANES)
         v3, v4, v5 = load(Y, y3 + k, LANES), load(Y, y4 + k, LANES), load(Y, y5 + k, LANES)
-        for a in range(around.size):
+        for a in range(m):
             x = load(X, np.int64(around[a]) * width + k, LANES)
             s0, s1, s2 = multiply_add(g[a, 0], x, s0), multiply_add(g[a, 1], x, s1), multiply_add(g[a, 2], x, s2)
             s3, s4, s5 = multiply_add(g[a, 3], x, s3), multiply_add(g[a, 4], x, s4), multiply_add(g[a, 5], x, s5)
-        for a in range(around.size):  # a word may come twice, here and among the outs: what is there now is moved
+        for a in range(m):  # a word may come twice, here and among the outs: what is there now is moved
             at = np.int64(around[a]) * width + k
-            x = multiply_add(g[a, 2], v2, multiply_add(g[a, 1], v1, multiply_add(g[a, 0], v0, load(X, at, LANES))))
-            store(X, at, LANES, multiply_add(g[a, 5], v5, multiply_add(g[a, 4], v4, multiply_add(g[a, 3], v3, x))))
-        store(Y, y0 + k, LANES, add(s0, v0))
-        store(Y, y1 + k, LANES, add(s1, load(Y, y1 + k, LANES)))
-        store(Y, y2 + k, LANES, add(s2, load(Y, y2 + k, LANES)))
-        store(Y, y3 + k, LANES, add(s3, load(Y, y3 + k, LANES)))
-        store(Y, y4 + k, LANES, add(s4, load(Y, y4 + k, LANES)))
-        store(Y, y5 + k, LANES, add(s5, load(Y, y5 + k, LANES)))
+            x = load(X, at, LANES) if moments is None else zeros_like(X)
+            x = multiply_add(g[a, 2], v2, multiply_add(g[a, 1], v1, multiply_add(g[a, 0], v0, x)))
+            x = multiply_add(g[a, 5], v5, multiply_add(g[a, 4], v4, multiply_add(g[a, 3], v3, x)))
+            if moments is None:
+                store(X, at, LANES, x)
+            else:
+                adam_lanes(x, X, at, LANES, moments[0], paces[a])
+        if moments is None:
+            store(Y, y0 + k, LANES, add(s0, v0))
+            store(Y, y1 + k, LANES, add(s1, load(Y, y1 + k, LANES)))
+            store(Y, y2 + k, LANES, add(s2, load(Y, y2 + k, LANES)))
+            store(Y, y3 + k, LANES, add(s3, load(Y, y3 + k, LANES)))
+            store(Y, y4 + k, LANES, add(s4, load(Y, y4 + k, LANES)))
+            store(Y, y5 + k, LANES, add(s5, load(Y, y5 + k, LANES)))
+        else:
+            adam_lanes(s0, Y, y0 + k, LANES, moments[1], paces[m])
+            if y1 != y0:
+                adam_lanes(s1, Y, y1 + k, LANES, moments[1], paces[m + 1])
+            if y2 != y0:
+                adam_lanes(s2, Y, y2 + k, LANES, moments[1], paces[m + 2])
+            if y3 != y0:
+                adam_lanes(s3, Y, y3 + k, LANES, moments[1], paces[m + 3])
+            if y4 != y0:
+                adam_lanes(s4, Y, y4 + k, LANES, moments[1], paces[m + 4])
+            if y5 != y0:
+                adam_lanes(s5, Y, y5 + k, LANES, moments[1], paces[m + 5])
+
+
+@jit(inline="always")
+def _count_steps(around, now, moments, rate, paces):
+    """Count the steps of a window by Adam, and write how long each is to be; noise that is the centre makes none."""
+    for a in range(around.size):
+        paces[a] = adam_pace(moments[0], around[a], rate)
+    for o in range(now.size):
+        if o == 0 or now[o] != now[0]:
+            paces[around.size + o] = adam_pace(moments[1], now[o], rate)
 
 
 @jit(inline="always")
 def _room(starts, n_outs, X):
-    """Return room for the scores of the largest window, and for the changes of its outputs."""
+    """Return room for the scores of the largest window, for the changes of its outputs, and for lengths of steps."""
     most = 0
     for w in range(starts.size - 1):
         most = max(most, starts[w + 1] - starts[w])
-    return np.empty((most, n_outs), X.dtype), np.empty(n_outs * X.shape[1], X.dtype)
+    change, paces = np.empty(n_outs * X.shape[1], X.dtype), np.empty(most + n_outs, X.dtype)
+    return np.empty((most, n_outs), X.dtype), change, paces
 
 
 @jit(inline="always")
-def _prefetch(around, outs, X, Y):
-    """Ask for the vectors of a window; a single input is most often that of a window just before."""
-    width = X.shape[1]
-    for o in range(outs.size):
-        prefetch_row(Y, np.int64(outs[o]) * width, width, 8)
+def _prefetch(around, outs, X, Y, moments):
+    """Ask for the vectors of a window and their moments; a single input is most often that of a window just before."""
+    _prefetch_rows(outs, Y)
     if around.size > 1:
-        for a in range(around.size):
-            prefetch_row(X, np.int64(around[a]) * width, width, 8)
+        _prefetch_rows(around, X)
+    if moments is not None:
+        _prefetch_rows(outs, moments[1][0])
+        _prefetch_rows(outs, moments[1][1])
+        if around.size > 1:
+            _prefetch_rows(around, moments[0][0])
+            _prefetch_rows(around, moments[0][1])
+
+
+@jit(inline="always")
+def _prefetch_rows(rows, table):
+    width = table.shape[1]
+    for i in range(rows.size):
+        prefetch_row(table, np.int64(rows[i]) * width, width, 8)
 
 
 @jit(fastmath=FAST, error_model="numpy")
