@@ -59,30 +59,18 @@ def moments_of(arrays: Arrays, name: str) -> Moments:
 @jit(fastmath=FAST, error_model="numpy")
 def adam_row(table, row, change, moments, rate):
     """Move a row of a table along ``change``, which is minus the gradient; ``rate`` is of the table's type."""
-    width, pace = table.shape[1], adam_pace(moments, row, rate)
-    begin = np.int64(row) * width
-    for k in range(0, width, LANES):
-        adam_lanes(load(change, k, width - k), table, begin + k, width - k, moments, pace)
-
-
-@jit(inline="always")
-def adam_pace(moments, row, rate):
-    """Count a step of a row, and return its rate, corrected."""
-    _, _, steps, corrections = moments
+    kind, zeros = table.dtype.type, zeros_like(table)
+    first, second, steps, corrections = moments
     t = steps[row]
     steps[row] = t + 1
-    return rate * corrections[min(t, corrections.size - 1)]
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def adam_lanes(change, table, at, n, moments, pace):
-    """Move the numbers of a table from ``at`` on, at most n and LANES of them, by a step that was counted."""
-    kind, zeros = table.dtype.type, zeros_like(table)
-    first, second, _, _ = moments
-    m = multiply_add(kind(1 - BETAS[0]), change, zeros)
-    v = multiply_add_lanes(multiply_add(kind(1 - BETAS[1]), change, zeros), change, zeros)
-    m = multiply_add(kind(BETAS[0]), load(first, at, n), m)
-    v = multiply_add(kind(BETAS[1]), load(second, at, n), v)
-    store(first, at, n, m)
-    store(second, at, n, v)
-    store(table, at, n, multiply_add(pace, over_root(m, v, kind(EPS)), load(table, at, n)))
+    step = rate * corrections[min(t, corrections.size - 1)]
+    width = table.shape[1]
+    for k in range(0, width, LANES):
+        at, n = np.int64(row) * width + k, width - k
+        c = load(change, k, n)
+        a = multiply_add(kind(1 - BETAS[0]), c, multiply_add(kind(BETAS[0]), load(first, at, n), zeros))
+        square = multiply_add_lanes(c, c, zeros)
+        b = multiply_add(kind(1 - BETAS[1]), square, multiply_add(kind(BETAS[1]), load(second, at, n), zeros))
+        store(first, at, n, a)
+        store(second, at, n, b)
+        store(table, at, n, multiply_add(step, over_root(a, b, kind(EPS)), load(table, at, n)))

@@ -42,7 +42,7 @@ from nearfar.callbacks import Callback
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_lanes, adam_pace, adam_row, adam_state, moments_of
+from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import (
     Checks,
     Known,
@@ -413,7 +413,7 @@ _ABREAST = 6  # output vectors that are handled together: a centre and five nois
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop, in two kinds of steps
+def train_windows(windows, rate, X, Y, moments, sums):
     """Train on windows, a plain tuple of ``Windows``; add to ``sums`` the loss and the number of pairs.
 
     Noise pairs count as well. In every window each of its vectors, as often as it occurs, makes one step: a plain one,
@@ -422,11 +422,14 @@ def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop,
     """
     inputs, starts, outs, _ = windows
     n_outs, width = outs.shape[1], X.shape[1]
-    scores, change, paces = _room(starts, n_outs, X)
-    own = np.empty(width, X.dtype)
+    scores, of_inputs, of_outs = _room(starts, n_outs, X)
     for w in range(outs.shape[0]):
         if w + 1 < outs.shape[0]:
-            _prefetch(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y, moments)
+            then, others = inputs[starts[w + 1] : starts[w + 2]], outs[w + 1]
+            _prefetch(then, others, X, Y)
+            if moments is not None:
+                _prefetch(then, others, moments[0][0], moments[1][0])
+                _prefetch(then, others, moments[0][1], moments[1][1])
         around, now = inputs[starts[w] : starts[w + 1]], outs[w]
         for a in range(around.size):
             _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
@@ -434,48 +437,60 @@ def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop,
         if rate == 0:
             continue
         if n_outs == _ABREAST:
-            _move_six(around, now, scores, X, Y, moments, rate, paces)
-            continue
-        _output_changes(around, X, scores, change)
-        for a in range(around.size):
-            at, g = np.int64(around[a]) * width, scores[a]
-            for k in range(0, width, LANES):
-                total = load(X, at + k, LANES) if moments is None else zeros_like(X)
-                for o in range(n_outs):
-                    total = multiply_add(g[o], load(Y, np.int64(now[o]) * width + k, LANES), total)
-                if moments is None:
-                    store(X, at + k, LANES, total)
-                else:
-                    store(own, k, LANES, total)
-            if moments is not None:
-                adam_row(X, around[a], own, moments[0], rate)
-        for o in range(n_outs):
-            at = np.int64(now[o]) * width
-            if moments is None:
-                for k in range(0, width, LANES):
-                    store(Y, at + k, LANES, add(load(change, o * width + k, LANES), load(Y, at + k, LANES)))
-            elif o == 0 or now[o] != now[0]:
-                adam_row(Y, now[o], change[o * width : (o + 1) * width], moments[1], rate)
+            _move_six(around, now, scores, X, Y, moments, of_inputs, of_outs)
+        else:
+            _move(around, now, scores, X, Y, moments, of_inputs, of_outs)
+        if moments is not None:
+            for a in range(around.size):
+                adam_row(X, around[a], of_inputs[a], moments[0], rate)
+            for o in range(n_outs):
+                if o == 0 or now[o] != now[0]:
+                    adam_row(Y, now[o], of_outs[o], moments[1], rate)
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _move_six(around, now, g, X, Y, moments, rate, paces):
-    """Take the steps of a window of six outs, which stay in registers, along the changes G Y of X and Gᵀ X of Y."""
-    width, m = X.shape[1], around.size
+def _move(around, now, g, X, Y, moments, of_inputs, of_outs):
+    """Take the plain steps of a window, X += G Y and Y += Gᵀ X; for Adam, write these changes."""
+    width = X.shape[1]
+    for o in range(now.size):
+        for k in range(0, width, LANES):
+            total = zeros_like(X)
+            for a in range(around.size):
+                total = multiply_add(g[a, o], load(X, np.int64(around[a]) * width + k, LANES), total)
+            store(of_outs, o * width + k, LANES, total)
+    for a in range(around.size):
+        at = np.int64(around[a]) * width
+        for k in range(0, width, LANES):
+            total = load(X, at + k, LANES) if moments is None else zeros_like(X)
+            for o in range(now.size):
+                total = multiply_add(g[a, o], load(Y, np.int64(now[o]) * width + k, LANES), total)
+            if moments is None:
+                store(X, at + k, LANES, total)
+            else:
+                store(of_inputs, a * width + k, LANES, total)
+    if moments is None:
+        for o in range(now.size):
+            at = np.int64(now[o]) * width
+            for k in range(0, width, LANES):
+                store(Y, at + k, LANES, add(load(of_outs, o * width + k, LANES), load(Y, at + k, LANES)))
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _move_six(around, now, g, X, Y, moments, of_inputs, of_outs):
+    """Do the same for six outs, which stay in registers."""
+    width = X.shape[1]
     y0, y1, y2 = np.int64(now[0]) * width, np.int64(now[1]) * width, np.int64(now[2]) * width
     y3, y4, y5 = np.int64(now[3]) * width, np.int64(now[4]) * width, np.int64(now[5]) * width
-    if moments is not None:
-        _count_steps(around, now, moments, rate, paces)
     for k in range(0, width, LANES):
         s0, s1, s2 = zeros_like(X), zeros_like(X), zeros_like(X)
         s3, s4, s5 = zeros_like(X), zeros_like(X), zeros_like(X)
         v0, v1, v2 = load(Y, y0 + k, LANES), load(Y, y1 + k, LANES), load(Y, y2 + k, LANES)
         v3, v4, v5 = load(Y, y3 + k, LANES), load(Y, y4 + k, LANES), load(Y, y5 + k, LANES)
-        for a in range(m):
+        for a in range(around.size):
             x = load(X, np.int64(around[a]) * width + k, LANES)
             s0, s1, s2 = multiply_add(g[a, 0], x, s0), multiply_add(g[a, 1], x, s1), multiply_add(g[a, 2], x, s2)
             s3, s4, s5 = multiply_add(g[a, 3], x, s3), multiply_add(g[a, 4], x, s4), multiply_add(g[a, 5], x, s5)
-        for a in range(m):  # a word may come twice, here and among the outs: what is there now is moved
+        for a in range(around.size):  # a word may come twice, here and among the outs: what is there now is moved
             at = np.int64(around[a]) * width + k
             x = load(X, at, LANES) if moments is None else zeros_like(X)
             x = multiply_add(g[a, 2], v2, multiply_add(g[a, 1], v1, multiply_add(g[a, 0], v0, x)))
@@ -483,7 +498,7 @@ def _move_six(around, now, g, X, Y, moments, rate, paces):
             if moments is None:
                 store(X, at, LANES, x)
             else:
-                adam_lanes(x, X, at, LANES, moments[0], paces[a])
+                store(of_inputs, a * width + k, LANES, x)
         if moments is None:
             store(Y, y0 + k, LANES, add(s0, v0))
             store(Y, y1 + k, LANES, add(s1, load(Y, y1 + k, LANES)))
@@ -492,70 +507,32 @@ def _move_six(around, now, g, X, Y, moments, rate, paces):
             store(Y, y4 + k, LANES, add(s4, load(Y, y4 + k, LANES)))
             store(Y, y5 + k, LANES, add(s5, load(Y, y5 + k, LANES)))
         else:
-            adam_lanes(s0, Y, y0 + k, LANES, moments[1], paces[m])
-            if y1 != y0:
-                adam_lanes(s1, Y, y1 + k, LANES, moments[1], paces[m + 1])
-            if y2 != y0:
-                adam_lanes(s2, Y, y2 + k, LANES, moments[1], paces[m + 2])
-            if y3 != y0:
-                adam_lanes(s3, Y, y3 + k, LANES, moments[1], paces[m + 3])
-            if y4 != y0:
-                adam_lanes(s4, Y, y4 + k, LANES, moments[1], paces[m + 4])
-            if y5 != y0:
-                adam_lanes(s5, Y, y5 + k, LANES, moments[1], paces[m + 5])
-
-
-@jit(inline="always")
-def _count_steps(around, now, moments, rate, paces):
-    """Count the steps of a window by Adam, and write how long each is to be; noise that is the centre makes none."""
-    for a in range(around.size):
-        paces[a] = adam_pace(moments[0], around[a], rate)
-    for o in range(now.size):
-        if o == 0 or now[o] != now[0]:
-            paces[around.size + o] = adam_pace(moments[1], now[o], rate)
+            store(of_outs, k, LANES, s0)
+            store(of_outs, width + k, LANES, s1)
+            store(of_outs, 2 * width + k, LANES, s2)
+            store(of_outs, 3 * width + k, LANES, s3)
+            store(of_outs, 4 * width + k, LANES, s4)
+            store(of_outs, 5 * width + k, LANES, s5)
 
 
 @jit(inline="always")
 def _room(starts, n_outs, X):
-    """Return room for the scores of the largest window, for the changes of its outputs, and for lengths of steps."""
-    most = 0
+    """Return room for the scores of the largest window, and for the changes of its inputs and of its outputs."""
+    most, width = 0, X.shape[1]
     for w in range(starts.size - 1):
         most = max(most, starts[w + 1] - starts[w])
-    change, paces = np.empty(n_outs * X.shape[1], X.dtype), np.empty(most + n_outs, X.dtype)
-    return np.empty((most, n_outs), X.dtype), change, paces
+    return np.empty((most, n_outs), X.dtype), np.empty((most, width), X.dtype), np.empty((n_outs, width), X.dtype)
 
 
 @jit(inline="always")
-def _prefetch(around, outs, X, Y, moments):
-    """Ask for the vectors of a window and their moments; a single input is most often that of a window just before."""
-    _prefetch_rows(outs, Y)
-    if around.size > 1:
-        _prefetch_rows(around, X)
-    if moments is not None:
-        _prefetch_rows(outs, moments[1][0])
-        _prefetch_rows(outs, moments[1][1])
-        if around.size > 1:
-            _prefetch_rows(around, moments[0][0])
-            _prefetch_rows(around, moments[0][1])
-
-
-@jit(inline="always")
-def _prefetch_rows(rows, table):
-    width = table.shape[1]
-    for i in range(rows.size):
-        prefetch_row(table, np.int64(rows[i]) * width, width, 8)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _output_changes(around, X, scores, change):
-    """Write Gᵀ X."""
+def _prefetch(around, outs, X, Y):
+    """Ask for the vectors of a window; a single input is most often that of a window just before."""
     width = X.shape[1]
-    for o in range(scores.shape[1]):
-        for k in range(0, width, LANES):
-            total = zeros_like(X)
-            for a in range(around.size):
-                total = multiply_add(scores[a, o], load(X, np.int64(around[a]) * width + k, LANES), total)
-            store(change, o * width + k, LANES, total)
+    for o in range(outs.size):
+        prefetch_row(Y, np.int64(outs[o]) * width, width, 8)
+    if around.size > 1:
+        for a in range(around.size):
+            prefetch_row(X, np.int64(around[a]) * width, width, 8)
 
 
 @jit(fastmath=FAST, error_model="numpy")
