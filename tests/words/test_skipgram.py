@@ -176,11 +176,12 @@ def run_adam(windows, rate, X, Y):
     return arrays, sums
 
 
-def test_adam_is_its_twin():
+@pytest.mark.parametrize("n_negative", [1, 5, 8])
+def test_adam_is_its_twin(n_negative):
     tolerance = 2e-4
     X, Y = tables(9)
     X64, Y64 = X.astype(np.float64), Y.astype(np.float64)
-    windows = irregular_windows()
+    windows = irregular_windows(9, n_negative)
     arrays, sums = run_adam(windows, 0.01, X, Y)
     expected = adam_twin(windows, 0.01, X64, Y64)
     np.testing.assert_allclose(X, X64, atol=tolerance)

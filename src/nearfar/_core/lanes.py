@@ -174,6 +174,19 @@ def add(typingctx, left, right):
 
 
 @intrinsic
+def over_root(typingctx, value, square, least):
+    """Return ``value / (sqrt(square) + least)``, lane by lane, ``least`` being a number."""
+
+    def codegen(context, builder, signature, args):
+        kind = args[0].type
+        number = cast(context, builder, args[2], signature.args[2], value.scalar)
+        function = declare(builder, f"llvm.sqrt.{_suffix(kind)}", kind, [kind])
+        return builder.fdiv(args[0], builder.fadd(builder.call(function, [args[1]]), _splat(builder, number)))
+
+    return value(value, value, least), codegen
+
+
+@intrinsic
 def at_most(typingctx, value, limit):
     """Return the lanes that are not above ``limit``, a number, as the bits of an integer; NaN is above everything."""
 

@@ -71,6 +71,12 @@ def add(left, right):
 
 
 @register_jitable
+def over_root(value, square, least):
+    """Return ``value / (sqrt(square) + least)``."""
+    return value / (np.sqrt(square) + least)
+
+
+@register_jitable
 def at_most(value, limit):
     """Return 1 if the value is not above the limit, else 0."""
     return np.int64(value <= limit)

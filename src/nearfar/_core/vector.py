@@ -22,6 +22,7 @@ store = _primitives.store
 multiply_add = _primitives.multiply_add
 multiply_add_lanes = _primitives.multiply_add_lanes
 add = _primitives.add
+over_root = _primitives.over_root
 at_most = _primitives.at_most
 lane_sum = _primitives.lane_sum
 multiply_rows = _primitives.multiply_rows

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
 from nearfar._core.types import Arrays
-from nearfar._core.vector import FAST, empty_aligned
+from nearfar._core.vector import (
+    FAST,
+    LANES,
+    empty_aligned,
+    load,
+    multiply_add,
+    multiply_add_lanes,
+    over_root,
+    store,
+    zeros_like,
+)
 from nearfar.contracts import Floats
 
 BETAS = (0.9, 0.999)
@@ -49,16 +59,18 @@ def moments_of(arrays: Arrays, name: str) -> Moments:
 @jit(fastmath=FAST, error_model="numpy")
 def adam_row(table, row, change, moments, rate):
     """Move a row of a table along ``change``, which is minus the gradient; ``rate`` is of the table's type."""
-    kind = table.dtype.type
-    b1, b2, eps = kind(BETAS[0]), kind(BETAS[1]), kind(EPS)
-    rest1, rest2 = kind(1 - BETAS[0]), kind(1 - BETAS[1])
+    kind, zeros = table.dtype.type, zeros_like(table)
     first, second, steps, corrections = moments
     t = steps[row]
     steps[row] = t + 1
     step = rate * corrections[min(t, corrections.size - 1)]
-    x, m, v = table[row], first[row], second[row]
-    for k in range(x.size):
-        c = change[k]
-        a, b = b1 * m[k] + rest1 * c, b2 * v[k] + rest2 * c * c
-        m[k], v[k] = a, b
-        x[k] += step * a / (np.sqrt(b) + eps)
+    width = table.shape[1]
+    for k in range(0, width, LANES):
+        at, n = np.int64(row) * width + k, width - k
+        c = load(change, k, n)
+        a = multiply_add(kind(1 - BETAS[0]), c, multiply_add(kind(BETAS[0]), load(first, at, n), zeros))
+        square = multiply_add_lanes(c, c, zeros)
+        b = multiply_add(kind(1 - BETAS[1]), square, multiply_add(kind(BETAS[1]), load(second, at, n), zeros))
+        store(first, at, n, a)
+        store(second, at, n, b)
+        store(table, at, n, multiply_add(step, over_root(a, b, kind(EPS)), load(table, at, n)))

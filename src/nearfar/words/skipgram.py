@@ -413,7 +413,7 @@ _ABREAST = 6  # output vectors that are handled together: a centre and five nois
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop, in two kinds of steps
+def train_windows(windows, rate, X, Y, moments, sums):
     """Train on windows, a plain tuple of ``Windows``; add to ``sums`` the loss and the number of pairs.
 
     Noise pairs count as well. In every window each of its vectors, as often as it occurs, makes one step: a plain one,
@@ -422,45 +422,62 @@ def train_windows(windows, rate, X, Y, moments, sums):  # noqa: C901 - one loop,
     """
     inputs, starts, outs, _ = windows
     n_outs, width = outs.shape[1], X.shape[1]
-    scores, change = _room(starts, n_outs, X)
-    own = np.empty(width, X.dtype)
+    scores, of_inputs, of_outs = _room(starts, n_outs, X)
     for w in range(outs.shape[0]):
         if w + 1 < outs.shape[0]:
-            _prefetch(inputs[starts[w + 1] : starts[w + 2]], outs[w + 1], X, Y)
+            then, others = inputs[starts[w + 1] : starts[w + 2]], outs[w + 1]
+            _prefetch(then, others, X, Y)
+            if moments is not None:
+                _prefetch(then, others, moments[0][0], moments[1][0])
+                _prefetch(then, others, moments[0][1], moments[1][1])
         around, now = inputs[starts[w] : starts[w + 1]], outs[w]
         for a in range(around.size):
             _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
         _errors(around.size, now, rate if moments is None else X.dtype.type(1), scores, sums)
         if rate == 0:
             continue
-        if moments is None and n_outs == _ABREAST:
-            _move_six(around, now, scores, X, Y)
-            continue
-        _output_changes(around, X, scores, change)
-        for a in range(around.size):
-            at, g = np.int64(around[a]) * width, scores[a]
-            for k in range(0, width, LANES):
-                total = load(X, at + k, LANES) if moments is None else zeros_like(X)
-                for o in range(n_outs):
-                    total = multiply_add(g[o], load(Y, np.int64(now[o]) * width + k, LANES), total)
-                if moments is None:
-                    store(X, at + k, LANES, total)
-                else:
-                    store(own, k, LANES, total)
-            if moments is not None:
-                adam_row(X, around[a], own, moments[0], rate)
-        for o in range(n_outs):
-            at = np.int64(now[o]) * width
-            if moments is None:
-                for k in range(0, width, LANES):
-                    store(Y, at + k, LANES, add(load(change, o * width + k, LANES), load(Y, at + k, LANES)))
-            elif o == 0 or now[o] != now[0]:
-                adam_row(Y, now[o], change[o * width : (o + 1) * width], moments[1], rate)
+        if n_outs == _ABREAST:
+            _move_six(around, now, scores, X, Y, moments, of_inputs, of_outs)
+        else:
+            _move(around, now, scores, X, Y, moments, of_inputs, of_outs)
+        if moments is not None:
+            for a in range(around.size):
+                adam_row(X, around[a], of_inputs[a], moments[0], rate)
+            for o in range(n_outs):
+                if o == 0 or now[o] != now[0]:
+                    adam_row(Y, now[o], of_outs[o], moments[1], rate)
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _move_six(around, now, g, X, Y):
-    """Take the plain steps of a window of six outs, which stay in registers: Y += Gᵀ X and X += G Y."""
+def _move(around, now, g, X, Y, moments, of_inputs, of_outs):
+    """Take the plain steps of a window, X += G Y and Y += Gᵀ X; for Adam, write these changes."""
+    width = X.shape[1]
+    for o in range(now.size):
+        for k in range(0, width, LANES):
+            total = zeros_like(X)
+            for a in range(around.size):
+                total = multiply_add(g[a, o], load(X, np.int64(around[a]) * width + k, LANES), total)
+            store(of_outs, o * width + k, LANES, total)
+    for a in range(around.size):
+        at = np.int64(around[a]) * width
+        for k in range(0, width, LANES):
+            total = load(X, at + k, LANES) if moments is None else zeros_like(X)
+            for o in range(now.size):
+                total = multiply_add(g[a, o], load(Y, np.int64(now[o]) * width + k, LANES), total)
+            if moments is None:
+                store(X, at + k, LANES, total)
+            else:
+                store(of_inputs, a * width + k, LANES, total)
+    if moments is None:
+        for o in range(now.size):
+            at = np.int64(now[o]) * width
+            for k in range(0, width, LANES):
+                store(Y, at + k, LANES, add(load(of_outs, o * width + k, LANES), load(Y, at + k, LANES)))
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _move_six(around, now, g, X, Y, moments, of_inputs, of_outs):
+    """Do the same for six outs, which stay in registers."""
     width = X.shape[1]
     y0, y1, y2 = np.int64(now[0]) * width, np.int64(now[1]) * width, np.int64(now[2]) * width
     y3, y4, y5 = np.int64(now[3]) * width, np.int64(now[4]) * width, np.int64(now[5]) * width
@@ -475,23 +492,36 @@ def _move_six(around, now, g, X, Y):
             s3, s4, s5 = multiply_add(g[a, 3], x, s3), multiply_add(g[a, 4], x, s4), multiply_add(g[a, 5], x, s5)
         for a in range(around.size):  # a word may come twice, here and among the outs: what is there now is moved
             at = np.int64(around[a]) * width + k
-            x = multiply_add(g[a, 2], v2, multiply_add(g[a, 1], v1, multiply_add(g[a, 0], v0, load(X, at, LANES))))
-            store(X, at, LANES, multiply_add(g[a, 5], v5, multiply_add(g[a, 4], v4, multiply_add(g[a, 3], v3, x))))
-        store(Y, y0 + k, LANES, add(s0, v0))
-        store(Y, y1 + k, LANES, add(s1, load(Y, y1 + k, LANES)))
-        store(Y, y2 + k, LANES, add(s2, load(Y, y2 + k, LANES)))
-        store(Y, y3 + k, LANES, add(s3, load(Y, y3 + k, LANES)))
-        store(Y, y4 + k, LANES, add(s4, load(Y, y4 + k, LANES)))
-        store(Y, y5 + k, LANES, add(s5, load(Y, y5 + k, LANES)))
+            x = load(X, at, LANES) if moments is None else zeros_like(X)
+            x = multiply_add(g[a, 2], v2, multiply_add(g[a, 1], v1, multiply_add(g[a, 0], v0, x)))
+            x = multiply_add(g[a, 5], v5, multiply_add(g[a, 4], v4, multiply_add(g[a, 3], v3, x)))
+            if moments is None:
+                store(X, at, LANES, x)
+            else:
+                store(of_inputs, a * width + k, LANES, x)
+        if moments is None:
+            store(Y, y0 + k, LANES, add(s0, v0))
+            store(Y, y1 + k, LANES, add(s1, load(Y, y1 + k, LANES)))
+            store(Y, y2 + k, LANES, add(s2, load(Y, y2 + k, LANES)))
+            store(Y, y3 + k, LANES, add(s3, load(Y, y3 + k, LANES)))
+            store(Y, y4 + k, LANES, add(s4, load(Y, y4 + k, LANES)))
+            store(Y, y5 + k, LANES, add(s5, load(Y, y5 + k, LANES)))
+        else:
+            store(of_outs, k, LANES, s0)
+            store(of_outs, width + k, LANES, s1)
+            store(of_outs, 2 * width + k, LANES, s2)
+            store(of_outs, 3 * width + k, LANES, s3)
+            store(of_outs, 4 * width + k, LANES, s4)
+            store(of_outs, 5 * width + k, LANES, s5)
 
 
 @jit(inline="always")
 def _room(starts, n_outs, X):
-    """Return room for the scores of the largest window, and for the changes of its outputs."""
-    most = 0
+    """Return room for the scores of the largest window, and for the changes of its inputs and of its outputs."""
+    most, width = 0, X.shape[1]
     for w in range(starts.size - 1):
         most = max(most, starts[w + 1] - starts[w])
-    return np.empty((most, n_outs), X.dtype), np.empty(n_outs * X.shape[1], X.dtype)
+    return np.empty((most, n_outs), X.dtype), np.empty((most, width), X.dtype), np.empty((n_outs, width), X.dtype)
 
 
 @jit(inline="always")
@@ -503,18 +533,6 @@ def _prefetch(around, outs, X, Y):
     if around.size > 1:
         for a in range(around.size):
             prefetch_row(X, np.int64(around[a]) * width, width, 8)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _output_changes(around, X, scores, change):
-    """Write Gᵀ X."""
-    width = X.shape[1]
-    for o in range(scores.shape[1]):
-        for k in range(0, width, LANES):
-            total = zeros_like(X)
-            for a in range(around.size):
-                total = multiply_add(scores[a, o], load(X, np.int64(around[a]) * width + k, LANES), total)
-            store(change, o * width + k, LANES, total)
 
 
 @jit(fastmath=FAST, error_model="numpy")
