@@ -3,7 +3,7 @@
 Each row has moments of its own and a count of its own steps, which corrects them: rows that are rarely touched are not
 behind. Rows that are not touched keep their values and their moments.
 """
-# mypy: disable-error-code="call-arg,misc,no-any-return,no-untyped-call,no-untyped-def,unreachable,untyped-decorator,var-annotated"
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
