@@ -125,16 +125,13 @@ class Margins:
         self._path.write_text(json.dumps(self._found))
 
 
-# Bytecode of tests that tell what passes is kept apart from that of others.
-rewrite.PYC_TAIL = ".seeds.pyc"
-
-
 def _seed() -> int:
     return int(os.environ["NEARFAR_TEST_SEED"])
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Seed all generators differently: as a plugin of pytest, ``-p seeds``."""
+    rewrite.PYC_TAIL = ".seeds.pyc"  # bytecode of tests that tell what passes is kept apart from that of others
     plain = np.random.default_rng
 
     def default_rng(seed: object = None) -> np.random.Generator:
