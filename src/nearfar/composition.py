@@ -50,6 +50,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 VECTOR_METHODS = ("mult", "add", "kronecker", "verb")
 
 _NOTHING = 1e-7  # a trace product of two density matrices that rounding in float32 does not tell from 0
+_LITTLE = 0.01  # one below which that rounding shows as negative eigenvalues, once the trace is made 1
 _ROLES = ("verb", "subject", "object")
 
 Word = Hashable | NDArray[np.floating]
@@ -288,7 +289,11 @@ class _Task:
     def _normalised(self, stack: Stack) -> Stack:
         if not self.dense:
             return unit_rows(stack)
-        return algebra.of_trace_one(np.where(algebra.trace(stack)[:, None, None] > _NOTHING, stack, 0.0))
+        traces = algebra.trace(stack)
+        found = np.where(traces[:, None, None] > _NOTHING, stack, 0.0)
+        little = (traces > _NOTHING) & (traces < _LITTLE)
+        found[little] = algebra.positive_part(found[little])
+        return algebra.of_trace_one(found)
 
     def _pairing(self) -> Pairing:
         known: dict[str, Pairing] = {

@@ -344,3 +344,19 @@ class TestArguments:
             compose(vectors, verb="bite")
         with pytest.raises(InputError, match="embedding must be a DensityEmbedding or an Embedding"):
             compose(vectors.vectors, verb="bite")
+
+
+@pytest.mark.parametrize("method", ["phaser", "fuzz", "spider", "diag", "traced_add", "add"])
+@pytest.mark.parametrize("overlap", [1e-1, 1e-2, 1e-3, 1e-4])
+def test_phrases_of_words_with_little_in_common_are_density_matrices(method, overlap):
+    """Rounding of float32 gives words negative eigenvalues of 1e-8, a large part of a phrase whose trace is little."""
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.normal(size=(40, 6, 6)))[0]
+    weights = np.array([0.5, 0.5 - overlap, 0, 0, 0, overlap])
+    one = np.einsum("wik,k,wjk->wij", basis, weights, basis)
+    other = np.einsum("wik,k,wjk->wij", basis, weights[[3, 4, 0, 1, 2, 5]], basis)
+    words = nf.DensityEmbedding.from_matrices(np.concatenate([one, other]).astype(np.float32))
+    basis = {"basis": np.eye(6)} if method == "spider" else {}
+    phrases = np.stack([nf.compose(words, subject=(k, 40 + k), method=method, **basis) for k in range(40)])
+    assert (np.linalg.eigvalsh(phrases)[:, 0] >= -1e-6).all()
+    nf.DensityEmbedding.from_matrices(phrases).entropy()

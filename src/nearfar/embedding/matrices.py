@@ -154,6 +154,12 @@ def spectra(matrices: Floats) -> tuple[Doubles, Doubles]:
     return np.maximum(values, 0.0), vectors
 
 
+def positive_part(matrices: Floats) -> Doubles:
+    """Return matrices with their negative eigenvalues made 0."""
+    values, vectors = spectra(matrices)
+    return (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+
+
 def leading(matrix: Floats, most: int) -> tuple[Doubles, Doubles]:
     """Return the largest eigenvalues of one matrix, those of 0 left out, and their eigenvectors as rows.
 
