@@ -34,13 +34,18 @@ _said: set[str] = set()  # letters of which a warning has told
 _nowhere: set[str] = set()  # letters that no font has
 
 
+def whole_letters(text: str) -> str:
+    """Return a text with ? for each half of a character, which is in no font."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def as_written(text: Text) -> Text:
     """Return a text of a picture that comes from the user, in which $ is no sign of mathematics.
 
     Letters that the font lacks come from fonts that have them. What none has is a box, and a warning says so once.
     """
     text.set_parse_math(False)
-    shown = text.get_text().encode("utf-8", "replace").decode()  # half a character is in no font
+    shown = whole_letters(text.get_text())
     families, lacking = _families_for(shown, text.get_fontproperties())
     text.set_fontfamily(families)
     if lacking:

@@ -20,7 +20,7 @@ from nearfar.contracts import Floats
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 from nearfar.plots.density import draw_contours, pixel_grid, shade
-from nearfar.plots.fonts import as_written, font_for, say_what_is_lacking
+from nearfar.plots.fonts import as_written, font_for, say_what_is_lacking, whole_letters
 from nearfar.plots.groups import NAMED_FROM, Colours, Groups, in_view, parts_of, rows_of_groups, togetherness
 from nearfar.plots.names import MOST_NAMED, draw_names, show_box
 from nearfar.plots.palette import COLOURS, GREY, LIGHT_END, SCALE, hex_of, rgb_of
@@ -238,7 +238,7 @@ def _write_words(axes: Axes, xy: Doubles, texts: list[str]) -> None:
     points = axes.transData.transform(xy) * 72 / figure.dpi
     frame = axes.get_window_extent().get_points() * 72 / figure.dpi
     boxes = np.empty((0, 4))  # left, bottom, right, top
-    for text, place, (x, y) in zip(texts[:_LOOKED_AT], xy, points, strict=False):
+    for text, place, (x, y) in zip(map(whole_letters, texts[:_LOOKED_AT]), xy, points, strict=False):
         if len(boxes) == _WORDS:
             break
         if not text.strip():
