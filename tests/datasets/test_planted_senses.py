@@ -161,7 +161,7 @@ def test_planted_words_have_a_higher_entropy(planted, fitted, name):
     assert larger > 0.6
     assert np.corrcoef(found, truth)[0, 1] > 0.1
     if name == "grown":
-        assert np.sort(np.abs(found - truth))[-3] < 0.3  # one or two words miss a sense, whatever the seed
+        assert np.abs(found - truth).mean() < 0.1  # one or two words of a hundred and more miss a sense
 
 
 def test_a_planted_word_is_near_the_words_of_its_topics(planted, fitted):
