@@ -286,9 +286,27 @@ FAULTS = [
         "test_foreign_files",
     ),
     Fault(
+        "senses: a word after is as one before",
+        "words[j] + after * (j > i)",
+        "words[j]",
+        "test_induction",
+    ),
+    Fault(
+        "senses: what is apart",
+        "1 - (3 * self.own(words[some]) - between[some]) / 4",
+        "1 - (3 * self.own(words[some]) + between[some]) / 4",
+        "test_induction",
+    ),
+    Fault(
+        "phrases: rounding of words shows",
+        "found[little] = algebra.positive_part(found[little])",
+        "pass",
+        "test_composition",
+    ),
+    Fault(
         "Adam: second moment",
-        "b2 * v[k] + rest2 * c * c",
-        "b2 * v[k] + rest1 * c * c",
+        "b = multiply_add(kind(1 - BETAS[1]), square",
+        "b = multiply_add(kind(1 - BETAS[0]), square",
         "test_skipgram test_word_trainer",
     ),
     Fault(
