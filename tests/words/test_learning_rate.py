@@ -111,3 +111,10 @@ def test_wider_windows_take_a_smaller_one():
     model, text = clone(MODELS["SkipGram"]).set_params(n_epochs=1), a_text(36_000, 4000)
     rates = [{"window": 5}, {"window": 11}, {"shrink_window": None}, {"window": 11, "shared_negatives": False}]
     assert [clone(model).set_params(**how).fit(text).learning_rate_ for how in rates] == [0.1, 0.05, 0.05, 0.1]
+
+
+def test_where_a_vector_takes_all_steps_of_a_window_it_falls_below_what_is_lowest():
+    """At 0.025 the senses of windows of 40 words and more diverged."""
+    chosen = {around: nf.MultiSenseWord2DM._rate_of_text(1e6, 10**5, around) for around in (6, 20, 40, 80, 200)}
+    assert chosen == {6: 0.05, 20: 0.025, 40: 0.013, 80: 0.0063, 200: 0.0022}
+    assert nf.SkipGram._rate_of_text(1e6, 10**5, 200) == 0.025

@@ -117,7 +117,8 @@ class MultiSenseWord2DM(WordModel):
         moments of its own and a count of its own steps, by which they are corrected.
     learning_rate : float, "auto" or None, default="auto"
         At the start, from where it falls linearly. ``"auto"`` is 0.05, from 9 million words in all epochs on 0.035
-        or 0.025. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
+        or 0.025, for windows wider than 20 at most 0.5 over the words around. None means 0.05, and 0.001 for Adam,
+        which ``"auto"`` takes for Adam and for relations.
     min_learning_rate : float, default=1e-4
         What it does not fall below.
     n_epochs : int, default=5
@@ -246,7 +247,7 @@ class MultiSenseWord2DM(WordModel):
         "new_sense_threshold": if_given(partial(check_real, low=-1, high=1)),
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
-    _rate_of_text: ClassVar[RateOfText] = RateOfText(at_million=0.08, few=0.05, highest=0.05)
+    _rate_of_text: ClassVar[RateOfText] = RateOfText(at_million=0.08, few=0.05, highest=0.05, together=0.5)
     _not_on: ClassVar[Mapping[str, str]] = {
         **WordModel._not_on,
         **dict.fromkeys(DEVICES, "Which sense a window trains, and when one is opened, is decided window by window."),
