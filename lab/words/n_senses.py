@@ -17,11 +17,11 @@ least twice.
 The length of a word is beside its apartness: short words are homonyms whatever a text says of them, so that a list of
 homonyms is told from other words without reading.
 
-Words are compared by the next words alone, on the halves for development: by windows of five words the first text's
-homonyms are told with .73, by windows of one word .75, of one word with its side .79, of two with their sides .75.
-Passes over the text from 3 to 10, rates from .05 to .2, 50 to 200 numbers, 3 to 10 noise words, 8 to 30 near words
-among 2,000 to 10,000 make no difference of .02, nor do both kinds of vectors together. Without subsampling homonyms
-are told as well, words of one sense worse.
+Words are compared by the next words alone. On the halves for development, homonyms of the first text are told with .73
+where words are compared by windows of five words, with .75 by windows of one word, .79 by one word with its side, .75
+by two with their sides. Passes over the text from 3 to 10, rates from .05 to .2, 50 to 200 numbers, 3 to 10 noise
+words, 8 to 30 near words among 2,000 to 10,000 make no difference of .02, nor do both kinds of vectors together.
+Without subsampling homonyms are told as well, words of one sense worse.
 
 Scores that were no better, with words compared by windows of five, the first on the half that is held out, the others
 on that for development: how near a word is to the 30 words nearest to it, beside how near these are to theirs; how the

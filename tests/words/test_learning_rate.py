@@ -118,3 +118,11 @@ def test_where_a_vector_takes_all_steps_of_a_window_it_falls_below_what_is_lowes
     chosen = {around: nf.MultiSenseWord2DM._rate_of_text(1e6, 10**5, around) for around in (6, 20, 40, 80, 200)}
     assert chosen == {6: 0.05, 20: 0.025, 40: 0.013, 80: 0.0063, 200: 0.0022}
     assert nf.SkipGram._rate_of_text(1e6, 10**5, 200) == 0.025
+
+
+def test_windows_are_no_wider_than_sentences():
+    """A window of 60 words in sentences of 9 has 8 words around; it was taken for one of 61."""
+    text = nf.Corpus([f"w{k % 700}" for k in range(at, at + 9)] for at in range(0, 90_000, 9)).encode()
+    model = nf.MultiSenseWord2DM(4, n_senses=1, n_epochs=1, sample=0, window=60, random_state=0, n_jobs=1)
+    assert model.fit(text).learning_rate_ == 0.025
+    assert model._rate_of_text(90_000, 700, 61) < 0.01

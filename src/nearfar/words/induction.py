@@ -97,8 +97,8 @@ class Contexts(NamedTuple):
         Where those of each word begin.
     places : ndarray of shape (n_contexts,), int64
         In which of 400 parts of the text a context is.
-    noise, side_noise : ndarray of shape (n_noise,), int32
-        Noise words, to draw from, and those on either side.
+    noise : ndarray of shape (n_noise,), int32
+        Noise words, to draw from.
     n_negative : int
         How many stand beside a context.
     """
@@ -110,7 +110,6 @@ class Contexts(NamedTuple):
     bounds: Longs
     places: Longs
     noise: NDArray[np.int32]
-    side_noise: NDArray[np.int32]
     n_negative: int
 
     def of_words(self, words: Longs) -> Contexts:
@@ -226,13 +225,15 @@ class Finder:
     ) -> None:
         self._source, self._B, self._G, self._counts = source, B, G, counts
         self._n_senses, self._least, self._n_jobs = n_senses, least, n_jobs
-        self._rng = np.random.default_rng(seed)
+        self._rng, self._few = np.random.default_rng(seed), np.count_nonzero(counts) <= _FEW
 
     @cached_property
     def _uses(self) -> tuple[Floats, Floats]:
         """Vectors of words, and of those beside them by their sides, that tell how words are used."""
         if not isinstance(self._source, TextWindows):
             return self._B, self._G
+        if self._few:  # which are not asked how they are used
+            return self._B, np.concatenate([self._G, self._G])
         return learn_sides(self._source, self._B.shape[1], self._rng, self._n_jobs)
 
     @cached_property
@@ -276,7 +277,7 @@ class Finder:
         self, usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs, gains: Doubles
     ) -> NDArray[np.bool_]:
         """Return whether senses are apart; among few words, none of which need be near, whether the gain is sure."""
-        if self._near.few:
+        if self._few:
             return gains[:, 0] > 2 * gains[:, 1]
         return above_usual(usual, counts, asked, counts_of_asked)
 
@@ -305,7 +306,7 @@ class Finder:
         options = k, held, contexts.n_negative
         around, given = tuple(contexts.around), (contexts.order, contexts.bounds, contexts.places, seeds)
         beside = tuple(contexts.beside), self._G, contexts.noise, rates[0]
-        sides = tuple(contexts.sides), G, contexts.side_noise, rates[1]
+        sides = tuple(contexts.sides), G, on_each_side(contexts.noise, len(self._G), len(G)), rates[1]
 
         def task(_: int, start: int, stop: int) -> None:
             found = vectors, by_sides, shares, middles, gains
@@ -327,6 +328,11 @@ def _chunks(places: Longs) -> list[Longs]:
     return [places[first : first + _CHUNK] for first in range(0, len(places), _CHUNK)]
 
 
+def on_each_side(noise: NDArray[np.int32], n_words: int, n_inputs: int) -> NDArray[np.int32]:
+    """Return noise words as inputs: on each side where there are n_words inputs for every one."""
+    return (noise + np.arange(0, n_inputs, n_words, dtype=np.int32)[:, None]).ravel()
+
+
 def _windows(source: WindowSource) -> tuple[WindowSource, WindowSource, WindowSource]:
     """Return sources of the same draws: windows as wide as they may be, wider ones, and the next words alone.
 
@@ -341,8 +347,7 @@ def _windows(source: WindowSource) -> tuple[WindowSource, WindowSource, WindowSo
 
 def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.random.Generator) -> Contexts:
     """Return contexts of some words, about ``MOST`` at most of each."""
-    n_words = len(source.context_ids)
-    place = np.full(n_words, -1)
+    place = np.full(len(source.context_ids), -1)
     place[words] = np.arange(len(words))
     share = np.minimum(1, MOST / np.maximum(counts, 1))
     sources = _windows(source)
@@ -362,10 +367,7 @@ def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.rando
                 pieces.append((windows.inputs[np.repeat(kept, lengths)], lengths[kept]))
             places.append(part[kept])
             noise.append(drawn[0].outs[:16, 1:].copy())
-    owners, drawn_noise = (
-        np.concatenate([np.empty(0, np.int64), *of]),
-        np.concatenate([np.empty(0, np.int32), *map(np.ravel, noise)]),
-    )
+    owners = np.concatenate([np.empty(0, np.int64), *of])
     beside, around, sides = map(Ragged.of, found)
     return Contexts(
         beside,
@@ -374,8 +376,7 @@ def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.rando
         np.argsort(owners, kind="stable"),
         np.append(0, np.cumsum(np.bincount(owners, minlength=len(words)))),
         np.concatenate([np.empty(0, np.int64), *places]),
-        drawn_noise,
-        np.concatenate([drawn_noise, drawn_noise + n_words]) if sources[0] is not sources[2] else drawn_noise,
+        np.concatenate([np.empty(0, np.int32), *(words.ravel() for words in noise)]),
         noise[0].shape[1] if noise else 0,
     )
 
@@ -401,7 +402,6 @@ class Nearness:
         self._often = np.empty((len(often), (1 + len(self._sides)) * B.shape[1]), np.float32)
         for some in _chunks(np.arange(len(often))):
             self._often[some] = self._both(often[some])
-        self.few = len(often) <= _FEW
         self._k = max(1, min(_NEAR, (len(often) - 1) // 6))
 
     def _both(self, words: Longs) -> Floats:

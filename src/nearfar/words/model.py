@@ -542,7 +542,7 @@ class WordModel(RelationEmbedder):
         if self.learning_rate == "auto" and self.optimizer == "sgd" and isinstance(source, TextWindows):
             reach = self.window if self.shrink_window is None else (self.window + 1) / 2  # on average
             n_around = 2 * reach if self.shared_negatives else 1
-            rate = self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids), n_around)
+            rate = self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids), n_around, source.n_beside)
             return rate if source.parts is None else float(f"{rate / 2**0.5:.2g}")  # steps of words add up in parts
         return self._rates[self.optimizer]
 

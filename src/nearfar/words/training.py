@@ -50,8 +50,9 @@ class RateOfText(NamedTuple):
     random, within ``lowest`` and ``highest``; in a vocabulary of v words not above ``sqrt(v) / 700``, or ``few`` where
     that is more. Of windows wider than word2vec's, whose m words around all move the same vectors, it is 6 / m times
     that, without which training diverges, and where a vector takes the steps of all words of a window together, at most
-    ``together`` / m, however low that is. It is one of 0.1 times the powers of the root of 2, so that texts of about
-    the same length have the same. Found by experiment, see the benchmarks of words.
+    ``together`` / m, however low that is, with m no more than the other words of a sentence. It is one of 0.1 times the
+    powers of the root of 2, so that texts of about the same length have the same. Found by experiment, see the
+    benchmarks of words.
     """
 
     at_million: float = 0.16
@@ -61,11 +62,11 @@ class RateOfText(NamedTuple):
     highest: float = 0.2
     together: float = math.inf
 
-    def __call__(self, n_words: float, n_types: int, n_around: float = 6) -> float:
+    def __call__(self, n_words: float, n_types: int, n_around: float = 6, n_beside: float = math.inf) -> float:
         """Return the rate, with two digits."""
         by_length = self.at_million * (n_words / 1e6) ** -self.power
         rate = min(by_length, self.highest, max(self.few, n_types**0.5 / 700)) * min(1, 6 / n_around)
-        rate = min(max(self.lowest, rate), self.together / n_around)
+        rate = min(max(self.lowest, rate), self.together / min(n_around, n_beside))
         return float(f"{0.1 * 2 ** (round(2 * math.log2(rate / 0.1)) / 2):.2g}")
 
 

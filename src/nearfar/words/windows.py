@@ -159,6 +159,12 @@ class TextWindows:
         share = float(counts @ self.keep) / int(counts.sum()) if self.keep.size else 1.0
         return share * max(self.corpus.n_tokens, int(counts.sum()))
 
+    @property
+    def n_beside(self) -> float:
+        """How many other words the sentence of a word has, on average: no window has more."""
+        lengths = np.diff(self.corpus.ends, prepend=0).astype(np.float64)
+        return float((lengths @ lengths) / lengths.sum()) - 1
+
     def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
         """Draw which words of a block are kept, and then their windows, piece by piece."""
         options, state = self.options, np.full(1, seed, np.uint64)
