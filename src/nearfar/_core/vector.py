@@ -5,6 +5,7 @@ The primitives are those of :mod:`nearfar._core.lanes`, or plain ones where numb
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar, overload
 
 import numpy as np
@@ -27,7 +28,7 @@ at_most = _primitives.at_most
 lane_sum = _primitives.lane_sum
 multiply_rows = _primitives.multiply_rows
 prefetch = _primitives.prefetch
-prefetch_row = _primitives.prefetch_row
+prefetch_row: Callable[..., None] = _primitives.prefetch_row  # without what numba passes itself
 
 CACHE_LINE = 64  # bytes
 FAST = {"reassoc", "contract", "nsz", "arcp"}

@@ -25,6 +25,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,7 +35,7 @@ from nearfar._core.checkpoint import check_array, generator_of
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Arrays, Floats, Longs
-from nearfar._core.vector import FAST, empty_aligned
+from nearfar._core.vector import FAST, empty_aligned, prefetch_row
 from nearfar.words.adam import BETAS
 from nearfar.words.windows import Windows, WindowSource
 
@@ -261,7 +262,9 @@ fixed rate is safe."""
 N_COPIES = 2
 """Of the tables, whatever the number of threads. With four the vectors are worse, also where they are put together as
 often: what a frequent word has to learn in a round, each copy has learned. Shorter rounds, for which rows are taken out
-and brought back, take 1.44 to 1.65 times as long.
+and brought back, take 1.44 to 1.65 times as long. Four that are put together after every 512 words overshoot along the
+one direction that most vectors share, and diverge; with the mean of the copies in that direction, and the sum in all
+others, they do not, and words are still told apart worse than with two.
 
 Also tried: 66 windows from all over a block at a time, whose errors are found in one turn, each thread those of some
 windows, and whose steps are taken in the next, each thread those in some columns of all vectors. The bits are the same
@@ -273,10 +276,11 @@ long: for each product there are as many sums of lanes as shares.
 """
 CURVATURE = 0.03
 """h of a pair, found on text by what comes out: with less copies throw each other about, with more they are slow."""
-_MET = 4  # times at most that a row is met by a copy, on average, before it is put together, or in one block
-_LEVELS = 4  # rows are put together every 1, 4, 16 and 64 rounds
+_MET = 8  # times at most that a row is met by a copy, on average, before it is put together, or in one block
+_LEVELS = 7  # rows are put together every 1, 2, 4 ... 64 rounds
 _LOOKED_AT = 16  # blocks from which is known how often a row is met
 _ROWS = 2048
+_AHEAD = 16  # rows that are asked for before they are put together: another processor has moved them
 
 
 class Share(NamedTuple):
@@ -300,16 +304,16 @@ class Copies:
         self._copies: list[Arrays] = []
         for first in (True, *(False,) * (N_COPIES - 1)):
             copied = [name for name in arrays if name.split(".")[0] in names and not (first and name in in_place)]
-            self._copies.append(arrays | {name: _copy(arrays[name]) for name in copied})
+            self._copies.append(arrays | {name: _copy(arrays[name], training.n_jobs) for name in copied})
         self._train = [training.trainer(copy) for copy in self._copies]
         met = how_often(training)
         self._shares: list[Share] = []
         for name, (times, pairs) in zip(names, met, strict=True):
-            blocks_for = np.log(_MET / np.maximum(times, 1e-9)) / np.log(4)
+            blocks_for = np.log2(_MET / np.maximum(times, 1e-9))
             level = np.clip(np.floor(blocks_for), 0, _LEVELS - 1).astype(np.int64)
             rows = np.argsort(level, kind="stable")
             ends = np.searchsorted(level[rows], np.arange(_LEVELS), side="right")
-            k = 4.0**level * pairs * CURVATURE
+            k = 2.0**level * pairs * CURVATURE
             copies = [copy[name] for copy in self._copies]
             self._shares.append(Share(arrays[name], copies, rows, ends, k[rows]))
 
@@ -324,7 +328,7 @@ class Copies:
         for turn in range(rounds):
             first = turn * N_COPIES
             run_blocks(lambda copy, block, _: train(copy, block), range(first, first + N_COPIES + 1), n_jobs)
-            due = max(k for k in range(_LEVELS) if (turn + 1) % 4**k == 0)
+            due = max(k for k in range(_LEVELS) if (turn + 1) % 2**k == 0)
             self._put_together(_LEVELS - 1 if turn == rounds - 1 else due, rates[first], n_jobs)
         if len(blocks) % N_COPIES:  # one is left, for which the other copy does not wait
             train(0, len(blocks) - 1)
@@ -335,6 +339,7 @@ class Copies:
 
     def _put_together(self, level: int, rate: float, n_jobs: int, *, alone: bool = False) -> None:
         """Put the rows together that are met often enough, up to this level; ``alone``: one copy moved."""
+        parts = []
         for array, (one, other), rows, ends, k in self._shares:
             chosen = rows[: ends[level]]
             k = np.minimum(k[: ends[level]] * rate, 50.0)
@@ -342,7 +347,8 @@ class Copies:
             shared = tuple(a.reshape(len(a), -1) for a in (array, one, other))
 
             put = partial(put_together, *shared, chosen, factors)
-            run_blocks(lambda _, start, stop, put=put: put(start, stop), even_bounds(len(chosen), _ROWS), n_jobs)
+            parts += [partial(put, *span) for span in pairwise(even_bounds(len(chosen), _ROWS))]
+        run_blocks(lambda part, *_: parts[part](), range(len(parts) + 1), n_jobs)
 
     def _join_moments(self, n_jobs: int) -> None:
         """Make the moments of both copies, and their steps, those of all steps of the epoch."""
@@ -366,10 +372,10 @@ def _join(one: Floats, other: Floats, weights: Floats, _block: int, start: int, 
     n[...] = m
 
 
-def _copy(array: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Return a copy that begins with a cache line."""
+def _copy(array: NDArray[np.generic], n_jobs: int) -> NDArray[np.generic]:
+    """Return a copy that begins with a cache line, made by all threads: most of its time is that of new memory."""
     copy = empty_aligned(array.shape, array.dtype)
-    copy[...] = array
+    run_blocks(lambda _, i, j: np.copyto(copy[i:j], array[i:j]), even_bounds(len(array), _ROWS), n_jobs)
     return copy
 
 
@@ -409,9 +415,14 @@ def how_often(training: Training) -> list[tuple[NDArray[np.float64], NDArray[np.
 @jit(fastmath=FAST, error_model="numpy")
 def put_together(table, one, other, rows, factors, start, stop):
     """Move rows of a table by a share of what both copies moved them, and the copies to the same place."""
+    width = table.shape[1]
     for i in range(start, stop):
+        then = rows[min(i + _AHEAD, stop - 1)] * width
+        prefetch_row(table, then, width, 8)
+        prefetch_row(one, then, width, 8)
+        prefetch_row(other, then, width, 8)
         row, factor = rows[i], factors[i]
-        for k in range(table.shape[1]):
+        for k in range(width):
             base = table[row, k]
             moved = base + table.dtype.type(factor * ((one[row, k] - base) + (other[row, k] - base)))
             table[row, k], one[row, k], other[row, k] = moved, moved, moved
