@@ -232,6 +232,8 @@ def test_the_senses_of_a_model_are_its_vectors(model):
     np.testing.assert_allclose(senses.entropy(), model.vectors_.entropy(), atol=1e-4)
     near = senses.senses_of("e20|d20", topn=5)
     assert isinstance(near[0], Sense)
+    assert repr(near[1]).startswith(f"Sense(number=1, weight={near[1].weight:.2f}, nearest=[{near[1].nearest[0][0]}, ")
+    assert repr(near[1]).endswith("], vector of 8)")
     assert {tuple(w for w, _ in s.nearest) for s in near} == {
         tuple(w for w, _ in s.nearest) for s in model.senses_of("e20|d20", topn=5)
     }

@@ -40,6 +40,10 @@ class Sense(NamedTuple):
     nearest: Found
     number: int = 0
 
+    def __repr__(self) -> str:  # without the numbers of the vector, which nobody reads
+        near = ", ".join(str(word) for word, _ in self.nearest)
+        return f"Sense(number={self.number}, weight={self.weight:.2f}, nearest=[{near}], vector of {len(self.vector)})"
+
 
 class SenseEmbedding(Embedding):
     """Words with several vectors each, one for each sense, and how often each sense is meant; read-only.

@@ -331,7 +331,8 @@ class WordModel(RelationEmbedder):
         n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
         given = self._given_vectors() if resume is None or self.frozen else None
         source = self._windows_of(corpus, n_jobs)
-        hint = "Take fewer words (min_count=, max_size=) or fewer components."
+        sizes = ", ".join(f"{name}=" for name in self._shaped_by if name.startswith("n_"))
+        hint = f"Take fewer words (min_count=, max_size=), or less for each ({sizes})."
         check_memory(owner, "corpus", self._memory(n_rows(source), len(source.context_ids)), hint)
         trainer = self._trainer(source, lambda: self._fingerprint(source))
         state = self._begun(source, rng, given) if resume is None else self._resumed(source, rng, trainer, resume)
