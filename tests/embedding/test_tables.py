@@ -400,7 +400,7 @@ class TestSqlite:
 
         old = nf.Embedding(numbers(rng, 2, 3))
         old.save(file)
-        module = sqlite._module(files.Place("test", file))
+        module = sqlite._module(files.DatabaseTable("test", file))
         connect = module.connect
 
         def small(*args, **kwargs):
@@ -694,7 +694,7 @@ class TestPostgres:
         assert len(nf.Embedding.load(place + "3")) == 4
 
     def test_no_message_has_the_password(self):
-        place = files.Place("t", "postgresql://ann:s3c/ret@server/shop?sslpassword=other", "items")
+        place = files.DatabaseTable("t", "postgresql://ann:s3c/ret@server/shop?sslpassword=other", "items")
         assert "other" not in str(place)
         for text in ("postgresql://ann:secret@server/shop", "postgresql:///shop?user=ann&password=secret#t"):
             assert "secret" not in files.tables.without_password(text)

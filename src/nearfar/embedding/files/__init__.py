@@ -39,6 +39,6 @@ from nearfar.embedding.files import (  # noqa: F401 - they register themselves
 )
 from nearfar.embedding.files.content import Content, Fact, text_ids
 from nearfar.embedding.files.registry import FORMATS, register
-from nearfar.embedding.files.tables import Place
+from nearfar.embedding.files.tables import DatabaseTable
 
-__all__ = ["FORMATS", "Content", "Fact", "Place", "atomic_write", "register", "text_ids"]
+__all__ = ["FORMATS", "Content", "DatabaseTable", "Fact", "atomic_write", "register", "text_ids"]

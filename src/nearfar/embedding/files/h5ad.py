@@ -27,7 +27,7 @@ from nearfar._core.opened import OpenedFile
 from nearfar.embedding.files.content import SAVE, Content, Fact, Json, jsonable, text_ids
 from nearfar.embedding.files.registry import register
 from nearfar.embedding.files.seals import check_seal, seal
-from nearfar.embedding.files.tables import Place, rows_of
+from nearfar.embedding.files.tables import DatabaseTable, rows_of
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _CHUNK = 1 << 18  # numbers
 
 
-def check(place: Place) -> None:
+def check(place: DatabaseTable) -> None:
     """Refuse to replace a file that holds the work of others."""
     import h5py
 

@@ -19,7 +19,7 @@ from nearfar._core.checks import check_path
 from nearfar.embedding.files.content import ROWS, Content
 from nearfar.embedding.files.parquet import batches_of, content_of
 from nearfar.embedding.files.registry import register
-from nearfar.embedding.files.tables import Place, column_of_ids
+from nearfar.embedding.files.tables import DatabaseTable, column_of_ids
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FULL = "No space left", "os error 28"
 
 
-def check(place: Place) -> None:
+def check(place: DatabaseTable) -> None:
     """Say before any work why the table could not be written."""
     folder = _folder(place)
     if folder.is_dir():
@@ -37,7 +37,7 @@ def check(place: Place) -> None:
         check_target(place.owner, folder)
 
 
-def write(content: Content, place: Place) -> None:
+def write(content: Content, place: DatabaseTable) -> None:
     """Write the table, some rows at a time, as one new version."""
     import pyarrow
     from pyarrow import compute
@@ -83,7 +83,7 @@ def write(content: Content, place: Place) -> None:
         raise OSError(errno.EIO, f"LanceDB could not write: {told}", place.database) from error
 
 
-def read(place: Place) -> Content:
+def read(place: DatabaseTable) -> Content:
     """Read a table with the columns ``id`` and ``vector``."""
     table = _opened(place, _folder(place))
     names = table.schema.names
@@ -92,7 +92,7 @@ def read(place: Place) -> Content:
     return content_of(place.bad, found, names)
 
 
-def _folder(place: Place) -> Path:
+def _folder(place: DatabaseTable) -> Path:
     """Return the folder of the table."""
     folder = check_path(place.owner, "path", place.database)
     if place.table:
@@ -105,7 +105,7 @@ def _folder(place: Place) -> Path:
     return folder
 
 
-def _put_in_place(place: Place, new: Path, folder: Path) -> None:
+def _put_in_place(place: DatabaseTable, new: Path, folder: Path) -> None:
     try:
         new.rename(folder)
     except OSError:
@@ -120,7 +120,7 @@ def _connected(folder: Path | str) -> lancedb.DBConnection:
     return lancedb.connect(folder)
 
 
-def _opened(place: Place, folder: Path) -> lancedb.table.Table:
+def _opened(place: DatabaseTable, folder: Path) -> lancedb.table.Table:
     if not folder.exists():
         raise place.refused("a table that is there", str(place))
     try:

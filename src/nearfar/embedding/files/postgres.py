@@ -20,7 +20,7 @@ import numpy as np
 from nearfar._core.ids import Ids
 from nearfar.embedding.files.content import SAVE, Content, Fact, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
-from nearfar.embedding.files.tables import Place, column_of_ids, float32_rows
+from nearfar.embedding.files.tables import DatabaseTable, column_of_ids, float32_rows
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _KINDS |= {"real": "number", "character varying": "text"}
 _INTEGERS, _TEXTS = ("smallint", "integer", "bigint"), ("text", "character varying")
 
 
-def check(place: Place) -> None:
+def check(place: DatabaseTable) -> None:
     """Say before any work why the table could not be written."""
     with _opened(place) as server:
         _check_new(place, server)
@@ -54,7 +54,7 @@ def check_ids(ids: Ids) -> None:
         raise InputError(SAVE, "ids", "text that the server can hold, without NUL", repr(odd))
 
 
-def write(content: Content, place: Place) -> None:
+def write(content: Content, place: DatabaseTable) -> None:
     """Write the table in one transaction."""
     from psycopg import sql
 
@@ -100,7 +100,7 @@ def _checked(facts: Sequence[Fact]) -> list[Fact]:
     return list(facts)
 
 
-def read(place: Place) -> Content:
+def read(place: DatabaseTable) -> Content:
     """Read a table with the columns ``id`` and ``vector``."""
     from psycopg import sql
 
@@ -136,7 +136,7 @@ def read(place: Place) -> Content:
 
 
 @contextmanager
-def _opened(place: Place) -> Iterator[psycopg.Connection]:
+def _opened(place: DatabaseTable) -> Iterator[psycopg.Connection]:
     """Open a connection whose transaction is committed at the end of the block, or taken back."""
     import psycopg
     from psycopg import errors
@@ -170,7 +170,7 @@ def _opened(place: Place) -> Iterator[psycopg.Connection]:
         raise place.refused("a table that the server can read and write", _line(error)) from error
 
 
-def _check_new(place: Place, server: psycopg.Connection) -> Columns:
+def _check_new(place: DatabaseTable, server: psycopg.Connection) -> Columns:
     """Return the columns of a table that is there, if it may be added to or replaced."""
     there = _columns(server, place)
     place.check_new(bool(there))
@@ -180,7 +180,7 @@ def _check_new(place: Place, server: psycopg.Connection) -> Columns:
     return there
 
 
-def _columns(server: psycopg.Connection, place: Place) -> Columns:
+def _columns(server: psycopg.Connection, place: DatabaseTable) -> Columns:
     """Return the types of the columns of a table, and as "" the length of its vectors; nothing if there is none."""
     found = server.execute(
         "SELECT attname, format_type(atttypid, NULL), atttypmod FROM pg_attribute"
@@ -192,14 +192,14 @@ def _columns(server: psycopg.Connection, place: Place) -> Columns:
     return columns | {"": str(max(lengths[0], 0) if lengths else 0)} if columns else {}
 
 
-def _parameters(server: psycopg.Connection, place: Place) -> str | None:
+def _parameters(server: psycopg.Connection, place: DatabaseTable) -> str | None:
     """Return the parameters that were kept with a table by nearfar."""
     query = "SELECT obj_description(to_regclass(%s), 'pg_class')"
     (told,) = server.execute(query, [_regclass(place)]).fetchone()
     return told[len(_COMMENT) :] if told is not None and told.startswith(_COMMENT) else None
 
 
-def _kind(place: Place, columns: Columns) -> tuple[bool, int]:
+def _kind(place: DatabaseTable, columns: Columns) -> tuple[bool, int]:
     """Return whether the ids of a table are integers, and the length of its vectors."""
     kinds = columns.get("id"), columns.get("vector")
     if kinds[0] not in _INTEGERS + _TEXTS or kinds[1] not in ("vector", "halfvec"):
@@ -209,7 +209,7 @@ def _kind(place: Place, columns: Columns) -> tuple[bool, int]:
     return kinds[0] in _INTEGERS, int(columns[""])
 
 
-def _check_pgvector(server: psycopg.Connection, place: Place) -> None:
+def _check_pgvector(server: psycopg.Connection, place: DatabaseTable) -> None:
     """Make pgvector ready in the database.
 
     Raises
@@ -228,12 +228,12 @@ def _check_pgvector(server: psycopg.Connection, place: Place) -> None:
             raise place.refused("a database with the extension pgvector", _line(error), hint) from None
 
 
-def _name(place: Place) -> list[str]:
+def _name(place: DatabaseTable) -> list[str]:
     """Return the schema, if there is one, and the table."""
     return [part for part in place.name.partition(".")[::2] if part]
 
 
-def _regclass(place: Place) -> str:
+def _regclass(place: DatabaseTable) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in _name(place))
 
 

@@ -13,7 +13,7 @@ from nearfar._core.atomic import check_target
 from nearfar._core.checks import bad_file, check_choice, check_path, require
 from nearfar._core.ids import Ids
 from nearfar.embedding.files.content import Content
-from nearfar.embedding.files.tables import IF_EXISTS, Place
+from nearfar.embedding.files.tables import IF_EXISTS, DatabaseTable
 from nearfar.errors import InputError, NearfarError
 
 Made = TypeVar("Made")
@@ -29,7 +29,7 @@ class Format(NamedTuple):
     keeps_both_sides: bool = False
     requires: tuple[str, str] | None = None
     tables: bool = False
-    check: Callable[[Place], None] | None = None
+    check: Callable[[DatabaseTable], None] | None = None
     prefixes: tuple[str, ...] = ()
     keeps_columns: bool = False
     ids: Callable[[Ids], object] | None = None
@@ -47,12 +47,12 @@ def register(
     name: str,
     suffixes: Iterable[str],
     *,
-    write: Callable[[Content, Path], None] | Callable[[Content, Place], None],
-    read: Callable[[Path], Content] | Callable[[Place], Content],
+    write: Callable[[Content, Path], None] | Callable[[Content, DatabaseTable], None],
+    read: Callable[[Path], Content] | Callable[[DatabaseTable], Content],
     keeps_both_sides: bool = False,
     requires: tuple[str, str] | None = None,
     tables: bool = False,
-    check: Callable[[Place], None] | None = None,
+    check: Callable[[DatabaseTable], None] | None = None,
     prefixes: Iterable[str] = (),
     keeps_columns: bool = False,
     ids: Callable[[Ids], object] | None = None,
@@ -77,8 +77,8 @@ def register(
     requires : (str, str), optional
         A package that must be installed, and the extra of nearfar that brings it.
     tables : bool
-        Whether it is a database. ``write`` and ``read`` get a :class:`Place` then, and raise InputError about its path
-        where it cannot be used.
+        Whether it is a database. ``write`` and ``read`` get a :class:`DatabaseTable` then, and raise InputError about
+        its path where it cannot be used.
     check : callable, optional
         ``check(place)`` raises InputError, before any work, where a place could not be written to.
     prefixes : iterable of str
@@ -175,7 +175,7 @@ def check_output(
         require(owner, *kind.requires)
     target = target_of(owner, kind, path, if_exists)
     if kind.check is not None:
-        kind.check(target if kind.tables else Place(owner, str(path), if_exists=if_exists or "replace"))
+        kind.check(target if kind.tables else DatabaseTable(owner, str(path), if_exists=if_exists or "replace"))
     if kind.tables:
         return kind.name
     check_target(owner, target)
@@ -196,7 +196,7 @@ def target_of(owner: str, kind: Format, path: str | os.PathLike[str], if_exists:
     database, table = str(path), ""
     if "#" in database and not database.lower().endswith(kind.suffixes):
         database, _, table = database.rpartition("#")
-    return Place(owner, database, table, if_exists or "fail")
+    return DatabaseTable(owner, database, table, if_exists or "fail")
 
 
 def load(

@@ -26,7 +26,7 @@ from nearfar._core.atomic import check_target
 from nearfar._core.checks import check_path
 from nearfar.embedding.files.content import ROWS, SAVE, Content, Fact, dump_parameters, load_parameters
 from nearfar.embedding.files.registry import register
-from nearfar.embedding.files.tables import Place, column_of_ids, float32_rows
+from nearfar.embedding.files.tables import DatabaseTable, column_of_ids, float32_rows
 from nearfar.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _COLUMN = re.compile(r"[(,]\s*(\+?)\s*([A-Za-z_]\w*)\s+([A-Za-z]\w*)")
 _WAIT = 10.0  # seconds for another process to finish
 
 
-def check(place: Place) -> None:
+def check(place: DatabaseTable) -> None:
     """Say before any work why the table could not be written."""
     file = check_target(place.owner, check_path(place.owner, "path", place.database))
     _module(place)
@@ -49,7 +49,7 @@ def check(place: Place) -> None:
             _check_new(place, database)
 
 
-def write(content: Content, place: Place) -> None:
+def write(content: Content, place: DatabaseTable) -> None:
     """Write the table in one transaction."""
     d, new = content.vectors.shape[1], not Path(place.database).exists()
     facts = _checked(content.facts)
@@ -96,7 +96,7 @@ def write(content: Content, place: Place) -> None:
         raise
 
 
-def read(place: Place) -> Content:
+def read(place: DatabaseTable) -> Content:
     """Read a table with the columns ``id`` and ``vector``."""
     check_path(place.owner, "path", place.database, exists=True)
     with _opened(place) as (_, database):
@@ -134,7 +134,7 @@ def read(place: Place) -> Content:
     return Content(vectors, ids, parameters=load_parameters(told[0]) if told else None)
 
 
-def _told(place: Place, error: Exception) -> Exception:
+def _told(place: DatabaseTable, error: Exception) -> Exception:
     """Return what is to be said of an error of SQLite while it writes."""
     told = str(error)
     if "UNIQUE constraint" in told:
@@ -170,7 +170,7 @@ def _checked(facts: Sequence[Fact]) -> list[Fact]:
     return made
 
 
-def _as_there(place: Place, facts: list[Fact], definition: str) -> list[Fact]:
+def _as_there(place: DatabaseTable, facts: list[Fact], definition: str) -> list[Fact]:
     """Return columns of metadata as a table has them that rows are added to."""
     there = {name: (kind.lower(), plus) for plus, name, kind in _COLUMN.findall(definition) if name not in _OURS}
     made = place.fitting(facts, {name: _KINDS.get(kind, "") for name, (kind, _) in there.items()})
@@ -190,7 +190,7 @@ def _declared(fact: Fact) -> str:
     return f"{'+' * _gaps(fact)}{fact.name} {kind}"
 
 
-def _module(place: Place) -> ModuleType:
+def _module(place: DatabaseTable) -> ModuleType:
     """Return a sqlite3 that loads extensions; that of some builds of Python does not."""
     for name in ("sqlite3", "pysqlite3"):
         try:
@@ -205,7 +205,7 @@ def _module(place: Place) -> ModuleType:
 
 
 @contextmanager
-def _opened(place: Place) -> Iterator[tuple[ModuleType, sqlite3.Connection]]:
+def _opened(place: DatabaseTable) -> Iterator[tuple[ModuleType, sqlite3.Connection]]:
     import sqlite_vec
 
     module = _module(place)
@@ -224,7 +224,7 @@ def _opened(place: Place) -> Iterator[tuple[ModuleType, sqlite3.Connection]]:
             raise
 
 
-def _remove_empty(place: Place) -> None:
+def _remove_empty(place: DatabaseTable) -> None:
     """Remove a file that a failed write has made, if nobody else has written to it.
 
     Who has it open and waits is told by SQLite that it was moved.
@@ -236,7 +236,7 @@ def _remove_empty(place: Place) -> None:
             file.unlink()
 
 
-def _check_new(place: Place, database: sqlite3.Connection) -> str | None:
+def _check_new(place: DatabaseTable, database: sqlite3.Connection) -> str | None:
     """Return the definition of a table that is there, if it may be added to or replaced."""
     there = _definition(database, place.name)
     place.check_new(there is not None)
@@ -248,7 +248,7 @@ def _check_new(place: Place, database: sqlite3.Connection) -> str | None:
     return there
 
 
-def _parameters(database: sqlite3.Connection, place: Place) -> tuple[str] | None:
+def _parameters(database: sqlite3.Connection, place: DatabaseTable) -> tuple[str] | None:
     """Return the parameters that were kept with a table by nearfar."""
     found: tuple[str] | None
     found = database.execute("SELECT parameters FROM nearfar WHERE name = ?", (place.name,)).fetchone()
@@ -260,7 +260,7 @@ def _definition(database: sqlite3.Connection, table: str) -> str | None:
     return None if found is None else str(found[0])
 
 
-def _kind(place: Place, definition: str) -> tuple[bool, int]:
+def _kind(place: DatabaseTable, definition: str) -> tuple[bool, int]:
     """Return whether the ids of a table vec0 are integers, and the length of its vectors."""
     found = re.search(r"\bvector\s+(?:float|f32)\[(\d+)\]", definition)
     if found is None:

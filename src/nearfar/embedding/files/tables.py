@@ -29,7 +29,7 @@ _FITS = {  # kinds of columns that hold values of a kind
 }
 
 
-class Place(NamedTuple):
+class DatabaseTable(NamedTuple):
     """A table of a database.
 
     Parameters
