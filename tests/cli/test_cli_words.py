@@ -64,9 +64,23 @@ def test_words_are_made_of_their_ngrams(tmp_path, fails, shown, model):
     made = kind(4, sample=0, n_epochs=1, random_state=0, n_jobs=1, subwords=True).fit(nf.Corpus(path)).vectors_
     np.testing.assert_array_equal(nf.Embedding.load(output)["walking"], made["walking"])
     assert "walks" in shown("similar", output, "walking")
-    assert "--subwords is for" in fails(
-        "words", "train", path, "-o", output, "--model", "multisense", "--subwords", *OPTIONS
-    )
+
+
+def test_any_number_of_threads_gives_the_same_file(tmp_path, text, shown):
+    files = [tmp_path / f"{n}.safetensors" for n in (1, 3)]
+    for n, file in zip("13", files, strict=True):
+        shown("words", "train", text, "-o", file, *OPTIONS, "--deterministic", "--n-jobs", n)
+    one, many = map(nf.Embedding.load, files)
+    assert one.equals(many)
+    made = nf.SkipGram(4, sample=0, n_epochs=1, random_state=0, deterministic=True, n_jobs=1).fit(nf.Corpus(text))
+    np.testing.assert_array_equal(one.vectors, made.embedding_)
+    assert one.parameters["deterministic"] is True
+
+
+@pytest.mark.parametrize("option", ["--subwords", "--deterministic"])
+def test_what_senses_do_not_have(tmp_path, text, fails, option):
+    told = fails("words", "train", text, "-o", tmp_path / "x.safetensors", "--model", "multisense", option, *OPTIONS)
+    assert f"{option} is for --model skipgram and word2dm" in told
 
 
 def test_training_says_what_it_did(tmp_path, text, capsys, shown):

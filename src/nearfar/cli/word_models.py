@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 COMPOSITIONS = ("phaser", "fuzz", "mult", "diag", "traced_add", "add", "verb")
 _MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSenseWord2DM"}
 _OF_ONE_MODEL = {"n_factors": "word2dm", "n_senses": "multisense", "variant": "multisense"}
+_NOT_OF_SENSES = ("subwords", "deterministic")
 
 _SKIPGRAM, _SENSES, _TEXT = "words.skipgram:SkipGram", "words.multisense:MultiSenseWord2DM", "text.corpus:Corpus"
 
@@ -83,7 +84,10 @@ def words() -> None:
 @options_of(_TEXT, "lowercase encoding_errors")
 @checkpoint_options(every=1)
 @engine_options("threads, torch (the processor by PyTorch), cuda, cuda:1", default="threads of this machine")
-@run_options("vectors (with --n-jobs 1)")
+@option(
+    "--deterministic", is_flag=True, default=None, help="Same seed, same vectors, whatever --n-jobs; a little slower."
+)
+@run_options("vectors (with --n-jobs 1, or --deterministic)")
 def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors or density matrices of the words of TEXT; - reads standard input.
 
@@ -117,8 +121,9 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     for name, owner in _OF_ONE_MODEL.items():
         if options[name] is not None and owner != model:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
-    if options["subwords"] and model == "multisense":
-        raise click.UsageError("--subwords is for --model skipgram and word2dm.")
+    for name in _NOT_OF_SENSES:
+        if options[name] and model == "multisense":
+            raise click.UsageError(f"--{name} is for --model skipgram and word2dm.")
     made_by = getattr(nf, _MODELS[model])
     take_engine("nearfar words train", options)
     if is_device(options["engine"]) and model == "skipgram" and options["optimizer"] == "adam":
