@@ -49,23 +49,23 @@ MODELS: dict[str, Callable[[int], Any]] = {
 }
 
 
-def fit_nearfar(source: Source, n_epochs: int, seed: int, workers: int | None, **how: Any) -> Result:
+def fit_nearfar(source: Source, n_epochs: int, seed: int, workers: int, **how: Any) -> Result:
     started = time.perf_counter()
     encoded = nf.Corpus(source, n_jobs=N_JOBS).encode(min_count=MIN_COUNT)
     encoding, processor = time.perf_counter() - started, time.process_time()
     same: Any = {"window": WINDOW, "n_negative": NEGATIVE, "sample": SAMPLE, "learning_rate": RATE}
     same |= {"n_epochs": n_epochs}
-    model = nf.SkipGram(D, **(same | how), random_state=seed, n_jobs=workers or N_JOBS).fit(encoded)
+    model = nf.SkipGram(D, **(same | how), random_state=seed, n_jobs=workers).fit(encoded)
     return model.vectors_, encoding, time.perf_counter() - started - encoding, time.process_time() - processor
 
 
-def fit_gensim(source: Source, n_epochs: int, seed: int, _: None) -> Result:
+def fit_gensim(source: Source, n_epochs: int, seed: int, workers: int) -> Result:
     from gensim.models import Word2Vec
 
     text = {"corpus_file": str(source)} if isinstance(source, Path) else {"corpus_iterable": source}
     same = {"window": WINDOW, "negative": NEGATIVE, "sample": SAMPLE, "alpha": RATE, "epochs": n_epochs}
     started = time.perf_counter()
-    model = Word2Vec(vector_size=D, min_count=MIN_COUNT, sg=1, workers=N_JOBS, seed=seed, **same)
+    model = Word2Vec(vector_size=D, min_count=MIN_COUNT, sg=1, workers=workers, seed=seed, **same)
     model.build_vocab(**text)
     encoding, processor = time.perf_counter() - started, time.process_time()
     counts = {"total_examples": model.corpus_count, "total_words": model.corpus_total_words}
@@ -74,14 +74,14 @@ def fit_gensim(source: Source, n_epochs: int, seed: int, _: None) -> Result:
     return nf.Embedding(model.wv.vectors, ids=model.wv.index_to_key), encoding, training, processor
 
 
-TASKS: dict[tuple[str, str], Callable[[Source, int, int, Any], Result]] = {
+TASKS: dict[tuple[str, str], Callable[[Source, int, int, int], Result]] = {
     ("nearfar", "file"): partial(fit_nearfar, shared_negatives=True),
     ("gensim", "file"): fit_gensim,
     ("nearfar", "lists"): partial(fit_nearfar, shared_negatives=True),
     ("gensim", "lists"): fit_gensim,
     ("nearfar, noise per pair", "file"): partial(fit_nearfar, shared_negatives=False),
 }
-IN_TURN: dict[tuple[str, str], Callable[[Source, int, int, Any], Result]] = {
+IN_TURN: dict[tuple[str, str], Callable[[Source, int, int, int], Result]] = {
     ("nearfar, without locks", "file"): fit_nearfar,
     ("nearfar, deterministic", "file"): partial(fit_nearfar, deterministic=True),
     ("nearfar by Adam, without locks", "file"): partial(fit_nearfar, **ADAM),
@@ -108,7 +108,7 @@ def short(file: ResultFile, runs: int, wanted: list[str]) -> None:
     for model in models.values():  # compiles
         fit_short(model(0).set_params(sample=0), nf.Corpus([["some", "words"]] * 9).encode(), deterministic=True)
     for trial, name, what in product(range(runs), models, ("deterministic", "without locks")):
-        if key := file.new(f"{name}, {what}", SHORT, 1, trial, None):
+        if key := file.new(f"{name}, {what}", SHORT, 1, trial, 1):
             file.add({**key, **fit_short(models[name](trial), encoded, deterministic=what == "deterministic")})
 
 
@@ -136,7 +136,7 @@ def run(file: ResultFile, given: Namespace) -> None:
         }
         n_tokens = nf.Corpus(path).encode(min_count=MIN_COUNT).n_tokens
         tasks = IN_TURN if given.deterministic else TASKS
-        counts = given.workers if given.deterministic else (None,)
+        counts = given.workers if given.deterministic else (N_JOBS,)
         for trial, n_epochs, workers, ((method, source), task) in product(
             range(given.runs), given.n_epochs, counts, tasks.items()
         ):

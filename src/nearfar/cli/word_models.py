@@ -37,8 +37,13 @@ if TYPE_CHECKING:
 # Those of nearfar.composition.METHODS that need no basis, and whose result can be compared with words.
 COMPOSITIONS = ("phaser", "fuzz", "mult", "diag", "traced_add", "add", "verb")
 _MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSenseWord2DM"}
-_OF_ONE_MODEL = {"n_factors": "word2dm", "n_senses": "multisense", "variant": "multisense"}
-_NOT_OF_SENSES = ("subwords", "deterministic")
+_NOT_OF_ALL = {  # options, and the models that have them
+    "n_factors": ("word2dm",),
+    "n_senses": ("multisense",),
+    "variant": ("multisense",),
+    "subwords": ("skipgram", "word2dm"),
+    "deterministic": ("skipgram", "word2dm"),
+}
 
 _SKIPGRAM, _SENSES, _TEXT = "words.skipgram:SkipGram", "words.multisense:MultiSenseWord2DM", "text.corpus:Corpus"
 
@@ -118,12 +123,9 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     from nearfar.engines import check_ready, is_device
 
     kind = check_output("nearfar words train", output)
-    for name, owner in _OF_ONE_MODEL.items():
-        if options[name] is not None and owner != model:
-            raise click.UsageError(f"--{name.replace('_', '-')} is for --model {owner}.")
-    for name in _NOT_OF_SENSES:
-        if options[name] and model == "multisense":
-            raise click.UsageError(f"--{name} is for --model skipgram and word2dm.")
+    for name, owners in _NOT_OF_ALL.items():
+        if options[name] is not None and model not in owners:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for --model {' and '.join(owners)}.")
     made_by = getattr(nf, _MODELS[model])
     take_engine("nearfar words train", options)
     if is_device(options["engine"]) and model == "skipgram" and options["optimizer"] == "adam":
