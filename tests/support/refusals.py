@@ -1,8 +1,52 @@
-"""Tests of bad input that are alike: a table of what is given and of what the error says."""
+"""Refusals: bad input is a row, and one test holds what all of them must be: of the class, in the form, of one line.
+
+    test_refusals = refused(
+        {"EDRep": lambda **given: nf.EDRep(**({"n_components": 2} | given)).fit(RING)},
+        [
+            ("EDRep", "n_components", 0, InputError, "an integer >= 1"),
+            ("EDRep", "temperature", -1.0, InputError),
+        ],
+    )
+
+A door is a call that works as it stands; a row puts one bad value in, and says what the error must name beside owner
+and argument. A value that needs files is a :class:`Made`, a function of an empty folder.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from nearfar.errors import InputError
+
+# owner: argument must be <expected>; got <got>. <what to do>
+FORM = re.compile(r"[^\n]+: [^\n]+ must be [^\n]+; got [^\n]+")
+
+
+class Made(NamedTuple):
+    """A value that is made when it is needed, in an empty folder."""
+
+    make: Callable[[Path], Any]
+
+
+def refused(doors: Mapping[str, Callable[..., object]], rows: Sequence[tuple[Any, ...]]) -> Callable[..., None]:
+    """Return a test for each row ``(owner, argument, value, error class, *words)``: ``doors[owner](argument=value)``."""
+
+    @pytest.mark.parametrize("row", rows, ids=[f"{owner}-{name}-{k}" for k, (owner, name, *_) in enumerate(rows)])
+    def test(row: tuple[Any, ...], tmp_path: Path) -> None:
+        owner, argument, value, error, *words = row
+        value = value.make(tmp_path) if isinstance(value, Made) else value
+        with pytest.raises(error) as told:
+            doors[owner](**{argument: value})
+        assert type(told.value) is error
+        message = str(told.value)
+        assert FORM.fullmatch(message), message
+        for word in (argument, *words):
+            assert word in message, f"{word!r} is not in: {message}"
+
+    return test
 
 
 def refusals(call, rows, said="{}", error=InputError):
