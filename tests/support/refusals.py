@@ -32,7 +32,7 @@ class Made(NamedTuple):
 
 
 def refused(doors: Mapping[str, Callable[..., object]], rows: Sequence[tuple[Any, ...]]) -> Callable[..., None]:
-    """Return a test for each row ``(owner, argument, value, error class, *words)``: ``doors[owner](argument=value)``."""
+    """Return a test of rows ``(owner, argument, value, error class, *words)``: ``doors[owner](argument=value)``."""
 
     @pytest.mark.parametrize("row", rows, ids=[f"{owner}-{name}-{k}" for k, (owner, name, *_) in enumerate(rows)])
     def test(row: tuple[Any, ...], tmp_path: Path) -> None:

@@ -208,19 +208,6 @@ def test_declared_capabilities_are_known_ones():
         assert case.cls._capabilities <= known
 
 
-def test_a_part_has_at_most_five_methods():
-    from nearfar import contracts
-
-    for name, protocol in vars(contracts).items():
-        if (
-            isinstance(protocol, type)
-            and getattr(protocol, "_is_protocol", False)
-            and protocol.__module__ == "nearfar.contracts"
-        ):
-            members = [m for m in vars(protocol) if not m.startswith("_") or m == "__call__"]
-            assert 1 <= len(members) <= (6 if name == "Place" else 5), f"{name}: {members}"
-
-
 # -- what public signatures say ---------------------------------------------------------------------------------------
 
 # Where no type can be said, and why.

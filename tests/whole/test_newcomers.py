@@ -11,11 +11,6 @@ import pytest
 SCRIPT = Path(newcomers.__file__)
 
 
-def test_nobody_types_more_than_three_commands():
-    assert max(len(person.commands) for person in newcomers.PEOPLE.values()) <= 3
-    assert len(newcomers.PEOPLE) == 5
-
-
 def test_what_is_wrong_stops_the_script():
     with pytest.raises(SystemExit, match="items"):
         newcomers.right("items", 0.5, 0.9)

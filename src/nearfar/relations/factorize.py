@@ -331,7 +331,7 @@ def _find_strings(
 
 
 @jit
-def _spellings(  # noqa: C901 - one pass, as a number is written: blanks, sign, zeros, digits, point, exponent
+def _spellings(  # one pass, as a number is written: blanks, sign, zeros, digits, point, exponent
     stored: Bytes, ends: NDArray[np.int64], n: int, table: Indices
 ) -> tuple[int, int, int, int, int, int, int, int]:
     """Return the counts of numbers and pairs, and the codes of the first ones: see :class:`Spellings`."""

@@ -697,7 +697,7 @@ def _came_before(o, met, slopes):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def train_clusters(windows, rate, options, clusters, moments, sums):  # noqa: C901 - one loop, in three parts
+def train_clusters(windows, rate, options, clusters, moments, sums):  # one loop, in three parts
     """Train on windows; ``options`` are (m, threshold, memory). At rate 0 nothing changes.
 
     ``clusters`` are (B, G, centres, chosen, known, allowed, mean): B the vectors of senses, m rows for a word, G those
