@@ -9,7 +9,8 @@
     )
 
 A door is a call that works as it stands; a row puts one bad value in, and says what the error must name beside owner
-and argument. A value that needs files is a :class:`Made`, a function of an empty folder.
+and argument. A value that needs files is a :class:`Made`, a function of an empty folder; one that is bad only beside
+other arguments is a :class:`With`, of all of them.
 """
 
 import re
@@ -31,6 +32,10 @@ class Made(NamedTuple):
     make: Callable[[Path], Any]
 
 
+class With(dict[str, Any]):
+    """A value with the arguments beside which it is bad, by name."""
+
+
 def refused(doors: Mapping[str, Callable[..., object]], rows: Sequence[tuple[Any, ...]]) -> Callable[..., None]:
     """Return a test of rows ``(owner, argument, value, error class, *words)``: ``doors[owner](argument=value)``."""
 
@@ -39,7 +44,7 @@ def refused(doors: Mapping[str, Callable[..., object]], rows: Sequence[tuple[Any
         owner, argument, value, error, *words = row
         value = value.make(tmp_path) if isinstance(value, Made) else value
         with pytest.raises(error) as told:
-            doors[owner](**{argument: value})
+            doors[owner](**(value if isinstance(value, With) else {argument: value}))
         assert type(told.value) is error
         message = str(told.value)
         assert FORM.fullmatch(message), message
