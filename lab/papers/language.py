@@ -55,7 +55,8 @@ class LanguageModel(nn.Module):
     def forward(self, words: Tensor, following: Tensor, state: Any, autocast: bool = False) -> tuple[Tensor, Any]:
         """Return the mean loss, and the state after the words."""
         vectors = self.table(words)
-        with torch.autocast(words.device.type, torch.bfloat16, enabled=autocast):
+        # On a processor in float32: oneDNN makes no LSTM in bfloat16 where there is no AVX-512.
+        with torch.autocast(words.device.type, torch.bfloat16, enabled=autocast and words.is_cuda):
             found, state = self.lstm(self.dropout(vectors), state)
             loss = self.output(self.dropout(found).flatten(0, 1), following.flatten()).loss
         return loss, tuple(part.detach() for part in state)

@@ -3,8 +3,8 @@
 The next word from all before it, by an LSTM of one layer, in as many streams as a batch has rows: an uncompressed table
 of the words that are read, mixtures of anchors, or shorter vectors and a linear map. The output, an adaptive softmax,
 is the same for all, and not tied to the table: it is not counted. Every learning rate runs with every seed; the one
-that does best in the validation, on average, is told. Seeds draw starts and dropout; streams are the same. Products of
-matrices in LSTM and output are in bfloat16 while it is trained, perplexities in float32. The full setting, on a GPU:
+that does best in the validation, on average, is told. Seeds draw starts and dropout; streams are the same. On a GPU
+LSTM and output are trained in bfloat16; perplexities are in float32. The full setting, on a GPU:
 ``--hidden 650 --epochs 40 --dropout 0.5 --device cuda``.
 """
 

@@ -30,7 +30,6 @@ from lab.measure import cpu_timed
 from lab.peers import elsewhere
 from lab.records import Record, average, distinct, duration, middle, number, on_the_same, pick, values
 
-SETS = {path.stem.removeprefix("EN-"): path for path in sorted((DATA / "word_similarity").glob("EN-*.txt"))}
 TEXTS = {"python": "Python's documentation", "1M": "1 million", "5M": "5 million", "17M": "17 million"}
 BEGINNING, CHARACTERS, PEER_EPOCHS = "2M", 12_000_000, 2
 MIN_COUNT, ENOUGH, D, HELD_OUT = 5, 20, 100, 0.2
@@ -64,7 +63,8 @@ def beginning() -> str:
 
 def quality(vectors: nf.Embedding, *, analogies: bool) -> dict[str, Any]:
     """Return rho of each set and the pairs that are known of it, the mean, and the analogies solved."""
-    found = {name: nf.evaluate.word_similarity(vectors, path, n_bootstrap=1) for name, path in SETS.items()}
+    sets = {path.stem.removeprefix("EN-"): path for path in sorted((DATA / "word_similarity").glob("EN-*.txt"))}
+    found = {name: nf.evaluate.word_similarity(vectors, path, n_bootstrap=1) for name, path in sets.items()}
     record: dict[str, Any] = {name: float(one.rho) for name, one in found.items() if one.n_covered >= ENOUGH}
     record["mean"] = sum(record.values()) / len(record)
     record["covered"] = {name: one.n_covered for name, one in found.items()}
@@ -159,7 +159,7 @@ def told(section: Section, records: list[Record]) -> None:
     long = pick(wiki, text="17M", n_epochs=5)
     section.say("All sets after five epochs of 17 million words.")
     by_rate = [pick(long, rate=rate) for rate in (*map(float, RATES[:-1]), "auto")]
-    rows = [[name, *(_mean(mine, name) for mine in by_rate)] for name in (*SETS, "analogies", "mean")]
+    rows = [[name, *(_mean(mine, name) for mine in by_rate)] for name in (*_sets(long), "analogies", "mean")]
     section.table(["set", *RATES[:-1], "its own"], rows)
     section.say("""The first 12 million characters, two million words, in two epochs, one thread, reading included for
         gensim and fastText. gensim's default rate is 0.025, fastText's 0.05, with sample 1e-4; it learns subwords too
@@ -178,6 +178,11 @@ def _cells(records: list[Record]) -> Iterator[tuple[str, int, list[Record]]]:
     for name, n_epochs in product(TEXTS, distinct(records, "n_epochs")):
         if mine := pick(records, text=name, n_epochs=n_epochs):
             yield name, n_epochs, mine
+
+
+def _sets(records: list[Record]) -> list[str]:
+    """Return the names of the sets of word similarity that records have."""
+    return sorted({name for record in records for name in record["covered"]})
 
 
 def _mean(records: list[Record], name: str) -> str:
@@ -208,7 +213,7 @@ def _no_set_below(section: Section, records: list[Record]) -> None:
     own, fixed = pick(records, rate="auto"), pick(records, rate=0.025)
     if own and fixed:
         own, fixed = on_the_same("seed", own, fixed)
-        gains = {name: (average(own, name) or 0) - (average(fixed, name) or 0) for name in (*SETS, "analogies")}
+        gains = {name: (average(own, name) or 0) - (average(fixed, name) or 0) for name in (*_sets(own), "analogies")}
         worst = min(gains, key=lambda name: gains[name])
         seeds = f"{len(own)} seed{'s' * (len(own) > 1)}"
         target.tell(f"{gains[worst]:+.3f} at least ({worst}), {seeds}", gains[worst] >= -NEAR)
