@@ -395,3 +395,9 @@ def test_selection_and_sort(numbers, data):
     sort_pairs(values, ids, len(values))
     np.testing.assert_array_equal(values, wanted[0])
     np.testing.assert_array_equal(ids, wanted[1])
+
+
+def test_threads_find_the_same_by_a_metric_whose_distances_share_a_buffer():
+    X = np.random.default_rng(4).normal(size=(1000, 4))
+    found = nearest_neighbors(X, 5, metric="mahalanobis", metric_params={"VI": np.diag([4.0, 1, 1, 1])}, n_jobs=2)
+    np.testing.assert_array_equal(found.indices, direct(X * [2.0, 1, 1, 1], 5)[0])

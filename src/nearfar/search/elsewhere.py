@@ -55,7 +55,9 @@ class MetricIndex:
         # The parameter p of a Minkowski metric has a place of its own there.
         others = dict(metric_params or {})
         p = {"p": others.pop("p")} if metric == "minkowski" and "p" in others else {}
-        self._search = NearestNeighbors(metric=metric, metric_params=others or None, n_jobs=n_jobs, **p)
+        # Threads would share the one buffer that scikit-learn's Mahalanobis distance has, and find others.
+        workers = 1 if metric == "mahalanobis" else n_jobs
+        self._search = NearestNeighbors(metric=metric, metric_params=others or None, n_jobs=workers, **p)
         self._of_sets = isinstance(metric, str) and metric in SETS
         try:
             with _quietly():
