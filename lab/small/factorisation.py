@@ -18,6 +18,7 @@ import torch
 from nearfar.reproduce.ratings import Factorisation, Films, Ratings, Split, copied, falling_rate, squared_error
 from torch import Tensor, nn
 
+import nearfar as nf
 from nearfar.reproduce import ratings as movielens
 
 N_COMPONENTS, BATCH_SIZE = 16, 16_384
@@ -28,7 +29,7 @@ State = dict[str, Any]
 
 def n_bytes(table: nn.Module) -> int:
     """Return the bytes of a trained table, indices included."""
-    if hasattr(table, "export"):
+    if isinstance(table, nf.nn.AnchorEmbedding):
         return int(table.export().nbytes)
     if hasattr(table, "kept"):  # entries that are left, each with its column; or rows, each with its number
         n_kept = int(table.kept.sum())

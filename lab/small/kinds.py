@@ -23,6 +23,7 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 import nearfar as nf
+from lab.peers.small_tables import HashTable, LowRankTable
 
 Setting = dict[str, Any]
 Matrix = NDArray[np.float32]
@@ -377,7 +378,7 @@ def rabit_served(table: nn.Embedding, n_bytes: int, _setting: Setting) -> Served
 
 def low_rank(counts: Sequence[Tensor], d: int, n_bytes: int, setting: Setting) -> list[nn.Module] | None:
     rank = min(n_bytes // 4 // (sum(len(c) for c in counts) + d * len(counts)), d)
-    return [nf.nn.LowRankEmbedding(len(c), d, rank, std=setting["std"]) for c in counts] if rank else None
+    return [LowRankTable(len(c), d, rank, std=setting["std"]) for c in counts] if rank else None
 
 
 def hashed(counts: Sequence[Tensor], d: int, n_bytes: int, setting: Setting) -> list[nn.Module] | None:
@@ -386,10 +387,7 @@ def hashed(counts: Sequence[Tensor], d: int, n_bytes: int, setting: Setting) -> 
     sizes = [left * len(c) // rows // d for c in counts]
     if min(sizes) < 2:
         return None
-    return [
-        nf.nn.HashEmbedding(len(c), d, size, n_hashes=k, std=setting["std"])
-        for c, size in zip(counts, sizes, strict=True)
-    ]
+    return [HashTable(len(c), d, size, n_hashes=k, std=setting["std"]) for c, size in zip(counts, sizes, strict=True)]
 
 
 def frequent(counts: Sequence[Tensor], d: int, n_bytes: int, setting: Setting) -> list[nn.Module] | None:

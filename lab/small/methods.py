@@ -16,6 +16,7 @@ from nearfar.reproduce.ratings import Factorisation
 from torch import Tensor, nn
 
 import nearfar as nf
+from lab.peers import small_tables as peers
 from lab.small.factorisation import MOST_EPOCHS, N_COMPONENTS, LogUniform, Method, OneOf, Setting, squared_lengths
 
 LARGE, SMALL = 60_000, 30_000  # parameters, at most
@@ -147,14 +148,14 @@ ALL = {
 def hash_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:
     """Return hash embeddings: what the weights leave of the budget is for shared vectors."""
     n, k = len(counts), setting["n_hashes"]
-    return nf.nn.HashEmbedding(n, N_COMPONENTS, (most - n * k) // N_COMPONENTS, n_hashes=k, std=setting["std"])
+    return peers.HashTable(n, N_COMPONENTS, (most - n * k) // N_COMPONENTS, n_hashes=k, std=setting["std"])
 
 
 def bucket_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:
     """Return rows for the most frequent objects, and buckets for the others: a share of the rows, 1,000 at most."""
     rows = most // N_COMPONENTS
     n_buckets = min(round(setting["shared"] * rows), 1000)
-    return nf.nn.BucketEmbedding(
+    return peers.BucketTable(
         len(counts), N_COMPONENTS, counts, rows - n_buckets, n_buckets=n_buckets, std=setting["std"]
     )
 
@@ -163,7 +164,7 @@ def mixed_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:
     """Return mixed dimensions at the lowest temperature within the budget, in steps of 0.02."""
     for step in range(400):
         options = {"n_blocks": setting["n_blocks"], "temperature": 0.02 * step, "base_dim": setting["base_dim"]}
-        made = nf.nn.MixedDimensionEmbedding(len(counts), N_COMPONENTS, counts, std=setting["std"], **options)
+        made = peers.MixedDimensionTable(len(counts), N_COMPONENTS, counts, std=setting["std"], **options)
         if made.n_parameters <= most:
             break
     return made
@@ -172,7 +173,7 @@ def mixed_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:
 def low_rank_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:
     """Return a table of the highest rank within the budget."""
     rank = most // (len(counts) + N_COMPONENTS)
-    return nf.nn.LowRankEmbedding(len(counts), N_COMPONENTS, rank, std=setting["std"])
+    return peers.LowRankTable(len(counts), N_COMPONENTS, rank, std=setting["std"])
 
 
 def train_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:
@@ -183,14 +184,14 @@ def train_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:
     dims = setting["dim_shape"]
     ends = rows[0] * dims[0] + rows[2] * dims[2]
     rank = max(r for r in range(1, 100) if r * ends + r * r * rows[1] * dims[1] <= most)
-    return nf.nn.TensorTrainEmbedding(n, N_COMPONENTS, rows, dims, rank, std=setting["std"])
+    return peers.TensorTrainTable(n, N_COMPONENTS, rows, dims, rank, std=setting["std"])
 
 
 def code_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:
     """Return quotients and remainders with as many remainders as the budget allows."""
     n = len(counts)
     m = max(m for m in range(1, n + 1) if (-(-n // m) + m) * N_COMPONENTS <= most)
-    return nf.nn.QuotientRemainderEmbedding(n, N_COMPONENTS, m, std=setting["std"])
+    return peers.QuotientRemainderTable(n, N_COMPONENTS, m, std=setting["std"])
 
 
 # ---------------------------------------------------------------- selection
@@ -200,12 +201,16 @@ def entries(counts: Tensor, setting: Setting, _most: Any) -> nn.Module:
     return nf.nn.SelectionEmbedding(len(counts), N_COMPONENTS, std=setting["std"])
 
 
-def rows(counts: Tensor, setting: Setting, _most: Any) -> nn.Module:
-    return nf.nn.SelectionEmbedding(len(counts), N_COMPONENTS, unit="rows", std=setting["std"])
+def shrinking_entries(counts: Tensor, setting: Setting, _most: Any) -> nn.Module:
+    return peers.ShrinkingTable(len(counts), N_COMPONENTS, rows=False, std=setting["std"])
+
+
+def shrinking_rows(counts: Tensor, setting: Setting, _most: Any) -> nn.Module:
+    return peers.ShrinkingTable(len(counts), N_COMPONENTS, rows=True, std=setting["std"])
 
 
 def noisy_rows(counts: Tensor, setting: Setting, _most: Any) -> nn.Module:
-    return nf.nn.VocabularyDropoutEmbedding(len(counts), N_COMPONENTS, std=setting["std"])
+    return peers.VocabularyDropoutTable(len(counts), N_COMPONENTS, std=setting["std"])
 
 
 def with_subgradient(model: Factorisation, users: Tensor, items: Tensor, setting: Setting) -> Tensor:
@@ -280,8 +285,8 @@ RELATIVES = [
     relative("tensor train", {**ALL, "dim_shape": CORES}, train_table),
     relative("quotient and remainder", ALL, code_table),
     pruned("slimming", {**PRUNED, "l1": LogUniform(1e-6, 1e-4)}, entries, price=with_subgradient),
-    pruned("sparse CBOW", {**PRUNED, "l1": LogUniform(3e-4, 0.03)}, entries, ShrinkingAdam),
-    pruned("group lasso", {**PRUNED, "l1": LogUniform(0.001, 0.1)}, rows, ShrinkingAdam),
+    pruned("sparse CBOW", {**PRUNED, "l1": LogUniform(3e-4, 0.03)}, shrinking_entries, ShrinkingAdam),
+    pruned("group lasso", {**PRUNED, "l1": LogUniform(0.001, 0.1)}, shrinking_rows, ShrinkingAdam),
     pruned("vocabulary dropout", {**PRUNED, "divergence": DIVERGENCE}, noisy_rows, price=with_divergence),
 ]
 UNCOMPRESSED = {

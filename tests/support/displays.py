@@ -91,8 +91,7 @@ CELLS = [
 ]
 OF_TORCH = [
     "nf.nn.AnchorEmbedding(100, 8, n_anchors=4)",
-    "nf.nn.HashEmbedding(100, 8, n_buckets=5)",
-    "nf.nn.LowRankEmbedding(100, 8, rank=2)",
+    "nf.nn.QuantizedEmbedding(100, 8, bits=2)",
     "nf.nn.TiedLogits(nf.nn.AnchorEmbedding(100, 8, n_anchors=4))",
     "nf.nn.ProxAdam(nf.nn.AnchorEmbedding(100, 8, n_anchors=4).parameters())",
     "nf.nn.RelatedPairs(relation, ['<b>a', *'bcde'])",

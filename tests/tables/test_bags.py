@@ -6,14 +6,14 @@ from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
-from nearfar.nn import AnchorEmbedding, EmbeddingBag, HashEmbedding, LowRankEmbedding, ProxAdam  # noqa: E402
+from nearfar.nn import AnchorEmbedding, EmbeddingBag, ProxAdam, QuantizedEmbedding, SelectionEmbedding  # noqa: E402
 
 V, D = 30, 4
 IDS = torch.tensor([3, 1, 3, 29, 0, 7, 7, 2])
 OFFSETS = torch.tensor([0, 2, 2, 7])  # one bag without objects
 TABLES = {
     "anchors": lambda **o: AnchorEmbedding(V, D, 5, **o),
-    "hashes": lambda **o: HashEmbedding(V, D, 9, **o),
+    "whole numbers": lambda **o: QuantizedEmbedding(V, D, **o),
     "torch": lambda **o: torch.nn.Embedding(V, D, **o),
 }
 
@@ -45,7 +45,7 @@ def test_a_bag_is_that_of_torch(name, mode, form, padding):
 
 def test_weights_and_lengths():
     torch.manual_seed(0)
-    table = LowRankEmbedding(V, D, 2, std=3.0).double()
+    table = SelectionEmbedding(V, D, std=1.0).double()
     weights = torch.rand(8, dtype=torch.float64, requires_grad=True)
     bag = EmbeddingBag(table, "sum", max_norm=1.5)
     rows = table.weight.detach()
@@ -75,14 +75,14 @@ test_what_does_not_fit_is_refused = refusals(
     lambda call: call(),
     [
         (lambda: EmbeddingBag(torch.ones(3, 4)), "table"),
-        (lambda: EmbeddingBag(TABLES["hashes"](), "median"), "mode"),
-        (lambda: EmbeddingBag(TABLES["hashes"](), max_norm=0), "max_norm"),
-        (lambda: EmbeddingBag(TABLES["hashes"]())(IDS), "ids"),
-        (lambda: EmbeddingBag(TABLES["hashes"]())(IDS.reshape(4, 2), OFFSETS), "ids"),
-        (lambda: EmbeddingBag(TABLES["hashes"]())(IDS, OFFSETS + 1), "offsets"),
-        (lambda: EmbeddingBag(TABLES["hashes"]())(IDS, OFFSETS.flip(0)), "offsets"),
-        (lambda: EmbeddingBag(TABLES["hashes"](), include_last_offset=True)(IDS, OFFSETS), "offsets"),
-        (lambda: EmbeddingBag(TABLES["hashes"]())(IDS, OFFSETS, torch.ones(8)), "per_sample_weights"),
-        (lambda: EmbeddingBag(TABLES["hashes"](), "sum")(IDS, OFFSETS, torch.ones(7)), "per_sample_weights"),
+        (lambda: EmbeddingBag(TABLES["torch"](), "median"), "mode"),
+        (lambda: EmbeddingBag(TABLES["torch"](), max_norm=0), "max_norm"),
+        (lambda: EmbeddingBag(TABLES["torch"]())(IDS), "ids"),
+        (lambda: EmbeddingBag(TABLES["torch"]())(IDS.reshape(4, 2), OFFSETS), "ids"),
+        (lambda: EmbeddingBag(TABLES["torch"]())(IDS, OFFSETS + 1), "offsets"),
+        (lambda: EmbeddingBag(TABLES["torch"]())(IDS, OFFSETS.flip(0)), "offsets"),
+        (lambda: EmbeddingBag(TABLES["torch"](), include_last_offset=True)(IDS, OFFSETS), "offsets"),
+        (lambda: EmbeddingBag(TABLES["torch"]())(IDS, OFFSETS, torch.ones(8)), "per_sample_weights"),
+        (lambda: EmbeddingBag(TABLES["torch"](), "sum")(IDS, OFFSETS, torch.ones(7)), "per_sample_weights"),
     ],
 )

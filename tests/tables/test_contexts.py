@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 import torch_contexts as given  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-QUICK = {"AnchorEmbedding", "HashEmbedding", "VocabularyDropoutEmbedding"}
+QUICK = {"AnchorEmbedding", "QuantizedEmbedding"}
 pytestmark = [pytest.mark.usefixtures("one_torch_thread"), pytest.mark.filterwarnings("ignore")]
 
 

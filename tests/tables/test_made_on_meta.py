@@ -11,16 +11,9 @@ COUNTS = 1e3 / torch.arange(1, N + 1)
 LAYERS = {
     "AnchorEmbedding": lambda: nn.AnchorEmbedding(N, D, 10),
     "AnchorEmbedding of ids": lambda: nn.AnchorEmbedding(N, D, 10, anchor_ids=torch.arange(10)),
-    "HashEmbedding": lambda: nn.HashEmbedding(N, D, 50),
-    "BucketEmbedding": lambda: nn.BucketEmbedding(N, D, COUNTS, 20, n_buckets=30),
-    "QuotientRemainderEmbedding": lambda: nn.QuotientRemainderEmbedding(N, D, 30),
-    "MixedDimensionEmbedding": lambda: nn.MixedDimensionEmbedding(N, D, COUNTS),
-    "LowRankEmbedding": lambda: nn.LowRankEmbedding(N, D, 4),
     "QuantizedEmbedding": lambda: nn.QuantizedEmbedding(N, D),
     "QuantizedEmbedding of low rank": lambda: nn.QuantizedEmbedding(N, D, rank=4),
-    "TensorTrainEmbedding": lambda: nn.TensorTrainEmbedding(N, D, (5, 5, 4), (2, 2, 2), rank=3),
     "SelectionEmbedding": lambda: nn.SelectionEmbedding(N, D),
-    "VocabularyDropoutEmbedding": lambda: nn.VocabularyDropoutEmbedding(N, D),
 }
 
 

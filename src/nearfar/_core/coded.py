@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -55,11 +52,3 @@ class Coded(torch.nn.Module):
             raise InputError(owner, "state", f"{sum(sizes)} bytes", f"{len(state)}", hint)
         for (name, code), part in zip([*self._codes.items()], torch.split(state.cpu(), sizes), strict=True):
             self._codes[name] = part.clone().view(code.dtype).reshape(code.shape)
-
-    def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
-        earlier = {name: state[prefix + name] for name in self._codes if prefix + name in state}  # they were buffers
-        self._codes.update((name, part.to(self._codes[name].dtype).clone()) for name, part in earlier.items())
-        state = {key: part for key, part in state.items() if key.removeprefix(prefix) not in earlier}
-        if earlier or not self._codes:
-            state = {f"{prefix}_extra_state": self.get_extra_state(), **state}
-        super()._load_from_state_dict(state, prefix, *args)

@@ -50,17 +50,7 @@ from nearfar.tables.knowledge import RelatedPairs  # noqa: E402
 from nearfar.tables.nbant import NBANT, nbant_objective  # noqa: E402
 from nearfar.tables.overlap import anchor_overlap, unrelated_overlap  # noqa: E402
 from nearfar.tables.proximal import ProxAdam, ProxSGD, ProxYogi  # noqa: E402
-from nearfar.tables.relatives import (  # noqa: E402
-    BucketEmbedding,
-    HashEmbedding,
-    LowRankEmbedding,
-    MixedDimensionEmbedding,
-    QuantizedEmbedding,
-    QuotientRemainderEmbedding,
-    SelectionEmbedding,
-    TensorTrainEmbedding,
-    VocabularyDropoutEmbedding,
-)
+from nearfar.tables.small import QuantizedEmbedding, SelectionEmbedding  # noqa: E402
 from nearfar.tables.starts import choose_anchors  # noqa: E402
 
 __all__ = [
@@ -68,31 +58,24 @@ __all__ = [
     "AdaptiveNoise",
     "AnchorEmbedding",
     "BilinearCritic",
-    "BucketEmbedding",
     "CategoricalNoise",
     "EmbeddingBag",
-    "HashEmbedding",
     "InBatchNoise",
     "JointCritic",
-    "LowRankEmbedding",
-    "MixedDimensionEmbedding",
     "MutualInformation",
     "ParameterBudget",
     "ProxAdam",
     "ProxSGD",
     "ProxYogi",
     "QuantizedEmbedding",
-    "QuotientRemainderEmbedding",
     "RelatedPairs",
     "SelectionEmbedding",
     "SelfNormalization",
     "SentenceRankingLoss",
     "SeparableCritic",
-    "TensorTrainEmbedding",
     "TiedLogits",
     "UniformNoise",
     "UnigramNoise",
-    "VocabularyDropoutEmbedding",
     "anchor_overlap",
     "choose_anchors",
     "debiased_nce",

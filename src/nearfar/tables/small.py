@@ -1,10 +1,17 @@
-"""The base of small embedding tables: their calls, their whole matrix, and what of them is no parameter."""
+"""Small embedding tables with the calls of ``torch.nn.Embedding``: :class:`SmallTable`, and two of its kind.
+
+Vectors of object i::
+
+    QuantizedEmbedding    q(U) B    q: odd whole numbers of a few bits
+    SelectionEmbedding    E         entries are taken out that a penalty made small
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Self, cast
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -14,12 +21,16 @@ from torch import Tensor
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.coded import Coded
 from nearfar._core.ids import Ids, check_names
-from nearfar._core.tensors import check_finite, check_floats, check_ids, check_padding_idx, check_within
+from nearfar._core.tensors import Context, check_finite, check_floats, check_ids, check_padding_idx, check_within
 from nearfar.embedding.files.content import Content
 from nearfar.embedding.files.registry import check_output
+from nearfar.embedding.quantized import MOST_BITS, CodedRows
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.tables.slots import Formed, row_slices
+
+_FIT_STEPS = 400
+_SPREAD = 0.1  # standard deviation, at the start, of what is rounded to -1 .. 1
 
 
 class FormedTable(Formed):
@@ -29,8 +40,11 @@ class FormedTable(Formed):
     hint = "Initialise the parameters of the layer, or freeze the layer itself; for other uses clone the weight."
 
 
-class SmallTable(torch.nn.Module):
-    """Vectors (V, d) of objects; a subclass makes its parameters, and computes rows from them in ``_rows``."""
+class SmallTable(Coded):
+    """Vectors (V, d) of objects; a subclass makes its parameters, and computes rows from them in ``_rows``.
+
+    Whole numbers and truths beside the parameters are kept as :class:`Coded` says.
+    """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, std: float, padding_idx: int | None) -> None:
         super().__init__()
@@ -51,10 +65,6 @@ class SmallTable(torch.nn.Module):
         """Return the vectors (n, d) of objects (n,)."""
         raise NotImplementedError
 
-    def _rows_of_call(self, ids: Tensor) -> Tensor:
-        """Return the same as a call takes them: with noise, where there is any in training."""
-        return self._rows(ids)
-
     def forward(self, ids: Tensor) -> Tensor:
         """Return the vectors of objects.
 
@@ -69,7 +79,7 @@ class SmallTable(torch.nn.Module):
         """
         if torch.compiler.is_compiling():  # which ids are different is known only when the graph runs
             flat = ids.flatten().long()
-            rows = self._without_padding(flat, self._rows_of_call(flat))
+            rows = self._without_padding(flat, self._rows(flat))
             return rows.reshape(*ids.shape, self.embedding_dim)
         checked = check_ids(self._owner, ids, self._device)
         check_within(self._owner, "ids", checked, self.num_embeddings)
@@ -77,7 +87,7 @@ class SmallTable(torch.nn.Module):
             ids, places = torch.arange(self.num_embeddings, device=self._device), checked
         else:
             ids, places = torch.unique(checked, return_inverse=True)
-        return take_rows(self._without_padding(ids, self._rows_of_call(ids)), places)
+        return take_rows(self._without_padding(ids, self._rows(ids)), places)
 
     def _without_padding(self, ids: Tensor, rows: Tensor) -> Tensor:
         return rows if self.padding_idx is None else rows.masked_fill((ids == self.padding_idx)[:, None], 0)
@@ -94,9 +104,7 @@ class SmallTable(torch.nn.Module):
         return torch.cat(rows).as_subclass(FormedTable)
 
     @classmethod
-    def from_pretrained(
-        cls, vectors: Tensor, freeze: bool = True, **options: float | str | Tensor | Sequence[int] | None
-    ) -> Self:
+    def from_pretrained(cls, vectors: Tensor, freeze: bool = True, **options: float | None) -> Self:
         """Return a table near to vectors that exist already, by least squares.
 
         Parameters
@@ -120,8 +128,7 @@ class SmallTable(torch.nn.Module):
 
         Notes
         -----
-        Where there is a closed form it is taken; elsewhere parameters descend from a random start, which
-        ``torch.manual_seed`` seeds.
+        The steps of a fit take random rows, which ``torch.manual_seed`` seeds.
         """
         owner = f"{cls.__name__}.from_pretrained"
         wanted = check_floats(owner, "vectors", vectors, (None, None)).detach()
@@ -134,19 +141,7 @@ class SmallTable(torch.nn.Module):
 
     def _fit(self, vectors: Tensor) -> None:
         """Make the rows such as the vectors (V, d)."""
-        self._descend(vectors, lr=0.05 * float(vectors.square().mean().sqrt()))
-
-    @torch.enable_grad()
-    def _descend(self, vectors: Tensor, lr: float, n_steps: int = 400) -> None:
-        optimizer = torch.optim.Adam(self.parameters(), lr=max(lr, 1e-6))
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, n_steps)
-        n_rows = min(len(vectors), max(1024, len(vectors) // 16))
-        for _ in range(n_steps):
-            ids = torch.randperm(len(vectors), device=vectors.device)[:n_rows]
-            optimizer.zero_grad()
-            (self._rows(ids) - vectors[ids]).square().mean().backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            schedule.step()
+        raise NotImplementedError
 
     def resize(self, num_embeddings: int) -> Self:
         """Change the number of objects in place: new ones come after the others, and start as in a new table.
@@ -164,7 +159,7 @@ class SmallTable(torch.nn.Module):
         Raises
         ------
         InputError
-            The row of padding is left out, or there is no place for so many.
+            The row of padding is left out, or the table cannot change.
         """
         n = check_integer(f"{self._owner}.resize", "num_embeddings", num_embeddings, low=1)
         if self.padding_idx is not None and self.padding_idx >= n:
@@ -184,8 +179,8 @@ class SmallTable(torch.nn.Module):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the layer holds: parameters, and what says which of them belong to an object."""
-        return sum(p.nbytes for p in self.parameters())
+        """Bytes that the layer holds: parameters, and what is kept beside them."""
+        return sum(part.nbytes for part in (*self.parameters(), *self._codes.values()))
 
     def export(self, path: str | os.PathLike[str] | None = None, ids: Iterable[Hashable] | None = None) -> Embedding:
         """Return the vectors as an embedding that needs no torch, and write it to a file.
@@ -232,15 +227,6 @@ class SmallTable(torch.nn.Module):
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}, n_parameters={self.n_parameters}"
 
 
-class CodedTable(SmallTable, Coded):
-    """A table with whole numbers or truths beside its parameters: hash functions, places, what was pruned."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the layer holds: parameters, and what says which of them belong to an object."""
-        return super().nbytes + sum(code.nbytes for code in self._codes.values())
-
-
 def resized(old: torch.nn.Parameter, n: int, std: float) -> torch.nn.Parameter:
     """Return a parameter of n rows: those that are there, and new ones from N(0, std^2)."""
     n_new = max(n - len(old), 0)
@@ -256,3 +242,336 @@ def take_rows(table: Tensor, ids: Tensor) -> Tensor:
 def normal(*shape: int, std: float) -> torch.nn.Parameter:
     """Return a parameter drawn from N(0, std^2)."""
     return torch.nn.Parameter(std * torch.randn(shape))
+
+
+def whole_numbers(x: Tensor, half: float) -> Tensor:
+    """Return the k of the levels (k + 1/2) / h that are nearest, whole numbers from -h to h - 1."""
+    return torch.floor(x * half).clamp(-half, half - 1)
+
+
+class _Rounded(torch.autograd.Function):
+    """(k + 1/2) / h for the whole k that is nearest, from -h to h - 1; the gradient passes as if nothing were rounded.
+
+    It stops where a number is outside and would go further out.
+    """
+
+    @staticmethod
+    def forward(ctx: Context, x: Tensor, half: float) -> Tensor:
+        ctx.save_for_backward(x)
+        return (whole_numbers(x, half) + 0.5) / half  # written in place, it has no gradient in graphs of torch 2.11
+
+    @staticmethod
+    def backward(ctx: Context, slope: Tensor) -> tuple[Tensor, None]:
+        (x,) = ctx.saved_tensors
+        return slope.masked_fill((x.abs() > 1) & (slope * x < 0), 0), None
+
+
+class QuantizedEmbedding(SmallTable):
+    """A table that is trained as whole numbers of a few bits, E = q(U) B: what is trained is what is stored.
+
+    U (V, r) is rounded in each call to one of 2^bits levels, and B maps the rounded rows to vectors: a number for each
+    component, or a matrix (r, d) if a ``rank`` is given. Gradients pass to U as if nothing were rounded.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    bits : int, from 1 to 8, default=4
+        Of a number of q(U).
+    rank : int, >= 1, optional
+        Numbers of an object, r; at most d. Left out: d, and B is diagonal.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    vectors : torch.nn.Parameter, shape (V, r), or None
+        U, before it is rounded. What is outside of -1 .. 1 is rounded to the outermost level. None after ``pack``.
+    basis : torch.nn.Parameter, shape (d,) or (r, d)
+        B.
+    stored_nbytes : int
+        Bytes of codes and basis, as :meth:`export` and :meth:`pack` keep them; a ``state_dict`` too, after that.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    See Also
+    --------
+    nearfar.Embedding.quantize : rounds a table that is trained already, with a scale for each row.
+
+    Notes
+    -----
+    Levels are (k + 1/2) / h for k = -h .. h - 1, with h = 2^(bits - 1): none of them is 0. U starts near 0, with a
+    standard deviation of 0.1, whatever ``std`` is; 0.01 to 0.04 is a learning rate for Adam that suits it, and a tenth
+    of that for ``basis``, which all objects move. Let it fall to 0 in the end, or numbers go on jumping between levels.
+
+    ``n_parameters`` is V r, and d or r d. An object takes r bits / 8 bytes, rounded up.
+
+    References
+    ----------
+    Bengio, Léonard & Courville (2013), "Estimating or propagating gradients through stochastic neurons", arXiv
+    1308.3432, for gradients that pass through; Esser et al. (2020), "Learned step size quantization", ICLR, for scales
+    that are learned. There, the levels are whole multiples of the scale, and its gradient is divided by a constant.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> table = nf.nn.QuantizedEmbedding(10_000, 64, bits=2, rank=16)
+    >>> table(torch.tensor([[3, 1, 4], [1, 5, 9]])).shape
+    torch.Size([2, 3, 64])
+    >>> table.stored_nbytes == 10_000 * 16 * 2 // 8 + 16 * 64 * 4
+    True
+    >>> embedding = table.export()  # needs no torch
+    >>> embedding.nbytes == table.stored_nbytes
+    True
+    """
+
+    vectors: torch.nn.Parameter | None
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        *,
+        bits: int = 4,
+        rank: int | None = None,
+        std: float = 1.0,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        self.bits = check_integer(self._owner, "bits", bits, low=1, high=MOST_BITS)
+        if rank is not None:
+            check_integer(self._owner, "rank", rank, low=1, high=embedding_dim)
+        self.vectors = normal(num_embeddings, rank or embedding_dim, std=_SPREAD)
+        with torch.no_grad():
+            scale = self._std / self._rounded(self.vectors).square().mean().sqrt()
+            if rank is None:
+                self.basis = torch.nn.Parameter(scale.expand(embedding_dim).clone())
+            else:
+                self.basis = normal(rank, embedding_dim, std=1 / math.sqrt(rank))
+                self.basis.mul_(scale)
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        rounded = self._levels(ids) if self.vectors is None else self._rounded(take_rows(self.vectors, ids))
+        return rounded * self.basis if self.basis.ndim == 1 else rounded @ self.basis
+
+    def _rounded(self, x: Tensor) -> Tensor:
+        found: Tensor = _Rounded.apply(x, self._half)  # type: ignore[no-untyped-call]
+        return found
+
+    @property
+    def _half(self) -> float:
+        return float(2 ** (self.bits - 1))
+
+    def _fit(self, vectors: Tensor) -> None:
+        short, basis = vectors.clone(), torch.ones_like(self.basis)
+        if basis.ndim == 2:  # the nearest product of this rank
+            left, sizes, right = torch.linalg.svd(vectors.double(), full_matrices=False)
+            n = min(len(sizes), self._width)
+            short = vectors.new_zeros(len(vectors), self._width)
+            short[:, :n] = (left * sizes)[:, :n]
+            basis.zero_()[:n] = right[:n]
+        widths = 2 * short.std(0).clamp(min=1e-12)
+        self.vectors = torch.nn.Parameter(short / widths)
+        self.basis.copy_(basis * (widths if basis.ndim == 1 else widths[:, None]))
+        optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, _FIT_STEPS)
+        n_rows = min(len(vectors), max(1024, len(vectors) // 16))
+        for _ in range(_FIT_STEPS):
+            ids = torch.randperm(len(vectors), device=vectors.device)[:n_rows]
+            optimizer.zero_grad()
+            with torch.enable_grad():
+                loss = (self._rows(ids) - vectors[ids]).square().mean()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+
+    def _resize(self, n: int) -> None:
+        if self.vectors is None:
+            raise InputError(f"{self._owner}.resize", "self", "a table that is not packed", "one that is")
+        self.vectors = resized(self.vectors, n, _SPREAD)
+
+    @property
+    def _width(self) -> int:
+        return self.basis.shape[0]
+
+    def _levels(self, ids: Tensor) -> Tensor:
+        """Return rows (n, r) of q(U) from their codes."""
+        codes = self._code("codes")[ids]
+        places = (codes[:, :, None] >> torch.arange(8, device=codes.device, dtype=torch.uint8)) & 1
+        places = places.flatten(1)[:, : self._width * self.bits].reshape(len(ids), self._width, self.bits)
+        powers = 2.0 ** torch.arange(self.bits, device=codes.device)
+        return ((places.float() @ powers + 0.5) / self._half - 1).to(self.basis.dtype)
+
+    def pack(self) -> QuantizedEmbedding:
+        """Keep the codes of U in its place: the layer, and its ``state_dict``, then take ``stored_nbytes``.
+
+        U is trained no more. A state that was packed packs the layer that it is loaded into.
+
+        Returns
+        -------
+        QuantizedEmbedding
+            The layer itself.
+
+        Examples
+        --------
+        >>> import nearfar as nf
+        >>> table = nf.nn.QuantizedEmbedding(1_000, 16, bits=4).pack()
+        >>> sum(part.nbytes for part in table.state_dict().values()) == table.nbytes == table.stored_nbytes
+        True
+        """
+        if self.vectors is not None:
+            codes = np.zeros((self.num_embeddings, -(-self._width * self.bits // 8)), np.uint8)
+            if not self.vectors.is_meta:
+                codes = self._packed(slice(None)).codes
+            self._codes["codes"] = torch.from_numpy(codes)
+            self.register_parameter("vectors", None)
+        return self
+
+    def _packed(self, rows: slice | NDArray[np.intp]) -> CodedRows:
+        """Return rows as codes, and the basis of odd numbers that goes with them."""
+        basis = (self.basis.detach().float() / (2 * self._half)).cpu().numpy()
+        if self.vectors is None:
+            return CodedRows(self._code("codes").cpu().numpy()[rows], basis, self.bits)
+        with torch.no_grad():
+            whole = whole_numbers(self.vectors.float(), self._half) + self._half
+        return CodedRows.of(whole.long().cpu().numpy()[rows], basis, self.bits)
+
+    def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
+        if len(state.get(f"{prefix}_extra_state", ())) and f"{prefix}vectors" not in state:
+            self.pack()
+        super()._load_from_state_dict(state, prefix, *args)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters, those that were packed too."""
+        return self.num_embeddings * self._width + self.basis.numel()
+
+    @property
+    def stored_nbytes(self) -> int:
+        """Bytes of codes and basis, as :meth:`export` keeps them; :meth:`pack` keeps the row of padding, too."""
+        n = self.num_embeddings - (self.padding_idx is not None)
+        return n * -(-self._width * self.bits // 8) + 4 * self.basis.numel()
+
+    def _exported(self, kept: NDArray[np.intp], names: Ids) -> Embedding:
+        """Return codes and basis, which become float32 when rows are read."""
+        parameters = {"layer": self._owner, "bits": self.bits, "padding_idx": self.padding_idx}
+        return Embedding._from_content(Content(self._packed(kept), names, parameters=parameters))
+
+    def extra_repr(self) -> str:
+        """Return what torch shows of the module."""
+        return f"{super().extra_repr()}, bits={self.bits}"
+
+
+class SelectionEmbedding(SmallTable):
+    """An ordinary table whose entries are selected by their size: slimming.
+
+    ``penalty`` is a term for the loss, which an optimiser follows by its subgradient; entries become small, and
+    ``prune`` takes them out.
+
+    Parameters
+    ----------
+    num_embeddings : int, >= 1
+        Number of objects, V.
+    embedding_dim : int, >= 1
+        Length of a vector, d.
+    std : float, > 0, default=1
+        Standard deviation of the table's numbers at the start.
+    padding_idx : int, optional
+        An object whose vector is 0; counted from the end if it is negative.
+
+    Attributes
+    ----------
+    vectors : torch.nn.Parameter, shape (V, d)
+        E.
+    kept : Tensor of bool, shape (V, d)
+        What has not been taken out by ``prune``.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, ids that are no ids.
+
+    Notes
+    -----
+    ``n_parameters`` counts the entries that are not 0. In training the table is as large as any.
+
+    References
+    ----------
+    Liu et al. (2017), "Learning efficient convolutional networks through network slimming", ICCV.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> table = nf.nn.SelectionEmbedding(100, 4)
+    >>> optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+    >>> goal = (torch.arange(100) < 20).float()[:, None].expand(100, 4)
+    >>> for _ in range(100):
+    ...     optimizer.zero_grad()
+    ...     (0.5 * (table(torch.arange(100)) - goal).square().sum() + 0.1 * table.penalty()).backward()
+    ...     optimizer.step()
+    >>> table.prune(0.1)
+    >>> table.n_parameters == 20 * 4
+    True
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, *, std: float = 1.0, padding_idx: int | None = None
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, std, padding_idx)
+        self.vectors = normal(num_embeddings, embedding_dim, std=self._std)
+        self._codes["kept"] = torch.ones(num_embeddings, embedding_dim, dtype=torch.bool, device="cpu")
+
+    @property
+    def kept(self) -> Tensor:
+        """What has not been taken out by ``prune``."""
+        return self._code("kept")
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        return take_rows(self.vectors, ids) * self.kept[ids]
+
+    def _fit(self, vectors: Tensor) -> None:
+        self.vectors.copy_(vectors)
+
+    def _resize(self, n: int) -> None:
+        self.vectors = resized(self.vectors, n, self._std)
+        kept = self.kept[:n]
+        self._codes["kept"] = torch.cat([kept, kept.new_ones(n - len(kept), kept.shape[1])])
+
+    @property
+    def scores(self) -> Tensor:
+        """Absolute values (V, d), which ``prune`` compares with its threshold."""
+        return self.vectors.detach().abs()
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of entries that are left: those that are not 0."""
+        return int((self.kept & (self.scores > 0)).sum())
+
+    def penalty(self) -> Tensor:
+        """Return the sum of all absolute values, to be added to a loss at a price.
+
+        Returns
+        -------
+        Tensor, shape ()
+        """
+        return self.vectors.abs().sum()
+
+    def prune(self, threshold: float) -> None:
+        """Take out, for good, entries of at most ``threshold``: they read as 0, and have no gradient.
+
+        Parameters
+        ----------
+        threshold : float
+            The largest absolute value that is taken out.
+        """
+        check_real(f"{self._owner}.prune", "threshold", threshold)
+        with torch.no_grad():
+            self._codes["kept"] = self.kept & (self.scores > threshold)
+            self.vectors.mul_(self.kept)
