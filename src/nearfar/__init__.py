@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from nearfar._core.names import lazy_names
+from nearfar._core.names import public_names
 from nearfar._version import __version__
 
 if TYPE_CHECKING:
@@ -163,4 +163,4 @@ if find_spec("torch") is None:  # `from nearfar import *` has all names of this 
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, _HOMES, also=("__version__",))
+    __getattr__, __dir__ = public_names(__name__, [*_HOMES, "__version__"], _HOMES)

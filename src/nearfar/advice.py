@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from nearfar._core.checks import check_choice
+from nearfar._core.names import public_names
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
@@ -553,3 +554,7 @@ def _may_be_distances(data: object) -> bool:
     if matrix.dtype.kind not in "buif" or np.diagonal(matrix).any():
         return False
     return bool((matrix >= 0).all() and np.allclose(matrix, matrix.T))
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public_names(__name__, __all__)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_callbacks, check_integer, check_path, check_real
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar._core.notebook import brief_fields
 from nearfar._core.progress import ProgressLine
 from nearfar._core.warn import warn_user
@@ -470,4 +470,4 @@ __all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress", "Traine
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

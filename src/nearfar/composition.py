@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_matrix
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar.contracts import Floats
 from nearfar.embedding import matrices as algebra
 from nearfar.embedding.density import DensityEmbedding
@@ -322,4 +322,4 @@ def _all_or_none(a: Stack, b: Stack) -> tuple[Stack, Stack]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

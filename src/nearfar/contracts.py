@@ -5,7 +5,7 @@ over all pairs (see the guide "Near and far field"). A part keeps to one of the 
 methods (a place, where all of it runs, has six), and knows nothing of its neighbours; the guide "Extending" writes one
 of each. Data flows one way::
 
-    EDRep    relation ──▶ near and far field (FarField) ──▶ gradient ──▶ step (Solver) ──▶ vectors      at a Place
+    EDRep    relation ──▶ near and far field (FarField) ──▶ gradient ──▶ step ──▶ vectors               at a Place
     a map    relation ──▶ objective (Kernel, Divergence, Field) ──▶ descent in phases ──▶ positions
     words    text, relation ──▶ windows ──▶ changes of their rows ──▶ vectors                      by a Learner
 
@@ -17,12 +17,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.types import Floats as Floats  # for parts of one's own
+from nearfar._core.names import public_names
+from nearfar._core.types import Floats
+
+__all__ = [
+    "Ask",
+    "Divergence",
+    "FarField",
+    "Field",
+    "Floats",
+    "Kernel",
+    "Learner",
+    "Objective",
+    "Place",
+    "Potential",
+    "Term",
+]
 
 Rows = Any
 """Rows as a place has them: an array, a tensor, parts on workers, a file."""
@@ -147,14 +162,6 @@ class FarField(Protocol):
 
 
 @runtime_checkable
-class Solver(Protocol):
-    """Solver: one step of a block of rows against its gradient, in place, keeping the representation valid."""
-
-    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
-        """Move ``X``, shape (b, d); ``gradient`` may be used as scratch."""
-
-
-@runtime_checkable
 class Kernel(Protocol):
     """Kernel of a map: how alike two points are, as a function of their squared distance.
 
@@ -252,3 +259,7 @@ class Objective(Protocol):
 
     def advance(self, Y: Floats, iteration: int) -> None:
         """Let what is learned beside the positions take a step, where the gradient at ``Y`` was taken last."""
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public_names(__name__, __all__)

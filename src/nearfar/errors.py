@@ -184,6 +184,9 @@ else:  # a type checker would take every name for one of this module
         error = type(name, (NearfarError, SklearnNotFittedError), {"__doc__": doc, "__module__": __name__})
         return globals().setdefault(name, error)
 
+    def __dir__() -> list[str]:
+        return sorted(__all__)
+
 
 _QUOTED = re.compile(r"'([^']*)'")
 _CLOSE = 0.75  # of 1, by difflib: one letter of five may differ

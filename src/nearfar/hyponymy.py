@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_real, from_tensor
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar._core.types import Doubles, Floats
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.matrices import DEGENERATE, TOLERANCE, check_matrices, smat, svec
@@ -403,4 +403,4 @@ def _checked(owner: str, name: str, value: ArrayLike) -> tuple[Doubles, Doubles]
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

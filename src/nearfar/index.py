@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write, checksum
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_path, check_real
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar._core.opened import OpenedFile
 from nearfar._core.progress import ProgressLine
 from nearfar._core.types import Floats, RowNumbers
@@ -443,4 +443,4 @@ def _facts(file: OpenedFile) -> Facts:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

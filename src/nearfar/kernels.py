@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from nearfar import contracts
 from nearfar._core.checks import check_numbers, check_real
 from nearfar._core.jit import bind, compiled, jit
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar._core.notebook import brief_fields
 from nearfar._core.parameters import Part
 from nearfar._core.types import Floats, Numbers
@@ -969,4 +969,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

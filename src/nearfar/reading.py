@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._core.checks import bad_file, check_choice, check_path, is_pattern, require
 from nearfar._core.frames import is_frame
 from nearfar._core.ids import Ids
+from nearfar._core.names import public_names
 from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, FileFormatError, InputError
@@ -517,3 +518,7 @@ def _points_of(source: Any) -> Points:
     X = rows if hasattr(rows, "tocsr") else check_matrix(_OWNER, "source", rows)
     known = source.obs if annotated and len(source.obs.columns) else None
     return Points(X, Ids.of_rows(X.shape[0], ids, owner=_OWNER), "", known)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public_names(__name__, __all__)

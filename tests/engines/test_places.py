@@ -233,9 +233,6 @@ def test_the_arguments_that_go_away_still_work_and_say_so():
         nf.EDRep(4, engine="torch").fit(club(), engine="threads")
     with pytest.warns(FutureWarning):  # twice the same is no conflict
         nf.EDRep(4, engine="torch", device="cpu").fit(club())
-    with pytest.warns(FutureWarning, match=r"nearfar.edrep.gradient is going away in version 0.4"):
-        from nearfar.edrep import gradient
-    assert callable(gradient)
 
 
 def test_engines_of_other_packages_are_found_by_their_entry_point(tmp_path, monkeypatch):

@@ -13,8 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import nearfar as nf
-from nearfar.contracts import Divergence, FarField, Field, Kernel, Objective, Solver
-from nearfar.edrep import Ball, Sphere
+from nearfar.contracts import Divergence, FarField, Field, Kernel, Objective
 from nearfar.errors import InputError, NearfarError, NotFittedError
 from nearfar.far.exact import FarPart
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective
@@ -380,8 +379,6 @@ class CrossEntropy:
 
 
 def test_parts_keep_to_their_protocols():
-    for part in (Sphere(), Ball()):
-        assert isinstance(part, Solver)
     assert isinstance(CrossEntropy(), Divergence)
     for kernel in (nf.kernels.StudentT(), nf.kernels.Exponential(), nf.kernels.HeavyTailed()):
         assert isinstance(kernel, Kernel)

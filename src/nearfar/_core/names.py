@@ -1,51 +1,44 @@
-"""Names of a package that are imported when they are first used (PEP 562)."""
+"""The public names of a module: all that ``dir`` shows; some are imported when they are first used (PEP 562)."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from nearfar.errors import no_attribute
 
 
-def lazy_names(
-    package: str, homes: Mapping[str, str], *, also: tuple[str, ...] = ()
+def public_names(
+    module: str, known: Iterable[str], homes: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package.
+    """Return ``__getattr__`` and ``__dir__`` of a module: for a name that it has not, it tells which is near.
 
-    A type checker should not see them: it would take every name for one of the package. It reads the imports under
+    A type checker should not see them: it would take every name for one of the module. It reads the imports under
     ``TYPE_CHECKING`` instead.
 
     Parameters
     ----------
-    package : str
+    module : str
         Its name.
+    known : iterable of str
+        Its public names.
     homes : mapping of str to str
-        The module that defines each public name; a module itself stands for its own name.
-    also : tuple of str
-        Further public names, which the package has itself.
+        The module that defines each name that is imported when it is first used; a module itself stands for its own
+        name.
     """
 
     def get(name: str) -> object:
         home = homes.get(name)
         if home is None:
-            raise no_attribute(package, name, homes)
-        module = importlib.import_module(home)
-        value = getattr(module, name, module)  # `warmup` is a function of the module of that name
-        setattr(sys.modules[package], name, value)
+            raise no_attribute(module, name, known)
+        found = importlib.import_module(home)
+        value = getattr(found, name, found)  # `warmup` is a function of the module of that name
+        setattr(sys.modules[module], name, value)
         return value
 
     def names() -> list[str]:
-        return sorted({*homes, *also})
+        return sorted(known)
 
     return get, names
-
-
-def unknown_names(package: str, known: Iterable[str]) -> Callable[[str], object]:
-    """Return ``__getattr__`` of a package that has all its names: for one that it has not, it tells which is near."""
-
-    def get(name: str) -> object:
-        raise no_attribute(package, name, known)
-
-    return get

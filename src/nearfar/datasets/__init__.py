@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar.datasets.epidemics import simulate_sir
 from nearfar.datasets.planted_graphs import Graph, dcsbm
 from nearfar.datasets.planted_texts import PlantedSenses, planted_senses
@@ -18,4 +18,4 @@ __all__ = ["Graph", "PlantedSenses", "dcsbm", "planted_senses", "simulate_sir"]
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

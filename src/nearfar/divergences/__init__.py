@@ -6,7 +6,7 @@ the guide "Extending".
 
 from typing import TYPE_CHECKING
 
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar.divergences.probability import KL, Accuracy, Divergence, Formulas, JensenShannon, NeRV, ReverseKL
 from nearfar.divergences.stress import MetricStress, Sammon, SStress
 
@@ -25,4 +25,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

@@ -374,11 +374,3 @@ def in_numpy() -> Place:
     """Return the plain place, where nothing is compiled."""
     made: Place = found(PLACE_IN_NUMPY)()
     return made
-
-
-def compiled_gradient() -> Callable[..., object]:
-    """Return eq. (6) as threads run it."""
-    from nearfar.engines.threads.edrep import gradient
-
-    form: Callable[..., object] = gradient
-    return form

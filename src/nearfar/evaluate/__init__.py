@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar.evaluate.alignment import Alignment
 from nearfar.evaluate.anchors import AnchorPurity, anchor_purity
 from nearfar.evaluate.communities import CommunityScores, communities, giant_component
@@ -71,4 +71,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

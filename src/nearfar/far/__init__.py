@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nearfar._core.names import lazy_names
+from nearfar._core.names import public_names
 
 if TYPE_CHECKING:
     from nearfar.contracts import Potential, Term
@@ -73,4 +73,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_names(__name__, _HOMES)
+    __getattr__, __dir__ = public_names(__name__, __all__, _HOMES)

@@ -31,7 +31,6 @@ from nearfar._core.checks import (
     require,
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
-from nearfar._core.names import lazy_names
 from nearfar._core.types import Numbers, Seed, SparseMatrix
 from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
@@ -973,13 +972,4 @@ def _warn_of_pairs(owner: str, what: str, n: int) -> None:
     warn_user(
         f"{owner}: {what} of {n} points take all pairs of points in every iteration. One to three components (on a "
         "device one or two), and divergences and kernels with formulas, take (next to) linear time."
-    )
-
-
-if not TYPE_CHECKING:  # maps that were pickled when the recipes were here
-    _RECIPES = ("ASNE", "HSSNE", "JSE", "NeRV", "SSNE", "TASNE", "TSNE", "UMAP")
-    __getattr__, _ = lazy_names(
-        __name__,
-        dict.fromkeys(_RECIPES, "nearfar.maps.recipes")
-        | {"InhomogeneousTSNE": "nearfar.maps.inhomogeneous", "WSSNE": "nearfar.maps.weighted"},
     )

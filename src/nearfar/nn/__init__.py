@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from nearfar._core.checks import require
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 
 require("nearfar.nn", "torch", "torch")
 
@@ -110,4 +110,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar.plots.scatter import scatter
 from nearfar.plots.small_multiples import animation, rnx_curves, small_multiples
 
@@ -17,4 +17,4 @@ __all__ = ["animation", "rnx_curves", "scatter", "small_multiples"]
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

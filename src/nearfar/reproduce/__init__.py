@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nearfar._core.checks import check_choice
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar.errors import NearfarError
 from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Line, Outcome, Panel, Setting, carry_out
 
@@ -98,4 +98,4 @@ def run(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

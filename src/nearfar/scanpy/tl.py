@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, require
 from nearfar._core.ids import in_memory
+from nearfar._core.names import public_names
 from nearfar._core.parameters import Parameters
 from nearfar._core.types import Seed, TableLike
 from nearfar._version import __version__
@@ -371,3 +372,7 @@ def _curve_of_umap_learn(min_dist: float, spread: float) -> tuple[float, float]:
     wanted = np.where(distance < min_dist, 1.0, np.exp(-(distance - min_dist) / spread))
     a, b = curve_fit(lambda d, a, b: 1 / (1 + a * d ** (2 * b)), distance, wanted)[0]
     return float(a), float(b)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public_names(__name__, __all__)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nearfar._core.names import unknown_names
+from nearfar._core.names import public_names
 from nearfar.viewer.page import MapPage
 
 __all__ = ["MapPage"]
 
 
 if not TYPE_CHECKING:
-    __getattr__ = unknown_names(__name__, __all__)
+    __getattr__, __dir__ = public_names(__name__, __all__)

@@ -6,7 +6,14 @@ the pieces of skip-gram together, ``examples/skipgram_in_60_lines.py`` is all of
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from nearfar._core.names import public_names
 from nearfar.words.skipgram import skipgram_step
 from nearfar.words.windows import alias_table
 
 __all__ = ["alias_table", "skipgram_step"]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public_names(__name__, __all__)

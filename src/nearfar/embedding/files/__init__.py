@@ -23,7 +23,10 @@ of metadata, too.
 Nothing is pickled, and a file appears whole or not at all. For a format of one's own see :func:`register`.
 """
 
+from typing import TYPE_CHECKING
+
 from nearfar._core.atomic import atomic_write
+from nearfar._core.names import public_names
 from nearfar.embedding.files import (  # noqa: F401 - they register themselves
     h5ad,
     indexes,
@@ -42,3 +45,7 @@ from nearfar.embedding.files.registry import FORMATS, register
 from nearfar.embedding.files.tables import DatabaseTable
 
 __all__ = ["FORMATS", "Content", "DatabaseTable", "Fact", "atomic_write", "register", "text_ids"]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public_names(__name__, __all__)
