@@ -73,6 +73,7 @@ SOURCELESS = {
     "nearfar.plots.scatter": "a picture",
 }
 INTERNAL_ROOMS = {
+    "nearfar.scanpy": "its functions are in nearfar.scanpy.tl",
     "nearfar.text": "all its names are in nearfar",
 }
 METHOD_MODULES = (
