@@ -15,7 +15,7 @@
 #   make sbom       what the wheel is installed with, and its licences: dist/nearfar.cdx.json (CycloneDX)
 #   make coverage   which lines the tests of `make test` run; fails below the floor in pyproject.toml
 #   make mutants    faults put into copies of the code: fails if the tests miss one
-#   make bench      the lab (docs/benchmarks.md), FAMILY=maps: this part; make bench DATA=FOLDER says where data are
+#   make bench      the lab (lab/tables, docs/benchmarks.md), FAMILY=maps: this part; make bench DATA=FOLDER says where data are
 #   make docs       the documentation, warnings are errors (docs/_build/html)
 #   make clean      remove what the targets above made
 
