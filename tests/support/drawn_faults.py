@@ -6,7 +6,7 @@
 A fault changes one place of a function in a copy of the package: ``+`` for ``-``, ``*`` for ``/``, ``<`` for ``<=``,
 ``==`` for ``!=``, ``and`` for ``or``, no minus, no ``not``, a bound of a slice one higher, the first two arguments in
 the other order. The tests that run the line are run until one fails: a sample, then all. Compiled code is in no record:
-the tests of its room are run, first those that name its module. A fault that is missed is a gap, or changes nothing that
+the tests of its room run, first those that name its module. A fault that is missed is a gap, or changes nothing that
 anybody sees (a rounding, a limit of speed); a person says which.
 """
 
