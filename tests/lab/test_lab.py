@@ -634,12 +634,10 @@ def test_the_published_package_finds_communities(easy) -> None:
     # wikipedia: 92,517 lines, 222 of them self-loops; citeseer: 48 isolated nodes, 15 others without a label
     [("cora", 2708, 5278, 7, 2708), ("citeseer", 3327, 4552, 6, 3264), ("wikipedia", 4777, 92295, 40, 4777)],
 )
+@pytest.mark.usefixtures("shared_data")
 def test_labelled_graphs_are_read(name: str, n_nodes: int, n_edges: int, n_labels: int, n_scored: int) -> None:
-    from lab.data import DATA
     from lab.graphs.data import read_graph
 
-    if not (DATA / "graphs" / name).is_dir():
-        pytest.skip("data not there")
     graph = read_graph(name)
     assert graph.adjacency.shape == (n_nodes, n_nodes)
     assert graph.adjacency.nnz == 2 * n_edges
