@@ -27,7 +27,6 @@ MODULES = [
     "nearfar.index",
     "nearfar.scanpy.tl",
     "nearfar.callbacks",
-    "nearfar.embedding.files",
     "nearfar.errors",
     "nearfar.contracts",
 ]

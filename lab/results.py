@@ -31,13 +31,11 @@ ROOT = Path(__file__).absolute().parent.parent
 # Trial runs go to a folder of their own, not to the committed results, pages and pictures.
 TRIAL = os.environ.get("NEARFAR_RESULTS")
 RESULTS = Path(TRIAL) if TRIAL else ROOT / "lab" / "results"
-TABLES = Path(TRIAL) if TRIAL else ROOT / "lab" / "tables"
 DOCS = Path(TRIAL) if TRIAL else ROOT / "docs"
 # Packages whose versions a result file tells.
 PACKAGES = (
     "numpy", "scipy", "numba", "scikit-learn", "gensim", "EDRep", "faiss-cpu", "hnswlib", "openTSNE", "umap-learn",
-    "torch", "pyarrow", "pandas", "anndata", "usearch", "sqlite-vec", "lancedb", "psycopg", "scikit-network",
-    "pycleora", "implicit",
+    "torch", "pyarrow", "pandas", "usearch", "scikit-network", "pycleora", "implicit",
 )  # fmt: skip
 SEEDS = ("seeds", "seed", "trials", "runs", "graphs", "splits", "draws")  # options that say what is drawn, how often
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nearfar.relations.tables import Table as Known
 
 VECTORS: tuple[str, ...] = (".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz", ".emb")
-VECTORS += (".sqlite", ".sqlite3", ".db", ".lance", ".faiss", ".usearch")
+VECTORS += (".faiss", ".usearch")  # of which loading says what to use
 """What a file of vectors may end in."""
 TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
 """What a table of numbers may end in."""
@@ -109,8 +109,8 @@ def _kind_of_lines(text: str, head: bytes, *, one_column: bool) -> Kind:
 
 def is_table(file: str) -> bool:
     """Whether a file is a table, and not one of vectors: by its suffix, what lies beside it, its columns, its lines."""
-    from nearfar.embedding.files.projector import metadata_path
     from nearfar.embedding.files.registry import format_of
+    from nearfar.embedding.files.separated import metadata_path
 
     path, name = Path(file), file.lower()
     if name.endswith(".tsv"):

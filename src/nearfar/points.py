@@ -8,7 +8,6 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from nearfar._core.warn import warn_user
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 NAMES = ("name", "names", "id", "index", "")
 """What a column is called that by default holds the names of the rows."""
 _CELLS = ("cell_type", "celltype", "leiden", "louvain")  # what else of obs
+_PIECES = 16  # of a sample, spread over the file
 _LINES = 20  # that tell whether the first one names columns
 _NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _PREPARE = "--prepare codes text and dates, and fills what is missing with the median."
@@ -175,19 +175,40 @@ def read_annotated(
     NearfarWarning
         If a sample was read.
     """
+    from types import SimpleNamespace
+
+    import numpy as np
+    from scipy.sparse import csr_array, vstack
+
+    from nearfar._core.checks import check_path
+    from nearfar._core.columns import objects_of
+    from nearfar._core.frames import is_null
     from nearfar._core.ids import Ids, distinct, which_matrix
-    from nearfar.embedding.files.annotated import open_annotated
+    from nearfar.embedding.files.h5ad import opened
     from nearfar.relations.coordinates import LABELS
 
-    with open_annotated(owner, Path(file)) as opened:
-        which = which_matrix(owner, opened, obsm)
-        size = opened.size(which)
-        n_rows = opened.n if size <= most else max(sample * opened.n // size, 1)
-        ranges = opened.sampled(n_rows)
-        rows, names, columns = opened.rows(which, ranges), opened.names(ranges), opened.columns(ranges)
-        if len(names) < opened.n:
-            read = f"{len(names):,} of {opened.n:,} rows were read, as a sample."
-            warn_user(f"{owner}: {file!r} has {size / 1e9:,.1f} GB: {read}")
+    with opened(check_path(owner, "FILE", file, exists=True), owner) as there:
+        from anndata.io import read_elem, sparse_dataset
+
+        which = which_matrix(owner, SimpleNamespace(obsm=there.get("obsm", {}), X=there.get("X")), obsm)
+        matrix: Any = there["X"] if which == "X" else there["obsm"][which]
+        is_sparse = hasattr(matrix, "keys")
+        size = sum(part.nbytes for part in ((matrix["data"], matrix["indices"]) if is_sparse else (matrix,)))
+        matrix = sparse_dataset(matrix) if is_sparse else matrix
+        obs = read_elem(there["obs"])
+        n, ranges = len(obs), [(0, len(obs))]
+        n_rows = n if size <= most else max(sample * n // size, 1)
+        if n_rows < n:
+            pieces = min(_PIECES, n_rows)
+            ranges = [(k * n // pieces, min(k * n // pieces + n_rows // pieces, n)) for k in range(pieces)]
+        some = [matrix[a:b] for a, b in ranges]
+        rows = vstack([csr_array(part) for part in some], format="csr") if is_sparse else np.concatenate(some)
+    obs = obs.iloc[np.concatenate([np.arange(a, b) for a, b in ranges])]
+    names = [str(name) for name in obs.index]
+    columns = {str(name): [None if is_null(value) else value for value in objects_of(obs[name])] for name in obs}
+    if len(names) < n:
+        read = f"{len(names):,} of {n:,} rows were read, as a sample."
+        warn_user(f"{owner}: {file!r} has {size / 1e9:,.1f} GB: {read}")
     if labels is not None and labels not in columns:
         raise InputError(owner, "labels", f"one of {', '.join(map(repr, columns)) or 'no column of obs'}", repr(labels))
     by_label = labels or next((name for name in columns if name.lower() in (*LABELS, *_CELLS)), None)

@@ -363,12 +363,12 @@ def _of_tensors(path: Path, _kind: str | None) -> Read:
 
 
 def _of_folder(path: Path, kind: str | None) -> Read:
-    from nearfar.embedding.files.registry import FOLDERS
+    from nearfar.embedding.files.native import FOLDER
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
     from nearfar.text import EncodedCorpus
 
-    if any((path / header).is_file() for header in FOLDERS):
+    if (path / FOLDER.header).is_file():
         return Embedding.load(path), "vectors", "a folder that nearfar wrote"
     if (path / "tokens.npy").is_file():
         return EncodedCorpus.open(path), "text", ""

@@ -3,11 +3,9 @@
 import datetime
 import errno
 import gzip
-import json
 import os
 import stat
 import struct
-import threading
 import warnings
 
 import numpy as np
@@ -19,8 +17,8 @@ from hypothesis import strategies as st
 import nearfar as nf
 from nearfar._core import arrays as _arrays
 from nearfar._core import atomic
-from nearfar.embedding import files as storage
-from nearfar.embedding.files import projector, registry
+from nearfar._core.atomic import atomic_write
+from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.files.content import text_id
 from nearfar.embedding.files.word2vec import escape_ids, unescape_id
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
@@ -29,21 +27,6 @@ WORDS = ["ann", "b ob", "Zoë", "", "50%", "%20", "new\u00a0york", "日本", "ta
 EVERYTHING = [".safetensors", ".npz"]
 
 function_scoped = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def write_json(content, path):
-    with storage.atomic_write(path) as file:
-        rows = np.asarray(content.vectors, np.float64).tolist()
-        file.write(json.dumps([storage.text_ids(content.ids), rows, content.vectors.shape]).encode())
-
-
-def read_json(path):
-    ids, rows, shape = json.loads(path.read_bytes())
-    return storage.Content(np.array(rows, np.float32).reshape(shape), ids)
-
-
-# A format of one's own enters the contract below by this line, as the built-in ones do by theirs.
-storage.register("json", [".json"], write=write_json, read=read_json)
 
 
 @pytest.fixture
@@ -67,12 +50,17 @@ def assert_clean(folder, *names):
     assert sorted(p.name for p in folder.iterdir()) == sorted(names)
 
 
-@pytest.fixture(params=[kind for kind in storage.FORMATS.values() if not kind.tables], ids=lambda kind: kind.name)
-def kind(request):
-    """Every format of files that is registered; tests/embedding/test_tables.py has those of databases."""
-    if request.param.requires is not None:
-        pytest.importorskip(request.param.requires[0])
+@pytest.fixture(params=FORMATS)
+def name(request):
+    """Every format."""
+    if FORMATS[request.param].requires is not None:
+        pytest.importorskip(FORMATS[request.param].requires[0])
     return request.param
+
+
+@pytest.fixture
+def kind(name):
+    return FORMATS[name]
 
 
 @pytest.fixture
@@ -189,7 +177,7 @@ class TestContract:
                     assert "\n" not in str(error)  # noqa: PT017
 
     def test_numbers_that_are_not_finite_are_refused(self, kind, path):
-        kind.write(storage.Content(np.full((2, 2), np.inf, np.float32), ["a", "b"]), path)
+        kind.write(Content(np.full((2, 2), np.inf, np.float32), ["a", "b"]), path)
         with pytest.raises(FileFormatError, match="vectors are finite"):
             nf.Embedding.load(path)
 
@@ -217,63 +205,29 @@ KINDS_OF_IDS = {
 
 
 @pytest.mark.parametrize("ids", KINDS_OF_IDS.values(), ids=KINDS_OF_IDS.keys())
-def test_what_a_format_cannot_hold_is_known_before_a_fit(kind, path, ids):
+def test_what_a_format_cannot_hold_is_known_before_a_fit(name, path, ids):
     """What passes the check is saved and comes back, as text where the format knows that alone; all else is refused."""
     emb = nf.Embedding(np.eye(2, dtype=np.float32), ids)
     told = []
-    for ask in (lambda: registry.check_output("test", path, kind.name, ids=[emb.ids]), lambda: emb.save(path)):
+    for ask in (lambda: registry.check_output("test", path, name, ids=[emb.ids]), lambda: emb.save(path)):
         try:
             ask()
         except InputError as error:
             told.append(str(error))
-    assert told in ([], 2 * told[:1]) or kind.name == "json"  # which says nothing before
+    assert told in ([], 2 * told[:1])
     if told:
         return
-    found = nf.Embedding.load(path, kind.name).ids.to_list()
+    found = nf.Embedding.load(path, name).ids.to_list()
     assert found in (ids, [text_id(key) for key in ids])
-    assert np.array_equal(nf.Embedding.load(path, kind.name).vectors, emb.vectors)
+    assert np.array_equal(nf.Embedding.load(path, name).vectors, emb.vectors)
 
 
-class TestRegister:
-    def test_a_suffix_has_one_format(self):
-        for suffix in (".npz", "npy", ".NPY"):
-            with pytest.raises(InputError, match="register: suffixes must be a dot and lower-case letters"):
-                storage.register("other", [suffix], write=write_json, read=read_json)
-        assert "other" not in storage.FORMATS
-
-    def test_the_command_line_takes_it(self, tmp_path, capsys):
-        nf.Embedding(np.eye(2, dtype=np.float32), ["a", "b"]).save(tmp_path / "x.npz")
-        assert nf_main("convert", tmp_path / "x.npz", tmp_path / "y.json") == 0
-        assert nf_main("convert", tmp_path / "y.json", tmp_path / "z", "--to", "json") == 0
-        assert (tmp_path / "y.json").read_bytes() == (tmp_path / "z").read_bytes()
-        assert nf_main("info", tmp_path / "y.json") == 0
-        assert "format\tjson" in capsys.readouterr().out
-
-    def test_an_installed_package_may_bring_one(self, monkeypatch):
-        class Point:
-            def load(self):
-                storage.register("brought", [".brought"], write=write_json, read=read_json)
-
-        monkeypatch.setattr(registry, "FORMATS", dict(storage.FORMATS))
-        monkeypatch.setattr(registry, "entry_points", lambda group: [Point()])
-        registry._import_installed_formats.cache_clear()
-        with pytest.raises(InputError, match=r"one of the suffixes .*\.brought"):
-            registry.format_of("test", "x.unknown")
-        assert registry.format_of("test", "x.brought") == registry.format_of("test", "x", "brought") == "brought"
-        registry._import_installed_formats.cache_clear()
-
-    def test_a_package_that_is_missing_is_named(self, emb, tmp_path, monkeypatch):
-        emb.subset(["ann"]).save(tmp_path / "x.parquet")
-        monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-        for use in (emb.save, nf.Embedding.load):
-            with pytest.raises(MissingDependencyError, match=r"nearfar\[parquet\]"):
-                use(tmp_path / "x.parquet")
-
-
-def nf_main(*arguments):
-    from nearfar.cli import main
-
-    return main([str(argument) for argument in arguments])
+def test_a_package_that_is_missing_is_named(emb, tmp_path, monkeypatch):
+    emb.subset(["ann"]).save(tmp_path / "x.parquet")
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    for use in (emb.save, nf.Embedding.load):
+        with pytest.raises(MissingDependencyError, match=r"nearfar\[parquet\]"):
+            use(tmp_path / "x.parquet")
 
 
 class TestRoundTrip:
@@ -369,25 +323,6 @@ class TestChoosing:
     def test_format_can_be_named(self, emb, tmp_path):
         assert roundtrip(emb, tmp_path / "words.dat", format="word2vec-text").equals(emb)
         assert nf.Embedding.from_word2vec(tmp_path / "words.dat", binary=False).equals(emb)
-
-    def test_a_file_that_is_there_is_replaced_unless_said_otherwise(self, emb, tmp_path):
-        path = tmp_path / "x.safetensors"
-        for how in (None, "replace"):
-            nf.Embedding([[1, 2]]).save(path)
-            emb.save(path, if_exists=how)
-            assert nf.Embedding.load(path).equals(emb)
-        with pytest.raises(InputError, match=r"path must be a file that is not there yet; got '.*x.safetensors'"):
-            nf.Embedding([[1, 2]]).save(path, if_exists="fail")
-        with pytest.raises(InputError, match="if_exists must be 'fail' or 'replace' for the format 'safetensors'"):
-            nf.Embedding([[1, 2]]).save(path, if_exists="append")
-        assert nf.Embedding.load(path).equals(emb)
-
-    def test_a_table_has_a_name_in_databases_only(self, emb, tmp_path):
-        assert registry.format_of("t", "a#b.npz") == "npz"
-        assert registry.format_of("t", "a.sqlite#b") == registry.format_of("t", "a#b.db") == "sqlite"
-        assert registry.format_of("t", "postgresql://ann@server/a.npz#b") == "postgresql"
-        with pytest.raises(InputError, match="a file name with one of the suffixes"):
-            registry.format_of("t", "a.npz#b")
 
     def test_ids_that_no_format_can_hold(self, tmp_path):
         with pytest.raises(InputError, match=r"to be stored; got <object .*\(object\)"):
@@ -509,13 +444,13 @@ class TestNative:
 class TestAtomicWrite:
     def test_replaces_and_keeps_permissions(self, tmp_path):
         path = tmp_path / "x"
-        with storage.atomic_write(path) as file:
+        with atomic_write(path) as file:
             file.write(b"one")
         umask = os.umask(0)
         os.umask(umask)
         assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
         path.chmod(0o604)
-        with storage.atomic_write(path) as file:
+        with atomic_write(path) as file:
             file.write(b"two")
             assert path.read_bytes() == b"one"
         assert path.read_bytes() == b"two"
@@ -525,7 +460,7 @@ class TestAtomicWrite:
     def test_follows_symbolic_links(self, tmp_path):
         (tmp_path / "folder").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / "folder" / "x")
-        with storage.atomic_write(tmp_path / "link") as file:
+        with atomic_write(tmp_path / "link") as file:
             file.write(b"one")
         assert (tmp_path / "link").is_symlink()
         assert (tmp_path / "folder" / "x").read_bytes() == b"one"
@@ -536,7 +471,7 @@ class TestAtomicWrite:
         path.write_bytes(b"old")
 
         def write():
-            with storage.atomic_write(path) as file:
+            with atomic_write(path) as file:
                 file.write(b"new")
                 raise error
 
@@ -622,7 +557,7 @@ class TestWord2vec:
 
         names = ["ann", "Zoë", "50%", "%20", "new\u00a0york"]
         theirs = KeyedVectors(3)
-        theirs.add_vectors(names, numbers(rng, 5, 3))
+        theirs.add_vectors(names, rng.standard_normal((5, 3)) if binary else numbers(rng, 5, 3))
         theirs.save_word2vec_format(tmp_path / "theirs", binary=binary)
         ours = nf.Embedding.from_word2vec(tmp_path / "theirs", binary=binary)
         assert list(ours) == names
@@ -842,59 +777,6 @@ class TestProjector:
         assert (tmp_path / "map.tsv").read_text() == "1.5\t-2\n0\t3\n"
         assert (tmp_path / "map.metadata.tsv").read_text() == "a b\nc\n"
 
-    def test_new_ids_never_come_with_old_vectors(self, tmp_path, monkeypatch):
-        paths = [tmp_path / name for name in ("map.tsv", "map.metadata.tsv", "map.pair.json")]
-        contents = []
-        for k in (1, 2):  # as many rows
-            nf.Embedding(np.full((3, 2), k, np.float32), [f"{k}{c}" for c in "abc"]).save(paths[0])
-            contents.append([path.read_bytes() for path in paths[:2]])
-        assert len(list(tmp_path.iterdir())) == 3
-
-        def put(vectors, ids):
-            """As a kill between the two files, or before or after both of them, leaves them."""
-            for path, k in zip(paths[:2], (vectors, ids), strict=True):
-                path.write_bytes(contents[k][path is paths[1]])
-
-        monkeypatch.setattr(projector, "_PAUSE", 0)
-        for vectors, ids in [(0, 1), (1, 0)]:
-            put(vectors, ids)
-            with pytest.raises(FileFormatError, match=r"of one pair with map\.metadata\.tsv; .* Save them again"):
-                nf.Embedding.load(paths[0])
-        for k in (0, 1):
-            put(k, k)
-            assert nf.Embedding.load(paths[0])[f"{k + 1}b"].tolist() == [k + 1, k + 1]
-        put(0, 1)
-        paths[2].unlink()
-        assert list(nf.Embedding.load(paths[0])) == ["2a", "2b", "2c"]  # a pair by others says nothing
-        for text in ("[]", "{", '{"format": "nearfar.pair", "pairs": 3}', "[" * 100_000, ""):
-            paths[2].write_text(text)
-            with pytest.raises(FileFormatError, match=r"map\.pair\.json: file must be the hashes"):
-                nf.Embedding.load(paths[0])
-        nf.Embedding(np.eye(3), list("abc")).save(paths[0])
-        assert list(nf.Embedding.load(paths[0])) == ["a", "b", "c"]
-
-    def test_whoever_reads_while_others_write_gets_one_of_them(self, tmp_path):
-        made = [nf.Embedding(np.full((5, 2), k, np.float32), [f"{k}{c}" for c in "abcde"]) for k in range(2)]
-        made[0].save(tmp_path / "map.tsv")
-        done = threading.Event()
-
-        def write():
-            for k in range(40):
-                made[k % 2].save(tmp_path / "map.tsv")
-            done.set()
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        n_loads = 0
-        while not done.is_set():
-            found = nf.Embedding.load(tmp_path / "map.tsv")
-            k = int(found.vectors[0, 0])
-            assert list(found) == list(made[k])
-            assert (found.vectors == k).all()
-            n_loads += 1
-        writer.join()
-        assert n_loads > 0
-
     def test_metadata_by_others(self, tmp_path):
         (tmp_path / "x.tsv").write_bytes(b"1\t2\r\n3\t4")
         (tmp_path / "x.metadata.tsv").write_bytes(b"word\tcount\na\t5\nb\t6\n")
@@ -938,11 +820,10 @@ def test_no_id_is_written_that_is_too_long_to_be_read(tmp_path, suffix):
                 attempt(tmp_path / f"x{suffix}")
 
 
-def test_what_cannot_be_read_does_not_take_the_place_of_what_can(emb, kind, tmp_path, monkeypatch):
+def test_what_cannot_be_read_does_not_take_the_place_of_what_can(emb, name, path, tmp_path, monkeypatch):
     """Bytes that the disk did not keep are seen before the old file goes."""
-    if kind.name in ("json", "projector"):
-        pytest.skip("read as it is" if kind.name == "json" else "its two files have hashes")
-    path = tmp_path / f"x{kind.suffixes[0]}"
+    if name == "projector":
+        pytest.skip("two files, read as they are")
     old = emb.subset(emb.ids.to_list()[:1])
     old.save(path)
     check = atomic._check_written

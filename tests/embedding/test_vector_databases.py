@@ -1,6 +1,8 @@
 """Vectors in what has no door of its own: the lines of the guide hand them on, and what is near stays near."""
 
 import re
+import sqlite3
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,18 +26,30 @@ def emb(rng):
 
 
 @pytest.mark.filterwarnings("ignore")  # of others
-@pytest.mark.parametrize("package", ["qdrant_client", "chromadb"])
-def test_a_database_finds_what_is_near(package, emb):
+@pytest.mark.parametrize("package", ["qdrant_client", "chromadb", "sqlite_vec", "lancedb", "faiss"])
+def test_a_database_or_an_index_finds_what_is_near(package, emb, tmp_path, monkeypatch):
     pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    if not hasattr(sqlite3.Connection, "enable_load_extension"):
+        monkeypatch.setitem(sys.modules, "sqlite3", pytest.importorskip("pysqlite3"))
     names = {"emb": emb, "nf": nf}
     exec(lines_with(package), names)
-    expected = [key for key, _ in emb.most_similar("w3", topn=3)]
+    query, expected = emb["w3"], ["w3", *(key for key, _ in emb.most_similar("w3", topn=3))]
     if package == "chromadb":
-        found = names["table"].query(query_embeddings=[emb["w3"].tolist()], n_results=4)["ids"][0]
-    else:
-        found = names["client"].query_points("words", query=emb["w3"].tolist(), limit=4).points
+        found = names["table"].query(query_embeddings=[query.tolist()], n_results=4)["ids"][0]
+    elif package == "qdrant_client":
+        found = names["client"].query_points("words", query=query.tolist(), limit=4).points
         found = [point.payload["id"] for point in found]
-    assert found == ["w3", *expected]
+    elif package == "sqlite_vec":
+        found = names["database"].execute("SELECT id FROM words WHERE vector MATCH ? AND k = 4", (query,)).fetchall()
+        found = [key for (key,) in found]
+    elif package == "lancedb":
+        found = names["table"].search(query).distance_type("cosine").limit(4).to_arrow()["id"].to_pylist()
+        assert names["again"].equals(emb)
+    else:
+        expected = [emb.ids[row] for row in np.argsort(-emb.vectors @ query)[:4]]
+        found = [emb.ids[row] for row in names["faiss"].read_index("words.faiss").search(query[None], 4)[1][0]]
+    assert found == expected
 
 
 def test_csv_for_pandas_and_from_it(emb, tmp_path):

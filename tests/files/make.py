@@ -21,7 +21,7 @@ CONTEXT = np.array([[0.5, 1, 0], [2, -1, 3]], np.float32)
 EDGES = [("ann", "bob", 1.5), ("bob", "cy", 2.0), ("cy", "dan", 0.5), ("dan", "ann", 1.0), ("ann", "cy", 3.0)]
 TEXT = [["the", "sea", "the", "ship"], ["a", "sea", "a", "ship"]] * 3
 FIT = {"n_components": 2, "n_epochs": 6, "random_state": 0, "n_jobs": 1}
-SUFFIXES = {".safetensors": "", ".npz": "", ".parquet": "pyarrow", ".h5ad": "h5py", ".faiss": "", ".usearch": "usearch"}
+SUFFIXES = {".safetensors": "", ".npz": "", ".parquet": "pyarrow", ".h5ad": "anndata"}
 SUFFIXES |= {".txt": "", ".vec.gz": "", ".bin": "", ".tsv": ""}
 
 

@@ -251,12 +251,10 @@ def readers() -> list[Reader]:
     from nearfar.embedding.files import FORMATS
 
     found = []
-    for form in FORMATS.values():
-        needs = form.requires and form.requires[0]
-        if form.prefixes or (needs and importlib.util.find_spec(needs) is None) or form.name == "lancedb":
-            continue
-        suffixes = [s for s in form.suffixes if s in (form.suffixes[0], ".txt.gz", ".bin.gz")]
-        found += [embedding_reader(f"{form.name} {suffix}", plain, suffix) for suffix in suffixes]
+    for name, form in FORMATS.items():
+        if form.requires is None or importlib.util.find_spec(form.requires[0]):
+            suffixes = [s for s in form.suffixes if s in (form.suffixes[0], ".txt.gz", ".bin.gz")]
+            found += [embedding_reader(f"{name} {suffix}", plain, suffix) for suffix in suffixes]
     found += [
         embedding_reader(f"{make.__name__} .safetensors", make, ".safetensors")
         for make in (two_sided, density, anchored, senses)
@@ -363,14 +361,14 @@ def damaged(data: bytes, changes: list[tuple]) -> bytes:
 def without_checksums() -> None:
     """Let damage behind the checksums, here and in zip archives."""
     from nearfar._core import arrays, atomic
-    from nearfar.embedding.files import h5ad, indexes, parquet
+    from nearfar.embedding.files import parquet
     from nearfar.text import encoded
 
     arrays._check_digest = lambda *_: None
     atomic._checksum_of = lambda content: content.get("checksum")
     zipfile.ZipExtFile._update_crc = lambda self, data: None
-    indexes.zlib = encoded.zlib = FittingChecksums()
-    parquet.check_seal = h5ad.check_seal = lambda *_: None
+    encoded.zlib = FittingChecksums()
+    parquet._check_seal = lambda _: None
 
 
 class FittingChecksums:
@@ -391,10 +389,7 @@ class FittingChecksums:
 
 def to_memory_alone() -> None:
     """Write without waiting for the disk."""
-    from nearfar.embedding.files import projector
-
     os.fsync = lambda descriptor: None
-    projector._PAUSE = 0
 
 
 class Findings:

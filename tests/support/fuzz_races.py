@@ -37,7 +37,6 @@ VERSIONS = 4
 LOADS = 40  # in one folder
 AN_HOUR_AGO = 4000  # seconds
 EVENTS = {"open", "mmap.__new__", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir"}
-EVENTS |= {"sqlite3.connect"}
 
 
 class Kind(NamedTuple):
@@ -80,10 +79,9 @@ def state(emb: nf.Embedding) -> object:
 
 def embedding(suffix: str, make: Callable[[int], nf.Embedding] = plain, name: str = "", checksums: bool = True) -> Kind:
     kind = type(make(0))
-    options = {"if_exists": "replace"} if suffix == ".sqlite" else {}
 
     def write(path: Path, version: int) -> None:
-        make(version).save(path, **options)
+        make(version).save(path)
 
     return Kind(f"{suffix} {name}".strip(), f"x{suffix}", write, lambda path: state(kind.load(path)), checksums)
 
@@ -149,10 +147,10 @@ def index(name: str) -> Kind:
 
 def kinds() -> list[Kind]:
     """All of them, as far as what they need is installed."""
-    needs = {".parquet": "pyarrow", ".h5ad": "h5py", ".usearch": "usearch", ".sqlite": "sqlite_vec"}
-    suffixes = (".safetensors", ".npz", ".faiss", ".vec.gz", ".bin.gz", ".tsv", ".vec", ".bin", *needs)
+    needs = {".parquet": "pyarrow", ".h5ad": "anndata"}
+    suffixes = (".safetensors", ".npz", ".vec.gz", ".bin.gz", ".csv", ".vec", ".bin", *needs)
     found = [
-        embedding(suffix, checksums=suffix not in (".vec", ".bin", ".sqlite"))
+        embedding(suffix, checksums=suffix not in (".vec", ".bin", ".csv", ".h5ad"))
         for suffix in suffixes
         if find_spec(needs.get(suffix, "numpy"))
     ]
@@ -238,11 +236,8 @@ def untold(what: "sys.UnraisableHookArgs") -> None:
 
 
 def without_waiting() -> None:
-    """Write without waiting for the disk, and read without waiting for others."""
-    from nearfar.embedding.files import projector
-
+    """Write without waiting for the disk."""
     os.fsync = lambda _descriptor: None
-    projector._PAUSE = 0
 
 
 class Race:

@@ -24,7 +24,7 @@ import numpy as np
 
 import nearfar as nf
 from nearfar.callbacks import Checkpoint
-from nearfar.errors import FileFormatError, NearfarWarning
+from nearfar.errors import NearfarWarning
 
 AN_HOUR_AGO = 4000  # seconds
 SLOW = 60
@@ -82,18 +82,12 @@ def save(suffix: str) -> Case:
     old, new = (
         nf.Embedding(rng.standard_normal((n, 8)).astype(np.float32), [f"{n} {k}" for k in range(n)]) for n in (40, 900)
     )
-    options = {"if_exists": "replace"} if suffix in (".sqlite",) else {}
 
     def state(folder: Path) -> object:
-        try:
-            return bits(nf.Embedding.load(folder / f"x{suffix}"))
-        except FileFormatError as error:
-            if suffix == ".tsv" and "of one pair" in str(error):  # two files: a kill between them is told
-                return bits(old)
-            raise
+        return bits(nf.Embedding.load(folder / path))
 
     path = f"x{suffix}"
-    return Case(f"save {suffix}", lambda f: old.save(f / path), lambda f: new.save(f / path, **options), state)
+    return Case(f"save {suffix}", lambda f: old.save(f / path), lambda f: new.save(f / path), state)
 
 
 def index(kind: str) -> Case:
@@ -152,8 +146,8 @@ def cases() -> list[Case]:
     """All of them, as far as what they need is installed."""
     from importlib.util import find_spec
 
-    needs = {".parquet": "pyarrow", ".h5ad": "h5py", ".usearch": "usearch", ".sqlite": "sqlite_vec", ".faiss": "numpy"}
-    suffixes = [".safetensors", ".npz", ".vec.gz", ".bin", ".tsv", *needs]
+    needs = {".parquet": "pyarrow", ".h5ad": "anndata"}
+    suffixes = [".safetensors", ".npz", ".vec.gz", ".bin", ".csv", *needs]
     found = [
         fit("EDRep", lambda **more: nf.EDRep(8, n_epochs=12, random_state=0, n_jobs=1, **more), GRAPH),
         fit("EDRep, two threads", lambda **more: nf.EDRep(4, n_epochs=9, random_state=0, n_jobs=2, **more), GRAPH),

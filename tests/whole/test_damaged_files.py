@@ -190,48 +190,6 @@ def test_metadata_of_an_archive(tmp_path, text):
         nf.Embedding.load(path)
 
 
-def test_a_text_of_hdf5_that_claims_a_gigabyte(tmp_path, rng):
-    pytest.importorskip("h5py")
-    path = tmp_path / "x.h5ad"
-    made = embedding(rng)
-    made.save(path)
-    content = path.read_bytes()[:-20]  # without the checksum
-    path.write_bytes(content)
-    import h5py
-
-    for name in ("obs/_index", "uns/nearfar"):
-        with h5py.File(path, "r") as file:
-            at = file[name].id.get_offset()
-        path.write_bytes(content[:at] + (1 << 30).to_bytes(4, "little") + content[at + 4 :])
-        with pytest.raises(FileFormatError, match=r"x\.h5ad: file must be one whose texts are no longer than the file"):
-            nf.Embedding.load(path)
-        path.write_bytes(content)
-    assert nf.Embedding.load(path).equals(made)
-
-
-@pytest.mark.parametrize("how", ["storage", "link", "virtual"])
-@pytest.mark.parametrize("name", ["obsm/X_nearfar", "obs/_index"])
-def test_hdf5_reads_no_other_file(tmp_path, rng, how, name):
-    h5py = pytest.importorskip("h5py")
-    path, other = tmp_path / "x.h5ad", tmp_path / "other.h5"
-    embedding(rng).save(path)
-    (tmp_path / "secret").write_bytes(b"a secret of more than a few letters" * 9)
-    with h5py.File(path, "a") as file, h5py.File(other, "w") as more:
-        found = more.create_dataset("found", data=file[name][:], dtype=file[name].dtype)
-        shape, dtype = found.shape, np.dtype("S4") if name == "obs/_index" else found.dtype
-        del file[name]
-        if how == "storage":
-            file.create_dataset(name, shape, dtype, external=[(tmp_path / "secret", 0, h5py.h5f.UNLIMITED)])
-        elif how == "link":
-            file[name] = h5py.ExternalLink(other, "found")
-        else:
-            layout = h5py.VirtualLayout(shape, found.dtype)
-            layout[:] = h5py.VirtualSource(found)
-            file.create_virtual_dataset(name, layout)
-    with pytest.raises(FileFormatError, match=r"x\.h5ad: file must be one that holds its own data; got .* in another"):
-        nf.Embedding.load(path)
-
-
 # -- texts, vocabularies and stored folders ---------------------------------------------------------------------------
 
 

@@ -70,7 +70,7 @@ def test_names_of_modules(module, asked, meant):
         (lambda: nf.far.Noise().with_params(n_sample=3), "n_samples"),
         (lambda: CITIES.to_frame("panda"), "pandas"),
         (lambda: CITIES.save("x.npz", format="npzz"), "npz"),
-        (lambda: CITIES.save("x.sqlite", metadata={"id": list(CITIES.ids)}, id_column="ids"), "id"),
+        (lambda: CITIES.save("x.csv", metadata={"id": list(CITIES.ids)}, id_column="ids"), "id"),
         (lambda: CITIES.map(np.eye(4)[:, :2], metadata={"colour": list("aabb")}, color="color"), "colour"),
         (lambda: nf.Relation.from_edges(pd.DataFrame({"who": ["a"], "whom": ["b"]}), source="whoo"), "who"),
     ],

@@ -19,7 +19,7 @@ from nearfar.plots.small_multiples import check_film
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-CALLED = {"faiss": "faiss-cpu", "sqlite_vec": "sqlite-vec", "embedding_atlas": "embedding-atlas"}
+CALLED = {"faiss": "faiss-cpu", "embedding_atlas": "embedding-atlas"}
 # A package that another one of the extra needs.
 BROUGHT = {"PIL": "matplotlib", "fsspec": "dask", "h5py": "anndata", "anndata": "scanpy", "uvicorn": "embedding-atlas"}
 
@@ -44,7 +44,7 @@ def required():
 
 
 def test_each_extra_that_is_named_holds_the_package():
-    asked = [*required(), *((kind.name, *kind.requires) for kind in FORMATS.values() if kind.requires)]
+    asked = [*required(), *((name, *kind.requires) for name, kind in FORMATS.items() if kind.requires)]
     asked += [(engine, *needs) for engine, needs in NEEDS.items()]
     asked += [("frames", library, library) for library in ("pandas", "polars")]
     assert len(asked) > 25
@@ -82,17 +82,13 @@ def without():
         ("report nowhere.npz -o out.html", "matplotlib", "plot"),
         ("reproduce edrep-figure-2 -o pages", "matplotlib", "plot"),
         ("embed nowhere.csv -o out.parquet", "pyarrow", "parquet"),
-        ("embed nowhere.csv -o out.h5ad", "h5py", "anndata"),
-        ("embed nowhere.csv -o out.usearch", "usearch", "index"),
-        ("embed nowhere.csv -o out.lance", "lancedb", "lancedb"),
-        ("embed nowhere.csv -o postgresql://host/name#table", "psycopg", "postgres"),
-        ("embed nowhere.csv -o out.sqlite", "sqlite_vec", "sqlite-vec"),
+        ("embed nowhere.csv -o out.h5ad", "anndata", "anndata"),
         ("embed nowhere.csv -o out.npz --engine torch", "torch", "torch"),
         ("embed nowhere.csv -o out.npz --engine dask", "distributed", "cluster"),
         ("words train nowhere.txt -o out.parquet", "pyarrow", "parquet"),
         ("words train nowhere.txt -o out.npz --engine torch", "torch", "torch"),
         ("convert nowhere.npz out.parquet", "pyarrow", "parquet"),
-        ("convert nowhere.npz out.h5ad", "h5py", "anndata"),
+        ("convert nowhere.npz out.h5ad", "anndata", "anndata"),
         ("compare nowhere.npz nowhere.vec -o out.parquet", "pyarrow", "parquet"),
         ("explore nowhere.npz", "embedding_atlas", "explore"),
     ],

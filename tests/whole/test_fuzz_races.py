@@ -32,7 +32,7 @@ def races(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
 @pytest.mark.parametrize(
     "name",
-    [".faiss", ".safetensors int8", "parts", *(pytest.param(n, marks=pytest.mark.slow) for n in ("relation", "text"))],
+    [".npz", ".safetensors int8", "parts", *(pytest.param(n, marks=pytest.mark.slow) for n in ("relation", "text"))],
 )
 def test_a_load_is_one_version_or_refused(races, name):
     result = races(KINDS[name], "1", 25)

@@ -51,7 +51,6 @@ WRITERS = {
     "vectors": lambda folder: embedding().save(folder / "y.npz"),
     "vectors in place of others": lambda folder: embedding().save(folder / "x.npz"),
     "a pair": lambda folder: embedding().save(folder / "y.tsv"),
-    "faiss": lambda folder: embedding().save(folder / "y.faiss"),
     "a relation": lambda folder: nf.Relation.from_edges(EDGES, storage=folder / "more"),
     "a relation in place of another": lambda folder: nf.Relation.from_edges(EDGES, storage=folder / "stored"),
     "a text": lambda folder: nf.Corpus([["a", "b", "a"]]).encode(min_count=1, folder=folder / "text"),
@@ -112,7 +111,7 @@ def test_what_is_in_a_folder_without_permission_is_of_use(read_only, tmp_path):
     assert sorted(read_only.rglob("*")) == before
 
 
-@pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".vec.gz", ".bin", ".tsv", ".faiss"])
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".vec.gz", ".bin", ".tsv"])
 def test_what_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path, suffix):
     (tmp_path / "real").mkdir()
     link, target = tmp_path / f"link{suffix}", tmp_path / "real" / f"x{suffix}"

@@ -49,8 +49,6 @@ _WORDS_OF_HINTS: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"encoding_errors='ignore' or 'replace'": "--encoding-errors ignore or replace",
     r"tokenizer='blanks'": "--tokenizer blanks",
     r"goes into a list: Corpus\(\[text\]\)": "comes through standard input: -",
-    r"if_exists=\"replace\"": "nearfar convert --if-exists replace",
-    r"if_exists=\"append\"": "--if-exists append",
     r"learning_rate": "--learning-rate",
     r"Leave engine=None": "Leave out --engine",
     r"leave engine=None": "leave out --engine",

@@ -46,9 +46,31 @@ def json_option(what: str = "the answer") -> Decorator:
     return option("--json", "as_json", is_flag=True, help=f"Write {what} as JSON.")
 
 
-def engine_option(names: str, default: str) -> Decorator:
-    """Return the option for any engine."""
-    return option("--engine", metavar="ENGINE", help=f"Where it runs: {names}. [default: {default}]")
+def engine_options(names: str, default: str) -> Decorator:
+    """Return the option for any engine, and the one that it replaces."""
+    return together(
+        option("--engine", metavar="ENGINE", help=f"Where it runs: {names}. [default: {default}]"),
+        option("--device", metavar="DEVICE", hidden=True),
+    )
+
+
+def take_engine(owner: str, options: dict[str, Any]) -> None:
+    """Take --device out of the options, and put the engine that it stands for in its place.
+
+    Raises
+    ------
+    InputError, click.UsageError
+        No such device; --engine is given as well.
+    """
+    from nearfar.engines import engine_of_device
+
+    device = options.pop("device")
+    if device is None:
+        return
+    if options["engine"] is not None:
+        raise click.UsageError(f"--device and --engine {options['engine']} exclude each other: leave out --device.")
+    options["engine"] = engine_of_device(owner, device)
+    show_warning(f"--device is going away in version 0.4; write --engine {options['engine']}.")
 
 
 def _keep_header(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -260,14 +282,11 @@ def as_entries(found: Iterable[tuple[object, float]]) -> list[dict[str, object]]
 
 def report(line: str, summary: Mapping[str, object], started: float, quiet: bool, as_json: bool) -> None:
     """Say what a command has made: the summary as JSON, or a line on standard error, or nothing."""
-    from nearfar.embedding.files.tables import without_password
-
     seconds = time.perf_counter() - started
     if as_json:
-        texts = {name: without_password(value) for name, value in summary.items() if isinstance(value, str)}
-        print_json({**summary, **texts, "seconds": round(seconds, 3)})
+        print_json({**summary, "seconds": round(seconds, 3)})
     elif not quiet:
-        click.echo(f"{without_password(line)}, {seconds:.1f} s", err=True)
+        click.echo(f"{line}, {seconds:.1f} s", err=True)
 
 
 def print_json(value: object) -> None:

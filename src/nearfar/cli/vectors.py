@@ -26,7 +26,6 @@ from nearfar.cli.shared import (
 
 if TYPE_CHECKING:
     from nearfar.embedding.labelled import Bits, Side
-    from nearfar.embedding.plain import IfExists
     from nearfar.embedding.vectors import Embedding
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -84,11 +83,6 @@ def similar(
 @option("--id-column", metavar="NAME", help="Column of CSV with the ids. [default: where most are found]")
 @form_options
 @side_option
-@option(
-    "--if-exists",
-    type=click.Choice(["fail", "replace", "append"]),
-    help="What to do if OUT is there. [default: replace a file, fail for a table]",
-)
 @json_option("the summary to standard output")
 def convert(
     source: str,
@@ -99,22 +93,18 @@ def convert(
     metadata: str | None,
     id_column: str | None,
     side: Side | None,
-    if_exists: IfExists | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Write the vectors of IN to OUT in another format.
 
     The suffixes tell the formats: .safetensors (safetensors, keeps everything), .npz (npz, everything), .parquet
-    (parquet), .h5ad (h5ad, AnnData), .faiss, .usearch, .txt or .vec (word2vec-text), .bin (word2vec-binary), .csv,
-    .tsv (projector), and those of installed packages. The word2vec formats may be packed: .vec.gz. Of a two-sided file
-    safetensors and npz keep both sides, others the first, or the one that --side says.
+    (parquet), .h5ad (h5ad, AnnData), .txt or .vec (word2vec-text), .bin (word2vec-binary), .csv, .tsv (projector). The
+    word2vec formats may be packed: .vec.gz. Of a two-sided file safetensors and npz keep both sides, others the first,
+    or the one that --side says.
 
-    Tables of databases are IN and OUT, too: .sqlite (sqlite-vec), FOLDER/NAME.lance (LanceDB) and postgresql://
-    (pgvector). Behind a # stands the name of the table. A table that is there is kept, unless --if-exists says more.
-
-    --metadata joins a CSV file by id, as further columns; parquet, h5ad, csv, projector and databases hold them. The
-    options --delimiter, --comments and --header say how it is written.
+    --metadata joins a CSV file by id, as further columns; parquet, h5ad, csv and projector hold them. The options
+    --delimiter, --comments and --header say how it is written.
 
     \b
     Examples:
@@ -122,20 +112,20 @@ def convert(
       nearfar convert contacts.safetensors contacts.vec
       nearfar convert vectors.dat vectors.npz --from word2vec-text
       nearfar convert ratings.safetensors items.vec --side context
-      nearfar convert words.safetensors words.sqlite#english --if-exists replace
-      nearfar convert postgresql://ann@server/shop#items items.parquet
       nearfar convert news.safetensors small.safetensors --quantize int4
       nearfar convert genes.safetensors genes.h5ad --metadata genes.csv --id-column symbol
     """
-    from nearfar.embedding.files.registry import check_format, check_output
+    from nearfar._core.checks import check_choice
+    from nearfar.embedding.files import FORMATS
+    from nearfar.embedding.files.registry import check_output
     from nearfar.embedding.metadata import TableFile
     from nearfar.embedding.vectors import Embedding
     from nearfar.errors import InputError
 
     for switch, name in (("--from", from_format), ("--to", to_format)):
         if name is not None:
-            check_format("nearfar convert", switch, name)
-    written = check_output("nearfar convert", target, to_format, if_exists, columns=metadata is not None)
+            check_choice("nearfar convert", switch, name, FORMATS)
+    written = check_output("nearfar convert", target, to_format, columns=metadata is not None)
     if quantize is not None and written != "safetensors":
         hint = "Other formats hold 32 bits a number: the file would be no smaller, and the numbers rounded."
         raise InputError("nearfar convert", "--quantize", "left out unless OUT is .safetensors", quantize, hint)
@@ -146,7 +136,7 @@ def convert(
     if quantize is not None:
         chosen = chosen.quantize(quantize)
     known = None if metadata is None else TableFile(metadata, form)
-    chosen.save(target, to_format, metadata=known, id_column=id_column, if_exists=if_exists)
+    chosen.save(target, to_format, metadata=known, id_column=id_column)
     summary = {"output": target, "n": len(chosen), "n_components": chosen.n_components}
     if quantize is not None:
         summary |= {"bytes": Path(target).stat().st_size, "quantize_error": chosen.parameters["quantize_error"]}
@@ -166,7 +156,6 @@ def info(file: str, as_json: bool) -> None:
     """
     from nearfar._core.parts import RowsInParts
     from nearfar.embedding.files.registry import format_of
-    from nearfar.embedding.files.tables import without_password
     from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
 
     embedding = Embedding.load(file)
@@ -174,9 +163,9 @@ def info(file: str, as_json: bool) -> None:
     anchored = embedding if isinstance(embedding, AnchoredEmbedding) else None
     in_parts = isinstance(embedding._vectors, RowsInParts)
     facts: dict[str, object] = {
-        "file": without_password(file),
+        "file": file,
         "format": "parts" if in_parts else format_of("nearfar info", file),
-        "bytes": Path(file).stat().st_size if Path(file).is_file() else None,  # not of a table
+        "bytes": Path(file).stat().st_size if Path(file).is_file() else None,  # not of a folder
         "n": len(embedding),
         "n_components": embedding.n_components,
         "dtype": str(embedding._vectors.dtype),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
 
 import numpy as np
@@ -13,7 +14,8 @@ from nearfar._core.checks import check_choice, from_tensor, require
 from nearfar._core.lazy import LazyRows
 from nearfar._core.types import Floats, Seed
 from nearfar._core.warn import warn_user
-from nearfar.embedding.files import FORMATS, Content, registry, text_ids
+from nearfar.embedding.files import FORMATS, Content, registry
+from nearfar.embedding.files.content import text_ids
 from nearfar.embedding.labelled import Bits, Labelled
 from nearfar.embedding.metadata import facts_of
 from nearfar.embedding.near import Metric, Near
@@ -41,7 +43,6 @@ class Fitted(Protocol):
 
 Vectors = ArrayLike | Sequence[object]
 """Vectors as other tools have them."""
-IfExists = Literal["fail", "replace", "append"]
 
 
 class Embedding(Near):
@@ -429,40 +430,33 @@ class Embedding(Near):
         metadata: Metadata | None = None,
         id_column: str | None = None,
         quantize: Bits | None = None,
-        if_exists: IfExists | None = None,
     ) -> None:
-        """Write the embedding to a file or to a table of a database, which appears whole or not at all.
+        """Write the embedding to a file, which appears whole or not at all.
 
         Parameters
         ----------
         path : path-like
             Its suffix tells the format: ``.safetensors`` (keeps everything, with a checksum), ``.npz`` (everything),
             ``.parquet``, ``.txt`` or ``.vec`` (word2vec text), ``.bin`` (word2vec binary), ``.csv``, ``.tsv`` (the pair
-            of files that projectors read). The word2vec formats may be packed: ``.vec.gz``. ``.usearch`` is built in
-            memory: the vectors once more, and about 300 bytes a row. Databases: ``.sqlite``. Behind a ``#`` stands the
-            name of the table: ``"words.sqlite#people"``.
+            of files that projectors read), ``.h5ad``. The word2vec formats may be packed: ``.vec.gz``.
         format : str, optional
             One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
         metadata : frame, mapping of str to sequence, or path of a CSV file, optional
             What is known of the ids, joined by id as in :meth:`map`: further columns of ``.parquet``, ``.h5ad``
-            (``obs``), ``.csv``, ``.tsv``, ``.sqlite``, ``.lance`` and ``postgresql://``. Each holds whole numbers,
-            numbers, truths or text, with gaps where nothing is known; other values, such as dates, become text.
-            :meth:`load` leaves them out: the other program reads them.
+            (``obs``), ``.csv`` and ``.tsv``. Each holds whole numbers, numbers, truths or text, with gaps where nothing
+            is known; other values, such as dates, become text. :meth:`load` leaves them out: the other program reads
+            them.
         id_column : str, optional
             The column of ``metadata`` with the ids. By default the index of a pandas frame, or the column in which most
             ids are found.
         quantize : {"int8", "int4"}, optional
             Write what :meth:`quantize` makes of the embedding.
-        if_exists : {"fail", "replace", "append"}, optional
-            What to do where there is such a file or table. By default a file is replaced, and a table is refused. Only
-            tables can be added to: then ids must be new and vectors of the same length.
 
         Raises
         ------
         InputError
-            If the suffix is unknown, the folder does not exist, or the format cannot hold the ids; if a table is there
-            or a server does not answer; if the format has no columns for metadata or cannot hold their names, or
-            metadata cannot be joined.
+            If the suffix is unknown, the folder does not exist, or the format cannot hold the ids; if the format has no
+            columns for metadata or cannot hold their names, or metadata cannot be joined.
         OSError
             If the disk is full or fails; an old file of that name is left as it was.
 
@@ -482,25 +476,27 @@ class Embedding(Near):
         True
         """
         if quantize is not None:
-            small = self.quantize(quantize)
-            return small.save(path, format, metadata=metadata, id_column=id_column, if_exists=if_exists)
+            self.quantize(quantize).save(path, format, metadata=metadata, id_column=id_column)
+            return
         owner = "Embedding.save"
-        kind = FORMATS[registry.check_output(owner, path, format, if_exists, columns=metadata is not None)]
+        name = registry.check_output(owner, path, format, columns=metadata is not None)
+        kind, content = FORMATS[name], self._content()
+        if content.weights is not None and not kind.keeps_both_sides:
+            hint = "DensityEmbedding.from_senses makes matrices of them, which any format holds."
+            raise InputError("SenseEmbedding.save", "path", "a .safetensors or .npz file", repr(str(path)), hint)
         if metadata is None and id_column is not None:
             raise InputError(owner, "id_column", "given with metadata only", repr(id_column))
-        content = self._content()
         if metadata is not None:
             content.facts = facts_of(owner, metadata, self._ids, id_column)
-        if self._context_vectors is not None and not kind.keeps_both_sides:
-            text = f"{owner}: the format {kind.name!r} keeps one side; the context vectors are left out"
-            warn_user(text)
-        elif self._base_measure is not None and not kind.keeps_both_sides:
-            text = f"{owner}: the format {kind.name!r} keeps no base measure, which recommend adds; it is left out"
-            warn_user(text)
-        if self._parts is not None and not kind.keeps_both_sides:
-            hint = "words that have no row will have no vector (.safetensors and .npz keep them)"
-            warn_user(f"{owner}: the format {kind.name!r} keeps no parts of words: {hint}")
-        return kind.write(content, registry.target_of(owner, kind, path, if_exists))
+        if not kind.keeps_both_sides:
+            if self._context_vectors is not None:
+                warn_user(f"{owner}: the format {name!r} keeps one side; the context vectors are left out")
+            elif self._base_measure is not None:
+                warn_user(f"{owner}: the format {name!r} keeps no base measure, which recommend adds; it is left out")
+            if self._parts is not None:
+                hint = "words that have no row will have no vector (.safetensors and .npz keep them)"
+                warn_user(f"{owner}: the format {name!r} keeps no parts of words: {hint}")
+        kind.write(content, Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], format: str | None = None) -> Self:  # noqa: A002

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
@@ -15,16 +14,16 @@ from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.types import RowNumbers
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
-from nearfar.embedding.files import FORMATS, Content, registry
-from nearfar.embedding.labelled import Bits, Labelled, Side, as_list
+from nearfar.embedding.files import Content
+from nearfar.embedding.labelled import Labelled, Side, as_list
 from nearfar.embedding.matrices import entropy
 from nearfar.embedding.near import Found
-from nearfar.embedding.plain import Embedding, IfExists
+from nearfar.embedding.plain import Embedding
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.search.products import nearest_rows, unit_rows
 
 if TYPE_CHECKING:
-    from nearfar.embedding.metadata import Metadata
+    pass
 
 RARE = 0.05
 """Senses that are meant in a smaller share of a word's contexts are not shown."""
@@ -515,42 +514,6 @@ class SenseEmbedding(Embedding):
         return found
 
     # -- files and rows --------------------------------------------------------------------------------------------
-
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        format: str | None = None,  # noqa: A002
-        *,
-        metadata: Metadata | None = None,
-        id_column: str | None = None,
-        quantize: Bits | None = None,
-        if_exists: IfExists | None = None,
-    ) -> None:
-        """Write the senses to a file, which appears whole or not at all.
-
-        Parameters
-        ----------
-        path : path-like
-            ``.safetensors`` (with a checksum) or ``.npz``, which keep all that it holds.
-        format : str, optional
-            One of ``nearfar.embedding.files.FORMATS``, for a file with another suffix.
-        metadata, id_column : None
-            These files have no columns.
-        quantize : {"int8", "int4"}, optional
-            Write what :meth:`quantize` makes of the senses; a ``.npz`` file has its numbers as float32.
-        if_exists : {"fail", "replace"}, optional
-            What to do where there is such a file; by default it is replaced.
-
-        Raises
-        ------
-        InputError
-            If the format has no place for senses; else as :meth:`Embedding.save`.
-        """
-        name = registry.check_output("SenseEmbedding.save", path, format)
-        if not FORMATS[name].keeps_both_sides:
-            hint = "DensityEmbedding.from_senses makes matrices of them, which any format holds."
-            raise InputError("SenseEmbedding.save", "path", "a .safetensors or .npz file", repr(str(path)), hint)
-        super().save(path, format, metadata=metadata, id_column=id_column, quantize=quantize, if_exists=if_exists)
 
     def _content(self) -> Content:
         content = super()._content()

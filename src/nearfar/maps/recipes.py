@@ -116,6 +116,8 @@ class TSNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -165,6 +167,7 @@ class TSNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -217,6 +220,8 @@ class SSNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -262,6 +267,7 @@ class SSNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -312,6 +318,8 @@ class ASNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -357,6 +365,7 @@ class ASNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -407,6 +416,8 @@ class TASNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -452,6 +463,7 @@ class TASNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -505,6 +517,8 @@ class HSSNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -559,6 +573,7 @@ class HSSNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -690,6 +705,8 @@ class NeRV(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -741,6 +758,7 @@ class NeRV(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -795,6 +813,8 @@ class JSE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -846,6 +866,7 @@ class JSE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -906,6 +927,8 @@ class UMAP(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
+    device : str, optional
+        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -964,6 +987,7 @@ class UMAP(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
+        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,

@@ -41,7 +41,6 @@ from nearfar._core.types import Arrays
 from nearfar._version import __version__
 from nearfar.embedding.files import mixtures, quantized
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
-from nearfar.embedding.files.registry import FOLDERS, register
 from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
 from nearfar.embedding.parts import Parts
 from nearfar.embedding.quantized import CodedRows, QuantizedRows
@@ -213,7 +212,3 @@ def read_parts(path: Path) -> Content:
 def read(path: Path) -> Content:
     """Read the native file, after its checksum was checked."""
     return from_arrays(path, *read_arrays(path, quantized.MAPPED))
-
-
-register("safetensors", [".safetensors"], write=write, read=read, keeps_both_sides=True, ids=held_ids)
-FOLDERS[FOLDER.header] = read_parts

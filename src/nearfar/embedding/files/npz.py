@@ -18,8 +18,7 @@ from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.opened import OpenedFile
 from nearfar.embedding.files.content import Content
-from nearfar.embedding.files.native import from_arrays, held_ids, to_arrays
-from nearfar.embedding.files.registry import register
+from nearfar.embedding.files.native import from_arrays, to_arrays
 
 
 def write(content: Content, path: Path) -> None:
@@ -64,6 +63,3 @@ def read(path: Path) -> Content:
     if names.ndim != 1 or names.dtype.kind not in "iuU":
         raise bad_file(path, "one with an id for each row, integers or text", f"{names.dtype}, shape {names.shape}")
     return Content(vectors, names)
-
-
-register("npz", [".npz"], write=write, read=read, keeps_both_sides=True, ids=held_ids)

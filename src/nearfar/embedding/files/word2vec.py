@@ -12,8 +12,7 @@ still reads the file and shows ``New%20York``; and in a file without the mark, w
 ``%20`` is read as the three characters.
 
 Programs that do not escape write such an id as it is. In a text file the id is then what stands before the last d
-fields, unless that ends in a number; where it ends in a binary file is found out by
-:mod:`nearfar.embedding.files.records`.
+fields, unless that ends in a number; a binary file is refused.
 
 **Without a first line.** Text files as GloVe writes them begin with the first row. They are read if what stands there
 is an id and at least two numbers; nothing then says how many rows there should be.
@@ -43,9 +42,7 @@ from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.embedding.files import fasttext
 from nearfar.embedding.files.content import ROWS, SAVE, Content, text_ids, text_lines
-from nearfar.embedding.files.records import read_rows, too_short
-from nearfar.embedding.files.registry import register
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, FileFormatError, InputError
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
@@ -54,6 +51,10 @@ _RATIO = 1032  # more than that gzip cannot pack
 _LONGEST = 1 << 16  # bytes of an id
 _DIGITS = 64  # bytes of a number as text, at most
 _CODES = re.compile(rb"%([0-9A-F]{2})")
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+_USUAL = (1e-18, 1e10)  # numbers of vectors, but 0
+_FEW = 32  # so many numbers in a row may all be usual by chance
+_AT_ONCE = 1 << 16  # numbers that are looked at together: they stay in the cache
 
 
 def escape_ids(ids: list[str]) -> tuple[bool, list[bytes]]:
@@ -148,7 +149,7 @@ def read_text(path: Path) -> Content:
             for row in range(n):
                 line = file.readline(_LONGEST + _DIGITS * d)
                 if not line:
-                    raise too_short(path, n, row)
+                    raise _too_short(path, n, row)
                 if len(line) == _LONGEST + _DIGITS * d:
                     got = f"one of {len(line)} bytes or more: line {row + 2}"
                     raise bad_file(path, f"one of lines of an id and {d} numbers", got)
@@ -206,13 +207,70 @@ def read_binary(path: Path) -> Content:
         marked, n, d = _sizes(path, first)
         vectors = _room(path, n, d, 4 * d + 1, size=size)
         data = file.read(n * (4 * d + 2 + _LONGEST) + 1)  # of a bomb no more than the first line says
-    return _content(path, marked, read_rows(path, data, vectors, marked=marked), vectors)
+    return _content(path, marked, _read_records(path, data, vectors, marked=marked), vectors)
 
 
-register(
-    "word2vec-text", [".txt", ".vec", ".emb", ".txt.gz", ".vec.gz"], write=write_text, read=read_text, ids=held_ids
-)
-register("word2vec-binary", [".bin", ".bin.gz"], write=write_binary, read=read_binary, ids=held_ids)
+def _read_records(path: Path, data: bytes, vectors: NDArray[np.float32], *, marked: bool) -> list[bytes]:
+    """Write the numbers of all rows to ``vectors``, and return the ids, which end at their first blanks.
+
+    An id that holds a blank, as other programs write it, makes of its rest numbers, and of the last numbers the
+    beginning of the next id. That shows: rows are left over or missing, ids have control characters or are no UTF-8,
+    numbers are absurdly large or small, or some rows end with a line feed and some do not.
+
+    Raises
+    ------
+    FileFormatError
+        If the rows are fewer or more, or ids hold blanks.
+    """
+    (n, d), names, n_feeds, at = vectors.shape, list[bytes](), 0, 0
+    hint = "" if marked else "If its ids hold blanks, write it as text, or with another sign for blanks."
+    if n and not _BINARY.search(data[:1000]):
+        hint = "It looks like text: format='word2vec-text' reads it."
+    for row in range(n):
+        while data[at : at + 1] == b"\n":
+            at += 1
+            n_feeds += row > 0
+        space = data.find(b" ", at)
+        if space < 0 or space + 1 + 4 * d > len(data):
+            raise _too_short(path, n, row, hint)
+        names.append(data[at:space])
+        vectors[row] = np.frombuffer(data, "<f4", d, space + 1)
+        at = space + 1 + 4 * d
+    if data[at:].strip(b"\n"):
+        got = f"{len(data) - at} bytes after the last of them"
+        raise bad_file(path, f"one of {n} rows, as its first line says", got, hint)
+    if marked or not n:
+        return names
+    # Behind an id with a blank no row begins after a line feed. Without line feeds numbers tell; of few the ids, too.
+    odd = next((name for name in names if _CONTROL.search(name)), None)
+    usual = n_feeds == n - 1 or (n_feeds == 0 and _are_usual(vectors) and (d > _FEW or _is_utf8(names)))
+    if odd is None and usual:
+        return names
+    got = f"numbers up to {np.abs(vectors).max():.3g}" if odd is None else f"control characters in the id {odd[:40]!r}"
+    raise bad_file(path, "in word2vec's binary format, whose ids end at their first blank", got, hint)
+
+
+def _is_utf8(names: list[bytes]) -> bool:
+    try:
+        b" ".join(names).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _are_usual(vectors: NDArray[np.float32]) -> bool:
+    """Whether numbers are as those of vectors are; of bytes that are none many are larger, and some less."""
+    step = max(1, _AT_ONCE // vectors.shape[1])
+    for start in range(0, len(vectors), step):
+        sizes = np.abs(vectors[start : start + step])
+        few = vectors.shape[1] <= _FEW and ((sizes < _USUAL[0]) & (sizes > 0)).any()
+        if few or not sizes.max() <= _USUAL[1]:  # NaN is not, either
+            return False
+    return True
+
+
+def _too_short(path: Path, n: int, row: int, hint: str = "") -> FileFormatError:
+    return bad_file(path, f"one of {n} rows, as its first line says", f"its end in row {row + 1}", hint)
 
 
 def _percent(match: re.Match[str]) -> str:
