@@ -294,7 +294,8 @@ class Growing(Budgeted):
 def mixtures_served(table: nf.nn.AnchorEmbedding, _n_bytes: int, setting: Setting) -> Served:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nf.errors.NearfarWarning)  # objects that no batch has met
-        return stored(table.export(quantize=setting["quantize"]))
+        made = table.export()
+    return stored(made.quantize(setting["quantize"]) if setting["quantize"] else made)
 
 
 # ---------------------------------------------------------------- plain rows, and what rounds them afterwards

@@ -346,6 +346,8 @@ def test_a_start_with_few_active_anchors_puts_them_first():
             layer.n_active = wrong
     with pytest.raises(InputError, match="n_active must be"):
         layer.load_state_dict({**layer.state_dict(), "_extra_state": torch.tensor([K + 1, 0])})
+    with pytest.raises(InputError, match="state must be with a bit for each object; got 2 numbers"):
+        layer.load_state_dict({**layer.state_dict(), "_extra_state": torch.tensor([K, 0])})
 
 
 # -- sizes, files, copies ---------------------------------------------------------------------------------------------

@@ -51,23 +51,6 @@ def test_an_export_is_the_layer_and_leaves_it_as_it_was(tmp_path):
     assert nf.evaluate.anchor_purity(layer, ["x"] * 23).purity == 1
 
 
-def test_the_layer_explains_as_its_export_does():
-    layer = layer_of(penalty=3.0)
-    train(layer)
-    made = layer.export(anchor_names=list("abcdefg"))
-    plain = layer.export()
-    assert layer.export(int8=True).equals(plain.to_int8())
-    for row in range(23):
-        assert layer.explain(row) == plain.explain(row)
-        assert [("abcdefg"[k], w) for k, w in layer.explain(row)] == made.explain(row)
-    assert layer.anchor_objects(4, 3) == plain.anchor_objects(4, 3) == made.anchor_objects("e", 3)
-    for bad in (23, -1, "x"):
-        with pytest.raises(InputError, match=r"id must be an integer in \[0, 22\]"):
-            layer.explain(bad)
-    with pytest.raises(InputError, match=r"anchor must be in 0 .. 6"):
-        layer.anchor_objects(7)
-
-
 def test_anchors_that_are_switched_off_are_left_out():
     layer = layer_of()
     layer.n_active = 4
@@ -105,7 +88,6 @@ def test_a_layer_that_cannot_be_exported(tmp_path):
         ((tmp_path / "nowhere" / "x.safetensors",), {}, "folder that exists"),
         ((tmp_path / "x.pt",), {}, "one of the suffixes"),
         ((tmp_path,), {"anchor_names": None}, "one of the suffixes"),
-        ((), {"int8": 1}, "int8 must be True or False"),
     ):
         with pytest.raises(InputError, match=message):
             layer.export(*arguments, **options)

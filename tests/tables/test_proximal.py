@@ -15,7 +15,7 @@ from torch.optim.optimizer import _global_optimizer_pre_hooks  # noqa: E402
 
 from nearfar.errors import InputError, NearfarWarning, NumericalError  # noqa: E402
 from nearfar.nn import AnchorEmbedding, ProxAdam, ProxSGD, ProxYogi  # noqa: E402
-from nearfar.tables.mixtures import owners  # noqa: E402
+from nearfar.tables.anchors import owners  # noqa: E402
 
 MAKE = {
     "sgd": lambda params, lr=0.05: ProxSGD(params, lr=lr),
@@ -248,16 +248,6 @@ def test_entries_have_their_own_price_and_no_decay():
     with pytest.raises(InputError, match=r"weight_decay must be 0 for T; got 0\.1"):
         descend(optimizer, layer(torch.tensor([1, 2])).sum())
     assert torch.equal(layer.weight.detach(), before)
-
-
-def test_a_state_from_before_there_was_decay_is_loaded():
-    x = torch.nn.Parameter(torch.ones(2))
-    optimizer = ProxAdam([x], lr=0.1)
-    stored = copy.deepcopy(optimizer.state_dict())
-    del stored["param_groups"][0]["weight_decay"]
-    optimizer.load_state_dict(stored)
-    descend(optimizer, x.sum())
-    assert optimizer.param_groups[0]["weight_decay"] == 0
 
 
 @pytest.mark.parametrize(

@@ -8,26 +8,35 @@ A (K, d) are the anchors, T (V, K) is sparse. A step of an optimiser, with direc
 
 in the rows of the batch; all other rows shrink by the last term alone, which is applied when they are read. A row holds
 its entries in r slots; a slot of value 0 is assigned to another anchor where the loss asks for one.
+
+An average of parameters (EMA, SWA) and a momentum encoder (MoCo, BYOL, DINO) write the parameters of a layer into a
+copy of it, and those alone. A slot of the copy then stands for the anchor for which it stands in the layer that is
+trained, so the copy follows it. A copy that nobody writes to stays as it is: the best model so far, a reference.
 """
+
+# ruff: noqa: ARG001 - operators of torch have the tensors whose gradients they return as arguments
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
-from typing import Any, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding, embedding_bag, pad
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from nearfar._core.checks import check_flag, check_integer, check_real
-from nearfar._core.ids import Ids, check_names
-from nearfar._core.processes import joins_sparse
+from nearfar._core.ids import check_names
+from nearfar._core.processes import joins_sparse, n_processes
 from nearfar._core.tensors import (
+    Context,
     check_floats,
     check_ids,
     check_integers,
@@ -37,36 +46,39 @@ from nearfar._core.tensors import (
 )
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.registry import check_output
-from nearfar.embedding.labelled import Bits
-from nearfar.embedding.mixtures import Mixtures, heaviest, unsigned_dtype
+from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
 from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError
-from nearfar.tables.copies import Kin, Mark
-from nearfar.tables.graphs import anchor_logits, anchor_vectors, is_exporting, number_layer
-from nearfar.tables.mixtures import TrainedMixtures, layer_of
-from nearfar.tables.proximal import guard, wrong_optimizer
+from nearfar.tables.knowledge import RelatedPairs, check_pairs, related_slots, row_penalties
 from nearfar.tables.slots import (
     AllLogits,
     Formed,
     LazyShrinkage,
+    Metric,
     ReadRows,
+    Rows,
+    SlotRequests,
     Slots,
     TakeRows,
     all_logits,
+    assign,
     dense_gradient,
     dense_rows,
+    join_requests,
     logit_gradients,
     mix,
+    put,
+    request_slots,
     row_slices,
     take,
     uncompiled,
 )
-from nearfar.tables.starts import column_dtype, nonnegative_rows, random_columns
 
-# In the extra state, before a bit for each row: all rows are as they were drawn, or those are whose bit is set. No bits
-# follow the last, of older states.
-_NOT_BEGUN, _UNMET, _NOT_BEGUN_OLD = -3, -2, -1
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
 
+# In the extra state, before a bit for each row: all rows are as they were drawn, or those are whose bit is set.
+_NOT_BEGUN, _UNMET = -3, -2
 
 Device = torch.device | str | int | None
 
@@ -89,7 +101,199 @@ class FurtherOptions(Options, total=False):
     nnz_per_row: int
 
 
-class AnchorEmbedding(TrainedMixtures):
+# All that live, the newest last. Whose a parameter is is asked of them: parameters are replaced, by
+# load_state_dict(assign=True), by fully_shard, by whoever sets an attribute.
+_LAYERS: weakref.WeakValueDictionary[int, AnchorEmbedding] = weakref.WeakValueDictionary()
+
+
+Owners = dict[int, "AnchorEmbedding"]
+Owed = tuple[Tensor, Tensor, float]
+
+
+def owners() -> Owners:
+    """Return, by the id of a parameter, the layer whose T or whose anchors it stores at this moment."""
+    return {id(part): one for one in [*_LAYERS.values()] for part in (one.values, one.anchors)}
+
+
+def layer_of(parameter: Tensor, known: Owners | None = None) -> AnchorEmbedding | None:
+    """Return the layer whose T is stored in a parameter, None if there is none.
+
+    ``known`` are the ``owners()``, where several parameters are asked for.
+    """
+    layer = (owners() if known is None else known).get(id(parameter))
+    return layer if layer is not None and layer.values is parameter else None
+
+
+def wrong_optimizer(got: str) -> InputError:
+    """Return the error for an optimiser that does not shrink T."""
+    hint = "Other optimisers do not shrink T and make it negative; they may train the rest of the model."
+    return InputError("AnchorEmbedding", "optimizer", "ProxSGD, ProxAdam or ProxYogi", got, hint)
+
+
+_GUARDS: list[RemovableHandle] = []  # one while a layer lives, none else
+_WITHOUT_T: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = weakref.WeakKeyDictionary()  # of so many parameters
+
+
+def guard(layer: AnchorEmbedding) -> None:
+    """Refuse steps of other optimisers in T while the layer lives; optimisers of other models are looked at once."""
+    if not _GUARDS:
+        _GUARDS.append(register_optimizer_step_pre_hook(_refuse_others))
+    weakref.finalize(layer, _unguard)
+
+
+def _unguard() -> None:
+    if _GUARDS and not owners():
+        _GUARDS.pop().remove()
+
+
+def _refuse_others(optimizer: torch.optim.Optimizer, _args: object, _kwargs: object) -> None:
+    n_parameters = sum(len(group["params"]) for group in optimizer.param_groups)
+    if hasattr(optimizer, "_step_mixtures") or _WITHOUT_T.get(optimizer) == n_parameters:
+        return
+    known = owners()
+    found = [p for group in optimizer.param_groups for p in group["params"] if layer_of(p, known) is not None]
+    if any(p.grad is not None for p in found):
+        raise wrong_optimizer(type(optimizer).__name__)
+    if not found:
+        _WITHOUT_T[optimizer] = n_parameters
+
+
+class Kin:
+    """A layer and the copies of it that live: one object for all of them, which copying does not copy."""
+
+    def __init__(self) -> None:
+        self._members: weakref.WeakSet[AnchorEmbedding] = weakref.WeakSet()
+        self._leader: weakref.ref[AnchorEmbedding] | None = None
+
+    def __deepcopy__(self, _memo: dict[int, object]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()  # what is stored has no copies that live
+
+    def join(self, layer: AnchorEmbedding) -> None:
+        """Add a layer."""
+        self._members.add(layer)
+
+    def lead(self, layer: AnchorEmbedding) -> None:
+        """Note which layer is trained."""
+        self._leader = weakref.ref(layer)
+
+    def leader_of(self, layer: AnchorEmbedding) -> AnchorEmbedding | None:
+        """Return the layer that is trained; None if that is this one, or there is none."""
+        leader = None if self._leader is None else self._leader()
+        return None if leader is layer else leader
+
+    def others(self, layer: AnchorEmbedding) -> Iterator[AnchorEmbedding]:
+        """Yield the other layers."""
+        return (other for other in [*self._members] if other is not layer)
+
+
+class Mark:
+    """What a parameter held when it was last looked at: whether others have written to it since."""
+
+    def __init__(self, values: Tensor) -> None:
+        self._place = values.data_ptr(), values._version
+        self._sum = bit_sum(values)
+
+    def differs(self, values: Tensor) -> bool:
+        """Whether the parameter was written to.
+
+        Torch counts what is written, but not through ``.data``, and not what functions of many tensors write on a
+        device: copies that are frozen, or there, are summed for it.
+        """
+        if self._place != (values.data_ptr(), values._version):
+            return True
+        uncounted = not values.requires_grad or values.device.type != "cpu"
+        return uncounted and self._sum != bit_sum(values)
+
+
+def bit_sum(values: Tensor) -> int:
+    """Return the sum of the bits of numbers, each read as a whole number."""
+    if values.is_meta:
+        return 0
+    whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[values.element_size()]
+    return int(values.detach().contiguous().view(whole).sum())
+
+
+# -- calls as operators of torch, which a graph of torch.compile holds whole: nothing in them is traced ----------------
+#
+# Which rows a batch reads, and what they ask for, is known only when it runs. An operator runs it as it is, finds its
+# layer by a number, and returns dense gradients. It has the tensors of these gradients as arguments.
+
+_NUMBERED: weakref.WeakValueDictionary[int, AnchorEmbedding] = weakref.WeakValueDictionary()
+_NUMBERS = itertools.count()
+
+
+def is_exporting() -> bool:
+    """Return whether ``torch.export`` traces, since torch 2.7: its own function says so of any graph in torch 2.11."""
+    return bool(getattr(torch.compiler, "_is_exporting_flag", False))
+
+
+@torch.library.custom_op("nearfar::anchor_vectors", mutates_args=())
+def anchor_vectors(ids: Tensor, values: Tensor, anchors: Tensor, layer: int) -> Tensor:
+    """Return vectors of objects (..., d)."""
+    return _NUMBERED[layer]._vectors(ids)
+
+
+@anchor_vectors.register_fake
+def _(ids: Tensor, values: Tensor, anchors: Tensor, layer: int) -> Tensor:
+    return anchors.new_empty(*ids.shape, anchors.shape[1])
+
+
+@torch.library.custom_op("nearfar::anchor_vectors_backward", mutates_args=())
+def _vectors_backward(slope: Tensor, ids: Tensor, values: Tensor, anchors: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+    return _NUMBERED[layer]._vector_gradients(ids, slope)
+
+
+@_vectors_backward.register_fake
+def _(slope: Tensor, ids: Tensor, values: Tensor, anchors: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(values), torch.empty_like(anchors)
+
+
+class _OfLayer(Context):
+    layer: int
+
+
+def _keep_ids(ctx: _OfLayer, inputs: tuple[*tuple[Tensor, ...], int], output: Tensor) -> None:
+    *tensors, ctx.layer = inputs
+    ctx.save_for_backward(*tensors)
+
+
+anchor_vectors.register_autograd(
+    lambda ctx, slope: (None, *_vectors_backward(slope.contiguous(), *ctx.saved_tensors, ctx.layer), None),
+    setup_context=_keep_ids,
+)
+
+
+@torch.library.custom_op("nearfar::anchor_logits", mutates_args=())
+def anchor_logits(mixed: Tensor, values: Tensor, layer: int) -> Tensor:
+    """Return logits (n, V) from Q = H A' (n, K)."""
+    return _NUMBERED[layer]._all_logits(mixed)
+
+
+@anchor_logits.register_fake
+def _(mixed: Tensor, values: Tensor, layer: int) -> Tensor:
+    return mixed.new_empty(mixed.shape[0], values.shape[0])
+
+
+@torch.library.custom_op("nearfar::anchor_logits_backward", mutates_args=())
+def _logits_backward(slope: Tensor, mixed: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+    return _NUMBERED[layer]._logit_gradients(mixed, slope)
+
+
+@_logits_backward.register_fake
+def _(slope: Tensor, mixed: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(mixed), torch.empty_like(values)
+
+
+anchor_logits.register_autograd(
+    lambda ctx, slope: (*_logits_backward(slope.contiguous(), *ctx.saved_tensors, ctx.layer), None),
+    setup_context=_keep_ids,
+)
+
+
+class AnchorEmbedding(torch.nn.Module):
     """An embedding table whose rows are sparse mixtures of anchors, E = T A with T >= 0: one line for ``nn.Embedding``.
 
     Trained are the ``anchors`` A (K, d) and, for each object, at most ``nnz_per_row`` entries of its row of T. The
@@ -185,6 +389,12 @@ class AnchorEmbedding(TrainedMixtures):
     81280
     """
 
+    _n_active: int
+    _zeros_fixed: bool
+    _starts_at_random: bool  # and has made no step yet
+    _unmet: Tensor | None  # rows (V,) that have had no gradient since their random start
+    _unpenalized: Tensor | None  # sorted numbers u K + a of the entries that cost nothing
+
     def __init__(
         self,
         num_embeddings: int,
@@ -218,7 +428,8 @@ class AnchorEmbedding(TrainedMixtures):
         start = None if anchors is None else check_floats(owner, "anchors", anchors, shape)
         self.anchors = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         slots = (self.num_embeddings, self.nnz_per_row)
-        columns = torch.empty(slots, device=device, dtype=column_dtype(self.n_anchors))
+        # The smaller type that holds the number of an anchor; gloo, which joins processes, sends no int16.
+        columns = torch.empty(slots, device=device, dtype=torch.uint8 if self.n_anchors <= 2**8 else torch.int32)
         sparse = check_flag(owner, "sparse", sparse)
         self.slots = Slots(torch.empty(slots, device=device, dtype=dtype), columns, sparse)
         self._n_active = self.n_anchors
@@ -227,8 +438,22 @@ class AnchorEmbedding(TrainedMixtures):
         self.reset_parameters(ids, start)
 
     def _start_training_state(self) -> None:
-        super()._start_training_state()
-        self._number = number_layer(self)
+        """Start what is kept between calls and steps, and is never stored."""
+        self._kin.join(self)
+        self._mark: Mark | None = Mark(self.values) if any(self._kin.others(self)) else None
+        self._meant: Tensor | None = None  # columns of a copy that follows, where no tool averages them
+        self._is_called = False  # with gradients, since it was copied last
+        self._has_head = False
+        self._is_known = False  # whose copy this is was asked
+        self._shrinkage = LazyShrinkage()
+        self._requests: list[SlotRequests] = []
+        self._seen_version: int | None = None  # of the values, at the first gradient since the last step
+        self._last_read: tuple[Tensor, Tensor, tuple[int, int, float, int]] | None = None  # rows, entries, when
+        self._trained = weakref.ref(self.values)
+        _LAYERS.pop(id(self), None)
+        _LAYERS[id(self)] = self  # for the optimisers
+        self._number = next(_NUMBERS)
+        _NUMBERED[self._number] = self
         guard(self)
 
     # -- E = T A -------------------------------------------------------------------------------------------------------
@@ -396,6 +621,364 @@ class AnchorEmbedding(TrainedMixtures):
         if self._seen_version is not None and self.values._version != self._seen_version:
             self._accept_values()
             raise wrong_optimizer("another one")
+
+    # -- T as it is now, and its copies --------------------------------------------------------------------------------
+
+    def _bring_along(self) -> None:
+        """Move what is kept beside the parameters to where these are now: they may have been replaced.
+
+        Values that are new owe nothing.
+        """
+        if self._trained() is not self.values:
+            self._trained = weakref.ref(self.values)
+            self._shrinkage.all_applied()
+            self._requests.clear()
+            self._accept_values()
+        for name in ("_unmet", "_unpenalized"):
+            kept = getattr(self, name)
+            if kept is not None and kept.device != self.values.device:
+                setattr(self, name, kept.to(self.values.device))
+        leader = self._kin.leader_of(self)
+        if leader is not None and self._shrinkage.applied is None and self.values.shape == leader.values.shape:
+            self._follow(leader)
+
+    @torch.no_grad()
+    def _follow(self, leader: AnchorEmbedding) -> None:
+        """If others have written parameters of the layer that is trained into this copy, take over what they mean.
+
+        A slot that stands for another anchor than before starts from 0, but where it has the layer's own value.
+        """
+        if self._mark is None or not self._mark.differs(self.values):
+            self._mark = self._mark or Mark(self.values)
+            return
+        values, columns = leader.values.detach().to(self.values), leader.slots.columns.to(self.values.device)
+        same = torch.isclose(self.values, values, rtol=1e-5, atol=1e-6)  # an average with decay 0 may be rounded
+        moved = (self.slots.columns if self._meant is None else self._meant) != columns
+        self.values.masked_fill_(moved & ~same, 0)
+        if leader._shrinkage.applied is not None:
+            settled = leader._settled(torch.empty_like(leader.values)).to(self.values)
+            self.values.copy_(torch.where(same, settled, self.values))
+        self.slots.columns.copy_(columns)
+        self._meant = columns.clone()
+        for name in ("_n_active", "_zeros_fixed", "_starts_at_random", "_unmet", "_unpenalized"):
+            kept = getattr(leader, name)
+            setattr(self, name, kept.to(columns.device, copy=True) if isinstance(kept, Tensor) else kept)
+        self._accept_values()
+        self._mark = Mark(self.values)
+
+    def _find_kin(self, values: Tensor) -> None:
+        """Join the layer whose T these values are, if there is one: this layer is its copy, made by hand."""
+        for other in reversed([*_LAYERS.values()]):
+            if other._kin is not self._kin and other.values.shape == values.shape and not other.values.is_meta:
+                first = slice(64)
+                if torch.allclose(other._shrunk(first), values[first].detach().to(other.values), rtol=1e-5) and (
+                    torch.allclose(other._shrunk(slice(None)), values.detach().to(other.values), rtol=1e-5)
+                ):
+                    self._kin = other._kin
+                    self._kin.join(self)
+                    return
+
+    def _in_its_place(self) -> list[AnchorEmbedding]:
+        """Return the copies, without a head of their own, that are called where this layer is not."""
+        others = [] if self._is_called else [copy for copy in self._kin.others(self) if copy._is_called]
+        return [copy for copy in others if not copy._has_head]
+
+    @property
+    def values(self) -> torch.nn.Parameter:
+        """Stored entries of T, (V, r), before the shrinkage that is still to be applied."""
+        return self.slots.values
+
+    @property
+    def sparse(self) -> bool:
+        """Whether gradients of T are sparse."""
+        return self.slots.sparse
+
+    @property
+    def columns(self) -> Tensor:
+        """The anchors that they belong to, (V, r)."""
+        self._bring_along()
+        return self.slots.columns
+
+    @property
+    def unmet(self) -> Tensor:
+        """Which objects (V,) have had no gradient since training began from a random start.
+
+        Such a row is as it was drawn. It is not counted, its vector is 0 in ``weight``, in ``export``, and, after
+        ``eval()``, in calls; it is where it started when a batch meets it.
+        """
+        self._bring_along()
+        none = torch.zeros(self.num_embeddings, dtype=torch.bool, device=self.values.device)
+        return none if self._unmet is None else self._unmet.clone()
+
+    @property
+    def nnz(self) -> int:
+        """Number of positive entries of T, of the active anchors and of the rows that training has met."""
+        return sum(int(torch.count_nonzero(entries)) for _, entries, _ in self._blocks(self.nnz_per_row, final=True))
+
+    def _read(self, rows: Rows, final: bool = False) -> Tensor:
+        """Return entries (n, r) as they are now: after all shrinkage, and 0 where their anchor is switched off.
+
+        Rows that no batch has met are 0 but in training.
+        """
+        entries, frozen = self._shrunk(rows), self._frozen(rows)
+        self._bring_along()
+        if self._unmet is not None and (final or not self.training):
+            entries.masked_fill_(take(self._unmet, rows)[:, None], 0)
+        return entries if frozen is None else entries.masked_fill_(frozen, 0)
+
+    def _shrunk(self, rows: Rows) -> Tensor:
+        """Return entries (n, r) after all shrinkage, whichever anchors are switched on."""
+        entries, unpenalized = self._shrinkage.read(self.values, rows), self._unpenalized_slots(rows)
+        return entries if unpenalized is None else torch.where(unpenalized, take(self.values.detach(), rows), entries)
+
+    def _blocks(self, width: int, final: bool = False) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield blocks of rows of T: which they are, entries and columns (n, r)."""
+        for block in row_slices(self.num_embeddings, width):
+            yield block, self._read(block, final), self.columns[block].long()
+
+    # -- which entries of T are trained, and what they cost ------------------------------------------------------------
+
+    @property
+    def n_active(self) -> int:
+        """How many anchors take part: the first ones. May be set anew at any time, to 1 .. n_anchors.
+
+        The others keep their vectors, and rows keep their entries for them, with the optimiser's state: nothing of it
+        is read, trained or shrunk until they are switched on again. No parameter changes its shape.
+        """
+        return self._n_active
+
+    @n_active.setter
+    def n_active(self, n: int) -> None:
+        n = check_integer("AnchorEmbedding", "n_active", n, low=1, high=self.n_anchors)
+        if n != self._n_active:
+            self._close_past_steps()
+            self._n_active = n
+
+    @property
+    def zeros_fixed(self) -> bool:
+        """Whether entries that are 0 now stay 0, and the others cost nothing; False at first. May be set at any time.
+
+        For the last epochs: the penalty that chose the entries has made them too small, and no longer does (Meinshausen
+        2007, "Relaxed lasso"). An entry that becomes 0 later may return.
+        """
+        return self._zeros_fixed
+
+    @zeros_fixed.setter
+    def zeros_fixed(self, fixed: bool) -> None:
+        fixed = check_flag("AnchorEmbedding", "zeros_fixed", fixed)
+        if fixed != self._zeros_fixed:
+            self._close_past_steps()
+            self._zeros_fixed = fixed
+            with torch.no_grad():  # a zero that is fixed has a minus sign
+                self.values.masked_fill_(self.values == 0, -0.0 if fixed else 0.0)
+            self._accept_values()
+
+    def set_related(self, pairs: RelatedPairs | None) -> None:
+        """Take the price off entries of T between an object and an anchor that is an object related to it.
+
+        The penalty is then that on T * S, S being 0 at such entries and 1 elsewhere: the step does not lower them, and
+        they ask for a slot as soon as the loss falls in their direction. They are counted in ``nnz`` all the same.
+        ``state_dict`` keeps them; ``reset_parameters`` forgets them.
+
+        Parameters
+        ----------
+        pairs : RelatedPairs or None
+            What is related to what, in the place of what was set before; None: every entry has its price again.
+
+        Raises
+        ------
+        InputError
+            If no objects are anchors, as the layer was made without ``anchor_ids``; or ``pairs`` has more objects.
+
+        References
+        ----------
+        Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", section 3.2,
+        positive pairs.
+
+        Examples
+        --------
+        >>> import torch, nearfar as nf
+        >>> rel = nf.Relation.from_edges([("sea", "ship"), ("sea", "wave"), ("tree", "leaf")])
+        >>> words = ["sea", "tree", "ship", "wave", "leaf", "stone"]
+        >>> table = nf.nn.AnchorEmbedding(6, 4, n_anchors=2, anchor_ids=torch.tensor([0, 1]))
+        >>> table.set_related(nf.nn.RelatedPairs(rel, words))  # ship and wave use "sea" freely, leaf uses "tree"
+        """
+        owner = "AnchorEmbedding.set_related"
+        places = None
+        if pairs is not None:
+            check_pairs(owner, pairs, self.num_embeddings)
+            if self.anchor_ids is None:
+                hint = "Make the layer with anchor_ids=choose_anchors(...). A random anchor is related to nothing."
+                raise InputError(
+                    owner, "pairs", "given for a layer whose anchors are objects", "anchors that are none", hint
+                )
+            places = pairs.with_anchors(self.anchor_ids.to(self.values.device))
+        self._close_past_steps()
+        self._unpenalized = places if places is not None and len(places) else None
+
+    def _close_past_steps(self) -> None:
+        """Apply the shrinkage so far, under the rules so far, and drop requests."""
+        self.settle()
+        self._requests.clear()
+
+    def _frozen(self, rows: Rows) -> Tensor | None:
+        """Return which slots (n, r) are not trained: fixed zeros, anchors that are switched off; None if all are."""
+        off = take(self.columns, rows) >= self._n_active if self._n_active < self.n_anchors else None
+        if not self._zeros_fixed:
+            return off
+        zero = take(self.values.detach(), rows).signbit()
+        return zero if off is None else zero | off
+
+    def _unpenalized_slots(self, rows: Rows) -> Tensor | None:
+        """Return which slots (n, r) cost nothing, None if all do."""
+        if self._unpenalized is None:
+            return None
+        if isinstance(rows, slice):
+            rows = torch.arange(self.num_embeddings, device=self.values.device)[rows]
+        return related_slots(self._unpenalized, rows, take(self.columns, rows), self.n_anchors)
+
+    @property
+    def _padding_row(self) -> int:
+        return -1 if self.padding_idx is None else self.padding_idx
+
+    # -- the proximal step: what the optimisers call, in this order ----------------------------------------------------
+
+    def _begin_step(self, metric: Metric, owed: Owed | None = None) -> None:
+        self._kin.lead(self)
+        for copy in self._kin.others(self):
+            copy._bring_along()  # before slots change
+        shrinkage = self._shrinkage
+        if shrinkage.applied is None or shrinkage.metric.v is not metric.v:
+            self.settle()  # in the metric of another optimiser
+            shrinkage.begin(self.num_embeddings, self.values.device, metric)
+            if owed is not None:
+                self._owe(owed)
+        shrinkage.metric = metric
+        if self._starts_at_random:
+            self._starts_at_random = False
+            self._unmet = torch.ones(self.num_embeddings, dtype=torch.bool, device=self.values.device)
+            for rows in (self.anchor_ids, self.padding_idx):
+                if rows is not None:
+                    self._unmet[rows] = False
+
+    def _owed(self) -> Owed | None:
+        """Return values (V, r), how much of the shrinkage each row (V,) has had, and how much there was in all.
+
+        What a state of the layer holds is that after the shrinkage. It is rounded: from it training goes on, but to
+        other last bits.
+        """
+        shrinkage = self._shrinkage
+        if shrinkage.applied is None:
+            return None
+        return self.values.detach().clone(), shrinkage.applied.clone(), shrinkage.total
+
+    def _owe(self, owed: Owed) -> None:
+        """Take that back, if the values are those after this shrinkage."""
+        shrinkage, settled = self._shrinkage, self.values.clone()
+        before, applied, total = owed
+        if before.shape != settled.shape:
+            return
+        assert shrinkage.applied is not None
+        self.values.copy_(before)
+        shrinkage.applied.copy_(applied)
+        shrinkage.total = total
+        if not torch.equal(self._settled(torch.empty_like(settled)), settled):
+            self.values.copy_(settled)
+            shrinkage.all_applied()
+        self._accept_values()
+
+    def _rows_before_step(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
+        """Return entries (n, r) and which are not trained; entries from the last call, where nothing has changed."""
+        frozen = self._frozen(rows)
+        if self._last_read is not None and not isinstance(rows, slice):
+            last_rows, entries, then = self._last_read
+            # Elsewhere to compare would wait for the device, which reading again does not.
+            if then == self._state_of_values() and reads_values(rows) and torch.equal(last_rows, rows):
+                return entries, frozen
+        return self._read(rows), frozen
+
+    def _state_of_values(self) -> tuple[int, int, float, int]:
+        return self.values.data_ptr(), self.values._version, self._shrinkage.total, self._n_active
+
+    def _proximal_step(self, rows: Rows, moved: Tensor, frozen: Tensor | None, size: float, metric: Tensor) -> Tensor:
+        """Write ``max(moved - size * penalty / metric, 0)`` to some rows, but not to slots that are not trained."""
+        threshold = size * (0.0 if self._zeros_fixed else self.penalty)
+        shrinkage, unpenalized = threshold / metric, self._unpenalized_slots(rows)
+        moved.sub_(shrinkage if unpenalized is None else shrinkage * ~unpenalized).clamp_(min=0)
+        self._shrinkage.add(threshold, rows)
+        if isinstance(rows, slice):
+            self._unmet = None
+        elif self._unmet is not None:
+            self._unmet.index_fill_(0, rows, False)
+        new = moved.to(self.values.dtype)
+        if frozen is not None:
+            put(self.values, rows, torch.where(frozen, take(self.values, rows), new.masked_fill_(frozen, 0)))
+        else:
+            put(self.values, rows, new)
+        return new
+
+    def _end_step(self) -> None:
+        if any(copy._meant is not None for copy in self._kin.others(self)):
+            self.settle()  # what is copied next owes nothing
+
+    def _assign_slots(self) -> list[tuple[Tensor, Tensor]]:
+        """Assign slots to columns that requested them, in all processes; return rows and slots that changed."""
+        if n_processes() > 1 and self.nnz_per_row < self.n_anchors:
+            self._requests = join_requests(self._requests, self.values.device)
+        changed = [assign(requests, self.values, self.columns, self._n_active) for requests in self._requests]
+        self._requests.clear()
+        self._accept_values()
+        return changed
+
+    def _request_slots(self, slope: Tensor, entries: Tensor, columns: Tensor, rows: Tensor) -> None:
+        """Keep the requests of rows (n,), given the derivatives (n, K) of the loss."""
+        if self._seen_version is None:
+            self._seen_version = self.values._version
+        if self._zeros_fixed:
+            return
+        if self.padding_idx is not None:  # asks for nothing
+            slope = slope.masked_fill((rows == self._padding_row)[:, None], 0)
+        penalty = self.penalty * n_processes()  # gradients will be averaged; this is the slope of one process
+        if self._unpenalized is not None:
+            slope = slope + row_penalties(self._unpenalized, rows, slope, penalty)
+            penalty = 0.0
+        requests = request_slots(slope, entries, columns, rows, penalty, self._n_active)
+        if requests is not None:
+            self._requests.append(requests)
+
+    def _accept_values(self) -> None:
+        """Take the values as they are now: it was not another optimiser that changed them."""
+        self._seen_version = self._last_read = None
+
+    def settle(self) -> None:
+        """Apply to ``values`` the shrinkage that is still to come. Calls, sizes and ``state_dict`` do not need it."""
+        if self._shrinkage.applied is None:
+            self._take_absolute()
+        else:
+            self._settled(self.values)
+            self._shrinkage.all_applied()
+            self._accept_values()
+
+    @torch.no_grad()
+    def _take_absolute(self) -> None:
+        """Write the absolute values of entries that a function has made negative which starts all parameters anew."""
+        if self.values.is_meta or not bool((self.values < 0).any()):
+            return
+        negative = self.values < 0
+        self.values[negative] *= -1  # zeros that are fixed keep their sign
+        text = (
+            f"AnchorEmbedding: {int(negative.sum())} entries of T were negative before its first step, as a function "
+            "makes them that initialises all parameters of a model. Their absolute values are taken."
+        )
+        warn_user(text)
+
+    @torch.no_grad()
+    def _settled(self, out: Tensor) -> Tensor:
+        """Write all values (V, r) after all shrinkage; those that are not trained stay as they are."""
+        for block in row_slices(self.num_embeddings, self.nnz_per_row):
+            frozen, now = self._frozen(block), self._shrunk(block)
+            out[block] = now if frozen is None else torch.where(frozen, self.values[block], now)
+        return out
 
     # -- starts --------------------------------------------------------------------------------------------------------
 
@@ -635,8 +1218,6 @@ class AnchorEmbedding(TrainedMixtures):
         ids: Iterable[Hashable] | None = None,
         *,
         anchor_names: Iterable[Hashable] | None = None,
-        int8: bool = False,
-        quantize: Bits | None = None,
     ) -> AnchoredEmbedding:
         """Return anchors and positive entries as an embedding that needs no torch, and write it to a file.
 
@@ -649,10 +1230,6 @@ class AnchorEmbedding(TrainedMixtures):
             Distinct names of the objects; 0 .. V - 1 by default.
         anchor_names : iterable of hashable, of length K, optional
             Distinct names of the anchors, such as those of the objects that they started from; 0 .. K - 1 by default.
-        int8 : bool, default=False
-            Whether numbers are rounded to 8 bits, as :meth:`nearfar.AnchoredEmbedding.to_int8` does and says.
-        quantize : {"int8", "int4"}, optional
-            Bits of a weight, as :meth:`nearfar.AnchoredEmbedding.quantize` has them; the file packs indices too.
 
         Returns
         -------
@@ -685,68 +1262,34 @@ class AnchorEmbedding(TrainedMixtures):
         owner = "AnchorEmbedding.export"
         if path is not None:
             check_output(owner, path)
-        if check_flag(owner, "int8", int8) and quantize is not None:
-            raise InputError(owner, "int8", "False where quantize is given", int8)
         rows = check_names(owner, "ids", ids, self.num_embeddings)
         names = check_names(owner, "anchor_names", anchor_names, self.n_anchors).take(np.arange(self.n_active))
-        blocks = ((entries, columns) for _, entries, columns in self._blocks(self.nnz_per_row, final=True))
-        mixtures = _mixtures(owner, self.anchors[: self.n_active], blocks, names, self.nnz_per_row)
+        # Copies: the layer may be trained on.
+        anchors = self.anchors[: self.n_active].detach().to("cpu", torch.float32, copy=True).numpy()
+        if not np.isfinite(anchors).all():
+            raise InputError(owner, "anchors", "finite in float32", "NaN or infinity", "Training has failed before.")
+        index, count = unsigned_dtype(self.n_active - 1), unsigned_dtype(self.nnz_per_row)
+        parts = []
+        for _, values, columns in self._blocks(self.nnz_per_row, final=True):
+            entries, places = values.to("cpu", torch.float32).numpy(), columns.cpu().numpy()
+            if not (entries >= 0).all() or np.isinf(entries).any():
+                raise InputError(owner, "values", "finite in float32, and >= 0", "a negative one, infinity or NaN")
+            order = places.argsort(axis=1)
+            entries, places = (np.take_along_axis(part, order, axis=1) for part in (entries, places))
+            positive = entries > 0
+            parts.append((entries[positive], places[positive].astype(index), positive.sum(axis=1).astype(count)))
+        weights, index_of, counts = map(np.concatenate, zip(*parts, strict=True))
+        mixtures = Mixtures(weights, index_of, counts, anchors, names)
+        if not mixtures.is_finite():
+            raise InputError(owner, "parameters", "such that vectors fit float32", "larger ones")
         made = AnchoredEmbedding._of(mixtures, rows, parameters)
         n_unmet = int(self.unmet.sum())
         if n_unmet:
             text = f"{owner}: {n_unmet} of {self.num_embeddings} objects were in no batch; their vectors are 0"
             warn_user(text)
-        made = made.to_int8() if int8 else made if quantize is None else made.quantize(quantize)
         if path is not None:
             made.save(path)
         return made
-
-    def explain(self, id: int) -> list[tuple[int, float]]:  # noqa: A002
-        """Return the anchors that an object is made of.
-
-        Parameters
-        ----------
-        id : int
-            The object, in 0 .. num_embeddings - 1.
-
-        Returns
-        -------
-        list of (number of an anchor, weight)
-            Largest weight first; empty where the vector is 0.
-
-        Raises
-        ------
-        InputError
-            If there is no such object.
-        """
-        row = check_integer("AnchorEmbedding.explain", "id", id, low=0, high=self.num_embeddings - 1)
-        at = slice(row, row + 1)
-        weights, columns, _ = _positive_entries("AnchorEmbedding.explain", self._read(at, final=True), self.columns[at])
-        found = heaviest(weights, columns, Ids(self.n_anchors), self.nnz_per_row)
-        return cast("list[tuple[int, float]]", found)
-
-    def anchor_objects(self, anchor: int, topn: int = 10) -> list[tuple[int, float]]:
-        """Return what an anchor stands for: the objects with the largest weights on it.
-
-        Parameters
-        ----------
-        anchor : int
-            The anchor, in 0 .. n_active - 1.
-        topn : int, >= 1
-            How many at most.
-
-        Returns
-        -------
-        list of (object, weight)
-            Largest weight first; objects of weight 0 are left out. It reads all of T: of many anchors, :meth:`export`
-            first.
-
-        Raises
-        ------
-        InputError
-            If there is no such anchor, or a parameter is not finite.
-        """
-        return cast("list[tuple[int, float]]", self.export().anchor_objects(anchor, topn))
 
     # -- storing, copying, moving --------------------------------------------------------------------------------------
 
@@ -789,19 +1332,17 @@ class AnchorEmbedding(TrainedMixtures):
         state : Tensor of int64
             What ``get_extra_state`` returned.
         """
-        n_active, zeros_fixed = state[:2].tolist()
-        self._n_active = check_integer("AnchorEmbedding.load_state_dict", "n_active", n_active, 1, self.n_anchors)
+        owner, (n_active, zeros_fixed) = "AnchorEmbedding.load_state_dict", state[:2].tolist()
+        self._n_active = check_integer(owner, "n_active", n_active, 1, self.n_anchors)
         self._zeros_fixed = bool(zeros_fixed)
-        mark, rest = (int(state[2]) if len(state) > 2 else 0), state[2:]
-        self._starts_at_random, self._unmet = mark in (_NOT_BEGUN, _NOT_BEGUN_OLD), None
-        rest = rest[1:] if mark < 0 else rest
-        if mark in (_NOT_BEGUN, _UNMET):
-            n_words = -(-self.num_embeddings // 64)
-            bits = np.unpackbits(rest[:n_words].cpu().numpy().view(np.uint8), count=self.num_embeddings)
-            if bits.any():
-                self._unmet = torch.from_numpy(bits).to(dtype=torch.bool)  # values may be on meta yet
-            rest = rest[n_words:]
-        self._unpenalized = rest.cpu() if len(rest) else None
+        end = 3 - (-self.num_embeddings // 64)
+        if len(state) < end or int(state[2]) not in (_NOT_BEGUN, _UNMET):
+            raise InputError(owner, "state", "with a bit for each object", f"{len(state)} numbers", "Save it anew.")
+        self._starts_at_random, self._unmet = int(state[2]) == _NOT_BEGUN, None
+        bits = np.unpackbits(state[3:end].cpu().numpy().view(np.uint8), count=self.num_embeddings)
+        if bits.any():
+            self._unmet = torch.from_numpy(bits).to(dtype=torch.bool)  # values may be on meta yet
+        self._unpenalized = state[end:].cpu() if len(state) > end else None
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
         anchors, values, columns = (state.get(prefix + name) for name in ("anchors", "slots.values", "slots.columns"))
@@ -1019,7 +1560,11 @@ def softmax_mixture(tables: Sequence[AnchorEmbedding], ids: Tensor) -> Tensor:
     if len(shapes) > 1:
         raise InputError(owner, "tables", "of as many objects and dimensions each", f"{shapes[0]} and {shapes[1]}")
     rows, places = found[0]._distinct(owner, ids)
-    return embedding(places, reduce(torch.add, (_softmax_rows(table, rows) for table in found)))
+    parts = []
+    for table in found:
+        mixed = torch.softmax(table._mixtures(rows), 1) @ table.anchors[: table.n_active]
+        parts.append(mixed.masked_fill((rows == table._padding_row)[:, None], 0))
+    return embedding(places, reduce(torch.add, parts))
 
 
 def _is_left(grad: Tensor | None) -> bool:
@@ -1030,47 +1575,36 @@ def _is_left(grad: Tensor | None) -> bool:
     return not reads_values(values) or bool(values.any())
 
 
-def _softmax_rows(table: AnchorEmbedding, rows: Tensor) -> Tensor:
-    vectors = torch.softmax(table._mixtures(rows), 1) @ table.anchors[: table.n_active]
-    return vectors.masked_fill((rows == table._padding_row)[:, None], 0)
+def random_columns(n_rows: int, n_anchors: int, n_slots: int, out: Tensor) -> None:
+    """Fill rows with different columns each, all sets alike: Floyd's draw without replacement, for all rows at once."""
+    for slot in range(n_slots):
+        last = n_anchors - n_slots + slot
+        drawn = torch.randint(last + 1, (n_rows,), device=out.device)
+        twice = (out[:, :slot] == drawn[:, None]).any(1)
+        out[:, slot] = torch.where(twice, last, drawn).to(out.dtype)
 
 
-# After training: mixtures and anchors as NumPy arrays, which load without torch.
+def nonnegative_rows(vectors: Tensor, anchors: Tensor, n_slots: int, sweeps: int = 20) -> tuple[Tensor, Tensor]:
+    """Return values and columns (n, r) of T >= 0 with T A near to the vectors (n, d): matching pursuit, row by row.
 
-
-def _mixtures(
-    owner: str, anchors: Tensor, blocks: Iterable[tuple[Tensor, Tensor]], names: Ids, nnz_per_row: int
-) -> Mixtures:
-    """Return anchors (K, d) and blocks of rows of T, values and columns (n, r) each, as mixtures in float32."""
-    vectors = _float32(anchors)
-    if not np.isfinite(vectors).all():
-        raise InputError(owner, "anchors", "finite in float32", "NaN or infinity", "Training has failed before.")
-    index, count = unsigned_dtype(len(anchors) - 1), unsigned_dtype(nnz_per_row)
-    parts = []
-    for values, columns in blocks:
-        weights, places, counts = _positive_entries(owner, values, columns)
-        parts.append((weights, places.astype(index), counts.astype(count)))
-    weights, places, counts = map(np.concatenate, zip(*parts, strict=True))
-    mixtures = Mixtures(weights, places, counts, vectors, names)
-    if not mixtures.is_finite():
-        raise InputError(owner, "parameters", "such that vectors fit float32", "larger ones")
-    return mixtures
-
-
-def _positive_entries(
-    owner: str, values: Tensor, columns: Tensor
-) -> tuple[NDArray[np.float32], NDArray[np.integer], NDArray[np.intp]]:
-    """Return the positive entries of rows, their columns, ascending within a row, and how many each row has."""
-    entries, places = _float32(values), columns.cpu().numpy()
-    if not (entries >= 0).all() or np.isinf(entries).any():
-        raise InputError(owner, "values", "finite in float32, and >= 0", "a negative one, infinity or NaN")
-    order = places.argsort(axis=1)
-    entries, places = (np.take_along_axis(part, order, axis=1) for part in (entries, places))
-    positive = entries > 0
-    return entries[positive], places[positive], positive.sum(axis=1)
-
-
-def _float32(tensor: Tensor) -> NDArray[np.float32]:
-    # A copy: the layer may be trained on.
-    array: NDArray[np.float32] = tensor.detach().to("cpu", torch.float32, copy=True).numpy()
-    return array
+    Each round takes the anchor along which the remainder falls most, then fits all that are taken by coordinate
+    descent. A slot that no anchor helps stays at 0.
+    """
+    gram, along = anchors @ anchors.T, vectors @ anchors.T
+    norms = gram.diagonal().clamp(min=torch.finfo(gram.dtype).tiny)
+    values = vectors.new_zeros(len(vectors), n_slots)
+    columns = torch.zeros(len(vectors), n_slots, dtype=torch.long, device=vectors.device)
+    slope = along.clone()  # minus the derivative of |x - tA|^2 / 2 in all t
+    taken = torch.zeros_like(slope, dtype=torch.bool)
+    for slot in range(n_slots):
+        gain = (slope / norms.sqrt()).masked_fill(taken, -torch.inf)
+        columns[:, slot] = gain.argmax(1)
+        taken.scatter_(1, columns[:, slot : slot + 1], True)
+        for _ in range(sweeps):
+            for j in range(slot + 1):
+                column = columns[:, j]
+                here = slope.gather(1, column[:, None])[:, 0]
+                new = (values[:, j] + here / norms[column]).clamp_(min=0)
+                slope -= (new - values[:, j])[:, None] * gram[column]
+                values[:, j] = new
+    return values, columns

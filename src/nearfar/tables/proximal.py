@@ -11,32 +11,23 @@ A plain threshold under an adaptive metric has other fixed points than the objec
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast, overload
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from nearfar._core.checks import Check, check_real
 from nearfar._core.processes import check_same_gradient, n_processes
 from nearfar._core.tensors import reads_values
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NumericalError
-from nearfar.tables.mixtures import Owed, Owners, TrainedMixtures, layer_of, owner_of, owners
+from nearfar.tables.anchors import AnchorEmbedding, Owed, Owners, layer_of, owners
 from nearfar.tables.slots import Metric, Rows, put, take
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT, StateDict
-    from torch.utils.hooks import RemovableHandle
-
-
-def wrong_optimizer(got: str) -> InputError:
-    """Return the error for an optimiser that does not shrink T."""
-    hint = "Other optimisers do not shrink T and make it negative; they may train the rest of the model."
-    return InputError("AnchorEmbedding", "optimizer", "ProxSGD, ProxAdam or ProxYogi", got, hint)
 
 
 class Group(TypedDict, total=False):
@@ -57,7 +48,7 @@ class State(TypedDict, total=False):
     m: Tensor
     v: Tensor
     look_again: int
-    owed: Owed  # of a state that was stored: see TrainedMixtures._owed
+    owed: Owed  # of a state that was stored: see AnchorEmbedding._owed
 
 
 Starts = dict[Literal["m", "v"], float]
@@ -74,13 +65,25 @@ class Step(NamedTuple):
     """``a'``: how far a penalty of 1 lowers an entry of metric 1. The size, less its correction of the first steps."""
 
 
-class ProximalOptimizer(torch.optim.Optimizer):
-    """Base of the optimisers; a subclass says what its state starts from, and what the step and the metric are."""
+def _check_betas(owner: str, name: str, betas: object) -> None:
+    for beta in cast("tuple[float, float]", betas):
+        check_real(owner, name, beta, low=0, high=1, open_high=True)
 
-    _checks: ClassVar[dict[str, Check]] = {
-        "lr": partial(check_real, low=0, open_low=True),
-        "weight_decay": partial(check_real, low=0),
-    }
+
+_CHECKS: dict[str, Check] = {
+    "lr": partial(check_real, low=0, open_low=True),
+    "weight_decay": partial(check_real, low=0),
+    "betas": _check_betas,
+    "eps": partial(check_real, low=0, open_low=True),
+    "initial": partial(check_real, low=0),
+}
+
+
+class ProximalOptimizer(torch.optim.Optimizer):
+    """Base of the optimisers: gradient descent, or, where there are ``betas``, a mean of gradients over sqrt(v) + eps.
+
+    A subclass then says how v follows the squares of gradients.
+    """
 
     def __init__(self, params: ParamsT, **defaults: float | tuple[float, float]) -> None:
         super().__init__(params, defaults)
@@ -115,11 +118,6 @@ class ProximalOptimizer(torch.optim.Optimizer):
             if number in kept:  # as it is: torch would make everything as the parameters are
                 self.state[p]["owed"] = kept[number]
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("weight_decay", 0.0)  # of a state that was stored before there was one
-
     def add_param_group(self, param_group: dict[str, object]) -> None:
         """Add parameters that are trained alike.
 
@@ -138,28 +136,34 @@ class ProximalOptimizer(torch.optim.Optimizer):
             if param_group[name]:  # what is off in other optimisers is off here
                 options = ", ".join(self.defaults)
                 raise InputError(owner, name, f"left out of a group; its options are {options}", param_group[name])
-        for name, check in self._checks.items():
-            check(owner, name, param_group.get(name, self.defaults[name]))
+        for name in _CHECKS.keys() & self.defaults.keys():
+            _CHECKS[name](owner, name, param_group.get(name, self.defaults[name]))
         super().add_param_group(param_group)
         for p in self.param_groups[-1]["params"]:
             if p.is_complex():
                 raise InputError(owner, "params", "real", str(p.dtype))
 
-    # -- of a subclass -------------------------------------------------------------------------------------------
+    def _second_moment(self, v: Tensor, square: Tensor, beta: float) -> None:
+        """Update v in place."""
+        raise NotImplementedError
 
     def _starts(self, group: Group) -> Starts:
         """Return by name what the state of an entry starts from."""
-        raise NotImplementedError
+        return {"m": 0.0, "v": group.get("initial", 0.0)} if "betas" in group else {}
 
     def _step_in(self, state: State, rows: Rows, slope: Tensor, group: Group) -> Step:
         """Update the state in some rows and return the step there."""
-        raise NotImplementedError
-
-    def _metric(self, state: State, group: Group) -> Metric:
-        """Return the metric in which rows shrink that the batch does not touch."""
-        raise NotImplementedError
-
-    # -- for all -------------------------------------------------------------------------------------------------
+        if "betas" not in group:
+            return Step(slope, slope.new_ones(()), group["lr"], group["lr"])
+        beta1, beta2 = group["betas"]
+        m, v = take(state["m"], rows), take(state["v"], rows)  # of a slice views, otherwise copies
+        m.lerp_(slope, 1 - beta1)
+        self._second_moment(v, slope.square(), beta2)
+        if not isinstance(rows, slice):
+            put(state["m"], rows, m)
+            put(state["v"], rows, v)
+        threshold = group["lr"] * (1 - beta2 ** state["step"]) ** 0.5
+        return Step(m, v.sqrt().add_(group["eps"]), threshold / (1 - beta1 ** state["step"]), threshold)
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -202,11 +206,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
         layers = [layer_of(p, known) for p, _ in trained]
         for (p, group), layer in zip(trained, layers, strict=True):
             if layer is not None:
-                _refuse_shards(p)
-                self._check_gradient(p, layer, known)
-                if group["weight_decay"]:
-                    hint = "Its entries have their own price, penalty. Give it a group of its own."
-                    raise InputError(type(self).__name__, "weight_decay", "0 for T", group["weight_decay"], hint)
+                self._check_mixtures(p, group, layer, known)
         for (p, group), layer in zip(trained, layers, strict=True):
             state = self.state[p]
             if not state:
@@ -226,12 +226,15 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 self._step_mixtures(state, rows, slope, group, layer)
         return loss
 
-    def _step_mixtures(self, state: State, rows: Rows, slope: Tensor, group: Group, layer: TrainedMixtures) -> None:
+    def _step_mixtures(self, state: State, rows: Rows, slope: Tensor, group: Group, layer: AnchorEmbedding) -> None:
         """Step in the rows of T that the batch touched; the layer shrinks the others when it reads them."""
-        layer._begin_step(self._metric(state, group), state.pop("owed", None))
+        starts = self._starts(group)
+        # The metric in which rows shrink that the batch does not touch.
+        metric = Metric(state["v"], group["eps"], starts["v"]) if starts else Metric()
+        layer._begin_step(metric, state.pop("owed", None))
         state["step"] += 1
         values, frozen = layer._rows_before_step(rows)
-        moments = [] if frozen is None else [state[name] for name in self._starts(group)]
+        moments = [] if frozen is None else [state[name] for name in starts]
         before = [take(moment, rows).clone() for moment in moments]
         step = self._step_in(state, rows, slope, group)
         # ANT eqs. (3), (5): T <- max(T - η g - η λ2, 0)
@@ -241,24 +244,24 @@ class ProximalOptimizer(torch.optim.Optimizer):
                 put(moment, rows, torch.where(frozen, old, take(moment, rows)))
         assigned = [(who, slots) for who, slots in layer._assign_slots() if len(who)]
         for who, slots in assigned:
-            for name, start in self._starts(group).items():
+            for name, start in starts.items():
                 state[name][who, slots] = start
-        if new.numel() and reads_values(new) and not assigned and not new[0].any() and not new.any():
-            self._warn_if_all_zero(state, layer)
+        all_zero = new.numel() and reads_values(new) and not assigned and not new[0].any() and not new.any()
+        if all_zero and state["step"] >= state.get("look_again", 0):  # it takes long to count all of T
+            state["look_again"] = 2 * state["step"]
+            if layer.nnz == 0:
+                text = (
+                    f"{type(self).__name__}: all of T is 0 after step {state['step']}: every vector is 0, and the "
+                    f"anchors learn nothing. Lower penalty, now {layer.penalty:g}, or lr."
+                )
+                warn_user(text)
         layer._end_step()
 
-    def _warn_if_all_zero(self, state: State, layer: TrainedMixtures) -> None:
-        if state["step"] < state.get("look_again", 0):  # it takes long to count all of T
-            return
-        state["look_again"] = 2 * state["step"]
-        if layer.nnz == 0:
-            text = (
-                f"{type(self).__name__}: all of T is 0 after step {state['step']}: every vector is 0, and the "
-                f"anchors learn nothing. Lower penalty, now {layer.penalty:g}, or lr."
-            )
-            warn_user(text)
-
-    def _check_gradient(self, p: Tensor, layer: TrainedMixtures, known: Owners) -> None:
+    def _check_mixtures(self, p: Tensor, group: Group, layer: AnchorEmbedding, known: Owners) -> None:
+        """Refuse what no step in T can start from."""
+        if hasattr(p, "placements"):  # rows owe shrinkage of which a process knows all, or none
+            hint = "Leave the table out: fully_shard(model, ignored_params=set(table.parameters()))."
+            raise InputError("AnchorEmbedding", "T", "whole in each process", "a part of it, by fully_shard", hint)
         grad = p.grad
         assert grad is not None
         values = grad._values() if grad.is_sparse else grad
@@ -273,6 +276,9 @@ class ProximalOptimizer(torch.optim.Optimizer):
         if n_processes() > 1:
             rows, slope = _gradient_rows(p, known)
             check_same_gradient(type(self).__name__, rows, slope, take(layer.columns, rows))
+        if group["weight_decay"]:
+            hint = "Its entries have their own price, penalty. Give it a group of its own."
+            raise InputError(type(self).__name__, "weight_decay", "0 for T", group["weight_decay"], hint)
 
 
 def _gradient_rows(p: Tensor, known: Owners) -> tuple[Rows, Tensor]:
@@ -283,7 +289,7 @@ def _gradient_rows(p: Tensor, known: Owners) -> tuple[Rows, Tensor]:
     grad = p.grad
     assert grad is not None
     if not grad.is_sparse:
-        layer = owner_of(p, known)
+        layer = known.get(id(p))
         rows: Rows = slice(layer.n_active) if layer is not None and layer.anchors is p else slice(None)
         if layer is not None and layer.values is p:
             met = grad.any(1)
@@ -301,41 +307,6 @@ def _gradient_rows(p: Tensor, known: Owners) -> tuple[Rows, Tensor]:
 
 def _moved(values: Tensor, step: Step) -> Tensor:
     return values - step.size / step.metric * step.direction
-
-
-def _refuse_shards(p: Tensor) -> None:
-    """Rows owe shrinkage of which a process knows all, or none."""
-    if hasattr(p, "placements"):
-        hint = "Leave the table out: fully_shard(model, ignored_params=set(table.parameters()))."
-        raise InputError("AnchorEmbedding", "T", "whole in each process", "a part of it, by fully_shard", hint)
-
-
-_GUARDS: list[RemovableHandle] = []  # one while a layer lives, none else
-_WITHOUT_T: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = weakref.WeakKeyDictionary()  # of so many parameters
-
-
-def guard(layer: TrainedMixtures) -> None:
-    """Refuse steps of other optimisers in T while the layer lives; optimisers of other models are looked at once."""
-    if not _GUARDS:
-        _GUARDS.append(register_optimizer_step_pre_hook(_refuse_others))
-    weakref.finalize(layer, _unguard)
-
-
-def _unguard() -> None:
-    if _GUARDS and not owners():
-        _GUARDS.pop().remove()
-
-
-def _refuse_others(optimizer: torch.optim.Optimizer, _args: object, _kwargs: object) -> None:
-    n_parameters = sum(len(group["params"]) for group in optimizer.param_groups)
-    if isinstance(optimizer, ProximalOptimizer) or _WITHOUT_T.get(optimizer) == n_parameters:
-        return
-    known = owners()
-    found = [p for group in optimizer.param_groups for p in group["params"] if layer_of(p, known) is not None]
-    if any(p.grad is not None for p in found):
-        raise wrong_optimizer(type(optimizer).__name__)
-    if not found:
-        _WITHOUT_T[optimizer] = n_parameters
 
 
 class ProxSGD(ProximalOptimizer):
@@ -382,53 +353,8 @@ class ProxSGD(ProximalOptimizer):
     def __init__(self, params: ParamsT, lr: float, *, weight_decay: float = 0.0) -> None:
         super().__init__(params, lr=lr, weight_decay=weight_decay)
 
-    def _starts(self, _group: Group) -> Starts:
-        return {}
 
-    def _step_in(self, _state: State, _rows: Rows, slope: Tensor, group: Group) -> Step:
-        return Step(slope, slope.new_ones(()), group["lr"], group["lr"])
-
-    def _metric(self, _state: State, _group: Group) -> Metric:
-        return Metric()
-
-
-def _check_betas(owner: str, name: str, betas: object) -> None:
-    for beta in cast("tuple[float, float]", betas):
-        check_real(owner, name, beta, low=0, high=1, open_high=True)
-
-
-class AdaptiveOptimizer(ProximalOptimizer):
-    """Adam and Yogi: a mean of gradients m over sqrt(v) + eps; a subclass says how v follows their squares."""
-
-    _checks: ClassVar[dict[str, Check]] = {
-        **ProximalOptimizer._checks,
-        "betas": _check_betas,
-        "eps": partial(check_real, low=0, open_low=True),
-    }
-
-    def _second_moment(self, v: Tensor, square: Tensor, beta: float) -> None:
-        """Update v in place."""
-        raise NotImplementedError
-
-    def _starts(self, group: Group) -> Starts:
-        return {"m": 0.0, "v": group.get("initial", 0.0)}
-
-    def _step_in(self, state: State, rows: Rows, slope: Tensor, group: Group) -> Step:
-        beta1, beta2 = group["betas"]
-        m, v = take(state["m"], rows), take(state["v"], rows)  # of a slice views, otherwise copies
-        m.lerp_(slope, 1 - beta1)
-        self._second_moment(v, slope.square(), beta2)
-        if not isinstance(rows, slice):
-            put(state["m"], rows, m)
-            put(state["v"], rows, v)
-        threshold = group["lr"] * (1 - beta2 ** state["step"]) ** 0.5
-        return Step(m, v.sqrt().add_(group["eps"]), threshold / (1 - beta1 ** state["step"]), threshold)
-
-    def _metric(self, state: State, group: Group) -> Metric:
-        return Metric(state["v"], group["eps"], self._starts(group)["v"])
-
-
-class ProxAdam(AdaptiveOptimizer):
+class ProxAdam(ProximalOptimizer):
     """Adam with a proximal step in its own metric: ``t <- max(t - a' penalty / (sqrt(v) + eps), 0)``.
 
     Parameters
@@ -494,7 +420,7 @@ class ProxAdam(AdaptiveOptimizer):
         v.lerp_(square, 1 - beta)
 
 
-class ProxYogi(AdaptiveOptimizer):
+class ProxYogi(ProximalOptimizer):
     """Yogi with a proximal step in its own metric: Adam whose second moment moves by steps of bounded size.
 
     ``v <- v - (1 - beta2) sign(v - g^2) g^2``. The optimiser of the paper's experiments.
@@ -537,8 +463,6 @@ class ProxYogi(AdaptiveOptimizer):
     >>> nf.nn.ProxYogi(layer.parameters()).defaults["lr"]
     0.01
     """
-
-    _checks: ClassVar[dict[str, Check]] = {**AdaptiveOptimizer._checks, "initial": partial(check_real, low=0)}
 
     def __init__(
         self,

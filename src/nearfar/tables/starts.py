@@ -1,4 +1,4 @@
-"""Where the anchors of an embedding table start: which objects they are, and the first rows of T."""
+"""Which objects the anchors of an embedding table start from."""
 
 from __future__ import annotations
 
@@ -95,17 +95,36 @@ def choose_anchors(
     if document_counts is not None:
         given["document_counts"] = check_vector(owner, "document_counts", document_counts)
     if vectors is not None:
-        given["vectors"] = _points(owner, vectors)
-    n_objects = _n_objects(owner, given)
+        array = vectors.detach().cpu().double().numpy() if isinstance(vectors, Tensor) else vectors
+        given["vectors"] = np.asarray(in_units(check_matrix(owner, "vectors", array))[0], np.float64)
+    sizes = {name: len(values) for name, values in given.items()}
+    if not sizes:
+        raise InputError(owner, "counts", "given, or vectors", None, "They say how many objects there are.")
+    if len(set(sizes.values())) > 1:
+        got = ", ".join(f"{size} {name}" for name, size in sizes.items())
+        raise InputError(owner, list(sizes)[-1], "one for each object", got)
+    n_objects = next(iter(sizes.values()))
     k = check_integer(owner, "n_anchors", n_anchors, low=1, high=n_objects)
     if method == "random":
         chosen = rng.permutation(n_objects)[:k]
     elif method == "frequency":
         chosen = _largest(given["counts"], k)
     elif method == "tf-idf":
-        chosen = _largest(_tf_idf(owner, given["counts"], given["document_counts"], n_documents), k)
+        documents = given["document_counts"]
+        if not (np.isfinite(documents).all() and (documents >= 0).all() and documents.any()):
+            raise InputError(owner, "document_counts", "finite, >= 0 and positive somewhere", documents)
+        largest = int(documents.max())
+        n = largest if n_documents is None else check_integer(owner, "n_documents", n_documents, low=largest)
+        scores, seen = np.zeros(n_objects), documents > 0
+        scores[seen] = given["counts"][seen] * np.log(n / documents[seen])
+        chosen = _largest(scores, k)
     elif method == "coreset":
-        chosen = _coreset(given["vectors"], k, rng)
+        points = given["vectors"]
+        far = ((points - points.mean(0)) ** 2).sum(1)
+        chances = np.full(n_objects, 1 / n_objects)
+        if far.sum() > 0:
+            chances = chances / 2 + far / far.sum() / 2
+        chosen = rng.choice(n_objects, size=k, replace=False, p=chances / chances.sum())
     elif method == "k-means++":
         chosen = _k_means_plus_plus(given["vectors"], k, rng.integers(n_objects, size=1), rng)
     else:
@@ -113,107 +132,22 @@ def choose_anchors(
     return torch.from_numpy(np.ascontiguousarray(chosen, np.int64))
 
 
-def _points(owner: str, vectors: Tensor | ArrayLike) -> Doubles:
-    array = vectors.detach().cpu().double().numpy() if isinstance(vectors, Tensor) else vectors
-    return np.asarray(in_units(check_matrix(owner, "vectors", array))[0], np.float64)
-
-
-def _n_objects(owner: str, given: dict[str, Doubles]) -> int:
-    sizes = {name: len(values) for name, values in given.items()}
-    if not sizes:
-        raise InputError(owner, "counts", "given, or vectors", None, "They say how many objects there are.")
-    if len(set(sizes.values())) > 1:
-        got = ", ".join(f"{size} {name}" for name, size in sizes.items())
-        raise InputError(owner, list(sizes)[-1], "one for each object", got)
-    return next(iter(sizes.values()))
-
-
 def _largest(weights: Doubles, k: int) -> NDArray[np.int64]:
     return np.argsort(-weights, kind="stable")[:k]
-
-
-def _tf_idf(owner: str, counts: Doubles, documents: Doubles, n_documents: int | None) -> Doubles:
-    if not (np.isfinite(documents).all() and (documents >= 0).all() and documents.any()):
-        raise InputError(owner, "document_counts", "finite, >= 0 and positive somewhere", documents)
-    largest = int(documents.max())
-    n = largest if n_documents is None else check_integer(owner, "n_documents", n_documents, low=largest)
-    scores = np.zeros(len(counts))
-    seen = documents > 0
-    scores[seen] = counts[seen] * np.log(n / documents[seen])
-    return scores
 
 
 def _k_means_plus_plus(
     points: Doubles, k: int, first: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    chosen = list(first)
-    nearest = np.full(len(points), np.inf)
-    for last in chosen:
-        _update_nearest(nearest, points, last)
-    nearest[chosen] = 0  # exactly
-    while len(chosen) < k:
-        total = nearest.sum()
-        if total > 0:
-            new = int(rng.choice(len(points), p=nearest / total))
-        else:  # all that is left lies on an anchor
-            new = int(rng.choice(np.setdiff1d(np.arange(len(points)), chosen)))
-        chosen.append(new)
-        _update_nearest(nearest, points, new)
-        nearest[new] = 0
+    chosen, nearest = list(first), np.full(len(points), np.inf)
+    for n_chosen in range(k):
+        if n_chosen == len(chosen):
+            total = nearest.sum()
+            if total > 0:
+                chosen.append(int(rng.choice(len(points), p=nearest / total)))
+            else:  # all that is left lies on an anchor
+                chosen.append(int(rng.choice(np.setdiff1d(np.arange(len(points)), chosen))))
+        difference = points - points[chosen[n_chosen]]
+        np.minimum(nearest, np.einsum("ij,ij->i", difference, difference), out=nearest)
+        nearest[chosen] = 0  # exactly
     return np.array(chosen)
-
-
-def _update_nearest(nearest: Doubles, points: Doubles, to: int) -> None:
-    difference = points - points[to]
-    np.minimum(nearest, np.einsum("ij,ij->i", difference, difference), out=nearest)
-
-
-def _coreset(points: Doubles, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    far = ((points - points.mean(0)) ** 2).sum(1)
-    chances = np.full(len(points), 1 / len(points))
-    if far.sum() > 0:
-        chances = chances / 2 + far / far.sum() / 2
-    return rng.choice(len(points), size=k, replace=False, p=chances / chances.sum())
-
-
-# The first rows of T.
-
-
-def column_dtype(n_anchors: int) -> torch.dtype:
-    """Return the smaller type that holds the number of an anchor; gloo, which joins processes, sends no int16."""
-    return torch.uint8 if n_anchors <= 2**8 else torch.int32
-
-
-def random_columns(n_rows: int, n_anchors: int, n_slots: int, out: Tensor) -> None:
-    """Fill rows with different columns each, all sets alike: Floyd's draw without replacement, for all rows at once."""
-    for slot in range(n_slots):
-        last = n_anchors - n_slots + slot
-        drawn = torch.randint(last + 1, (n_rows,), device=out.device)
-        twice = (out[:, :slot] == drawn[:, None]).any(1)
-        out[:, slot] = torch.where(twice, last, drawn).to(out.dtype)
-
-
-def nonnegative_rows(vectors: Tensor, anchors: Tensor, n_slots: int, sweeps: int = 20) -> tuple[Tensor, Tensor]:
-    """Return values and columns (n, r) of T >= 0 with T A near to the vectors (n, d): matching pursuit, row by row.
-
-    Each round takes the anchor along which the remainder falls most, then fits all that are taken by coordinate
-    descent. A slot that no anchor helps stays at 0.
-    """
-    gram, along = anchors @ anchors.T, vectors @ anchors.T
-    norms = gram.diagonal().clamp(min=torch.finfo(gram.dtype).tiny)
-    values = vectors.new_zeros(len(vectors), n_slots)
-    columns = torch.zeros(len(vectors), n_slots, dtype=torch.long, device=vectors.device)
-    slope = along.clone()  # minus the derivative of |x - tA|^2 / 2 in all t
-    taken = torch.zeros_like(slope, dtype=torch.bool)
-    for slot in range(n_slots):
-        gain = (slope / norms.sqrt()).masked_fill(taken, -torch.inf)
-        columns[:, slot] = gain.argmax(1)
-        taken.scatter_(1, columns[:, slot : slot + 1], True)
-        for _ in range(sweeps):
-            for j in range(slot + 1):
-                column = columns[:, j]
-                here = slope.gather(1, column[:, None])[:, 0]
-                new = (values[:, j] + here / norms[column]).clamp_(min=0)
-                slope -= (new - values[:, j])[:, None] * gram[column]
-                values[:, j] = new
-    return values, columns
