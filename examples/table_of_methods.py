@@ -21,7 +21,7 @@ from nearfar.far import ExactField, GaussianMixture, NoisePairs
 from nearfar.maps.mds.estimator import start as mds_start
 from nearfar.maps.mds.pairs import pairs_of_distances
 from nearfar.maps.objective import QuadraticObjective, probabilities
-from nearfar.maps.per_point import Learner, per_point_objective
+from nearfar.maps.inhomogeneous import LearnedObjective
 from nearfar.maps.solver import MapState, Watch, start
 from nearfar.methods.edrep import Problem, State, descend, sphere_step
 from nearfar.methods.maps import Phase
@@ -197,11 +197,8 @@ def inhomogeneous_tsne():
     """Each node's degrees of freedom are learned from iteration 50 on, between two steps of the map."""
     P = probabilities("table", GRAPH, "row")
     Y = start("table", "auto", None, P, (N, 2), np.random.default_rng(0), 1)
-    kernel = kernels.InhomogeneousStudentT(np.full(N, 10.0))
-    place, learner = on_threads(1), Learner(N, together=False)
-    options = {"dtype": Y.dtype, "n_jobs": 1, "place": place, "learner": learner}
-    objective = per_point_objective(P, kernel, divergences.KL(), ExactField(), **options)
-    return descended(place, objective, Y, 1 / N)
+    options = {"together": False, "plain": True, "dtype": Y.dtype, "n_jobs": 1}
+    return descended(Plain(), LearnedObjective(P.to_csr(), np.full(N, 10.0), **options), Y, 1 / N)
 
 
 @row("t-ASNE", WALKS, "point", "Student's t kernel", FIELD, EACH)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numba import float32, types
@@ -98,18 +98,6 @@ def ln1p(x: Values) -> Values:
     return x.log1p() if hasattr(x, "log1p") else cast(Values, np.log1p(cast(Floats, x)))
 
 
-def _exp_times(k, x):
-    """exp(k x), k x <= 0: compiled, quicker than ``exp`` where k is the same for many x."""
-    return np.exp(k * x)
-
-
-@overload(_exp_times)
-def _exp_times_overload(k, x):
-    if x == types.float32:
-        return lambda k, x: _exp_times32(k, x)
-    return lambda k, x: _exp64(k * x)
-
-
 @overload(exp)
 def _exp_overload(x):
     if x == types.float32:
@@ -144,22 +132,6 @@ def _exp32(x):
     p = p * r + float32(0.16667636)
     p = p * r + float32(0.49999151)
     p = p * r + float32(0.9999997)
-    p = p * r + float32(1.0)
-    power = np.int32((np.int32(n) + np.int32(127)) << np.int32(23))
-    return p * power.view(np.float32)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _exp_times32(k, x):
-    """Exp(k x) in float32, k x <= 0, for one k and many x: 2^n times a polynomial on [-1/2, 1/2]."""
-    t = max((k * float32(1.44269504)) * x, float32(-125.0))
-    n = np.rint(t)
-    r = t - n
-    p = float32(0.0013264727)
-    p = p * r + float32(0.009671513)
-    p = p * r + float32(0.055507336)
-    p = p * r + float32(0.24022242)
-    p = p * r + float32(0.693147)
     p = p * r + float32(1.0)
     power = np.int32((np.int32(n) + np.int32(127)) << np.int32(23))
     return p * power.view(np.float32)
@@ -320,42 +292,12 @@ class CompiledKernel(NamedTuple):
         return plain(f, *self.parameters)
 
 
-class Family(NamedTuple):
-    """A kernel with one parameter theta, which may be one for each point; functions of (f, theta, *numbers)."""
-
-    kernel: type[Kernel]
-    parameter: str
-    log_weight: Callable[..., Floats]
-    neg_log_slope: Callable[..., Floats]
-    rise: Callable[..., Floats]
-    """d ln w / d theta."""
-    together: Callable[..., tuple[Floats, ...]]
-    """w, ln w, -w' and dw / d theta, with one logarithm and one exponential."""
-    steepness: Callable[[Floats], Floats]
-    """-w'/w at distance 0."""
-    farthest: float
-    """Squared distance, in lengths of the widest kernel, beyond which nothing is compared."""
-    numbers: tuple[float, float] = (1.0, 0.5)
-    """1, and another that the functions need."""
-    others: tuple[tuple[str, float], ...] = ()
-    """Parameters that are the same for all points."""
-    narrows: bool = True
-    """Whether the parameter makes kernels narrow: a point may then have no other within the reach of its own."""
-
-    def kernel_of(self, value: float | Floats) -> Kernel:
-        """Return the kernel with this parameter."""
-        return self.kernel(**{self.parameter: value, **dict(self.others)})
-
-
 class Kernel(Part):
     """A similarity of two points that falls with their squared distance; the base of one's own.
 
     A subclass gives :meth:`formulas`, and with them takes part in all that is quick. Or it gives :meth:`weight` and
     :meth:`slope`, elementwise on arrays: then all pairs of points are summed in every iteration.
     """
-
-    family: ClassVar[Any] = None
-    """The :class:`Family` of a kernel that may have a parameter for each point."""
 
     def formulas(self) -> Formulas | None:
         """Return the formulas, None if there are none.
@@ -437,17 +379,6 @@ def _exponential_neg_log_slope(f, beta, *_):
     return beta
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def _exponential_rise(f, *_):
-    return -f
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _exponential_together(f, beta, *_):
-    w = _exp_times(-beta, f)
-    return w, -beta * f, beta * w, -f * w
-
-
 @dataclass(frozen=True)
 class Exponential(Kernel):
     """Gaussian of the distance, ``w = exp(-beta f)``; the kernel of SNE.
@@ -479,18 +410,6 @@ class Exponential(Kernel):
     def formulas(self) -> Formulas:
         functions = _exponential_log_weight, _exponential_neg_log_slope
         return Formulas(*functions, (self.beta,), _exponential_weight, self.beta, 0.0)  # type: ignore[arg-type]
-
-
-Exponential.family = Family(
-    Exponential,
-    "beta",
-    _exponential_log_weight,
-    _exponential_neg_log_slope,
-    _exponential_rise,
-    _exponential_together,
-    lambda beta: beta,
-    1e2,
-)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -580,15 +499,6 @@ class HeavyTailed(Kernel):
         functions, parameters = (_heavy_log_weight, _heavy_neg_log_slope), (1.0, self.alpha, beta)
         return Formulas(*functions, parameters, _heavy_weight, cast(float, beta), self.alpha)
 
-    @property
-    def family(self) -> Family:
-        """That of the precision, for this alpha."""
-        if self.alpha < _AS_EXPONENTIAL:
-            return Exponential.family._replace(kernel=HeavyTailed, others=(("alpha", self.alpha),))
-        functions = _heavy_log_weight_of, _heavy_neg_log_slope_of, _heavy_rise_of, _heavy_together
-        numbers, others = (1.0, self.alpha), (("alpha", self.alpha),)
-        return Family(HeavyTailed, "beta", *functions, Exponential.family.steepness, 1e5, numbers, others)
-
 
 def _precise_ln1p(x):
     """ln(1 + x), x >= 0, with a small relative error also where x is small: with many degrees of freedom it is."""
@@ -611,29 +521,6 @@ def _precise32(x):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _heavy_log_weight_of(f, beta, one, alpha):
-    return -_precise_ln1p(alpha * beta * f) / alpha
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _heavy_neg_log_slope_of(f, beta, one, alpha):
-    return _heavy_neg_log_slope(f, one, alpha, beta)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _heavy_rise_of(f, beta, one, alpha):
-    return -f / (one + alpha * beta * f)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _heavy_together(f, beta, one, alpha):
-    x = alpha * beta * f
-    log_w = -_precise_ln1p(x) / alpha
-    less = _exp_times(one + alpha, log_w)  # w / (1 + x), by which nothing is divided
-    return less * (one + x), log_w, beta * less, -f * less
-
-
-@jit(fastmath=FAST, error_model="numpy")
 def _inhomogeneous_log_weight(f, nu, one, half):
     # Gradients, inhomogeneous t-SNE: w = (1 + f/nu)^(-(nu + 1)/2)
     return -half * (nu + one) * _precise_ln1p(f / nu)
@@ -645,19 +532,10 @@ def _inhomogeneous_neg_log_slope(f, nu, one, half):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _inhomogeneous_rise(f, nu, one, half):
+def rise(f, nu, one, half):
+    """Return d ln w / d nu of the inhomogeneous Student's t."""
     x = f / nu
     return half * ((nu + one) * x / (nu + f) - _precise_ln1p(x))
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _inhomogeneous_together(f, nu, one, half):
-    power, per_nu = half * (nu + one), one / nu
-    x = f * per_nu
-    ln_u = _precise_ln1p(x)
-    less = _exp_times(-(power + one), ln_u)  # w / (1 + x), by which nothing is divided
-    w, slope = less * (one + x), power * per_nu * less
-    return w, -power * ln_u, slope, x * slope - half * w * ln_u
 
 
 @dataclass(frozen=True)
@@ -697,19 +575,6 @@ class InhomogeneousStudentT(Kernel):
             nu = cast(float, nu)
             return HeavyTailed(2 / (nu + 1), (nu + 1) / (2 * nu)).formulas()
         return Formulas(_inhomogeneous_log_weight, _inhomogeneous_neg_log_slope, (nu, 1.0, 0.5))
-
-
-InhomogeneousStudentT.family = Family(
-    InhomogeneousStudentT,
-    "nu",
-    _inhomogeneous_log_weight,
-    _inhomogeneous_neg_log_slope,
-    _inhomogeneous_rise,
-    _inhomogeneous_together,
-    lambda nu: (nu + 1) / (2 * nu),
-    1e5,
-    narrows=False,
-)
 
 
 @dataclass(frozen=True)
@@ -753,7 +618,7 @@ class Multiscale(Kernel):
 
     def __post_init__(self) -> None:
         scales = tuple(self.scales) if isinstance(self.scales, Sequence) else ()
-        if not scales or not all(isinstance(kernel, Kernel) and family_of(kernel) is None for kernel in scales):
+        if not scales or not all(isinstance(kernel, Kernel) and parameter_of_each(kernel) is None for kernel in scales):
             expected = "a sequence of kernels, each with one parameter for all points"
             raise InputError("Multiscale", "scales", expected, repr(self.scales))
         object.__setattr__(self, "scales", scales)
@@ -786,7 +651,7 @@ def as_kernel(owner: str, kernel: object) -> contracts.Kernel:
         if isinstance(kernel, (list, tuple)) or (isinstance(kernel, str) and kernel == "multiscale"):
             hint = "Several kernels at once are kernels.Multiscale([...])."
         raise InputError(owner, "kernel", f"one of {names} or a kernel object", repr(kernel), hint)
-    if family_of(kernel) is None:
+    if parameter_of_each(kernel) is None:
         check_once(kernel, lambda: _check_slope(owner, kernel))
     return kernel
 
@@ -928,12 +793,10 @@ def _exp_of(functions, *args):
     return exp(functions[1](*args))
 
 
-def family_of(kernel: object) -> Family | None:
-    """Return the family of a kernel with one parameter for each point, None for any other kernel."""
-    family: Family | None = getattr(kernel, "family", None)
-    if family is None or type(kernel) is not family.kernel or np.ndim(getattr(kernel, family.parameter)) != 1:
-        return None
-    return family
+def parameter_of_each(kernel: object) -> str | None:
+    """Return the name of the parameter that a kernel has for each point, None if there is none."""
+    name = {Exponential: "beta", HeavyTailed: "beta", InhomogeneousStudentT: "nu"}.get(type(kernel))
+    return name if name is not None and np.ndim(getattr(kernel, name)) == 1 else None
 
 
 def squared_distances(X: Floats, Y: Floats) -> Floats:

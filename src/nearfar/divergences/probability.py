@@ -38,8 +38,6 @@ class Accuracy(NamedTuple):
     many_from : int
     angle : float
         Of the tree.
-    nodes : float
-        Error of a kernel between nodes, where each point has a kernel of its own.
 
     Examples
     --------
@@ -52,7 +50,6 @@ class Accuracy(NamedTuple):
     many: float
     many_from: int
     angle: float
-    nodes: float
 
 
 class Formulas(NamedTuple):
@@ -105,7 +102,7 @@ class Divergence(Part):
     floor: float = 0.0
     for_probabilities: ClassVar[bool] = False
     """Whether it takes no similarities that are not normalised."""
-    accuracy: ClassVar[Accuracy] = Accuracy(few=0.001, many=0.01, many_from=50_000, angle=0.35, nodes=0.002)
+    accuracy: ClassVar[Accuracy] = Accuracy(few=0.001, many=0.01, many_from=50_000, angle=0.35)
 
     def formulas(self, uniform: float) -> Formulas | None:  # noqa: ARG002
         """Return the formulas, None if there are none.
@@ -154,7 +151,7 @@ class KL(Divergence):
     # Far forces balance near ones of their own size. Those of the others cancel each other, and what is left is small
     # against the error of a mesh in a map of few points: at 20,000 points, Jensen-Shannon ends 3.6 % above the cost
     # that a tolerance of 0.001 reaches with one of 0.02, reverse KL below it.
-    accuracy: ClassVar[Accuracy] = Accuracy(few=0.01, many=0.02, many_from=20_000, angle=0.6, nodes=0.01)
+    accuracy: ClassVar[Accuracy] = Accuracy(few=0.01, many=0.02, many_from=20_000, angle=0.6)
 
     def formulas(self, uniform: float) -> Formulas:  # noqa: ARG002
         return Formulas(_kl_cost, fixed=lambda p: p)

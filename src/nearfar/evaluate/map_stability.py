@@ -22,7 +22,7 @@ import numpy as np
 from nearfar._core.checks import check_integer, check_random_state, check_real
 from nearfar._core.types import Doubles, Floats, Longs, Seed
 from nearfar.errors import InputError
-from nearfar.kernels import family_of
+from nearfar.kernels import parameter_of_each
 from nearfar.relations.matrix import Relation
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class _Shown(NamedTuple):
     @property
     def may_be_cut(self) -> bool:
         """Whether rows can be left out: not where a kernel has a parameter of each."""
-        return family_of(self.model._checked().kernel) is None
+        return parameter_of_each(self.model._checked().kernel) is None
 
     def among(self, rows: Longs) -> tuple[Affinities | Relation, Longs]:
         """Return what some rows show, and those of them that have a relation to others there."""

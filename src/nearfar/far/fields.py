@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -138,9 +138,6 @@ class ExactField(FieldPart):
     >>> potential.value.round(3)
     array([0.7  , 0.667, 0.367])
     """
-
-    pair_by_pair: ClassVar[bool] = True
-    """So that sums under a kernel for each point may take its place."""
 
     def place(self, Y: Floats, kernel: Kernel, n_jobs: int) -> None:
         """Take in positions and kernel.

@@ -103,32 +103,16 @@ def wanted_mesh(kernel: CompiledKernel, tolerance: float) -> tuple[int, float, f
     R is such that the coarse mesh adds a third of the tolerance, measured in the same way, for both orders; inf: there
     is no coarse one. What psi is not smooth at R leaves more than that in computations of high accuracy.
     """
-    return wanted_mesh_of([kernel], tolerance, [4, 6])
-
-
-def wanted_mesh_of(
-    kernels: Sequence[CompiledKernel], tolerance: float, orders: Sequence[int], weights: Floats | None = None
-) -> tuple[int, float, float]:
-    """Return the same for a mesh that serves several kernels: the root mean square of their errors is the tolerance."""
-    cubic, quintic, reach = map(np.array, zip(*(_wanted(kernel, tolerance) for kernel in kernels), strict=True))
-    lengths = np.array([1 / math.sqrt(kernel.steepness) for kernel in kernels])
-    both = (4, cubic * lengths), (6, quintic * lengths)
-    steps = {P: float(np.average(each ** (-2 * P), weights=weights) ** (-0.5 / P)) for P, each in both}
-    order = max(orders, key=lambda P: steps[P] / (_INFLUENCE_PAYS if P == 6 else 1.0))
-    return order, steps[order], float(reach.max())
-
-
-def _wanted(kernel: CompiledKernel, tolerance: float) -> tuple[float, float, float]:
-    """Return the step for cubic and quintic splines, in lengths of the kernel, and R."""
-    alpha = kernel.heaviness
+    alpha, length = kernel.heaviness, 1 / math.sqrt(kernel.steepness)
     cubic = min((tolerance / (0.7 + 0.3 * alpha + 0.2 * alpha**2)) ** (1 / 4), (tolerance / 0.15) ** (1 / 3))
     quintic = min((tolerance / (0.9 + 2.4 * alpha + 2.2 * alpha**2)) ** (1 / 6), (tolerance / 0.15) ** (1 / 5))
     reach = math.inf if tolerance < _LEAST_OF_LEVELS else 32 * ((0.012 + 0.006 * alpha) / tolerance) ** (1 / 4.5)
-    return cubic, quintic, reach
+    return (6, quintic * length, reach) if quintic > _INFLUENCE_PAYS * cubic else (4, cubic * length, reach)
 
 
-def influence_of(kernel: CompiledKernel, potential: str, shape: Shape, dtype: DTypeLike) -> Influence:
-    """Return the influence on periodic meshes of ``shape``, whose padded sizes are even."""
+@lru_cache(maxsize=4)
+def influence(kernel: CompiledKernel, potential: str, shape: Shape, dtype: DTypeLike) -> Influence:
+    """Return the influence on periodic meshes of ``shape``, whose padded sizes are even; the last ones are kept."""
     square_of_reach = (shape.step * shape.reach) ** 2
     f = _squares(shape.step, shape.rows, shape.columns)
     far = _squares(FACTOR * shape.step, shape.wide_rows, shape.wide_columns) if shape.wide_rows else f
@@ -141,10 +125,6 @@ def influence_of(kernel: CompiledKernel, potential: str, shape: Shape, dtype: DT
         )
         near = near - left
     return _influence(near, wide, constant, shape.order, dtype)
-
-
-influence = lru_cache(maxsize=4)(influence_of)
-"""The same, the last ones kept."""
 
 
 def _influence(near: Floats, wide: Floats | None, constant: float, order: int, dtype: DTypeLike) -> Influence:

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from nearfar._core.checks import check_n_jobs
 from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Numbers, Seed
+from nearfar._core.types import FloatType, Numbers, Seed
 from nearfar.callbacks import Callback
-from nearfar.contracts import Field, Kernel, Objective, Place
+from nearfar.contracts import Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL
+from nearfar.engines.registry import PLAIN
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import InhomogeneousStudentT, StudentT
-from nearfar.maps.per_point import Learner, per_point_objective
+from nearfar.maps.objective import all_pairs
+from nearfar.maps.per_point import COMPILED, PerPointObjective
 from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
 from nearfar.maps.solver import MapState
 from nearfar.maps.transform import KernelOfEach
 from nearfar.methods.maps import Phase
+from nearfar.methods.per_point_maps import slopes_in_nu
 
 _LEARN = ("point", "global")
+LEARN_FROM = 50
+"""Iteration from which degrees of freedom are learned: before, the map has no form."""
+EVERY = 2
+"""Iterations between two of their steps."""
+LEAST, MOST = 0.5, 100.0
+"""Degrees of freedom that are learned stay in between. Beyond, the cost does not fall any more: with more the kernel is
+nearly the exponential one."""
+# Of ln nu: first step, factors after one that went on and one that turned round, shortest and longest step.
+_STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.1, 1.2, 0.5, 1e-4, 0.2
 
 
 class InhomogeneousTSNE(Recipe):
@@ -36,8 +50,8 @@ class InhomogeneousTSNE(Recipe):
         w_ij = (1 + ‖y_i - y_j‖² / nu_i)^(-(nu_i + 1) / 2)
 
     A point in a dense crowd may have short tails (large nu), one that holds groups together long ones: nu = 1 is
-    :class:`TASNE`, nu -> infinity :class:`ASNE` with precision 1/2. Time is O(n) per iteration with ``far="fft"``, up
-    to three times that of t-SNE.
+    :class:`TASNE`, nu -> infinity :class:`ASNE` with precision 1/2. All pairs of points are summed in every iteration,
+    of at most 20,000; where that takes more than ten minutes a warning says first how long.
 
     Parameters
     ----------
@@ -57,7 +71,7 @@ class InhomogeneousTSNE(Recipe):
     metric_params : dict, optional
         What the metric needs beside two rows.
     far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
-        How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
+        How all pairs are summed: "auto" or "exact" where nu is learned or differs from point to point.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data, eigenvectors of the relation, random, or positions.
     learning_rate : float or "auto", default="auto"
@@ -106,8 +120,6 @@ class InhomogeneousTSNE(Recipe):
     (RPROP). The derivative is that of the cost as it is reported, whatever the exaggeration.
 
     :meth:`transform` gives a new point the geometric mean of its neighbours' degrees of freedom, weighted like them.
-
-    On the mesh, kernels of all nu are sums of those of some seven to nine.
 
     References
     ----------
@@ -183,34 +195,28 @@ class InhomogeneousTSNE(Recipe):
         return super()._kernel_for(kernel, n)
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
-        if self.learn is False or self._noise() is not None:  # the noise is refused there
+        if not self._learns:
             return super()._objective(problem, place, rng)
-        owner, n, divergence = type(self).__name__, problem.P.shape[0], problem.divergence
-        kernel = InhomogeneousStudentT(np.broadcast_to(_nu_of(problem.kernel), n).copy())
+        n = problem.P.shape[0]
         self._check_arrays(problem)
-        learner = Learner(n, together=self.learn == "global")
-        field = self._field(n, divergence, kernel)
-        return per_point_objective(
-            problem.P,
-            kernel,
-            divergence,
-            field,
-            learner=learner,
+        self._check_pairs(n, COMPILED)
+        nu = np.broadcast_to(_nu_of(problem.kernel), n).copy()
+        return LearnedObjective(
+            problem.counted(),
+            nu,
+            together=self.learn == "global",
+            plain=problem.engine == PLAIN,
             dtype=problem.dtype,
-            n_jobs=check_n_jobs(owner, self.n_jobs),
-            place=place,
+            n_jobs=check_n_jobs(type(self).__name__, self.n_jobs),
         )
 
     def _phases(self, problem: Problem) -> list[Phase]:
         # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose steps are short.
-        return super()._phases(problem if self.learn is False else problem._replace(kernel=StudentT()))
+        return super()._phases(problem._replace(kernel=StudentT()) if self._learns else problem)
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
-        n = len(state.Y)
-        if hasattr(objective, "parameters"):
-            nu = np.empty(n)
-            nu[slice(None) if state.order is None else state.order] = objective.parameters
-            nu = nu if state.same is None else nu[state.same]
+        if isinstance(objective, LearnedObjective):
+            nu = objective.nu if state.same is None else objective.nu[state.same]
         else:
             nu = np.broadcast_to(np.asarray(self.degrees_of_freedom, np.float64), len(self.embedding_))
         self.degrees_of_freedom_: NDArray[np.float32] = nu.astype(np.float32)
@@ -227,3 +233,57 @@ class InhomogeneousTSNE(Recipe):
 def _nu_of(kernel: Kernel) -> NDArray[np.float64]:
     """Return the degrees of freedom of all points, or of each; those of Student's t are 1."""
     return np.asarray(getattr(kernel, "nu", 1.0), np.float64)
+
+
+class LearnedObjective(PerPointObjective):
+    """KL by row under degrees of freedom that are on their way.
+
+    In every other iteration each ln nu_i takes a step against the sign of its derivative; steps get longer while the
+    sign stays, and half as long when it turns (Riedmiller & Braun 1993, "A direct adaptive method for faster
+    backpropagation learning": RPROP). So nu_i stays positive, and no learning rate is to be found.
+
+    Parameters
+    ----------
+    P : csr_array of shape (n, n)
+    nu : ndarray of shape (n,)
+        At the start; then as they are.
+    together : bool
+        One number of degrees of freedom for all points.
+    plain : bool
+        Whether nothing is compiled.
+    dtype, n_jobs
+        As for :class:`nearfar.maps.per_point.PerPointObjective`.
+    """
+
+    def __init__(
+        self, P: csr_array, nu: NDArray[np.float64], *, together: bool, plain: bool, dtype: FloatType, n_jobs: int
+    ) -> None:
+        super().__init__(P, InhomogeneousStudentT(nu), KL(), dtype=dtype, n_jobs=n_jobs)
+        self.nu, self._together, self._plain, self.learns = nu, together, plain, True
+        self._steps, self._signs = np.full(len(nu), _STEP), np.zeros(len(nu))
+
+    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
+        """Return the gradient at Y, with P exaggerated, and the true cost if it is asked for."""
+        if not self._plain:
+            return super().evaluate(Y, exaggeration, cost=cost)
+        if self.learns:
+            self.slopes = slopes_in_nu(Y, self._P, self.nu, slice(0, len(Y)))
+        pairs = all_pairs(self._P, self.cost.kernel, KL(), "row")
+        found, gradient = pairs.value_and_gradient(Y, exaggeration, cost=cost)
+        return gradient.astype(Y.dtype, copy=False), found if cost else None
+
+    def advance(self, Y: Floats, iteration: int) -> None:  # noqa: ARG002 - where it was evaluated last
+        """Let the degrees of freedom take a step, where it is their turn."""
+        if self.learns and iteration >= LEARN_FROM:
+            self.step(self.slopes.sum() if self._together else self.slopes)
+        self.learns = iteration + 1 >= LEARN_FROM and (iteration + 1) % EVERY == 0
+
+    def step(self, slopes: NDArray[np.float64]) -> None:
+        """Let the degrees of freedom take a step against the sign of these slopes, or of that of all together."""
+        signs = np.sign(slopes)
+        turned = signs * self._signs
+        self._steps *= np.where(turned > 0, _UP, np.where(turned < 0, _DOWN, 1.0))
+        self._steps.clip(_SHORTEST, _LONGEST, out=self._steps)
+        self._signs = np.broadcast_to(signs, self.nu.shape)
+        self.nu = np.asarray((self.nu * np.exp(-self._steps * signs)).clip(LEAST, MOST))
+        self.cost = replace(self.cost, kernel=InhomogeneousStudentT(self.nu))

@@ -64,7 +64,7 @@ from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
-from nearfar.kernels import as_kernel, family_of
+from nearfar.kernels import as_kernel, parameter_of_each
 from nearfar.maps.density import DenseMap
 from nearfar.maps.growing import GrowingMap
 from nearfar.maps.memory import MeasuredMap
@@ -80,7 +80,7 @@ from nearfar.maps.objective import (
     probabilities,
     value_and_gradient,
 )
-from nearfar.maps.per_point import is_per_point, per_point_objective
+from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points, is_per_point
 from nearfar.maps.problem import EXACT_UP_TO, Data, Parts, Problem, Shown, of_first
 from nearfar.maps.schedule import Pace, phases_of
 from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
@@ -101,9 +101,6 @@ TREE_FROM = 6000
 """Points from which on, with three components, far="auto" is the tree."""
 _FELL = 1e-4
 """Share of itself by which the cost of a fit falls at least, once the exaggeration has ended."""
-FEW_POINTS, PER_POINT_TOLERANCE = 20_000, 0.002
-"""Tolerance of the mesh for kernels with a width per point, up to so many points: one may have no other within the
-reach of the narrowest kernels, whose S_i then drowns in a mesh's errors."""
 _ON_THREADS = "Take engine='threads'."
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
@@ -130,7 +127,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         ``value(p, q)`` and ``derivative(p, q)`` (quadratic time, unless it has :class:`nearfar.divergences.Formulas`).
     kernel : {"student-t", "exponential", "heavy-tailed"} or object, default="student-t"
         The similarity w: a name, an object of :mod:`nearfar.kernels`, or one of your own (quadratic time, unless it has
-        :class:`nearfar.kernels.Formulas`; also with a parameter per point unless ``normalization="row"``).
+        :class:`nearfar.kernels.Formulas`; also with a parameter per point, for at most 20,000 points).
     normalization : {"pair", "row", "none"}, default="pair"
         How q is normalised: over all pairs, p being made symmetric; each row by itself; not at all, for a divergence
         of your own.
@@ -146,11 +143,11 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         What the metric needs beside two rows, as for :class:`nearfar.Affinities`.
     far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         Sums over all pairs: pair by pair, on a mesh (one or two components) or by a tree (up to three). ``"auto"`` is
-        the mesh for more than 4,000 points (for kernels with exp or a power 750, 1,500 unless the divergence is KL, for
-        those with a parameter per point 1,000), with three components the tree for more than 6,000; tolerance and
-        angle: :class:`nearfar.far.MeshField`, :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by
-        pair and any number of components; :class:`nearfar.far.NoisePairs` says what is then the cost. Another name is
-        one given to :func:`nearfar.far.register_field`.
+        the mesh for more than 4,000 points (for kernels with exp or a power 750, 1,500 unless the divergence is KL),
+        with three components the tree for more than 6,000; tolerance and angle: :class:`nearfar.far.MeshField`,
+        :class:`nearfar.far.BarnesHutField`. ``"noise"`` samples pairs, for KL by pair and any number of components;
+        :class:`nearfar.far.NoisePairs` says what is then the cost. Another name is one given to
+        :func:`nearfar.far.register_field`.
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data (also of those behind given Affinities), or eigenvectors of the
         relation, which is the default where a relation or affinities are given; both scaled to a spread of 1e-4, or
@@ -784,22 +781,26 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
 
     def _kernel_for(self, kernel: Kernel, n: int) -> Kernel:
         """Return the kernel for n points: one with a single parameter where that of all points is the same."""
-        family = family_of(kernel)
-        if family is None:
+        name = parameter_of_each(kernel)
+        if name is None:
             return kernel
-        parameters = np.asarray(getattr(kernel, family.parameter))
+        parameters = np.asarray(getattr(kernel, name))
         if len(parameters) != n:
             owner, hint = type(kernel).__name__, "They are in the order of the rows."
-            raise InputError(owner, family.parameter, f"one number, or one per point ({n})", len(parameters), hint)
-        return kernel if np.ptp(parameters) else family.kernel_of(float(parameters[0]))
+            raise InputError(owner, name, f"one number, or one per point ({n})", len(parameters), hint)
+        alike: Kernel = (
+            kernel if np.ptp(parameters) else cast("Any", kernel).with_params(**{name: float(parameters[0])})
+        )
+        return alike
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
         P, divergence, kernel, normalization, *_ = problem
         owner, n = type(self).__name__, P.shape[0]
         where = Where(dtype=problem.dtype, n_jobs=check_n_jobs(owner, self.n_jobs), place=place)
+        n_jobs = where["n_jobs"]
         if problem.engine == PLAIN:
-            return QuadraticObjective(problem.counted(), kernel, divergence, normalization, problem.weights)
+            return QuadraticObjective(problem.counted(), kernel, divergence, normalization, problem.weights, n_jobs)
         if (noise := self._noise()) is not None:
             check_noise(owner, problem)
             return NoiseObjective(P, kernel, noise, rng=rng, **where)
@@ -808,10 +809,10 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             return NeighborObjective(P, kernel, divergence, normalization, field, weights=problem.weights, **where)
         self._check_arrays(problem)
         if is_per_point(kernel, divergence, normalization):
-            field = self._field(n, divergence, kernel)
-            return per_point_objective(P, kernel, divergence, field, **where)
-        self._check_pairs(n)
-        return QuadraticObjective(problem.counted(), kernel, divergence, normalization)
+            self._check_pairs(n, COMPILED)
+            return PerPointObjective(problem.counted(), kernel, divergence, dtype=problem.dtype, n_jobs=n_jobs)
+        self._check_pairs(n, IN_NUMPY if parameter_of_each(kernel) is not None else None)
+        return QuadraticObjective(problem.counted(), kernel, divergence, normalization, n_jobs=n_jobs)
 
     def _check_arrays(self, problem: Problem) -> None:
         """Refuse parts that are for rows that are arrays, at another place than the threads of this machine."""
@@ -820,13 +821,17 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             expected = f"{THREADS!r} for this divergence, kernel and normalization"
             raise InputError(type(self).__name__, "engine", expected, repr(problem.engine), hint)
 
-    def _check_pairs(self, n: int) -> None:
-        """Refuse sums over all pairs where something else was asked for, and warn of many."""
+    def _check_pairs(self, n: int, pairs_a_second: float | None) -> None:
+        """Refuse sums over all pairs where something else was asked for, or are too many; warn of many."""
         owner = type(self).__name__
         if self.far not in ("auto", "exact"):
-            hint = "Linear time takes a divergence and a kernel with formulas, and probabilities."
+            hint = (
+                "Linear time takes a divergence and a kernel with formulas, the same for all points, and probabilities."
+            )
             raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", self.far, hint)
-        if n > MANY:
+        if pairs_a_second is not None:
+            check_points(owner, n, self.max_iter, check_n_jobs(owner, self.n_jobs), pairs_a_second)
+        elif n > MANY:
             _warn_of_pairs(owner, "This divergence, kernel and normalization", n)
 
     def _on_workers(self, asked: str | Place | None, parts: Parts, n: int = EXACT_UP_TO + 1) -> bool:
@@ -857,7 +862,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             few = "" if n > EXACT_UP_TO else f", which sums pair by pair up to {EXACT_UP_TO} points"
             yield "far", "'fft', or 'auto' where that is the mesh, on a cluster", f"{self.far!r}{few}"
         divergence, kernel, normalization = parts
-        if family_of(kernel) is not None or self._learns:
+        if parameter_of_each(kernel) is not None or self._learns:
             yield "kernel", "the same for all points on a cluster", repr(kernel)
         if not is_linear_time(kernel, divergence, normalization):
             together = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
@@ -890,10 +895,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         accuracy = accuracy_of(divergence)
         if chosen == "barnes-hut":
             return BarnesHutField(accuracy.angle)
-        tolerance = accuracy.few if n < accuracy.many_from else accuracy.many
-        family = family_of(kernel)
-        alone = n < FEW_POINTS and family is not None and family.narrows
-        return MeshField(min(tolerance, PER_POINT_TOLERANCE) if alone else tolerance)
+        return MeshField(accuracy.few if n < accuracy.many_from else accuracy.many)
 
     def _quickest(self, n: int, divergence: Divergence, kernel: Kernel) -> str:
         """Return the field that is the quickest for n points."""
@@ -932,8 +934,6 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             yield "far", "'auto' or 'exact'"
         if self.storage is not None:
             yield "storage", "None"
-        if self._learns:
-            yield "learn", "False"
 
     @property
     def _learns(self) -> bool:

@@ -29,7 +29,7 @@ from nearfar.divergences.probability import KL, is_kl, linear_formulas
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.far.fields import Summed
-from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, compiled_kernel, family_of
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, compiled_kernel
 from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, value
 from nearfar.methods.maps import AllPairs
 from nearfar.relations.matrix import Relation
@@ -37,7 +37,7 @@ from nearfar.relations.operators import LinearOperator, Sparse
 
 Normalization = Literal["pair", "row", "none"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("pair", "row", "none")
-_EXACT_WITH_EXP, _EXACT_PER_POINT = (750, 1500), 1000  # points: a similarity takes two to six times as long
+_EXACT_WITH_EXP = 750, 1500  # points: a similarity takes two to six times as long
 _FEW_ENTRIES = 2**19  # of P, whose pattern NumPy makes in the tenth of a second: nothing is compiled
 _OF_FEW = 125  # bytes for each of these entries that NumPy takes
 _ROWS = 4096  # of a block where the pattern is made
@@ -57,8 +57,6 @@ def exact_up_to(kernel: Kernel, divergence: Divergence, most: int) -> int:
 
     Measured over whole maps of 500 to 5,000 points. Others than KL begin as t-SNE, whose pairs are quick.
     """
-    if family_of(kernel) is not None:
-        return min(_EXACT_PER_POINT, most)
     with_exp = isinstance(kernel, Exponential | HeavyTailed | InhomogeneousStudentT)
     return min(_EXACT_WITH_EXP[not is_kl(divergence)], most) if with_exp else most
 
@@ -550,10 +548,12 @@ class QuadraticObjective:
     divergence: Divergence
     normalization: str
     weights: NDArray[np.float64] | None = None
+    n_jobs: int = 1
 
     @cached_property
     def _pairs(self) -> AllPairs:
-        return all_pairs(self.P, self.kernel, self.divergence, self.normalization, weights=self.weights)
+        parts = self.P, self.kernel, self.divergence, self.normalization
+        return all_pairs(*parts, weights=self.weights, n_jobs=self.n_jobs)
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient and the cost."""
@@ -570,7 +570,7 @@ class QuadraticObjective:
         if kernel is None:
             return replace(self, divergence=KL())
         P = csr_array(self.P + self.P.T)
-        return QuadraticObjective(csr_array(P / P.sum()), kernel, KL(), "pair")
+        return QuadraticObjective(csr_array(P / P.sum()), kernel, KL(), "pair", n_jobs=self.n_jobs)
 
     def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
         """Do nothing: no order is quicker than another."""
@@ -635,6 +635,7 @@ def all_pairs(
     *,
     weights: Floats | None = None,
     block: int | None = None,
+    n_jobs: int = 1,
 ) -> AllPairs:
     """Return the master equation of these parts, if they go together.
 
@@ -646,4 +647,4 @@ def all_pairs(
     check_choice("value_and_gradient", "normalization", normalization, NORMALIZATIONS)
     if len(getattr(kernel, "scales", (kernel,))) > 1 and normalization != "row":
         raise InputError("value_and_gradient", "normalization", "'row' for several scales", repr(normalization))
-    return AllPairs(P, kernel, divergence, normalization, weights=weights, block=block)
+    return AllPairs(P, kernel, divergence, normalization, weights=weights, block=block, n_jobs=n_jobs)

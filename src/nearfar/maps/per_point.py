@@ -1,247 +1,206 @@
-"""The objective of a map by row whose kernel has a parameter for each point, which may be learned.
+"""The objective of a map by row whose kernel has a parameter for each point: sums over all pairs, on all threads.
 
-Its equations are those of :mod:`nearfar.methods.per_point_maps`.
+The cost is that of :mod:`nearfar.methods.maps`. A row says all of its own forces: S_i, the mean of q D, and so k_ij
+for all j. So each pair is looked at twice, once from either side, in the memory of some rows.
 """
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, cast
+import copy
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nearfar._core.jit import bind, compiled, jit
+from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import FloatType
-from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
-from nearfar.divergences.probability import accuracy_of
-from nearfar.far.alike import PerPointMesh
-from nearfar.far.fields import ExactField
-from nearfar.far.nodes import NodesOfAll, SummedNodes
-from nearfar.far.per_point import ExactPerPoint
-from nearfar.kernels import InhomogeneousStudentT, family_of
-from nearfar.maps.objective import NeighborObjective, RowBlocks, is_linear_time, strengths_of
-from nearfar.methods.linear_maps import OF_ERROR, Near
-from nearfar.methods.per_point_maps import AskOfNodes, AtNodes, CostOfEach, evaluate
+from nearfar._core.vector import FAST
+from nearfar._core.warn import warn_user
+from nearfar.contracts import Divergence, Floats, Kernel
+from nearfar.divergences.probability import KL, linear_formulas, no_strength
+from nearfar.errors import InputError
+from nearfar.far.fields import CHUNK
+from nearfar.kernels import exp, parameter_of_each, rise
+from nearfar.methods.linear_maps import LEAST_S, Cost
 
-LEARN_FROM = 50
-"""Iteration from which degrees of freedom are learned: before, the map has no form."""
-EVERY = 2
-"""Iterations between two of their steps, whose derivatives take as long as half of the attraction does without."""
-LEAST, MOST = 0.5, 100.0
-"""Degrees of freedom that are learned stay in between. Beyond, the cost does not fall any more: with more the kernel is
-nearly the exponential one, and fewer narrow it, which a mesh would have to follow."""
-_OF_ERROR = 1e-4  # as in maps.objective, of a node: what it adds to a row is less by its coefficient
-_LEAST_S, _CLOSER = 2e-5, 30.0  # what S_i is held up to where kernels are sums of others; how much closer these are
-# Of ln nu: first step, factors after one that went on and one that turned round, shortest and longest step.
-_STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.1, 1.2, 0.5, 1e-4, 0.2
+MOST_POINTS = 20_000
+"""Points of a map whose pairs are all summed in every iteration, under a kernel with a parameter for each point."""
+_ROWS, _BLOCKS = 64, 32  # of a block, at least; as many sums over all points are in memory
+COMPILED, IN_NUMPY = 4e8, 1e7
+"""How many pairs a thread does in a second: measured with 5,000 points in a plane, on a processor with AVX2."""
+_LONG = 600  # seconds
 
 
 def is_per_point(kernel: Kernel, divergence: Divergence, normalization: str) -> bool:
-    """Return whether :func:`per_point_objective` knows this combination."""
-    family = family_of(kernel)
-    return family is not None and normalization == "row" and is_linear_time(family.kernel_of(1.0), divergence, "row")
+    """Return whether :class:`PerPointObjective` knows this combination."""
+    with_formulas = normalization == "row" and linear_formulas(divergence, 0.5) is not None
+    return with_formulas and parameter_of_each(kernel) is not None
 
 
-def per_point_objective(
-    P: csr_array | RowBlocks,
-    kernel: Kernel,
-    divergence: Divergence,
-    field: Field,
-    *,
-    dtype: FloatType,
-    n_jobs: int,
-    place: Place | None = None,
-    learner: Learner | None = None,
-) -> PerPointObjective:
-    """Return the objective of a map by row, exact where the field is, else by nodes.
+def check_points(owner: str, n: int, n_iter: int, n_jobs: int, pairs_a_second: float) -> None:
+    """Refuse sums over all pairs of too many points; say how long those of many will take."""
+    if n > MOST_POINTS:
+        expected = f"at most {MOST_POINTS:,} rows for a kernel with a parameter for each point"
+        hint = "Take a kernel that is the same for all points, or a sample of the rows: transform places the others."
+        raise InputError(owner, "X", expected, f"{n:,} rows", hint)
+    seconds = n * n * n_iter / (pairs_a_second * n_jobs)
+    if seconds > _LONG:
+        warn_user(
+            f"{owner}: {n_iter} iterations over all pairs of {n:,} points will take about {seconds / 60:.0f} minutes "
+            f"on {n_jobs} threads."
+        )
+
+
+class PerPointObjective:
+    """Divergences with formulas by row, under a kernel with a parameter for each point.
 
     Parameters
     ----------
     P : csr_array of shape (n, n)
-        Rows of sum 1, or empty.
+        Rows of sum 1, or empty, without a diagonal.
     kernel : Exponential, HeavyTailed or InhomogeneousStudentT
         With n parameters.
-    divergence : MapDivergence
-    field : Field
-        For one kernel.
+    divergence : Divergence
     dtype : dtype
+        Of the positions.
     n_jobs : int
-    place : Place, optional
-        The threads of this machine, or another whose rows are arrays.
-    learner : Learner, optional
-        Moves the parameters; KL and inhomogeneous Student's t only.
-    """
-    error, limits = accuracy_of(divergence).nodes, None if learner is None else (LEAST, MOST)
-    fields: ByOwn | Between
-    if getattr(field, "pair_by_pair", False):
-        fields = ByOwn(ExactPerPoint(), OF_ERROR)
-    elif vars(type(field)).get("in_parts", False):
-        fields = on_mesh(cast(Any, field).tolerance, error, limits)
-    else:
-        fields = Between(field, error, limits)
-    return PerPointObjective(P, kernel, divergence, fields, learner=learner, dtype=dtype, n_jobs=n_jobs, place=place)
-
-
-def on_mesh(tolerance: float, error: float, limits: tuple[float, float] | None) -> ByOwn:
-    """Return the sums on a mesh of this tolerance; ``error`` is that of interpolated ln S_i, limits as of Between.
-
-    Kernels are to be closer than that: what is left of wide ones counts where S_i is small.
-    """
-    return ByOwn(PerPointMesh(tolerance, error / _CLOSER, limits), _LEAST_S / tolerance)
-
-
-class Learner:
-    """Degrees of freedom on their way.
-
-    In every other iteration each ln nu_i takes a step against the sign of its derivative; steps get longer while the
-    sign stays, and half as long when it turns (Riedmiller & Braun 1993, "A direct adaptive method for faster
-    backpropagation learning": RPROP). So nu_i stays positive, and no learning rate is to be found.
-
-    Parameters
-    ----------
-    n : int
-        Points.
-    together : bool
-        One number of degrees of freedom for all points.
+        Threads; no result depends on it.
     """
 
-    def __init__(self, n: int, *, together: bool) -> None:
-        self._together = together
-        self._steps, self._signs = np.full(n, _STEP), np.zeros(n)
+    learns = False
+    """Whether ``evaluate`` also finds dC/dnu: for KL and the inhomogeneous Student's t."""
+    slopes: NDArray[np.float64]
+    """dC/dnu_i where ``evaluate`` was called last, if it ``learns``."""
 
-    def moved(self, nu: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the next degrees of freedom."""
-        if self._together:
-            gradient = np.full_like(gradient, gradient.sum())
-        signs = np.sign(gradient)
-        turned = signs * self._signs
-        self._steps *= np.where(turned > 0, _UP, np.where(turned < 0, _DOWN, 1.0))
-        self._steps.clip(_SHORTEST, _LONGEST, out=self._steps)
-        self._signs = signs
-        return np.asarray((nu * np.exp(-self._steps * signs)).clip(LEAST, MOST))
-
-    def reorder(self, order: NDArray[np.integer]) -> None:
-        """Let row r be what row ``order[r]`` was."""
-        self._steps, self._signs = self._steps[order], self._signs[order]
-
-
-class PerPointObjective(NeighborObjective):
-    """Divergences with formulas by row, under a kernel with a parameter for each point; see per_point_objective."""
-
-    cost: CostOfEach
-
-    def __init__(
-        self,
-        P: csr_array | RowBlocks,
-        kernel: Kernel,
-        divergence: Divergence,
-        fields: ByOwn | Between,
-        *,
-        learner: Learner | None,
-        dtype: FloatType,
-        n_jobs: int,
-        place: Place | None = None,
-    ) -> None:
-        super().__init__(P, kernel, divergence, "row", ExactField(), dtype=dtype, n_jobs=n_jobs, place=place)
-        self.cost = CostOfEach(kernel, divergence, True, P.shape[0], self.cost.dtype, fields.of_error)
-        self._fields, self._learner = fields, learner
-        self._learns = learner is not None  # from what is evaluated next
-        self._fields.take(kernel)
-
-    @property
-    def parameters(self) -> NDArray[np.float64]:
-        """The parameters of the kernel, in the order of the rows."""
-        return np.asarray(getattr(self.cost.kernel, self.cost.family.parameter), np.float64)
-
-    def near(self) -> Near:
-        """Return what the data say of the map; strengths of either direction are kept apart."""
-        if self._near is None:
-            indptr, columns, *both = self.pattern()
-            fixed, u_ij, u_ji, mass = strengths_of(self.cost, indptr, *both)
-            self._near = Near((indptr, columns), both[0], (*fixed, u_ij, u_ji), mass, float(mass.sum()))
-        return self._near
+    def __init__(self, P: csr_array, kernel: Kernel, divergence: Divergence, *, dtype: FloatType, n_jobs: int) -> None:
+        self.cost = Cost(kernel, divergence, True, P.shape[0], np.dtype(dtype))
+        self._P, self._n_jobs = P.astype(dtype), n_jobs
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
-        nodes, theta = self._fields.nodes_at(self.place, Y, self._learns), self.parameters.astype(self.cost.dtype)
-        gradient, value, self._log_S, self._rises = evaluate(
-            self.place, self.cost, self.near(), theta, nodes, Y, exaggeration,
-            value=cost, learned=self._learns,
-        )  # fmt: skip
-        return gradient, value
+        n, dtype, of_divergence = len(Y), Y.dtype, self.cost.formulas
+        of_kernel, strength = self.cost.similarity, compiled(of_divergence.strength or no_strength)
+        functions = of_kernel.log_weight, of_kernel.neg_log_slope, rise, strength, compiled(of_divergence.entry_cost)
+        sums = bind(row_sums, (self.learns, *functions))  # a tuple of functions alone would be one of pointers
+        parameters = np.zeros((3, n), dtype)
+        for row, value in zip(parameters, of_kernel.parameters, strict=False):
+            row[:] = value
+        p = self._P.data
+        fixed = np.zeros_like(p) if of_divergence.fixed is None else of_divergence.fixed(p)
+        moving = p if of_divergence.prepared is None else np.asarray(of_divergence.prepared(p), dtype)
+        P = self._P.indptr, self._P.indices, p, fixed, moving
+        numbers = tuple(map(dtype.type, (self.cost.smallest, of_divergence.far_log, exaggeration)))
+        of_rows, rows = np.empty((2, n)), np.ascontiguousarray(Y.T)
+        shared = rows, parameters, P, (*numbers, tuple(map(dtype.type, of_divergence.parameters)))
+
+        def task(_block: int, start: int, stop: int) -> Floats:
+            forces = np.zeros_like(rows)
+            sums(*shared, (forces, of_rows), start, stop)
+            return forces
+
+        blocks = run_blocks(task, even_bounds(n, max(_ROWS, -(-n // _BLOCKS))), self._n_jobs)
+        gradient = np.ascontiguousarray(np.sum(blocks, axis=0, dtype=np.float64).T, dtype)
+        self.slopes = of_rows[1]
+        return gradient, float(of_rows[0].sum() + of_divergence.constant * n) if cost else None
 
     def value(self, Y: Floats) -> float:
         """Return the true cost at Y."""
         return float(self.evaluate(Y, cost=True)[1] or 0.0)
 
-    def reorder(self, order: NDArray[np.integer]) -> bool:
-        """Let row r be what row ``order[r]`` was."""
-        self._take(self.cost.family.kernel_of(self.parameters[order]))
-        if self._learner is not None:
-            self._learner.reorder(order)
-        return super().reorder(order)
+    def early(self, kernel: Kernel | None = None) -> Self:  # noqa: ARG002 - no phase gives one for these kernels
+        """Return the same with KL."""
+        other = copy.copy(self)
+        other.cost = Cost(self.cost.kernel, KL(), True, self.cost.n, self.cost.dtype)
+        return other
 
-    def advance(self, Y: Floats, iteration: int) -> None:  # noqa: ARG002 - where it was evaluated last
-        """Let the parameters take a step, if they are learned, where it is their turn."""
-        if self._learner is not None:
-            if self._learns and iteration >= LEARN_FROM:
-                nu = self._learner.moved(self.parameters, self.parameter_gradient())
-                self._take(InhomogeneousStudentT(nu))
-            self._learns = iteration + 1 >= LEARN_FROM and (iteration + 1) % EVERY == 0
+    def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
+        """Do nothing: no order is quicker than another."""
+        return False
 
-    def parameter_gradient(self) -> NDArray[np.float64]:
-        """Return dC/dtheta_i under KL where ``evaluate`` was called last, if it was for a step of them; shape (n,)."""
-        assert self._rises is not None
-        return np.asarray(self.near().mass * self._fields.slope_of_log_s(self._log_S) - self._rises)
-
-    def _take(self, kernel: Kernel) -> None:
-        self.cost = replace(self.cost, kernel=kernel)
-        self._fields.take(kernel)
+    def advance(self, Y: Floats, iteration: int) -> None:
+        """Nothing is learned beside the positions."""
 
 
-class ByOwn:
-    """The sums over all points, each by the kernel of its own."""
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def row_sums(functions, Y, parameters, P, numbers, outs, start, stop):
+    """Add 2 k_ij (y_i - y_j) of rows ``start`` to ``stop`` to the forces on all points; write their costs and slopes.
 
-    def __init__(self, field: ExactPerPoint | PerPointMesh, of_error: float) -> None:
-        self._own, self.of_error = field, of_error
-        self._field = SummedNodes(cast(Any, field))
+    ``functions`` are whether the kernel is learned, its functions, and those of the divergence. Y and the forces are
+    (d, n), ``P`` has what strengths are made of beside its entries. The slopes are dC/dnu_i.
+    """
+    learns, _, neg_log_slope, rise_of, strength, entry_cost = functions
+    (indptr, columns, p, fixed, moving), (forces, of_rows) = P, outs
+    smallest, b, alpha, of_divergence = numbers
+    (d, n), scalar, longest = Y.shape, Y.dtype.type, 0
+    for i in range(start, stop):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    f, log_w, k, s = np.empty(n, Y.dtype), np.empty(n, Y.dtype), np.empty(n, Y.dtype), np.empty(longest, Y.dtype)
+    sums = np.empty(3)
+    for i in range(start, stop):
+        theta = parameters[0, i], parameters[1, i], parameters[2, i]
+        f[:] = scalar(0)
+        for c in range(d):
+            own, others = Y[c, i], Y[c]
+            for j in range(n):
+                f[j] += (own - others[j]) * (own - others[j])
+        log_w[i] = k[i] = scalar(0)
+        sums[:] = 0.0
+        first: int | np.int64 = np.int64(0)
+        while first < n:  # the point itself is stepped over
+            if first == i:
+                first += 1
+                continue
+            last = min(first + CHUNK, i if first < i else n)
+            _add_chunk(functions, theta, f[first:last], (log_w[first:last], k[first:last]), sums)
+            first = last
+        S = max(sums[0], LEAST_S)
+        log_S = np.log(S)
+        H = min(sums[1] / S - log_S, 0.0)  # sum of q ln q
+        begin, mass, cost, slope = indptr[i], 0.0, 0.0, 0.0
+        for t in range(indptr[i + 1] - begin):
+            j, e = columns[begin + t], begin + t
+            log_q = log_w[j] - scalar(log_S)
+            q = max(exp(log_q), smallest)
+            s[t] = fixed[e] + scalar(strength(moving[e], q, *of_divergence))
+            cost += np.float64(entry_cost(max(p[e], smallest), q, log_q, *of_divergence))
+            mass += s[t]
+            if learns:
+                slope += s[t] * rise_of(f[j], *theta)
+        level, of_log = scalar((b * (H + log_S) - mass) / S), scalar(b / S)
+        for j in range(n):
+            k[j] *= level - of_log * log_w[j]
+        for t in range(indptr[i + 1] - begin):
+            j = columns[begin + t]
+            k[j] += alpha * s[t] * neg_log_slope(f[j], *theta)
+        for c in range(d):
+            own, others, out, force = Y[c, i], Y[c], forces[c], scalar(0)
+            for j in range(n):
+                one = (k[j] + k[j]) * (own - others[j])
+                out[j] -= one
+                force += one
+            out[i] += force
+        of_rows[0, i] = cost + b * H
+        of_rows[1, i] = mass * sums[2] / S - slope
 
-    def take(self, kernel: Kernel) -> None:
-        """Take in a kernel with a parameter for each point."""
-        self._kernel = kernel
 
-    def nodes_at(self, place: Place, Y: Floats, learns: bool) -> AtNodes:
-        """Return the one node there is, at some positions; whether parameters are learned there."""
-        self._own.with_rises = learns
-        return AtNodes(_asked_at(place, self._field, Y, [self._kernel]), np.ones((len(Y), 1), Y.dtype))
-
-    def slope_of_log_s(self, log_S: Floats) -> NDArray[np.float64]:
-        """Return d ln S_i / dtheta_i."""
-        return np.asarray(self._own.rises() * np.exp(-log_S[:, 0]))
-
-
-class Between:
-    """The same interpolated between the kernels of some nodes, in linear time."""
-
-    of_error = _OF_ERROR
-
-    def __init__(self, base: Field, error: float, limits: tuple[float, float] | None) -> None:
-        self._field, self._nodes = SummedNodes(base), NodesOfAll(error, limits=limits)
-
-    def take(self, kernel: Kernel) -> None:
-        """Take in a kernel with a parameter for each point."""
-        self._nodes.take(kernel)
-
-    def nodes_at(self, place: Place, Y: Floats, learns: bool) -> AtNodes:  # noqa: ARG002 - known from the nodes
-        """Return the nodes, at some positions."""
-        shares = self._nodes.coefficients.astype(Y.dtype).T
-        return AtNodes(_asked_at(place, self._field, Y, self._nodes.kernels()), shares)
-
-    def slope_of_log_s(self, log_S: Floats) -> NDArray[np.float64]:
-        """Return d ln S_i / dtheta_i."""
-        return self._nodes.slope_of(log_S.T)
-
-
-def _asked_at(place: Place, field: SummedNodes, Y: Floats, kernels: list[Kernel]) -> AskOfNodes:
-    return cast("AskOfNodes", place.far(field, Y, kernels))
+@jit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _add_chunk(functions, theta, f, outs, sums):
+    """Write ln w and -w' of some others, and add w, w ln w and dw/dnu."""
+    learns, log_weight, neg_log_slope, rise_of, _, _ = functions
+    (log_w, k), zero = outs, f.dtype.type(0)
+    S, E, R = zero, zero, zero
+    for j in range(len(f)):
+        log = log_weight(f[j], *theta)
+        w = exp(log)
+        log_w[j] = log
+        k[j] = w * neg_log_slope(f[j], *theta)
+        S += w
+        E += w * log
+        if learns:
+            R += w * rise_of(f[j], *theta)
+    sums[0] += S
+    sums[1] += E
+    sums[2] += R

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nearfar._core.parameters import Part
 from nearfar._core.types import FloatType, Numbers, RowNumbers, SparseMatrix
 from nearfar.base import PointsLike
 from nearfar.contracts import Divergence, Floats, Kernel, Place
 from nearfar.engines.registry import THREADS
-from nearfar.kernels import family_of
+from nearfar.kernels import parameter_of_each
 from nearfar.maps.objective import Normalization, RowBlocks
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.copies import Copies
@@ -55,11 +54,11 @@ class Shown(NamedTuple):
 
 def of_first(kernel: Kernel, copies: Copies | None) -> Kernel:
     """Return the kernel of the different rows: of copies the parameter of the first counts."""
-    family = family_of(kernel)
-    if copies is None or family is None:
+    name = parameter_of_each(kernel)
+    if copies is None or name is None:
         return kernel
-    parameters = np.asarray(getattr(kernel, family.parameter))[copies.first]
-    return cast("Kernel", cast("Part", kernel).with_params(**{family.parameter: parameters}))
+    made: Kernel = cast("Any", kernel).with_params(**{name: np.asarray(getattr(kernel, name))[copies.first]})
+    return made
 
 
 class Problem(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearfar.contracts import Divergence, Kernel
 from nearfar.divergences.probability import KL, Formulas, linear_formulas, strength_of
-from nearfar.kernels import HeavyTailed, family_of
+from nearfar.kernels import HeavyTailed, parameter_of_each
 from nearfar.maps.objective import Normalization, RowBlocks
 from nearfar.maps.solver import extent
 from nearfar.methods.maps import Phase
@@ -68,7 +68,7 @@ def phases_of(
     early_iter = 0 if normalization == "none" else min(pace.early_exaggeration_iter, pace.max_iter)
     if not early_iter:
         first = []
-    elif long_tails or divergence == KL() or family_of(kernel) is not None:
+    elif long_tails or divergence == KL() or parameter_of_each(kernel) is not None:
         early, early_rate = float(pace.early_exaggeration), pace.rate(rate / pace.early_exaggeration)
         is_another = divergence != KL()
         first = [Phase(early_iter, early, early_rate, EARLY_MOMENTUM, longest, may_stop=False, early=is_another)]

@@ -56,8 +56,7 @@ def plain(function: Callable[..., object] | None) -> Callable[..., Array]:
 class Cost:
     """What a map of n points costs: a divergence of p and q, and how q is made of a kernel; both have formulas.
 
-    ``by_row`` says that q sums to 1 in each row; else it does over all pairs. ``of_error`` is what S_i is held up to,
-    in means of S, for each error of the field.
+    ``by_row`` says that q sums to 1 in each row; else it does over all pairs.
     """
 
     kernel: Kernel
@@ -65,7 +64,6 @@ class Cost:
     by_row: bool
     n: int
     dtype: np.dtype[np.floating]
-    of_error: float = OF_ERROR
 
     @cached_property
     def compiled(self) -> CompiledKernel:
@@ -265,7 +263,7 @@ def normalizer(w: Array, *, cost: Cost, totals: Sequence[Array], error: float) -
 
 def least_normalizer(total: Array, cost: Cost, error: float) -> Array:
     """Return what S_i of rows is held up to, whose sum is given."""
-    return namespace_of(total).clip(cost.of_error * error * total / cost.n, LEAST_S, None)
+    return namespace_of(total).clip(OF_ERROR * error * total / cost.n, LEAST_S, None)
 
 
 def entropy(S: Array, w: Array, w_ln_w: Array, cost: Cost) -> Array:

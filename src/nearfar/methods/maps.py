@@ -12,7 +12,7 @@ symmetric q the mean of D_ij and D_ji stands for D_ij. Linear time takes it apar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from scipy.sparse import csc_array, csr_array
 
 from nearfar._core.namespace import Array, namespace_of
 from nearfar._core.parameters import Part
+from nearfar._core.threads import run_blocks
 from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place, Rows
 from nearfar.errors import InputError
 from nearfar.kernels import squared_distances
@@ -50,6 +51,8 @@ class AllPairs:
         Importance s_i of the points: s_i s_j w_ij stands for w_ij everywhere.
     block : int, optional
         Rows at a time; chosen by memory if not given.
+    n_jobs : int, default=1
+        Threads, each with some rows of its own; no result depends on it.
     """
 
     def __init__(
@@ -61,8 +64,9 @@ class AllPairs:
         *,
         weights: Floats | None = None,
         block: int | None = None,
+        n_jobs: int = 1,
     ) -> None:
-        n = P.shape[0]
+        n, self.n_jobs = P.shape[0], n_jobs
         self.scales = [_Scale(each, n, weights) for each in getattr(kernel, "scales", (kernel,))]
         self.divergence, self.normalization = divergence, normalization
         self.bounds = [*range(0, n, block or max(1, _ENTRIES // max(n, 1))), n]
@@ -86,10 +90,10 @@ class AllPairs:
         Y = np.asarray(Y, np.float64)
         similar = _Similar(self.scales, Y, keep=self.few)
         normalizers = self._normalizers(similar, len(Y))
-        value, mean = 0.0, 0.0
-        gradient, of_mean = np.zeros_like(Y), np.zeros_like(Y)
-        for rows in self._blocks():
-            found = similar.of(rows)
+
+        def task(_block: int, start: int, stop: int) -> tuple[float, float, Floats, Floats]:
+            rows = slice(start, stop)
+            found, value, mean, gradient, of_mean = similar.of(rows), 0.0, 0.0, np.zeros_like(Y), np.zeros_like(Y)
             shares = [self._share(w, w_back, S[rows]) for (_, w, w_back), S in zip(found, normalizers, strict=True)]
             q = shares[0] if len(shares) == 1 else np.mean(shares, axis=0)
             p = self._entries(self.P, rows)
@@ -102,7 +106,10 @@ class AllPairs:
                 if self.normalization == "pair":  # times sum q D, when all rows are known
                     mean += more
                     of_mean += forces(Y, slope, rows)
-        return value, gradient - mean * of_mean
+            return value, mean, gradient, of_mean
+
+        values, means, gradients, of_means = zip(*run_blocks(task, self.bounds, self.n_jobs), strict=True)
+        return sum(values), sum(gradients) - sum(means) * sum(of_means)
 
     def _k(self, D: Floats, q: Floats, slope: Floats, rows: slice, exaggeration: float) -> tuple[Floats, float]:
         """Return k_ij, by pair without the sum of q D over all pairs, and these rows' part of that."""
@@ -113,14 +120,15 @@ class AllPairs:
             return exaggeration * D_both * slope, float((q * D).sum())
         return exaggeration * D * slope, 0.0
 
-    def _blocks(self) -> Iterator[slice]:
-        return (slice(a, b) for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True))
-
     def _normalizers(self, similar: _Similar, n: int) -> list[Floats]:
         """S_i, or S, or 1, for each row; shape (n, 1), one for each scale."""
         if self.normalization == "none":
             return [np.ones((n, 1))]
-        parts = [[w.sum(axis=1) for _, w, _ in similar.of(rows)] for rows in self._blocks()]
+        parts = run_blocks(
+            lambda _, start, stop: [w.sum(axis=1) for _, w, _ in similar.of(slice(start, stop))],
+            self.bounds,
+            self.n_jobs,
+        )
         sums = [np.concatenate(part) for part in zip(*parts, strict=True)]
         if self.normalization == "pair":
             sums = [np.full(n, part.sum()) for part in sums]

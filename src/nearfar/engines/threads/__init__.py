@@ -20,7 +20,7 @@ from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.engines import Setting
 from nearfar.engines.plain import Asked, OfPairs, Pattern, Prepared, pair_sums
-from nearfar.engines.threads import density, edrep, maps, noise, per_point
+from nearfar.engines.threads import density, edrep, maps, noise
 from nearfar.engines.threads.loops import Formula, equal_work
 from nearfar.errors import InputError
 from nearfar.relations.near import NearField, NearProduct, NearSlices, near_field
@@ -32,7 +32,6 @@ FORMS = {**edrep.FORMS, **maps.FORMS}
 FORMS_OF_PAIRS = {
     **maps.FORMS_OF_PAIRS,
     **noise.FORMS_OF_PAIRS,
-    **per_point.FORMS_OF_PAIRS,
     **density.FORMS_OF_PAIRS,
 }
 """The same of ``pairs``: called with the place first, and not for each pair but once for all."""
