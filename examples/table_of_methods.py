@@ -15,13 +15,12 @@ from scipy.sparse import csr_array
 
 import nearfar as nf
 from nearfar import divergences, kernels
-from nearfar.engines import on_threads
 from nearfar.engines.plain import Plain
-from nearfar.far import ExactField, GaussianMixture, NoisePairs
+from nearfar.far import GaussianMixture, NoisePairs
+from nearfar.maps.inhomogeneous import LearnedObjective
 from nearfar.maps.mds.estimator import start as mds_start
 from nearfar.maps.mds.pairs import pairs_of_distances
 from nearfar.maps.objective import QuadraticObjective, probabilities
-from nearfar.maps.inhomogeneous import LearnedObjective
 from nearfar.maps.solver import MapState, Watch, start
 from nearfar.methods.edrep import Problem, State, descend, sphere_step
 from nearfar.methods.maps import Phase

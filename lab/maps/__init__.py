@@ -10,7 +10,7 @@ from lab.records import Record, average, gib, groups, middle, pick, ratio
 TITLE = "Maps"
 EXPERIMENTS = (
     "maps_speed", "maps_strongest", "maps_grid", "maps_growth", "maps_quality", "maps_start", "maps_floor", "mds",
-    "maps_per_point", "maps_members", "maps_noise", "maps_umap", "maps_density", "maps_tails", "maps_onto",
+    "maps_members", "maps_noise", "maps_umap", "maps_density", "maps_tails", "maps_onto",
     "maps_stability", "map_page", "fields",
 )  # fmt: skip
 

@@ -33,7 +33,7 @@ LISTED = {  # of each source and module, the equations that stand in it
     ("Gradients", "methods/maps.py"): ["q_ij", "D_ij", "k_ij", "dC/dy_i"],
     ("Gradients", "methods/linear_maps.py"): ["S_i", "s_ij", "M", "c0"],
     ("NoisePairs", "methods/noise_maps.py"): ["a", "W_i"],
-    ("Inhomogeneous", "methods/per_point_maps.py"): ["theta_i"],
+    ("Inhomogeneous", "methods/per_point_maps.py"): ["dC/dnu_i"],
     ("densMAP", "methods/density.py"): ["e_i", "ρ", "a_i"],
     ("HSSNE", "methods/tails.py"): ["D", "dC/dα"],
     ("Gradients", "divergences/probability.py"): [

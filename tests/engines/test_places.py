@@ -413,7 +413,6 @@ def test_more_points_are_drawn_on_threads_by_default():
         (lambda: nf.TSNE(engine="plain", far="fft"), "far must be 'auto' or 'exact' with engine='plain'; got 'fft'"),
         (lambda: nf.TSNE(engine="plain", storage="folder"), "storage must be None with engine='plain'; got 'folder'"),
         (lambda: nf.UMAP(engine="plain"), "far must be 'auto' or 'exact' with engine='plain'; got"),
-        (lambda: nf.InhomogeneousTSNE(engine="plain"), "learn must be False with engine='plain'; got 'point'"),
         pytest.param(
             lambda: nf.TSNE(engine="plain", device="cpu"),
             "engine must be one place; got engine='plain' and device='cpu'",

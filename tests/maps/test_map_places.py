@@ -8,11 +8,10 @@ from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.engines.plain import Plain
 from nearfar.engines.threads import FORMS_OF_PAIRS, Threads
 from nearfar.far import ExactField, NoisePairs
-from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
+from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.noise import NoiseObjective
 from nearfar.maps.objective import NeighborObjective, union_pattern, value_and_gradient
-from nearfar.maps.per_point import Learner, per_point_objective
-from nearfar.methods import density, linear_maps, noise_maps, per_point_maps
+from nearfar.methods import density, linear_maps, noise_maps
 
 
 def on_torch():
@@ -89,17 +88,6 @@ def test_sampled_pairs_are_those_of_the_plain_place(rng, place, dtype, d, noise)
     assert found[1][1] == pytest.approx(found[0][1], rel=rounding / 10)
 
 
-def test_a_kernel_for_each_point_on_the_plain_place(rng):
-    Y, P, found = rng.normal(size=(N, 2)), sparse_p(rng, "row"), []
-    kernel = InhomogeneousStudentT(rng.uniform(0.5, 20, N))
-    for where in (Plain(), Threads(2)):
-        options = {"dtype": float, "n_jobs": 1, "place": where, "learner": Learner(N, together=False)}
-        objective = per_point_objective(P, kernel, NeRV(0.3), ExactField(), **options)
-        found.append((*objective.evaluate(Y, cost=True), objective.parameter_gradient()))
-    for plain, quick in zip(*found, strict=True):
-        np.testing.assert_allclose(quick, plain, rtol=1e-9, atol=1e-10)
-
-
 def test_the_density_of_a_map_on_the_plain_place(rng):
     pattern, found = union_pattern(sparse_p(rng, "pair"), float, symmetric=True)[:2], []
     Y = rng.normal(size=(N, 2))
@@ -128,8 +116,7 @@ def test_every_quicker_form_for_pairs_was_compared_with_its_formula(rng, monkeyp
         test_near_and_far_are_the_master_equation_at_each_place(rng, "threads", case)
     for noise in (NoisePairs(3), NoisePairs(4, "global")):
         test_sampled_pairs_are_those_of_the_plain_place(rng, "threads", np.float32, 2, noise)
-    test_a_kernel_for_each_point_on_the_plain_place(rng)
     test_the_density_of_a_map_on_the_plain_place(rng)
     assert asked == set(FORMS_OF_PAIRS)
-    modules = (linear_maps, noise_maps, per_point_maps, density)
+    modules = (linear_maps, noise_maps, density)
     assert {formula.__module__ for formula in asked} == {module.__name__ for module in modules}

@@ -19,9 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import nearfar as nf
 from nearfar._core.atomic import TemporaryArray
-from nearfar.divergences import KL
 from nearfar.errors import InputError, NearfarWarning, NotFittedError, NumericalError, UnknownIdError
-from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT
 from nearfar.maps.objective import probabilities, value_and_gradient
 
 RECIPES = {
@@ -514,14 +512,3 @@ def test_a_map_in_files_has_the_same_bits(blobs, affinities, tmp_path, monkeypat
         stored.set_params(callbacks=[lambda _: 1 / 0]).fit(data)
     assert sorted(path.name for path in folder.iterdir()) == left
     np.testing.assert_array_equal(stored.transform(data[:3]) if left else 0, plain.transform(data[:3]) if left else 0)
-
-
-def test_kernels_that_may_be_narrow_have_the_finer_mesh():
-    def tolerance(kernel, n=5000):
-        return nf.NeighborEmbedding(kernel=kernel, far="fft")._field(n, KL(), kernel).tolerance
-
-    beta, usual = np.ones(3), tolerance(Exponential(1.0))
-    for kernel in (Exponential(beta), HeavyTailed(0.4, beta)):
-        assert tolerance(kernel) < usual
-        assert tolerance(kernel, 30_000) == tolerance(Exponential(1.0), 30_000)
-    assert tolerance(InhomogeneousStudentT(beta)) == usual

@@ -229,8 +229,8 @@ FAULTS = [
     ),
     Fault(
         "map, per point: the force of the other",
-        "+ s_back * kernel.neg_log_slope(f, b",
-        "- s_back * kernel.neg_log_slope(f, b",
+        "out[j] -= one",
+        "out[j] += one",
         "test_per_point",
     ),
     Fault(

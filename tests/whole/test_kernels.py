@@ -22,7 +22,7 @@ from nearfar.kernels import (
     StudentT,
     as_kernel,
     compiled_kernel,
-    family_of,
+    parameter_of_each,
     squared_distances,
 )
 
@@ -91,7 +91,8 @@ def test_a_parameter_per_point_is_that_of_its_row(make):
         rows = [getattr(make(value), method)(row) for value, row in zip(values, f, strict=True)]
         np.testing.assert_allclose(getattr(make(values), method)(f), rows, rtol=1e-15)
     assert compiled_kernel(make(values)) is None
-    assert family_of(make(values)) is not None
+    assert parameter_of_each(make(values)) in make().get_params()
+    assert parameter_of_each(make(0.5)) is None
 
 
 @jit(fastmath=FAST, error_model="numpy")
