@@ -7,6 +7,7 @@ from sklearn.base import clone
 import nearfar as nf
 from nearfar._core.random import alias_draw
 from nearfar.callbacks import Checkpoint, EarlyStopping, Progress
+from nearfar.contracts import Learner
 from nearfar.engines import learner_of
 from nearfar.errors import InputError
 from nearfar.words import windows as kernels
@@ -270,7 +271,9 @@ def test_who_trains_is_chosen_in_one_place():
     ):
         arrays = model._start(windows, np.random.default_rng(0))
         training = Training("test", model, arrays, windows, windows.blocks, 0.1, 0, 1, lambda _: None, model.engine)
-        assert type(learner_of(training)).__name__ == expected
+        learner = learner_of(training)
+        assert isinstance(learner, Learner)
+        assert type(learner).__name__ == expected
 
 
 def test_deterministic_in_a_relation_and_with_more_text(monkeypatch):
