@@ -14,8 +14,8 @@
 #   make newcomers  five people who meet the library for the first time, with an empty cache; make dist has them, too
 #   make sbom       what the wheel is installed with, and its licences: dist/nearfar.cdx.json (CycloneDX)
 #   make coverage   which lines the tests of `make test` run; fails below the floor in pyproject.toml
-#   make mutants    faults put into copies of the code: fails if the tests miss one
-#   make bench      the lab (docs/benchmarks.md), FAMILY=maps: this part; make bench DATA=FOLDER says where data are
+#   make mutants    faults put into copies of the code: fails if the tests miss one; DRAW=100: so many that are drawn
+#   make bench      the lab (lab/tables, docs/benchmarks.md), FAMILY=maps: this part; make bench DATA=FOLDER says where data are
 #   make docs       the documentation, warnings are errors (docs/_build/html)
 #   make clean      remove what the targets above made
 
@@ -133,8 +133,10 @@ sbom: $(STAMP)-release
 coverage: $(STAMP)-dev
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
+DRAW ?=
 mutants: $(STAMP)-dev
-	$(BIN)/python tests/support/mutants.py
+	$(if $(DRAW),$(BIN)/python tests/support/drawn_faults.py --cover,$(BIN)/python tests/support/mutants.py)
+	$(if $(DRAW),$(BIN)/python tests/support/drawn_faults.py -n $(DRAW))
 
 # What the result files hold already is not measured again; `python -m lab list` names all experiments.
 FAMILY ?= graphs maps words items contrastive small search engines

@@ -106,8 +106,10 @@ SLOW_PAGES = {"docs/index.md", *(f"docs/guide/{name}.md" for name in ("anchors",
 
 @pytest.hookimpl(tryfirst=True)  # before items are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow pages, and put the families before other files, in their order."""
+    """Mark the slow pages and what needs data, and put the families before other files, in their order."""
     for item in items:
+        if "shared_data" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.data)
         if item.nodeid.split("::")[0] in SLOW_PAGES:
             item.add_marker(pytest.mark.slow)
     order = {name: position for position, name in enumerate(FAMILIES)}

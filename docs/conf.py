@@ -47,26 +47,6 @@ api_pages.write(HERE / "api" / "generated")
 for source in make_tutorials.SOURCES:  # a tutorial that fails fails the build
     make_tutorials.carry_out(source)
 
-# Pages that are parts of others now: their old addresses lead there.
-MOVED = {
-    "guide/cluster-size": "clusters.html#how-large-a-cluster",
-    "guide/contacts": "epidemiologist.html#how-contacts-become-a-relation",
-    "guide/density": "word2dm.html#density-matrices",
-    "guide/far-field": "../near-and-far.html#other-far-fields-for-the-softmax",
-    "guide/genes": "biologist.html#pairs-of-genes",
-    "guide/hand-on": "embeddings.html#files",
-    "guide/multisense": "word2dm.html#sense-vectors",
-    "guide/recommendation": "recommender.html",
-}
-
-
-def lead_on(app: Sphinx, exception: Exception | None) -> None:
-    """Write a page at each old address that leads to the new one."""
-    if exception is None and app.builder.format == "html":
-        for old, new in MOVED.items():
-            page = f'<meta http-equiv="refresh" content="0; url={new}"><a href="{new}">Moved</a>\n'
-            (Path(app.outdir) / f"{old}.html").write_text(page, "utf-8")
-
 
 def lead_here(app: Sphinx, page: document) -> None:
     """Let the words that people search for lead to a page."""
@@ -81,4 +61,3 @@ words_of_pages = repr(search_words.PAGES)
 def setup(app: Sphinx) -> None:
     app.add_config_value("words_of_pages", "", "env")  # other words: all pages are read again
     app.connect("doctree-read", lead_here)
-    app.connect("build-finished", lead_on)

@@ -6,7 +6,7 @@
     python -m lab page [FAMILY ...]            write pages and pictures from the result files
 
 ``--data FOLDER`` says where the data are. An experiment of the papers is run as ``nearfar reproduce`` does, and its
-page in docs/reproduce written.
+page in lab/tables/papers written.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _repeat(families: list[str]) -> None:
 
 def _run_paper(name: str, words: list[str]) -> None:
     """Run an experiment of the papers; keep its figures with machine and versions, and write its page."""
-    from lab.results import DOCS, ResultFile, write_text
+    from lab.results import TABLES, ResultFile, write_text
 
     quick = "--quick" in words
     found = nf.reproduce.run(name, quick=quick, data=os.environ.get("NEARFAR_DATA"))
@@ -92,8 +92,8 @@ def _run_paper(name: str, words: list[str]) -> None:
     if not quick:
         image = found.image_name()
         if image:
-            found.draw(DOCS / "reproduce" / image)
-        write_text(DOCS / "reproduce" / f"{name}.md", found.markdown(image))
+            found.draw(TABLES / "papers" / image)
+        write_text(TABLES / "papers" / f"{name}.md", found.markdown(image))
 
 
 if __name__ == "__main__":

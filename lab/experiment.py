@@ -20,7 +20,7 @@ from typing import Any
 
 from lab import data
 from lab.records import Record, duration, filled, table
-from lab.results import DOCS, RESULTS, ResultFile
+from lab.results import RESULTS, TABLES, ResultFile
 
 FAMILIES = ("graphs", "maps", "words", "items", "contrastive", "small", "search", "engines")
 NOWHERE = {"against": "lab.against"}  # a command, too
@@ -80,8 +80,8 @@ class Section:
 
     def picture(self, name: str, title: str) -> None:
         """Add the picture of the experiment, if there is one."""
-        if (DOCS / "images" / f"{name}.svg").exists():
-            self.lines += [f"![{title}](../images/{name}.svg)", ""]
+        if (TABLES / "images" / f"{name}.svg").exists():
+            self.lines += [f"![{title}](images/{name}.svg)", ""]
 
 
 def as_they_are(section: Section, records: list[Record]) -> None:

@@ -38,17 +38,28 @@ def save(figure: Any, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Bars:
-    """A panel of the picture of a family: what each program reaches, ours in another colour."""
+    """A task of a family: what each program reaches, and whether less of it is better.
+
+    All of them are rows of docs/benchmarks.md. Those that are drawn are panels of the picture of the family, ours in
+    another colour.
+    """
 
     title: str
     unit: str
     values: Mapping[str, float | None]
+    less: bool = False
     log: bool = False
+    drawn: bool = True
+
+    def best(self, ours: bool) -> tuple[str, float] | None:
+        """Return the best of ours, or of the others."""
+        found = [(name, v) for name, v in self.values.items() if v is not None and name.startswith("nearfar") is ours]
+        return (min if self.less else max)(found, key=lambda pair: pair[1], default=None)
 
 
 def draw_bars(panels: list[Bars]) -> Any:
     """Draw panels of bars side by side; what was not measured is left out."""
-    panels = [panel for panel in panels if any(value is not None for value in panel.values.values())]
+    panels = [p for p in panels if p.drawn and any(value is not None for value in p.values.values())]
     if not panels:
         return None
     longest = max(len(panel.values) for panel in panels)

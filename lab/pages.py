@@ -1,27 +1,25 @@
-"""Pages from result files: one for each family, and the overview, docs/benchmarks.md, with a picture of each family."""
+"""Pages from result files: one for each family, in lab/tables; docs/benchmarks.md: ours beside the strongest peer."""
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 from lab.experiment import FAMILIES, Experiment, Section, Target, experiments_of, family
-from lab.figures import draw_bars, drawing, save
+from lab.figures import Bars, draw_bars, drawing, save
 from lab.records import table
-from lab.results import DOCS, RESULTS, read, records_of, write_text
+from lab.results import DOCS, RESULTS, TABLES, read, records_of, write_text
 
 MET = {True: "yes", False: "**no**", None: "–"}
-HOW_TO_READ = """The machine was shared with other work, so times vary between runs; methods that are compared take
-turns. Times are medians unless stated otherwise, and a ratio of times is a ratio of medians. Memory
-is resident memory. NMI is normalised mutual information with the planted or known groups; 1 is
-perfect. A dash: not measured."""
-OVERVIEW = """What nearfar was measured by, each family with a picture, ours beside other programs, and what it
-misses. Two processors, or one where a page says so.
-Every number comes from a committed file of `lab/results`, which tells machine, versions and seeds.
-`python -m lab repeat FAMILY --data FOLDER` measures what is missing and writes the page again; `pip
-install 'nearfar[bench]'` installs the other programs."""
+HOW_TO_READ = """The machine was shared, so times vary; methods that are compared take turns. Times are medians, and a
+ratio of times is a ratio of medians. Memory is resident memory. NMI is normalised mutual information with the known
+groups. A dash: not measured."""
+OVERVIEW = """nearfar beside the strongest other program of each task, and what it misses. A ratio above 1: nearfar is
+better, or faster. All figures are made from `lab/results`, which tells machine, versions and seeds. `python -m lab
+repeat FAMILY --data FOLDER` measures what is missing; `pip install ".[bench]"` installs the other programs."""
+PAPERS = """The published experiments of the sources, ours beside theirs, are in `lab/tables/papers`. `python -m lab
+run NAME` repeats one. What tables and losses of torch do in models is in `lab/tables/contexts.md`."""
 
 
 class Surroundings:
@@ -79,8 +77,8 @@ def page(name: str, folder: Path = RESULTS) -> str:
         "",
         *table(["what", "target", "measured", "met"], [[t.what, t.target, t.measured, MET[t.met]] for t in targets]),
         "",
-        *wrap(" ".join(HOW_TO_READ.split()), 118),
-        "",
+        *paragraph(HOW_TO_READ),
+        *picture_of(name),
         *(line for section in sections for line in section.lines),
         "## Machines and versions",
         "",
@@ -89,43 +87,86 @@ def page(name: str, folder: Path = RESULTS) -> str:
     ])  # fmt: skip
 
 
+def picture_of(name: str) -> list[str]:
+    found = (TABLES / "images" / f"beside-{name}.svg").exists()
+    return [f"![{family(name).TITLE}: nearfar beside others](images/beside-{name}.svg)", ""] if found else []
+
+
 def misses(name: str, folder: Path = RESULTS) -> list[Target]:
     """Return the targets of a family that are not met."""
     sections = [section_of(one, folder, Surroundings()) for one in experiments_of(name)]
     return [target for section in sections for target in section.targets if target.met is False]
 
 
+def beside(panels: list[Bars]) -> list[str]:
+    """Return the table of tasks: our best value, that of the strongest other program, how many times ours is better."""
+    rows = []
+    for panel in panels:
+        ours, other = panel.best(True), panel.best(False)
+        if ours and other:
+            better = other[1] / ours[1] if panel.less else ours[1] / other[1]
+            task = f"{panel.title} ({panel.unit})"
+            rows.append(
+                [task, shown(ours[1]), f"{shown(other[1])} ({other[0]})", f"{better:.{2 if better < 10 else 0}f}"]
+            )
+    return table(["task", "nearfar", "strongest other", "ratio"], rows)
+
+
+def shown(value: float) -> str:
+    return f"{value:,.0f}" if 100 <= value < 1e6 else f"{value:.4g}" if value >= 1e6 else f"{value:.3g}"
+
+
+def machines_of(names: set[str], folder: Path) -> str:
+    """Say on which machines the records of some experiments were measured."""
+    contents = [read(folder / f"{name}.json") for name in sorted(names)]
+    known = [
+        one["runs"][i]["machine"] for one in contents for i in sorted({r["run"] for r in one["records"] if "run" in r})
+    ]
+    said = [
+        f"{m['processor']}, {m['processors']} processor{'s' * (m['processors'] > 1)}, {m['memory_gib']:.0f} GiB"
+        for m in known
+    ]
+    return "; ".join(sorted(dict.fromkeys(said)))
+
+
 def overview(folder: Path = RESULTS) -> str:
     """Return the page of all families."""
-    lines = ["# Benchmarks", "", *wrap(" ".join(OVERVIEW.split()), 118, break_on_hyphens=False), ""]
+    lines = ["# Benchmarks", "", *paragraph(OVERVIEW), *paragraph(PAPERS)]
     for name in FAMILIES:
-        of = family(name)
-        text, panels = of.overview(partial(records_of, folder=folder))
-        lines += [f"## {of.TITLE}", "", *wrap(" ".join(text.split()), 118, break_on_hyphens=False), ""]
-        if draw_bars(panels):
-            lines += [f"![{of.TITLE}: nearfar beside others](images/lab-{name}.svg)", ""]
+        of, read_of = family(name), set[str]()
+
+        def records(name: str, read_of: set[str] = read_of) -> list[dict[str, Any]]:
+            read_of.add(name)
+            return records_of(name, folder)
+
+        text, panels = of.overview(records)
+        lines += [f"## {of.TITLE}", "", *paragraph(text), *beside(panels), ""]
         missed = [f"- Missed: {t.what}. Aimed at: {t.target}. Measured: {t.measured}." for t in misses(name, folder)]
-        lines += [*missed, *([""] if missed else []), f"[All tables](benchmarks/{name}.md)", ""]
-    pages = "\n".join(f"benchmarks/{name}" for name in FAMILIES)
-    return "\n".join([*lines, "```{toctree}", ":hidden:", "", pages, "```", ""])
+        lines += [*missed, *([""] if missed else [])]
+        lines += paragraph(
+            f"Machine: {machines_of(read_of, folder)}. All tables: [lab/tables/{name}.md](../lab/tables/{name}.md)."
+        )
+    return "\n".join(lines)
+
+
+def paragraph(text: str) -> list[str]:
+    return [*wrap(" ".join(text.split()), 118, break_on_hyphens=False, break_long_words=False), ""]
 
 
 def draw(name: str) -> None:
     """Draw the pictures of a family and of its experiments from the result files."""
-    images = DOCS / "images"
     with drawing():
-        picture = draw_bars(family(name).overview(records_of)[1])
-        drawn = [(f"lab-{name}", picture)]
+        drawn = [(f"beside-{name}", draw_bars(family(name).overview(records_of)[1]))]
         with_pictures = [(one, records_of(one.name)) for one in experiments_of(name) if one.draw]
         drawn += [(one.name, one.draw(records)) for one, records in with_pictures if records]
         for of, figure in drawn:
             if figure:
-                save(figure, images / f"{of}.svg")
+                save(figure, TABLES / "images" / f"{of}.svg")
 
 
 def write(names: list[str] | tuple[str, ...] = FAMILIES) -> None:
     """Write the pages and pictures of some families, and the overview."""
     for name in names:
         draw(name)
-        write_text(DOCS / "benchmarks" / f"{name}.md", page(name))
+        write_text(TABLES / f"{name}.md", page(name))
     write_text(DOCS / "benchmarks.md", overview())

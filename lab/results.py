@@ -31,6 +31,7 @@ ROOT = Path(__file__).absolute().parent.parent
 # Trial runs go to a folder of their own, not to the committed results, pages and pictures.
 TRIAL = os.environ.get("NEARFAR_RESULTS")
 RESULTS = Path(TRIAL) if TRIAL else ROOT / "lab" / "results"
+TABLES = Path(TRIAL) if TRIAL else ROOT / "lab" / "tables"
 DOCS = Path(TRIAL) if TRIAL else ROOT / "docs"
 # Packages whose versions a result file tells.
 PACKAGES = (

@@ -87,7 +87,7 @@ figure
 # only some states are known: give these as `states` and as `observed`, and `found.states` holds the state of everybody
 # at every time; nothing is scored then. The time alone says a lot: early on nobody is infected. Functions of the time
 # beside the vectors (`nf.Embedding(np.hstack([people.vectors, splines]), people.ids)`) improve the prediction. On
-# real contacts of a conference ([benchmarks](../benchmarks/items.md)) states that spread over the relation are ahead of
+# real contacts of a conference ([benchmarks](../benchmarks.md)) states that spread over the relation are ahead of
 # vectors (macro F1 .696 against .678). `relation=relation` tells them, too: use `found.baselines["label spreading"]`.
 #
 # ## How contacts become a relation

@@ -152,7 +152,7 @@ print([name for name, _ in exported.anchor_objects(0, topn=5)])
 # On MovieLens 1M, with 32 components (`python -m lab run recommend`), held-out likes are found as follows. Recall@k is
 # hits over min(k, items held out); NDCG@k counts a hit at rank r as $1 / \log_2(r + 1)$.
 #
-# ```{include} ../benchmarks/items.md
+# ```{include} ../../lab/tables/items.md
 # :start-after: "<!-- recommend: table -->"
 # :end-before: "<!-- recommend: end -->"
 # ```

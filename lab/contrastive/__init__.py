@@ -24,15 +24,17 @@ def overview(read: Callable[[str], list[Record]]) -> tuple[str, list[Bars]]:
     }
     memory = {r["method"]: r["matrices"] for r in pick(read("nce_memory"), size=8192)}
     held = {name: memory.get(of) for name, of in losses.items()}
-    text = """With its correction by log q, sampled softmax with 500 samples comes near the full softmax of 10,000
-        words in a fraction of the time; without it, the model is useless. In-batch NCE needs no B x B matrix, and
-        the losses hold at most one where torch's cross entropy holds two or three. Bounds on mutual information
-        behave as theory says."""
+    ours = {"encode_in_chunks, in_batch_nce": "nearfar", "in_batch_nce": "nearfar, in one piece"}
+    cached = pick(read("cached_gradients"), size=32_768)
+    chunks = {ours.get(r["method"], r["method"]): r["bytes"] / 2**30 for r in cached}
+    text = "Sampled softmax has 500 samples of 10,000 words; bounds on mutual information behave as theory says."
     return text, [
         Bars(
             "Penn Treebank, 500 samples",
             "perplexity; less is better",
             {n: perplexity.get(of) for n, of in names.items()},
+            less=True,
         ),
-        Bars("memory, B = 8,192", "B x B matrices beyond what is given", held),
+        Bars("memory, B = 8,192", "B x B matrices beyond what is given", held, less=True),
+        Bars("memory, B = 32,768, encoders in chunks", "GiB", chunks, less=True, drawn=False),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lab.figures import Bars
-from lab.records import Record, average, gib, groups, middle, pick, ratio
+from lab.records import Record, average, gib, groups, middle, pick
 
 TITLE = "Maps"
 EXPERIMENTS = (
@@ -20,36 +20,43 @@ def overview(read: Callable[[str], list[Record]]) -> tuple[str, list[Bars]]:
     seconds = {name: middle(mine, "seconds") for name, mine in groups(whole, "method")}
     costs = {name: average(pick(whole, method=name), "kl") for name in seconds}
     areas = {name: average(mine, "auc") for name, mine in groups(read("maps_umap"), "method")}
-    other = min((m for m in seconds if m != "nearfar"), key=lambda m: seconds[m])
-    faster = f"{seconds[other] / seconds['nearfar']:.1f} times faster than the fastest other here, {other}"
-    million = ""
+    text = ""
     for r in pick(read("maps_growth"), n=1_000_000):
         took = f"{r['processor_seconds'] / 2:.0f} s on each of two cores and {gib(r['peak_bytes'])}"
-        million = f"A million points take {took}."
-    text = f"""t-SNE of 70,000 images, neighbours included, is {faster}, with two workers. {million} UMAP keeps
-        more neighbours than umap-learn on each of five sets, at the defaults of both.
-        {_strongest(read("maps_strongest"))}"""
+        text = f"t-SNE of a million points takes {took}."
     return text, [
-        Bars("t-SNE of 70,000 images", "seconds", seconds),
-        Bars("its exact cost", "KL, nats; less is better", costs),
+        Bars("t-SNE of 70,000 images", "seconds", seconds, less=True),
+        Bars("its exact cost", "KL, nats; less is better", costs, less=True),
         Bars("UMAP: neighbours kept", "area under R_NX, mean of five sets", areas),
+        *_strongest(read("maps_strongest")),
+        *_with_one_peer(read),
     ]
 
 
-def _strongest(records: list[Record]) -> str:
-    """Say how the fastest and the newest programs compare, one thread each."""
-    said = []
-    for n in sorted({r["n"] for r in records if "kl" in r}):
-        mine = pick(pick(records, n=n), method="nearfar t-SNE")
-        for other in ("scikit-learn-intelex", "FIt-SNE"):
-            theirs = pick(pick(records, n=n), method=other)
-            if mine and theirs:
-                times, kl = ratio(mine, theirs), [average(of, "kl") or 0 for of in (theirs, mine)]
-                said.append(
-                    f"{other} takes {times:.1f} times as long for {n:,} images (KL {kl[0]:.2f}, ours {kl[1]:.2f})"
-                )
-    areas = {m: average(of, "auc") for m, of in groups(records, "method") if average(of, "auc")}
-    if areas:
-        listed = ", ".join(f"{method.removeprefix('nearfar ')} {area:.2f}" for method, area in areas.items())
-        said.append(f"R_NX area, mean of three sets: {listed}")
-    return "One thread each: " + "; ".join(said) + "." if said else ""
+def _strongest(records: list[Record]) -> list[Bars]:
+    """Return the tasks of the fastest and the newest programs, one thread each."""
+    of_images = [r for r in records if "kl" in r and r["n"] == 70_000]
+    found = [
+        Bars(f"t-SNE of 70,000 images, one thread: {what}", unit, by(of_images, name), less=True, drawn=False)
+        for what, unit, name in (("time", "seconds", "seconds"), ("cost", "KL", "kl"))
+    ]
+    areas = by([r for r in records if "auc" in r], "auc")
+    return [*found, Bars("neighbours kept", "area under R_NX, mean of three sets", areas, drawn=False)]
+
+
+def _with_one_peer(read: Callable[[str], list[Record]]) -> list[Bars]:
+    scaled = pick(read("mds"), n=20_000, stress="metric", data="Fashion-MNIST")
+    names = {"all": "nearfar", "SMACOF": "SMACOF"}
+    scaled = [{**r, "method": names[r["method"]]} for r in scaled if r["method"] in names]
+    dense = [{**r, "method": r["method"].replace("nf.", "nearfar ")} for r in read("maps_density")]
+    dense = [r for r in dense if r["method"] in ("nearfar UMAP, weight 2", "densMAP")]
+    return [
+        Bars("MDS of 20,000 images", "processor seconds", by(scaled, "processor_seconds"), less=True, drawn=False),
+        Bars("its exact stress", "less is better", by(scaled, "value"), less=True, drawn=False),
+        Bars("maps that keep densities: local radii", "correlation", by(dense, "own_radii"), drawn=False),
+        Bars("the same: neighbours kept", "area under R_NX", by(dense, "auc"), drawn=False),
+    ]
+
+
+def by(records: list[Record], name: str) -> dict[str, float | None]:
+    return {method: average(mine, name) for method, mine in groups(records, "method")}

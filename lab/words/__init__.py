@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lab.figures import Bars
-from lab.records import Record, average, groups, middle, pick, ratio, values
+from lab.records import Record, average, groups, middle, pick, values
 
 TITLE = "Words"
 EXPERIMENTS = (
@@ -32,22 +32,21 @@ def overview(read: Callable[[str], list[Record]]) -> tuple[str, list[Bars]]:
     speeds = {name: (middle(of, "words_per_second") or 0) / 1e6 for name, of in mine.items() if of}
     pairs = pick(read("word2dm"), part="speed", size=17, optimizer="sgd")
     word2dm = {name: max(values(of, "pairs_per_second"), default=0) / 1e3 for name, of in groups(pairs, "method")}
-    faster = f"{speeds['nearfar'] / speeds['gensim']:.1f}" if "gensim" in speeds else "?"
-    text = f"""Skip-gram on 17 million words trains {faster} times faster than gensim, with the same quality on
-        three sets of word similarity and on analogies. Density matrices of words train faster than in PyTorch; on
-        phrases they are not better than vectors. {_strongest(read("words_strongest"))}"""
-    return text, [
+    encoding = {m: middle(of, "seconds") for m, of in groups(pick(read("text"), source="file"), "method")}
+    long = {m: middle(of, "seconds") for m, of in groups(pick(read("long_texts"), millions=100), "method")}
+    rare = [r for r in read("rare_words") if r["method"] in ("nearfar, n-grams", "fastText")]
+    analogies = {name: average(mine[name], "analogies") for name in ("nearfar", "gensim")}
+    return "Density matrices of words train faster than in PyTorch; on phrases they are not better than vectors.", [
         Bars("skip-gram, five epochs", "million words a second", speeds),
         Bars("the same: MEN", "Spearman's rho", {name: average(of, "men") for name, of in mine.items()}),
         Bars("Word2DM, 17 x 17, SGD", "thousand pairs a second", word2dm),
+        Bars("the same skip-gram: analogies", "share", analogies, drawn=False),
+        Bars("encoding of a text from a file", "seconds", encoding, less=True, drawn=False),
+        Bars("100 million words, the whole way", "processor seconds", long, less=True, drawn=False),
+        Bars("words made of n-grams: rare words", "Spearman's rho", by(rare, "rare"), drawn=False),
+        Bars("the same", "seconds of one thread", by(rare, "seconds"), less=True, drawn=False),
     ]
 
 
-def _strongest(records: list[Record]) -> str:
-    """Say how fastText compares, one thread each."""
-    mine, theirs = (pick(records, method=method, rate=0.05) for method in ("nearfar", "fastText"))
-    if not (mine and theirs):
-        return ""
-    times, rho = ratio(mine, theirs), [average(of, "men") or 0 for of in (theirs, mine)]
-    return f"""On 2 million words with one thread fastText, which learns subwords too, takes {times:.0f} times as
-        long (MEN {rho[0]:.2f}, ours {rho[1]:.2f})."""
+def by(records: list[Record], name: str) -> dict[str, float | None]:
+    return {method: average(mine, name) for method, mine in groups(records, "method")}

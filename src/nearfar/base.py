@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from nearfar._core.checkpoint import DIGEST
 from nearfar._core.checks import check_choice, require
 from nearfar._core.ids import column_names
-from nearfar._core.parameters import HasParameters, Parameters, Part
+from nearfar._core.parameters import HasParameters, Parameters
 from nearfar._core.types import EdgeIndex, Floats, GraphLike, SparseMatrix, TableLike
 from nearfar.embedding.files.content import jsonable
 from nearfar.relations.matrix import Relation
@@ -230,7 +230,7 @@ def framed(
 
 # What tells a fit from others: its parameters and its relation, as plain values that can be stored and compared.
 
-WITHOUT_EFFECT = ("callbacks", "device", "engine", "n_jobs", "storage", "verbose")
+WITHOUT_EFFECT = ("callbacks", "engine", "n_jobs", "storage", "verbose")
 _PIECE = 1 << 20  # numbers
 
 
@@ -272,8 +272,6 @@ def _plain(value: object) -> object:
     if isinstance(value, Embedding):
         sides = [value.vectors] if value.context_vectors is None else [value.vectors, value.context_vectors]
         return [*map(_digest, sides), digest_of_ids(value.ids), repr(value.context_ids)]
-    if isinstance(value, Part):
-        return [type(value).__name__, {name: _plain(inner) for name, inner in value.identity().items()}]
     if isinstance(value, HasParameters):
         return [type(value).__name__, {name: _plain(inner) for name, inner in value.get_params().items()}]
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:

@@ -200,10 +200,6 @@ class TestRecommend:
             np.testing.assert_array_equal(one.base_measure, emb.base_measure)
         assert emb.side("vectors").base_measure is None
         np.testing.assert_array_equal(emb.context.subset(["i3", "i1"]).base_measure, emb.base_measure[[3, 1]])
-        with pytest.warns(
-            FutureWarning, match=r"recommend\(popularity=\) is going away in version 0.4; write base_measure="
-        ):
-            assert [key for key, _ in emb.recommend(0, 12, exclude=likes, popularity=w)] == [key for key, _ in found]
 
     def test_a_format_that_keeps_no_base_measure_says_so(self, tmp_path):
         emb = nf.Embedding(np.eye(2), ["a", "b"], base_measure=[1, 2])

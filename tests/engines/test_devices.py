@@ -1260,7 +1260,7 @@ def edges(tmp_path):
 
 
 @each_device
-def test_commands_compute_on_a_device(device, edges, tmp_path, capsys, shown):
+def test_commands_compute_on_a_device(device, edges, tmp_path, shown):
     from nearfar.cli import main
 
     out, state = tmp_path / "out.safetensors", tmp_path / "state.safetensors"
@@ -1278,26 +1278,18 @@ def test_commands_compute_on_a_device(device, edges, tmp_path, capsys, shown):
 
     drawn = tmp_path / "map.safetensors"
     common = ["--perplexity", "8", "--max-iter", "20", "--random-state", "0", "--json"]
-    said = f"nearfar: warning: --device is going away in version 0.4; write --engine {ENGINES[device]}.\n"
     for method, make in (("tsne", nf.TSNE), ("umap", nf.UMAP)):
         drawing = ["map", str(out), "-o", str(drawn), "--side", "vectors", "--method", method, *common]
         expected = make(perplexity=8, max_iter=20, random_state=0, engine=ENGINES[device])
         expected.fit(nf.Embedding.load(out).vectors)
-        for where in (["--engine", ENGINES[device]], ["--device", device, "--quiet"]):
-            capsys.readouterr()
-            assert main([*drawing, *where]) == 0
-            assert (said in capsys.readouterr().err) == ("--device" in where)
-            np.testing.assert_array_equal(nf.Embedding.load(drawn).vectors, expected.embedding_)
+        assert main([*drawing, "--engine", ENGINES[device]]) == 0
+        np.testing.assert_array_equal(nf.Embedding.load(drawn).vectors, expected.embedding_)
 
     text, words = tmp_path / "text.txt", tmp_path / "words.safetensors"
     text.write_text("\n".join(map(" ".join, sentences(100))))
     common = ["--n-components", "4", "--n-epochs", "1", "--random-state", "0", "--min-count", "1"]
     assert main(["words", "train", str(text), "-o", str(words), *common, "--engine", ENGINES[device]]) == 0
     expected = nf.SkipGram(4, n_epochs=1, random_state=0, min_count=1, engine=ENGINES[device]).fit(nf.Corpus(text))
-    np.testing.assert_array_equal(nf.Embedding.load(words).vectors, expected.embedding_)
-    capsys.readouterr()
-    assert main(["words", "train", str(text), "-o", str(words), *common, "--device", device, "--quiet"]) == 0
-    assert capsys.readouterr().err == said
     np.testing.assert_array_equal(nf.Embedding.load(words).vectors, expected.embedding_)
 
 
@@ -1317,8 +1309,6 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, f
     ):
         said = fails(*COMMANDS[command], "out.npz", "--engine", engine)
         assert said.startswith(f"nearfar: {message}")
-    said = fails(*COMMANDS[command], "out.npz", "--device", "tpu")
-    assert re.fullmatch(rf"nearfar: nearfar {command}: --device must .* got 'tpu'. --engine takes its place.\n", said)
     monkeypatch.setitem(sys.modules, "torch", None)
     assert re.search(
         rf"nearfar {command} --engine.* needs torch, ", fails(*COMMANDS[command], "out.npz", "--engine", "torch")
@@ -1330,17 +1320,14 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, f
     ("arguments", "message"),
     [
         (["embed", "nothing.csv", "--far", "rfa"], "--far rfa does not run on a device: leave out --engine torch."),
-        (["embed", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
-        (["map", "nothing.csv", "--engine", "dask"], "--device and --engine dask exclude each other"),
-        (["map", "nothing.csv", "--method", "mds"], "--device is not for --method mds."),
+        (["map", "nothing.csv", "--method", "mds"], "--engine must be 'threads'; got 'torch'. Pairs are"),
         (["words", "train", "nothing.txt", "--model", "multisense"], "--engine must be 'threads'; got 'torch'. Which"),
-        (["words", "train", "nothing.txt", "--engine", "plain"], "--device and --engine plain exclude each other"),
         (["words", "train", "nothing.txt", "--optimizer", "adam"], "--optimizer adam runs on a device with --model"),
     ],
 )  # fmt: skip
 def test_what_commands_do_not_do_on_a_device(arguments, message, tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, _, said = run(*arguments, "-o", "out.npz", "--device", "cpu")
+    code, _, said = run(*arguments, "-o", "out.npz", "--engine", "torch")
     assert code == 2
     assert message in said
     assert not list(tmp_path.iterdir())
@@ -1353,9 +1340,7 @@ def test_the_advice_of_a_command_is_an_option(fails):
     )
 
 
-@pytest.mark.parametrize("make", [nf.MDS, nf.MultiSenseWord2DM])
-def test_what_has_no_device_says_so(make):
+@pytest.mark.parametrize("make", [nf.EDRep, nf.TSNE, nf.Affinities, nf.SkipGram, nf.MDS])
+def test_an_engine_is_the_one_way_to_a_device(make):
     with pytest.raises(TypeError, match=f"{make.__name__}.* unexpected keyword argument 'device'"):
         make(device="cuda")
-    with pytest.raises(InputError, match=f"{make.__name__}.set_params: parameter must be one of .*; got device"):
-        make().set_params(device="cpu")

@@ -660,41 +660,6 @@ def test_plain_affinities_are_of_few_rows_and_those_of_threads():
         assert nf.Affinities(8, engine="plain", **given).fit(rows).relation_.shape == (201, 201)
 
 
-@pytest.mark.parametrize("name", ["TSNE", "Affinities", "SkipGram", "Word2DM"])
-def test_devices_that_go_away_still_work_and_say_so(name):
-    pytest.importorskip("torch")
-    make, data = ESTIMATORS[name][0], ESTIMATORS[name][1]()
-    expected = make(engine="torch").fit(data)
-    warning = rf"{name}\(device='cpu'\) is going away in version 0.4; write {name}\(engine='torch'\)\."
-    with pytest.warns(FutureWarning, match=warning) as warned:
-        found = make(device="cpu").fit(data)
-    assert [one.filename for one in warned] == [__file__]
-    attribute = "betas_" if name == "Affinities" else "embedding_"
-    np.testing.assert_array_equal(getattr(found, attribute), getattr(expected, attribute))
-    with (
-        pytest.warns(FutureWarning),
-        pytest.raises(InputError, match=f"{name}: engine must be one place; got engine='threads' and device='cpu'"),
-    ):
-        make(engine="threads", device="cpu").fit(data)
-    with pytest.warns(FutureWarning):  # twice the same is no conflict
-        make(engine="torch", device="cpu").fit(data)
-    with pytest.raises(
-        InputError, match=f"{name}: device must be 'cpu', 'cuda', .*; got 'tpu'. engine= takes its place"
-    ):
-        make(device="tpu").fit(data)
-
-
-def test_parameters_that_were_kept_with_a_device_make_the_estimator_again():
-    pytest.importorskip("torch")
-    for make, data in ((ESTIMATORS[name][0], ESTIMATORS[name][1]()) for name in ("SkipGram", "Word2DM", "TSNE")):
-        with pytest.warns(FutureWarning):
-            kept = dict(make(device="cpu").fit(data).vectors_.parameters)
-        cls = getattr(nf, kept.pop("estimator"))
-        kept.pop("engine")  # which older files do not have
-        with pytest.warns(FutureWarning):
-            assert cls(**kept).fit(data).get_params()["device"] == "cpu"
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -714,53 +679,11 @@ def test_words_are_not_trained_on_an_engine_of_others(options, message, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.usefixtures("few_parts")
-def test_the_engine_of_a_fit_of_a_map_goes_away(cluster):
-    X, parameters = cloud(), {"far": "fft", "perplexity": 8, "max_iter": 1, "random_state": 0, "n_jobs": 1}
-    for engine in ("threads", "dask"):
-        warning = rf"TSNE.fit\(engine='{engine}'\) is going away in version 0.4; write TSNE\(engine='{engine}'\)\."
-        with cluster.as_current():
-            with pytest.warns(FutureWarning, match=warning) as warned:
-                found = nf.TSNE(**parameters).fit(X, engine=engine)
-            expected = nf.TSNE(**parameters, engine=engine).fit(X)
-        assert [one.filename for one in warned] == [__file__]
-        np.testing.assert_array_equal(found.embedding_, expected.embedding_)
-    for given, said in (
-        ({"device": "cpu"}, "device='cpu'"),
-        ({"engine": "plain"}, "engine='plain'"),
-        ({"engine": "threads"}, "engine='threads'"),
-    ):
-        with pytest.warns(FutureWarning), pytest.raises(InputError, match=f"got {said} and engine of fit='dask'"):
-            nf.TSNE(**given).fit(NotOpened(), engine="dask")
-    with pytest.warns(FutureWarning), pytest.raises(InputError, match=r"engine must be None, one of .*; got 'spark'"):
-        nf.TSNE().fit(NotOpened(), engine="spark")
-
-
-def test_the_engine_of_a_fit_of_affinities_goes_away(cluster):
-    X = cloud(30)
-    with pytest.warns(
-        FutureWarning, match=r"Affinities.fit\(engine='threads'\) is going away in version 0.4; write Aff"
-    ):
-        found = nf.Affinities(3).fit(X, engine="threads")
-    np.testing.assert_array_equal(found.betas_, nf.Affinities(3).fit(X).betas_)
-    with pytest.warns(FutureWarning), cluster.as_current():
-        assert nf.Affinities(3).fit(X, engine="dask").relation_.operator.row_parts
-    with pytest.warns(FutureWarning), pytest.raises(InputError, match="got engine='threads' and engine of fit='dask'"):
-        nf.Affinities(3, engine="threads").fit(X, engine="dask")
-    with pytest.warns(FutureWarning), pytest.raises(InputError, match="got device='cpu' and engine of fit='dask'"):
-        nf.Affinities(3, device="cpu").fit(X, engine="dask")
-
-
-def test_a_map_finds_its_neighbours_without_a_warning():
+def test_a_map_finds_its_neighbours_on_its_engine():
     pytest.importorskip("torch")
-    made = nf.TSNE(perplexity=3, max_iter=2, random_state=0, engine="torch").fit(cloud(30)).affinities_
-    assert (made.engine, made.device) == ("torch", None)
-    est = nf.TSNE(perplexity=3, max_iter=2, random_state=0, device="cpu")
-    with pytest.warns(FutureWarning) as warned:
-        made = est.fit(cloud(30)).affinities_
-    assert len(warned) == 1  # of the map alone
-    assert (made.engine, made.device) == ("torch", None)
-    assert est.transform(cloud(9)).shape == (9, 2)  # without one
+    est = nf.TSNE(perplexity=3, max_iter=2, random_state=0, engine="torch").fit(cloud(30))
+    assert est.affinities_.engine == "torch"
+    assert est.transform(cloud(9)).shape == (9, 2)
 
 
 SEARCH_PROGRAM = """

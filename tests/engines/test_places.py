@@ -209,30 +209,15 @@ REFUSED = [
     ({"engine": Plain}, "engine must be .* or a Place; got the class Plain"),
     ({"engine": "plain", "storage": "folder"}, "storage must be None with engine='plain'; got 'folder'. .*threads"),
     ({"engine": Plain(), "storage": "folder"}, "storage must be None with a Place; got 'folder'"),
-    ({"engine": "threads", "device": "cpu"}, "engine must be one place; got engine='threads' and device='cpu'"),
 ]
 
 
-@pytest.mark.filterwarnings("ignore:EDRep:FutureWarning")
 @pytest.mark.parametrize(("parameters", "message"), REFUSED)
 def test_what_is_refused_before_any_work(parameters, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
         nf.EDRep(4, **parameters).fit(club())
     assert not list(tmp_path.iterdir())
-
-
-def test_the_arguments_that_go_away_still_work_and_say_so():
-    pytest.importorskip("torch")
-    expected = nf.EDRep(4, random_state=0, engine="torch").fit(club()).embedding_
-    with pytest.warns(FutureWarning, match=r"EDRep\(device='cpu'\) is going away in version 0.4; write EDRep\(engine="):
-        np.testing.assert_array_equal(nf.EDRep(4, random_state=0, device="cpu").fit(club()).embedding_, expected)
-    with pytest.warns(FutureWarning, match=r"EDRep.fit\(engine='torch'\) is going away in version 0.4"):
-        np.testing.assert_array_equal(nf.EDRep(4, random_state=0).fit(club(), engine="torch").embedding_, expected)
-    with pytest.warns(FutureWarning), pytest.raises(InputError, match="got engine='torch' and engine of fit='threads'"):
-        nf.EDRep(4, engine="torch").fit(club(), engine="threads")
-    with pytest.warns(FutureWarning):  # twice the same is no conflict
-        nf.EDRep(4, engine="torch", device="cpu").fit(club())
 
 
 def test_engines_of_other_packages_are_found_by_their_entry_point(tmp_path, monkeypatch):
@@ -413,11 +398,6 @@ def test_more_points_are_drawn_on_threads_by_default():
         (lambda: nf.TSNE(engine="plain", far="fft"), "far must be 'auto' or 'exact' with engine='plain'; got 'fft'"),
         (lambda: nf.TSNE(engine="plain", storage="folder"), "storage must be None with engine='plain'; got 'folder'"),
         (lambda: nf.UMAP(engine="plain"), "far must be 'auto' or 'exact' with engine='plain'; got"),
-        pytest.param(
-            lambda: nf.TSNE(engine="plain", device="cpu"),
-            "engine must be one place; got engine='plain' and device='cpu'",
-            marks=pytest.mark.filterwarnings("ignore:TSNE.device:FutureWarning"),
-        ),
     ],
 )
 def test_what_the_plain_place_of_maps_refuses(make, message, tmp_path, monkeypatch):

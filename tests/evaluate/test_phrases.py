@@ -1,7 +1,6 @@
 """Similarities of phrases against people: files in all forms, composed one by one with loops."""
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ import nearfar as nf
 from nearfar.errors import DataError, InputError
 from nearfar.evaluate.phrases import _averaged, _read
 
-DATA = Path(__file__).parent.parent.parent.parent / "shared" / "data" / "compositional_ambiguity"
 WORDS = [f"w{k}" for k in range(24)]
 
 
@@ -189,7 +187,6 @@ def test_ellipsis_is_the_mean_of_two_clauses(tmp_path, density):
         nf.evaluate.phrases(density, path)
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the published sets are not here")
 @pytest.mark.parametrize(
     ("name", "n_judgements", "n_items"),
     [
@@ -200,8 +197,8 @@ def test_ellipsis_is_the_mean_of_two_clauses(tmp_path, density):
         ("ELLSIM", 9842, 432),
     ],
 )
-def test_published_sets_have_their_numbers_of_items(name, n_judgements, n_items):
-    judgements = _read(DATA / f"{name}.txt.gz")
+def test_published_sets_have_their_numbers_of_items(name, n_judgements, n_items, shared_data):
+    judgements = _read(shared_data / "compositional_ambiguity" / f"{name}.txt.gz")
     items = _averaged(judgements)
     assert (len(judgements), len(items)) == (n_judgements, n_items)
     assert all(1 <= score <= 7 for *_, score in items)

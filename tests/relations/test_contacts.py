@@ -9,7 +9,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from refusals import refusals
-from shared_fixtures import SHARED_DATA
 
 import nearfar as nf
 from nearfar.cli import main
@@ -18,7 +17,6 @@ from nearfar.relations.contacts import cut_into_slices, read_contacts
 
 A, B, C = "ann", "bob", "cem"
 THREE = [(A, B, 0), (B, C, 20), (A, C, 40)]
-SOCIOPATTERNS = SHARED_DATA / "sociopatterns"
 
 
 def entries(relation: nf.Relation) -> dict:
@@ -169,10 +167,10 @@ def test_parquet(tmp_path):
 @pytest.mark.parametrize(
     "name", ["SFHH_tij.dat.gz", "primaryschool.csv.gz", "hospital_lyon_contacts.dat.gz", "ht2009_contact_list.dat.gz"]
 )
-def test_files_of_sociopatterns(name):
-    if not (SOCIOPATTERNS / name).exists():
-        pytest.skip("the data are not here")
-    rel = nf.Relation.from_contacts(SOCIOPATTERNS / name, window=900)
+def test_files_of_sociopatterns(name, shared_data):
+    if not (shared_data / "sociopatterns" / name).exists():
+        pytest.skip("this file is not here")
+    rel = nf.Relation.from_contacts(shared_data / "sociopatterns" / name, window=900)
     columns = rel.describe()["columns"]
     assert (columns["time"], columns["source"], columns["target"]) == (0, 1, 2)
     assert {type(part) for part in rel.row_ids[0]} == {int}

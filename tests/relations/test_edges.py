@@ -30,8 +30,6 @@ from nearfar.relations.edges import read_edges
 from nearfar.relations.factorize import StringCodes
 from nearfar.relations.graphs import is_directed
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "graphs"
-
 
 def listed(found):
     """Edges as tuples of ids, with weights if there are any."""
@@ -811,12 +809,12 @@ def test_few_edges_give_the_bits_of_many(mirror, weighted, monkeypatch):
 # --- real files -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the graphs are not here")
 @pytest.mark.parametrize("name", ["musae-git/edges.csv.xz", "polblogs/edges.tsv.gz", "email-Eu-core/edges.txt.gz"])
-def test_real_graphs_agree_with_pandas(name):
+def test_real_graphs_agree_with_pandas(name, shared_data):
+    path = shared_data / "graphs" / name
     separator = "," if ".csv" in name else r"\s+"
-    frame = pd.read_csv(DATA / name, sep=separator, header=0 if ".csv" in name else None, comment="#")
-    found = read_edges(DATA / name)
+    frame = pd.read_csv(path, sep=separator, header=0 if ".csv" in name else None, comment="#")
+    found = read_edges(path)
     ids = found.row_ids.to_numpy()
     assert np.array_equal(np.stack([ids[found.rows], ids[found.columns]], axis=1), frame.to_numpy()[:, :2])
 
@@ -1002,11 +1000,11 @@ def test_ordinary_lists_are_read_without_a_word(table):
         assert nf.Relation.from_edges(table, bipartite=False).nnz
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (DATA.parent / "sociopatterns").glob("*.gz")))
-def test_times_of_real_contacts_are_no_ends(name):
-    columns = nf.Relation.from_edges(DATA.parent / "sociopatterns" / name).describe()["columns"]
-    assert (columns["source"], columns["target"], columns["weight"]) == (1, 2, None)
-    assert columns["left_out"][0] == 0
+def test_times_of_real_contacts_are_no_ends(shared_data):
+    for path in (shared_data / "sociopatterns").glob("*.gz"):
+        columns = nf.Relation.from_edges(path).describe()["columns"]
+        assert (columns["source"], columns["target"], columns["weight"]) == (1, 2, None)
+        assert columns["left_out"][0] == 0
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "nearfar"
-TEST_FAILED = 1  # pytest's exit code; others mean that the tests could not be run
 
 
 class Fault(NamedTuple):
@@ -537,31 +536,38 @@ def places(code: str) -> list[Path]:
 
 def outcome(fault: Fault) -> tuple[str, str]:
     """Return "caught", "missed" or "broken" for a fault, and the test that failed or what else is to be said."""
+    path = places(fault.code)[0]
+    files = [str(next((ROOT / "tests").rglob(f"{name}.py"))) for name in fault.tests.split()]
+    return tried(path, path.read_text("utf-8").replace(fault.code, fault.instead), files)
+
+
+def tried(path: Path, text: str, tests: list[str], patience: float | None = None) -> tuple[str, str]:
+    """Run tests against a copy of the package in which a module has another text, until one fails."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "nearfar"
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        path = copy / places(fault.code)[0].relative_to(PACKAGE)
-        path.write_text(path.read_text("utf-8").replace(fault.code, fault.instead), "utf-8")
-        files = [str(next((ROOT / "tests").rglob(f"{name}.py"))) for name in fault.tests.split()]
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", *files],
-            cwd=ROOT,
-            env={
-                "NEARFAR_CACHE_DIR": str(
-                    PACKAGE / "__pycache__" / "kernels"
-                ),  # only what the fault changes is compiled
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join([folder, str(ROOT / "tests" / "support")]),
-                "PYTHONDONTWRITEBYTECODE": "1",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
-    if done.returncode == TEST_FAILED and failed:
-        return "caught", failed[0].removeprefix("FAILED ").partition(" - ")[0]
-    return ("missed", f"by {', '.join(files)}") if done.returncode == 0 else ("broken", done.stdout[-500:])
+        (copy / path.relative_to(PACKAGE)).write_text(text, "utf-8")
+        environment = {
+            "NEARFAR_CACHE_DIR": str(PACKAGE / "__pycache__" / "kernels"),  # only what the fault changes is compiled
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([folder, str(ROOT / "tests" / "support")]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", *tests]
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=patience
+            )
+        except subprocess.TimeoutExpired:
+            return "caught", "the tests do not end"
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if failed:
+        return "caught", failed[0].partition(" ")[2].partition(" - ")[0]
+    return (
+        ("missed", f"by {len(tests)}: {' '.join(tests)[:300]}")
+        if done.returncode == 0
+        else ("broken", done.stdout[-500:])
+    )
 
 
 def main() -> None:

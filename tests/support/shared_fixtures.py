@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+SHARED_DATA = Path(os.environ.get("NEARFAR_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
 
 def _untraced(compile_kernel):
@@ -85,7 +85,7 @@ def _figures_closed():
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of public data sets beside the repository; the test is skipped where there is none."""
+    """The folder of public data sets, beside the repository or NEARFAR_DATA; without it the test is skipped."""
     if not SHARED_DATA.is_dir():
         pytest.skip("no shared data beside the repository")
     return SHARED_DATA

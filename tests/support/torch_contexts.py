@@ -1,6 +1,6 @@
 """Where a table of torch is used in real models: each context trains or reads one, and fails if that goes wrong.
 
-    python tests/support/torch_contexts.py        write docs/benchmarks/contexts.md
+    python tests/support/torch_contexts.py        write lab/tables/contexts.md
 
 What each cell has to be is ``EXPECTED``, which tests/tables/test_contexts.py runs cell by cell.
 """
@@ -477,7 +477,7 @@ def main(name, rank, address, folder):
 
 
 def page():
-    """Return the page of the documentation: a row for each context, a column for tables that are alike."""
+    """Return the page: a row for each context, a column for tables that are alike."""
     rows = {**CONTEXTS, **PROCESSES}
     columns = {}
     for table in TABLES:
@@ -515,4 +515,4 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
     else:
-        Path(__file__).parents[2].joinpath("docs/benchmarks/contexts.md").write_text(page(), "utf-8")
+        Path(__file__).parents[2].joinpath("lab/tables/contexts.md").write_text(page(), "utf-8")

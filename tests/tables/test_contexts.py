@@ -63,4 +63,4 @@ def test_tables_in_two_processes(context, tmp_path):
 
 
 def test_the_page_is_that_of_the_contexts():
-    assert (ROOT / "docs" / "benchmarks" / "contexts.md").read_text("utf-8") == given.page()
+    assert (ROOT / "lab" / "tables" / "contexts.md").read_text("utf-8") == given.page()

@@ -7,7 +7,6 @@ import lzma
 import re
 import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -352,9 +351,8 @@ def test_arguments_that_cannot_be(tmp_path):
 
 
 @pytest.mark.slow  # 17 million words
-@pytest.mark.skipif(not Path("../shared/data/wiki_text8_style").exists(), reason="needs ../shared/data")
-def test_real_text_has_the_words_that_its_readme_states():
-    corpus = Corpus("../shared/data/wiki_text8_style/wiki_100M.txt.xz")
+def test_real_text_has_the_words_that_its_readme_states(shared_data):
+    corpus = Corpus(shared_data / "wiki_text8_style" / "wiki_100M.txt.xz")
     assert len(corpus.vocabulary()) == 270_593
     encoded = corpus.encode(min_count=5)
     assert len(encoded.vocabulary) == 79_706

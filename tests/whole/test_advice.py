@@ -230,7 +230,7 @@ def test_each_kind_ends_with_a_rule_that_always_holds():
 
 
 def test_figures_are_those_of_the_benchmarks():
-    page = "".join(path.read_text("utf-8") for path in (ROOT / "docs" / "benchmarks").glob("*.md"))
+    page = "".join(path.read_text("utf-8") for path in (ROOT / "lab" / "tables").glob("*.md"))
     for rule in advice.RULES:
         for figure in rule.figures:
             shown = figure.removeprefix("0") if figure.startswith("0.") else figure

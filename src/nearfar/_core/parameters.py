@@ -53,10 +53,6 @@ class HasParameters(Protocol):
         """Return the parameters by name."""
 
 
-LATER = {"later": True}
-"""Metadata of a field that a part got when there were checkpoints of it: at its default it tells no fit apart."""
-
-
 class Part:
     """Base of the parts; a subclass is a frozen dataclass whose fields are its parameters, or has none."""
 
@@ -65,13 +61,6 @@ class Part:
         part: object = self
         fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
         return {field.name: getattr(self, field.name) for field in fields}
-
-    def identity(self) -> dict[str, object]:
-        """Return the parameters that tell a fit from others."""
-        part: object = self
-        fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
-        told = [one for one in fields if not one.metadata or getattr(self, one.name) is not one.default]
-        return {one.name: getattr(self, one.name) for one in told}
 
     def with_params(self, **params: object) -> Self:
         """Return the same part with some parameters changed.

@@ -13,12 +13,11 @@ from nearfar.cli.shared import (
     COLUMNS,
     checkpoint_options,
     edge_options,
-    engine_options,
+    engine_option,
     report,
     run_options,
     take_checkpoints,
     take_edges,
-    take_engine,
     vectors_file,
 )
 
@@ -69,7 +68,7 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
 )
 @option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
 @checkpoint_options(every=5)
-@engine_options("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
+@engine_option("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
 @run_options("vectors")
 def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors from EDGES, a file of related pairs; - reads standard input.
@@ -154,7 +153,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
 def _check(options: dict[str, Any]) -> None:
     """Check what does not depend on the edges, before a large file is read."""
     from nearfar._core.checks import check_integer, check_real
-    from nearfar.engines import check_ready, is_device
+    from nearfar.engines import asked_engine, is_device
 
     owner = "nearfar embed"
     unfit = _NOT_ABOUT_CONTACTS if options["contacts"] else ("window", "step", "end")
@@ -169,11 +168,10 @@ def _check(options: dict[str, Any]) -> None:
         if options[name] is not None:
             check_integer(owner, name, options[name], low=low)
     check_real(owner, "learning_rate", options["learning_rate"], 0, 1, open_low=True)
-    take_engine(owner, options)
     if is_device(options["engine"]) and options["far"] not in _FAR_ON_DEVICES:
         text = f"--far {options['far']} does not run on a device: leave out --engine {options['engine']}."
         raise click.UsageError(text)
-    check_ready(owner, options["engine"])
+    asked_engine(owner, options["engine"])
 
 
 def _relation(

@@ -11,7 +11,7 @@ import click
 from nearfar.cli.files import load_known
 from nearfar.cli.options import argument, command, option, options_of, together
 from nearfar.cli.shared import (
-    engine_options,
+    engine_option,
     form_options,
     jobs_option,
     json_option,
@@ -19,7 +19,6 @@ from nearfar.cli.shared import (
     report,
     run_options,
     side_option,
-    take_engine,
     take_text_format,
 )
 from nearfar.cli.shared import shown as written
@@ -76,7 +75,7 @@ _table_options = together(
 @_table_options
 @option("--words/--no-words", default=None, help="Write ids at the dots of --plot.  [default: if they are text]")
 @side_option
-@engine_options("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
+@engine_option("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
 @run_options("map")
 def map_(
     file: str,
@@ -143,7 +142,7 @@ def map_(
     from nearfar.callbacks import Frames
     from nearfar.cli.onto import check_onto, read_onto, say_what_is_gone, told, with_columns
     from nearfar.embedding.metadata import TableFile
-    from nearfar.engines import check_ready
+    from nearfar.engines import asked_engine
     from nearfar.maps.growing import N_ITER
     from nearfar.plots.scatter import PICTURES
 
@@ -157,9 +156,8 @@ def map_(
     _check_targets(output, plot, frames, arguments["n_components"])
     form = take_text_format("nearfar map", arguments)
     estimator = getattr(nf, METHODS[method])()
-    arguments = {"device": None, "engine": None, **_known(method, arguments, set(estimator.get_params()))}
-    take_engine("nearfar map", arguments)
-    check_ready("nearfar map", arguments["engine"], getattr(estimator, "_not_on", {}))
+    arguments = {"engine": None, **_known(method, arguments, set(estimator.get_params()))}
+    asked_engine("nearfar map", arguments["engine"], not_on=getattr(estimator, "_not_on", {}))
     recorder = None if frames is None else Frames()
     started = time.perf_counter()
     points = _points(file, side, names, labels, prepare, obsm, form, arguments.get("metric"))

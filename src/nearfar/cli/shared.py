@@ -46,31 +46,9 @@ def json_option(what: str = "the answer") -> Decorator:
     return option("--json", "as_json", is_flag=True, help=f"Write {what} as JSON.")
 
 
-def engine_options(names: str, default: str) -> Decorator:
-    """Return the option for any engine, and the one that it replaces."""
-    return together(
-        option("--engine", metavar="ENGINE", help=f"Where it runs: {names}. [default: {default}]"),
-        option("--device", metavar="DEVICE", hidden=True),
-    )
-
-
-def take_engine(owner: str, options: dict[str, Any]) -> None:
-    """Take --device out of the options, and put the engine that it stands for in its place.
-
-    Raises
-    ------
-    InputError, click.UsageError
-        No such device; --engine is given as well.
-    """
-    from nearfar.engines import engine_of_device
-
-    device = options.pop("device")
-    if device is None:
-        return
-    if options["engine"] is not None:
-        raise click.UsageError(f"--device and --engine {options['engine']} exclude each other: leave out --device.")
-    options["engine"] = engine_of_device(owner, device)
-    show_warning(f"--device is going away in version 0.4; write --engine {options['engine']}.")
+def engine_option(names: str, default: str) -> Decorator:
+    """Return the option for any engine."""
+    return option("--engine", metavar="ENGINE", help=f"Where it runs: {names}. [default: {default}]")
 
 
 def _keep_header(context: click.Context, _: click.Parameter, value: bool) -> None:

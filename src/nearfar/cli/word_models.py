@@ -16,14 +16,13 @@ from nearfar.cli.shared import (
     answer,
     as_entries,
     checkpoint_options,
-    engine_options,
+    engine_option,
     fact,
     json_answer,
     report,
     run_options,
     shown,
     take_checkpoints,
-    take_engine,
     vectors_file,
 )
 
@@ -88,7 +87,7 @@ def words() -> None:
 @option("--token-pattern", metavar="REGEX", help="Take what matches this regular expression as words.")
 @options_of(_TEXT, "lowercase encoding_errors")
 @checkpoint_options(every=1)
-@engine_options("threads, torch (the processor by PyTorch), cuda, cuda:1", default="threads of this machine")
+@engine_option("threads, torch (the processor by PyTorch), cuda, cuda:1", default="threads of this machine")
 @option(
     "--deterministic", is_flag=True, default=None, help="Same seed, same vectors, whatever --n-jobs; a little slower."
 )
@@ -120,17 +119,16 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     from nearfar.base import WITHOUT_EFFECT
     from nearfar.embedding.files import FORMATS
     from nearfar.embedding.files.registry import check_output
-    from nearfar.engines import check_ready, is_device
+    from nearfar.engines import asked_engine, is_device
 
     kind = check_output("nearfar words train", output)
     for name, owners in _NOT_OF_ALL.items():
         if options[name] is not None and model not in owners:
             raise click.UsageError(f"--{name.replace('_', '-')} is for --model {' and '.join(owners)}.")
     made_by = getattr(nf, _MODELS[model])
-    take_engine("nearfar words train", options)
     if is_device(options["engine"]) and model == "skipgram" and options["optimizer"] == "adam":
         raise click.UsageError("--optimizer adam runs on a device with --model word2dm alone: leave out --engine.")
-    check_ready("nearfar words train", options["engine"], made_by._not_on)
+    asked_engine("nearfar words train", options["engine"], not_on=made_by._not_on)
     checkpoint = options["checkpoint"]
     callbacks, resume = take_checkpoints(output, options, every=1)  # epochs of a text take long
     about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors", "tokenizer")}

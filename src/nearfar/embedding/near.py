@@ -407,7 +407,6 @@ class Near(Labelled):
         *,
         exclude: Seen | Iterable[Hashable] | Iterable[Iterable[Hashable]] | None = None,
         base_measure: ArrayLike | Mapping[Hashable, float] | Series | None = None,
-        popularity: ArrayLike | Mapping[Hashable, float] | Series | None = None,
         n_jobs: int | None = None,
     ) -> Found | Answers:
         """Return the best of the other side for one user or for several; of one kind of nodes, whom to follow.
@@ -428,8 +427,6 @@ class Near(Labelled):
         base_measure : array-like of shape (m,), mapping or Series from items to numbers, optional
             w in place of that of the fit: how often each item is chosen, in the order of the items' ids or by id, such
             as ``likes.column_sums``. One of weight 0 counts as half of the least. All ones leave it out.
-        popularity : as ``base_measure``, optional
-            Going away in version 0.4: ``base_measure`` takes its place.
         n_jobs : int, optional
             Number of threads; all processors by default. The result does not depend on it.
 
@@ -476,10 +473,6 @@ class Near(Labelled):
         'gin'
         """
         owner = f"{type(self).__name__}.recommend"
-        if popularity is not None:
-            text = f"{owner}(popularity=) is going away in version 0.4; write base_measure=."
-            warn_user(text, FutureWarning)
-            base_measure = popularity
         one_side = self._context_vectors is None
         items, topn = self if one_side else self.context, check_integer(owner, "topn", topn, low=1)
         workers = check_n_jobs(owner, n_jobs)

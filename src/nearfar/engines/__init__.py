@@ -17,7 +17,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from nearfar._core.warn import warn_user
 from nearfar.engines.registry import (
     DASK,
     DEVICES,
@@ -135,13 +134,11 @@ def learner_of(training: Training) -> Learner:
 
 def asked_engine(
     owner: str,
-    engine: object,
-    device: object = None,
-    of_fit: object = None,
+    engine: Any,
     *,
     not_on: Mapping[str, str] = _RUNS_ON_ALL,
 ) -> Any:
-    """Return the engine that was asked for: by the constructor's argument, or by the two that it replaces.
+    """Return the engine that was asked for, if ``owner`` runs on it and its package and device are there.
 
     Parameters
     ----------
@@ -149,8 +146,6 @@ def asked_engine(
         Who asks, for messages.
     engine : str, Place or None
         ``engine=`` of the constructor.
-    device, of_fit : str, optional
-        ``device=`` of the constructor and ``engine=`` of ``fit``, where an estimator has had them.
     not_on : mapping of str to str
         Why ``owner`` does not run on an engine, by its name in ``PLACES``, or ``OWN``.
 
@@ -162,74 +157,19 @@ def asked_engine(
     Raises
     ------
     InputError
-        They disagree; there is no such engine, or no such device; one on which ``owner`` does not run, with the reason;
-        a place that lacks a verb.
+        There is no such engine, or no such device; one on which ``owner`` does not run, with the reason; a place that
+        lacks a verb.
     MissingDependencyError
         The package of an engine is not installed.
-
-    Warns
-    -----
-    FutureWarning
-        One of the two that are replaced.
     """
-    if device is not None:
-        _going_away(f"{owner}(device={device!r})", f"{owner}(engine={engine_of_device(owner, device)!r})")
-    if of_fit is not None:
-        _going_away(f"{owner}.fit(engine={of_fit!r})", f"{owner}(engine={of_fit!r})")
-    chosen = _agreed(owner, engine, device, of_fit)
-    check_ready(owner, chosen, not_on)
-    return chosen
+    check_engine(owner, engine, not_on)
+    if isinstance(engine, str) and (name := engine.partition(":")[0]) in NEEDS:
+        _require(owner, engine, name)
+    if is_device(engine):
+        from nearfar.engines.torch import device_of
 
-
-def engine_of(
-    owner: str,
-    engine: object,
-    device: object = None,
-    of_fit: object = None,
-    *,
-    not_on: Mapping[str, str] = _RUNS_ON_ALL,
-) -> Any:
-    """Return the same without a warning, and without a look at what is installed.
-
-    Raises
-    ------
-    InputError
-        As :func:`asked_engine`.
-    """
-    chosen = _agreed(owner, engine, device, of_fit)
-    check_engine(owner, chosen, not_on)
-    return chosen
-
-
-def _agreed(owner: str, engine: object, device: object, of_fit: object) -> Any:
-    """Return what all of them mean that are given."""
-    of_device = None if device is None else engine_of_device(owner, device)
-    meant = {"engine": engine, "device": of_device, "engine of fit": of_fit}
-    given = [name for name, value in meant.items() if value is not None]
-    if any(meant[name] is not meant[given[0]] and meant[name] != meant[given[0]] for name in given):
-        said = {**meant, "device": device}
-        got = " and ".join(f"{name}={said[name]!r}" for name in given)
-        raise InputError(owner, "engine", "one place", got, "Say it once, by engine= of the constructor.")
-    return meant[given[0]] if given else None
-
-
-def engine_of_device(owner: str, device: object) -> str:
-    """Return the engine that a device stands for.
-
-    Raises
-    ------
-    InputError
-    """
-    if isinstance(device, str) and (device == "cpu" or device.partition(":")[0] == "cuda"):
-        return "torch" if device == "cpu" else device
-    expected = "'cpu', 'cuda', the number of a CUDA device such as 'cuda:1', or None"
-    raise InputError(owner, "device", expected, repr(device), "engine= takes its place.")
-
-
-def _going_away(old: str, new: str) -> None:
-    """Warn in the name of the line that called the library, however deep this is."""
-    text = f"{old} is going away in version 0.4; write {new}."
-    warn_user(text, FutureWarning)
+        device_of(owner, device_of_engine(engine), "engine")
+    return engine
 
 
 def check_engine(owner: str, engine: object, not_on: Mapping[str, str] = _RUNS_ON_ALL) -> None:
@@ -278,25 +218,6 @@ def _kind(engine: object) -> str | None:
 def names() -> list[str]:
     """Return the names of the engines there are."""
     return [*PLACES, *(point.name for point in _points() if point.name not in PLACES)]
-
-
-def check_ready(owner: str, engine: object, not_on: Mapping[str, str] = _RUNS_ON_ALL) -> None:
-    """Refuse an engine on which ``owner`` does not run, or whose package or device is not there: before any work.
-
-    Raises
-    ------
-    InputError, MissingDependencyError
-    """
-    check_engine(owner, engine, not_on)
-    if not isinstance(engine, str):
-        return
-    name = engine.partition(":")[0]
-    if name in NEEDS:
-        _require(owner, engine, name)
-    if is_device(engine):
-        from nearfar.engines.torch import device_of
-
-        device_of(owner, device_of_engine(engine), "engine")
 
 
 def is_device(engine: object) -> bool:

@@ -181,8 +181,6 @@ class EDRep(RelationEmbedder):
         Seed of the start. The same seed gives the same bits, for any number of workers.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
     storage : path, optional
@@ -325,7 +323,6 @@ class EDRep(RelationEmbedder):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -349,7 +346,6 @@ class EDRep(RelationEmbedder):
         self.callbacks = callbacks
         self.random_state = random_state
         self.n_jobs = n_jobs
-        self.device = device
         self.verbose = verbose
         self.storage = storage
         self.engine = engine
@@ -360,7 +356,6 @@ class EDRep(RelationEmbedder):
         y: None = None,  # noqa: ARG002 - scikit-learn passes it
         *,
         resume: str | PathLike[str] | None = None,
-        engine: str | None = None,
     ) -> Self:
         """Learn the vectors.
 
@@ -375,8 +370,6 @@ class EDRep(RelationEmbedder):
         resume : path-like, optional
             File of a :class:`nearfar.callbacks.Checkpoint` of this very fit, which is continued from there: the result
             has the same bits as that of a fit that was never interrupted.
-        engine : str, optional
-            Going away in version 0.4: that of the constructor takes its place.
 
         Returns
         -------
@@ -404,7 +397,7 @@ class EDRep(RelationEmbedder):
         """
         rel = as_relation(relation, "EDRep.fit")
         self._check_parameters()
-        asked = asked_engine("EDRep", self.engine, self.device, engine)
+        asked = asked_engine("EDRep", self.engine)
         whole, made = self._chosen(rel, asked)
         whole._fit(made, asked, resume)
         parameters = self._parameter_names()

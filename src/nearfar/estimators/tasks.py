@@ -1,6 +1,6 @@
 """What a fit of EDRep is for: what is left open of its settings, by the task and the data.
 
-Measured on graphs and likes (docs/benchmarks/graphs.md, docs/benchmarks/items.md). Hidden relations are found best by
+Measured on graphs and likes (lab/tables/graphs.md, lab/tables/items.md). Hidden relations are found best by
 the full gradient under a base measure, at a temperature that the data choose; labels and groups by fixed settings, for
 no measure without labels foretold them.
 """

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_numbers
-from nearfar._core.parameters import LATER, Part
+from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
 from nearfar.errors import InputError, NearfarError
@@ -100,7 +100,7 @@ class Exact(FarPart):
 
     keeps_others: ClassVar[bool] = True
 
-    weights: Floats | None = field(default=None, repr=False, metadata=LATER)
+    weights: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_weights("Exact", self.weights)
@@ -228,7 +228,7 @@ class Noise(FarPart):
     """
 
     n_samples: int = 1000
-    weights: Floats | None = field(default=None, repr=False, metadata=LATER)
+    weights: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_integer("Noise", "n_samples", self.n_samples, low=1)

@@ -25,7 +25,6 @@ from scipy.sparse import csr_array
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_numbers, check_random_state
 from nearfar._core.jit import jit
-from nearfar._core.parameters import LATER
 from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_blocks, single_threaded_blas
 from nearfar._core.types import Floats, Integers
 from nearfar._core.vector import FAST
@@ -81,9 +80,9 @@ class GaussianMixture(FarPart):
 
     n_clusters: int = 1
     labels: Integers | None = field(default=None, repr=False)
-    covariance: Literal["own", "tied"] = field(default="own", metadata=LATER)
-    weights: Floats | None = field(default=None, repr=False, metadata=LATER)
-    centers: Floats | None = field(default=None, repr=False, metadata=LATER)
+    covariance: Literal["own", "tied"] = "own"
+    weights: Floats | None = field(default=None, repr=False)
+    centers: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_integer("GaussianMixture", "n_clusters", self.n_clusters, low=1)

@@ -195,7 +195,7 @@ class GrowingMap(FrameOutput):
 
     # What the map itself does.
     _checked: Callable[[], Parts]
-    _asked: Callable[[str | None], str | Place | None]
+    _asked: Callable[[], str | Place | None]
     _noise: Callable[[], NoisePairs | None]
     _problem: Callable[[Parts, str | Place | None, Shown], Problem]
     _place: Callable[[Problem], AbstractContextManager[Place]]
@@ -264,7 +264,7 @@ class GrowingMap(FrameOutput):
         n_iter = check_integer(owner, "n_iter", n_iter, low=1)
         weight = usual_weight(self.embedding_) if pull_weight is None else pull_weight
         check_real(owner, "pull_weight", weight, low=0, open_low=True)
-        parts, asked = self._checked(), self._asked(None)
+        parts, asked = self._checked(), self._asked()
         self._check_grows(owner, parts)
         joined, old = self._joined(owner, X), cast("Affinities", self.affinities_)
         n, n_old, free = len(joined.ids), len(self.embedding_), joined.free
@@ -296,10 +296,7 @@ class GrowingMap(FrameOutput):
     @property
     def cost_(self) -> float:
         """The final cost; of a map that has grown it is worked out when it is first read, as that takes all points."""
-        kept = vars(self)
-        if "_cost" not in kept:
-            if "cost_" in kept:  # of an older version
-                return float(kept["cost_"])
+        if "_cost" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no cost_ before a fit")
         if self._cost is None:
             self._cost = self._cost_as_it_is()
@@ -307,7 +304,7 @@ class GrowingMap(FrameOutput):
 
     def _cost_as_it_is(self) -> float:
         """Return the cost of the map without the pull, in the time of an iteration and of what comes before it."""
-        affinities, parts, asked = self.affinities_, self._checked(), self._asked(None)
+        affinities, parts, asked = self.affinities_, self._checked(), self._asked()
         relation = self.relation_ if affinities is None else affinities._drawn()
         problem = self._problem(parts, asked, Shown(relation, affinities, None, copies=self._copies))
         Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]

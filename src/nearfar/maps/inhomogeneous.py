@@ -96,8 +96,6 @@ class InhomogeneousTSNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -162,7 +160,6 @@ class InhomogeneousTSNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,

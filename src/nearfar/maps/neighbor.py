@@ -42,9 +42,9 @@ from nearfar.engines import (
     VERBS,
     Setting,
     asked_engine,
+    check_engine,
     check_verbs,
     device_of_engine,
-    engine_of,
     is_device,
     place_of,
 )
@@ -181,8 +181,6 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         Seed of start and neighbour search. The same seed gives the same bits, for any number of workers.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
     storage : path, optional
@@ -317,7 +315,6 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -343,22 +340,21 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         self.callbacks = callbacks
         self.random_state = random_state
         self.n_jobs = n_jobs
-        self.device = device
         self.verbose = verbose
         self.storage = storage
         self.engine = engine
 
     @property
     def _device(self) -> str | None:
-        """The device of torch that was asked for, by the engine or by its own name."""
-        return device_of_engine(engine_of(type(self).__name__, self.engine, self.device))
+        """The device of torch that was asked for."""
+        check_engine(type(self).__name__, self.engine)
+        return device_of_engine(self.engine)
 
     def fit(
         self,
         X: Data,
         y: None = None,  # noqa: ARG002 - scikit-learn passes y
         *,
-        engine: str | None = None,
         pull: Embedding | Numbers | None = None,
         pull_weight: float | Numbers | None = None,
     ) -> Self:
@@ -373,8 +369,6 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             as it is.
         y : None
             Ignored.
-        engine : str, optional
-            Going away in version 0.4: that of the constructor takes its place.
         pull : Embedding or array-like of shape (n, d), optional
             Positions to which points are drawn: those of an older map, matched by id, or one for each row, NaN for
             none. The map starts there, without an exaggerated phase. Rows without a place find theirs as by
@@ -404,7 +398,7 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             Ctrl-C ended the fit, which keeps the map of about the last look, 50 iterations at most before. Until the
             first one, and while neighbours are searched, KeyboardInterrupt comes out, the estimator as it was.
         """
-        parts, asked = self._checked(), self._asked(engine)
+        parts, asked = self._checked(), self._asked()
         self._check_density(asked, pull)
         rng = check_random_state(type(self).__name__, self.random_state)
         X, left_out = coordinates_of(type(self).__name__, X, self.metric)
@@ -580,10 +574,10 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
 
     # The steps of a fit.
 
-    def _asked(self, of_fit: str | None) -> str | Place | None:
+    def _asked(self) -> str | Place | None:
         """Return the engine that is asked for; refuse what it does not do, before any work."""
         owner = type(self).__name__
-        asked: str | Place | None = asked_engine(owner, self.engine, self.device, of_fit)
+        asked: str | Place | None = asked_engine(owner, self.engine)
         if asked is not None and not isinstance(asked, str):
             check_verbs(owner, asked, (*VERBS, "pairs"))
         self._is_plain(asked, 0)
@@ -725,8 +719,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             perplexity = min(perplexity, (n - 1) / 3)
         engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
-            asked = engine_of(type(self).__name__, self.engine, self.device)
-            engine = asked if is_device(asked) else None
+            check_engine(type(self).__name__, self.engine)
+            engine = cast(str, self.engine) if is_device(self.engine) else None
         return Affinities(
             perplexity,
             n_neighbors=k,
@@ -907,9 +901,9 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
 
     def _torch_device(self) -> object:
         """Return the device that was asked for."""
-        owner, name = type(self).__name__, "device" if self.device is not None else "engine"
-        require(f"{owner}({name}=)", "torch", "torch")
-        return on_device("device")(owner, self._device, name)
+        owner = type(self).__name__
+        require(f"{owner}(engine=)", "torch", "torch")
+        return on_device("device")(owner, self._device, "engine")
 
     def _is_plain(self, asked: str | Place | None, n: int) -> bool:
         """Return whether n points are drawn in plain NumPy: by name, or so few that nothing need be compiled for them.

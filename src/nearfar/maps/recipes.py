@@ -116,8 +116,6 @@ class TSNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -167,7 +165,6 @@ class TSNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -220,8 +217,6 @@ class SSNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -267,7 +262,6 @@ class SSNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -318,8 +312,6 @@ class ASNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -365,7 +357,6 @@ class ASNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -416,8 +407,6 @@ class TASNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -463,7 +452,6 @@ class TASNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -517,8 +505,6 @@ class HSSNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -573,7 +559,6 @@ class HSSNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -705,8 +690,6 @@ class NeRV(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -758,7 +741,6 @@ class NeRV(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -813,8 +795,6 @@ class JSE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -866,7 +846,6 @@ class JSE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,
@@ -927,8 +906,6 @@ class UMAP(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -987,7 +964,6 @@ class UMAP(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,

@@ -74,8 +74,6 @@ class WSSNE(Recipe):
         Seed of start and neighbour search. The same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress.
     storage : path, optional
@@ -135,7 +133,6 @@ class WSSNE(Recipe):
         callbacks: Sequence[Callback] | None = None,
         random_state: Seed = None,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         storage: str | PathLike[str] | None = None,
         engine: str | Place | None = None,

@@ -38,7 +38,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Floats, MatrixLike, Seed
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
-from nearfar.engines import asked_engine, device_of_engine, engine_of, is_cluster
+from nearfar.engines import asked_engine, check_engine, device_of_engine, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError
 from nearfar.relations.coordinates import coordinates_of, without
@@ -116,8 +116,6 @@ class Affinities(Parameters):
         Number of threads; None means all processors. Results do not depend on it.
     random_state : int, Generator or None
         For the search by inverted lists.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     storage : path, optional
         Folder for neighbours that are too many for memory: they stay in its files ``indices.npy`` and
         ``distances.npy``, which ``indices_`` and ``distances_`` are mapped from. Files of an earlier fit are replaced
@@ -204,16 +202,15 @@ class Affinities(Parameters):
         method: str = "auto",
         n_jobs: int | None = None,
         random_state: Seed = None,
-        device: str | None = None,
         storage: str | PathLike[str] | None = None,
         engine: str | None = None,
     ) -> None:
         self.perplexity, self.n_neighbors, self.metric, self.kernel = perplexity, n_neighbors, metric, kernel
         self.metric_params, self.method = metric_params, method
-        self.n_jobs, self.random_state, self.device, self.storage = n_jobs, random_state, device, storage
+        self.n_jobs, self.random_state, self.storage = n_jobs, random_state, storage
         self.engine = engine
 
-    def fit(self, X: Points, y: None = None, *, engine: str | None = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Points, y: None = None) -> Self:  # noqa: ARG002
         """Find the neighbours of the rows of X and calibrate their probabilities.
 
         Parameters
@@ -226,8 +223,6 @@ class Affinities(Parameters):
             is. Neighbours in int32 and float32, nearest first, are not copied either: they may be mapped from files.
         y : None
             Ignored.
-        engine : str, optional
-            Going away in version 0.4: that of the constructor takes its place.
 
         Returns
         -------
@@ -260,14 +255,14 @@ class Affinities(Parameters):
         from all others has no neighbours.
         """
         owner = type(self).__name__
-        asked = asked_engine(owner, self.engine, self.device, engine, not_on=self._not_on)
+        asked = asked_engine(owner, self.engine, not_on=self._not_on)
         X, self._left_out = coordinates_of(owner, X, self.metric)
         rows, ids = rows_and_ids(owner, X)
         rows, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
         if asked == PLAIN:
             self._check_few(owner, rows)
         with on_cluster("client")(f"{owner}.fit") if is_cluster(asked) else nullcontext() as client:
-            self._fit(rows, ids, owner, client, asked, copies)
+            self._fit(rows, ids, owner, client, copies)
         names = column_names(X)
         vars(self).pop("feature_names_in_", None)
         if names is not None:
@@ -287,14 +282,13 @@ class Affinities(Parameters):
         ids: Ids | None,
         owner: str,
         client: Any = None,
-        engine: str | None = None,
         copies: Copies | None = None,
     ) -> Self:
         """Fit rows with these ids, in the name of ``owner``, whom errors and warnings name; on a client's workers.
 
         With copies X are the different rows, and the ids those of all.
         """
-        device = self._device(engine)
+        device = self._device
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
         workers = check_n_jobs(owner, self.n_jobs)
@@ -408,10 +402,11 @@ class Affinities(Parameters):
         """Return the relation that a map shows: that of the different rows."""
         return self.relation_ if self._copies is None else self._different
 
-    def _device(self, engine: str | None = None) -> str | None:
-        """Return the device of torch on which rows are calibrated: that of an engine, by default of the own one."""
-        own = engine_of(type(self).__name__, self.engine, self.device, not_on=self._not_on)
-        return device_of_engine(own if engine is None else engine)
+    @property
+    def _device(self) -> str | None:
+        """The device of torch on which rows are calibrated."""
+        check_engine(type(self).__name__, self.engine, self._not_on)
+        return device_of_engine(self.engine)
 
     def _found_in_files(
         self, owner: str, search: Callable[..., Neighbors], shape: tuple[int, int], copies: Copies | None
@@ -540,7 +535,7 @@ class Affinities(Parameters):
         if self._apart < math.inf:
             lonely = np.flatnonzero(related(found.distances, self._apart) == 0)
             _warn_of_lonely(f"{type(self).__name__}.transform", lonely, len(found.distances), "all rows of the fit")
-        weights, _, _ = weights_of(found, scales, workers, self._device())
+        weights, _, _ = weights_of(found, scales, workers, self._device)
         from scipy.sparse import csr_array
 
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)

@@ -78,7 +78,7 @@ from nearfar.callbacks import Callback, Progress, Trainer
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.parts import Parts
 from nearfar.embedding.vectors import Embedding
-from nearfar.engines import asked_engine, engine_of, is_device, learner_of
+from nearfar.engines import asked_engine, is_device, learner_of
 from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
 from nearfar.errors import InputError, NumericalError
 from nearfar.relations.graphs import is_graph
@@ -102,7 +102,6 @@ Trained = TextSource | Corpus | EncodedCorpus | RelationLike
 Subwords = bool | Literal["ngrams", "bpe"] | Relation | None
 """What words are made of."""
 
-_LATER = ("subwords", "cbow", "frozen")  # parameters that checkpoints of 0.1.0 do not have: fits without are the same
 _USUAL_RATE = 0.025  # no larger one is recommended
 _IN_TURN = "A window reads what the one before it has moved"
 
@@ -132,7 +131,6 @@ class WordParameters(TypedDict, total=False):
     random_state: Seed
     deterministic: bool
     n_jobs: int | None
-    device: str | None
     verbose: int
     engine: str | None
     subwords: Subwords
@@ -208,9 +206,6 @@ class WordModel(RelationEmbedder):
 
     engine: str | None = None
     """Where it is trained; None, the threads of this machine, where a model has no such parameter."""
-
-    device: str | None = None
-    """What ``engine`` takes the place of; None where a model never had it."""
 
     frozen: bool = False
     """Whether words that ``init`` knows stay as they are; False where a model has no such parameter."""
@@ -493,7 +488,6 @@ class WordModel(RelationEmbedder):
         last = min(self.min_learning_rate, first)
 
         state.X, state.Y = self._seen(state.arrays, source)
-        engine = engine_of(trainer.owner, self.engine, self.device, not_on=self._not_on)
         training = Training(
             trainer.owner,
             self,
@@ -504,7 +498,7 @@ class WordModel(RelationEmbedder):
             state.split,
             n_jobs,
             trainer.advance,
-            engine,
+            self.engine,
             fixed,
         )
         learner = learner_of(training)
@@ -687,8 +681,7 @@ class WordModel(RelationEmbedder):
 
     def _fingerprint(self, source: WindowSource) -> dict[str, object]:
         """Return what tells this fit from others."""
-        given = {name: value for name, value in parameters_of(self).items() if value or name not in _LATER}
-        return {"estimator": type(self).__name__, **source.fingerprint(), **given}
+        return {"estimator": type(self).__name__, **source.fingerprint(), **parameters_of(self)}
 
     def _check(self) -> None:
         """Check the parameters, as far as they can be checked without a text."""
@@ -701,7 +694,7 @@ class WordModel(RelationEmbedder):
         if self.subwords and self.optimizer != "sgd":
             hint = "Adam would need the gradient of each part in each window."
             raise InputError(owner, "optimizer", "'sgd' with subwords", repr(self.optimizer), hint)
-        engine = asked_engine(owner, self.engine, self.device, not_on=self._not_on)
+        engine = asked_engine(owner, self.engine, not_on=self._not_on)
         if is_device(engine):
             self._check_on_device(owner, engine)
 

@@ -114,8 +114,6 @@ class SkipGram(WordModel):
     n_jobs : int, optional
         Number of threads; None means all processors. Unless ``deterministic``, several threads write to the same
         vectors without locks (Hogwild): results differ a little from run to run, losses only by noise.
-    device : str, optional
-        Going away in version 0.4: ``engine`` takes its place.
     verbose : int, default=0
         1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
     engine : {"threads", "torch", "cuda", "cuda:1"}, optional
@@ -258,7 +256,6 @@ class SkipGram(WordModel):
         random_state: Seed = None,
         deterministic: bool = False,
         n_jobs: int | None = None,
-        device: str | None = None,
         verbose: int = 0,
         engine: str | None = None,
         subwords: Subwords = None,
