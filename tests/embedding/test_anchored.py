@@ -255,7 +255,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path, change, message):
     from nearfar.embedding.files import Content, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]], ["a", "b"])
-    arrays, metadata = native.to_arrays(Content(made._mixtures, made.ids), native.MIXED)
+    arrays, metadata = native.to_arrays(Content(made._mixtures, made.ids), native._OF_ROWS[Mixtures])
     for name, value in change.items():
         if isinstance(value, str):
             metadata[name] = value
@@ -310,7 +310,7 @@ def test_scales_that_do_not_fit_are_refused(tmp_path, name, value, message):
     from nearfar.embedding.files import Content, native
 
     made = nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]]).to_int8()
-    arrays, metadata = native.to_arrays(Content(made._mixtures, made.ids), native.MIXED)
+    arrays, metadata = native.to_arrays(Content(made._mixtures, made.ids), native._OF_ROWS[Mixtures])
     native.write_arrays("test", tmp_path / "x.safetensors", arrays | {name: value}, metadata)
     with pytest.raises(FileFormatError, match=message):
         nf.Embedding.load(tmp_path / "x.safetensors")

@@ -18,9 +18,9 @@ import nearfar as nf
 from nearfar._core import arrays as _arrays
 from nearfar._core import atomic
 from nearfar._core.atomic import atomic_write
+from nearfar._core.ids import Ids
 from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.files.content import text_id
-from nearfar.embedding.files.word2vec import escape_ids, unescape_id
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
 
 WORDS = ["ann", "b ob", "Zoë", "", "50%", "%20", "new\u00a0york", "日本", "tab\tid", "a\nb", "'\"\\,"]
@@ -177,7 +177,7 @@ class TestContract:
                     assert "\n" not in str(error)  # noqa: PT017
 
     def test_numbers_that_are_not_finite_are_refused(self, kind, path):
-        kind.write(Content(np.full((2, 2), np.inf, np.float32), ["a", "b"]), path)
+        kind.write(Content(np.full((2, 2), np.inf, np.float32), Ids(["a", "b"])), path)
         with pytest.raises(FileFormatError, match="vectors are finite"):
             nf.Embedding.load(path)
 
@@ -576,13 +576,6 @@ class TestWord2vec:
         (tmp_path / "theirs.vec").write_text("1 2\nArea 51 0.5 0.25\n")  # might as well be a number too many
         with pytest.raises(FileFormatError, match="3 numbers in line 2"):
             nf.Embedding.load(tmp_path / "theirs.vec")
-
-    @given(st.lists(st.text(st.characters(exclude_categories=[])), unique=True))
-    def test_escaping_can_be_undone(self, ids):
-        marked, raw = escape_ids(ids)
-        assert len(set(raw)) == len(ids)
-        assert not any(set(r) & set(b" \t\n\r\0") for r in raw)
-        assert [unescape_id(r) if marked else r.decode() for r in raw] == ids
 
     def test_files_by_others_are_taken_literally(self, tmp_path):
         path = tmp_path / "x.txt"

@@ -15,6 +15,7 @@ from sklearn.linear_model import orthogonal_mp_gram
 import nearfar as nf
 from nearfar.cli import main
 from nearfar.embedding.files import Content, native
+from nearfar.embedding.mixtures import Mixtures
 from nearfar.errors import FileFormatError, InputError
 from nearfar.tables import compress as compression
 from nearfar.tables.compress import code_rows
@@ -295,7 +296,7 @@ def test_two_sides_with_the_same_ids_share_them(rng, tmp_path):
 @pytest.mark.parametrize("below", ["66", "-1", "x", "9" * 30, "24"])
 def test_a_file_whose_other_side_does_not_fit(two_sided, below):
     content = Content(*(getattr(nf.compress(two_sided, 12, 3, random_state=0), f"_{name}") for name in SIDES))
-    arrays, metadata = native.to_arrays(content, native.MIXED)
+    arrays, metadata = native.to_arrays(content, native._OF_ROWS[Mixtures])
     assert len(native.from_arrays(Path("x"), arrays, metadata).context_ids) == 25
     with pytest.raises(FileFormatError):
         native.from_arrays(Path("x"), arrays, metadata | {"context_rows": below})

@@ -6,8 +6,9 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,55 +48,45 @@ class Fact(NamedTuple):
     values: Sequence[Value]
 
 
+@dataclass
 class Content:
     """The content of an embedding, on its way to or from a file.
 
     Parameters
     ----------
     vectors : ndarray, shape (n, d), or rows that are computed when they are read
-    ids : iterable of n distinct hashables
-        Kept as ``Ids``, a sequence that knows whether all are integers (``is_integer``).
+    ids : Ids, of length n
     context_vectors : ndarray, shape (m, d), or what the vectors are, optional
-    context_ids : iterable of m distinct hashables, optional
+    context_ids : Ids, of length m, optional
     parameters : mapping of str, optional
-    weights : ndarray, shape (n,), optional
-        Of senses, whose ids are (word, number), those of a word one after another: how often each is meant.
     base_measure : ndarray of float64, shape (m,), optional
         Of the other side, or of the only one.
     parts : Parts, optional
         Of which words without a row are made.
+    weights : ndarray, shape (n,), optional
+        Of senses, whose ids are (word, number), those of a word one after another: how often each is meant.
     counts, apartness : ndarray of int64 and of float32, shape (V,), optional
         Of the words that senses are of.
     facts : sequence of Fact, optional
-        Columns of metadata, for a format that was registered with ``keeps_columns``.
+        Columns of metadata, for a format that keeps columns.
     """
 
-    def __init__(
-        self,
-        vectors: Matrix,
-        ids: Iterable[Hashable],
-        context_vectors: Matrix | None = None,
-        context_ids: Iterable[Hashable] | None = None,
-        parameters: Mapping[str, object] | None = None,
-        weights: Floats | None = None,
-        facts: Sequence[Fact] = (),
-        base_measure: NDArray[np.float64] | None = None,
-        parts: Parts | None = None,
-        counts: NDArray[np.int64] | None = None,
-        apartness: NDArray[np.float32] | None = None,
-    ) -> None:
-        self.vectors, self.ids = vectors, Ids(ids)
-        self.context_vectors = context_vectors
-        self.context_ids = None if context_ids is None else Ids(context_ids, name="context_ids")
-        self.parameters: Mapping[str, object] = parameters or {}
-        self.weights, self.facts, self.base_measure, self.parts = weights, facts, base_measure, parts
-        self.counts, self.apartness = counts, apartness
+    vectors: Matrix
+    ids: Ids
+    context_vectors: Matrix | None = None
+    context_ids: Ids | None = None
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    base_measure: NDArray[np.float64] | None = None
+    parts: Parts | None = None
+    weights: Floats | None = None
+    counts: NDArray[np.int64] | None = None
+    apartness: NDArray[np.float32] | None = None
+    facts: Sequence[Fact] = ()
 
-    def sides(
-        self,
-    ) -> tuple[Matrix, Ids, Mapping[str, object], Matrix | None, Ids | None, NDArray[np.float64] | None]:
+    def sides(self) -> tuple[Any, ...]:
         """Return rows, ids, parameters, the rows and the ids of the other side, and the base measure."""
-        return self.vectors, self.ids, self.parameters, self.context_vectors, self.context_ids, self.base_measure
+        other = self.context_vectors, self.context_ids, self.base_measure
+        return self.vectors, self.ids, self.parameters, *other
 
 
 def text_id(key: object) -> str | None:
@@ -187,12 +178,13 @@ def held_columns(facts: Sequence[Fact], unfit: re.Pattern[str], expected: str) -
     return columns
 
 
-def text_lines(vectors: Matrix, separator: str) -> Iterator[list[str]]:
-    """Yield the rows as lines of numbers, some at a time; 9 digits (17 for float64) bring each number back exactly."""
+def text_lines(vectors: Matrix, separator: str) -> Iterator[str]:
+    """Yield the rows as lines of numbers; 9 digits (17 for float64) bring each number back exactly."""
     digits = 9 if vectors.dtype == np.float32 else 17
     line = separator.join([f"%.{digits}g"] * vectors.shape[1]) + "\n"
     for start in range(0, len(vectors), ROWS):
-        yield [line % tuple(row) for row in vectors[start : start + ROWS].tolist()]
+        for row in vectors[start : start + ROWS].tolist():
+            yield line % tuple(row)
 
 
 def jsonable(value: object) -> Json:

@@ -137,4 +137,4 @@ def read(path: Path) -> Content:
         about = json.loads(read_elem(file["uns"][_ABOUT])) if _ABOUT in file.get("uns", {}) else {}
     if about.get("ids") == "integers":
         ids = [int(key) for key in ids]
-    return Content(vectors, ids, parameters=about.get("parameters"))
+    return Content(vectors, Ids(ids), parameters=about.get("parameters") or {})

@@ -3,12 +3,12 @@
 Any reader of safetensors reads it. Tensors: ``vectors`` (n, d), ``context_vectors`` (m, d) for a two-sided model, and
 the ids as described in :mod:`nearfar._core.arrays`. Metadata: ``format``, ``version`` of the format, ``ids``
 and ``context_ids`` (their kind; ``same`` where both sides have the same ids), ``parameters`` (JSON), ``nearfar``
-(version of the library that wrote it) and ``checksum``. Vectors in 8 or 4 bits have other tensors in a ``format`` of
-its own, see :mod:`nearfar.embedding.files.quantized`; for mixtures of anchors there is
-:mod:`nearfar.embedding.files.mixtures`.
+(version of the library that wrote it) and ``checksum``.
 
 Where the vectors are in parts, the same is a folder: a ``.npy`` file for each array, several for ``vectors`` and
-``context_vectors``, and ``embedding.json`` with the metadata, sizes and checksums, written last.
+``context_vectors``, and ``embedding.json`` with the metadata, sizes and checksums, written last. In NumPy's archive
+(``.npz``) ``metadata`` is JSON text beside the arrays, and damage shows by the archive's own CRC-32; one by others is
+read when it has ``vectors`` (n, d) and, if it names its rows, ``ids`` (integers or text). Objects are never unpickled.
 
 Senses have a ``format`` of their own, and another in 8 or 4 bits. The ids are the words; ``counts`` (V,) says how many
 senses each word has, and for each sense, row by row, there are ``numbers`` (n,), the second part of its id, and
@@ -19,11 +19,29 @@ Parts of words are ``parts`` (k, width), ``parts.keys`` (k,) int64, and the meta
 with ``shortest``, ``longest`` and ``n_buckets``; "bpe" with the tensor ``parts.merges``, JSON of the letters and of the
 pairs; "given" with ``parts.words``, ids of the kind ``words``, and ``parts.starts``, ``parts.of_words`` and
 ``parts.weights`` in rows of these), ``scale`` and ``order``, see :mod:`nearfar.embedding.parts`.
+
+Rows that are no array of floats have other tensors, in a ``format`` of their own:
+
+- In 8 or 4 bits: ``codes`` uint8 and ``scales`` uint16 as :mod:`nearfar.embedding.quantized` has them, and
+  ``context.codes`` and ``context.scales`` of the other side; ``kind``, "int8" or "int4", and ``columns``, the length of
+  a vector. Codes are mapped from the file, not read.
+- Trained as whole numbers: ``codes`` uint8 and ``basis`` float32, and ``bits``.
+- Mixtures of anchors: ``anchors`` (K, d) float32; of T, row by row and without its zeros, ``weights`` (nnz,) float32
+  and ``columns`` (nnz,); ``counts`` (n,), how many entries each row has. Columns and counts are of the smallest
+  unsigned type that holds them. Where numbers were rounded to 8 bits, anchors and weights are int8, and
+  ``anchors.scale`` and ``weights.scale``, float32 (K,), are what they are multiples of, for each anchor. Names of the
+  anchors are ids as ``anchor_names``. In a two-sided model the rows of the other side are the last of T:
+  ``context_rows`` of them, with ``context_ids``.
+- The same, packed: whole numbers of as few bits as are needed, one after the other, the lowest bit first: ``weights``
+  (plus ``least``, which is 0 or negative), ``columns`` and ``counts``, uint8. Metadata ``packed`` ("int8" or "int4"),
+  ``bits`` (of the three), ``rows``, ``entries`` and ``least``.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import zipfile
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -32,21 +50,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_ids, write_arrays
-from nearfar._core.atomic import FolderKind
+from nearfar._core.atomic import FolderKind, atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import LazyRows, Matrix
+from nearfar._core.opened import OpenedFile
 from nearfar._core.parts import RowsInParts, read_folder, write_folder
 from nearfar._core.types import Arrays
 from nearfar._version import __version__
-from nearfar.embedding.files import mixtures, quantized
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
-from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
+from nearfar.embedding.mixtures import Mixtures, Scales, unsigned_dtype
 from nearfar.embedding.parts import Parts
-from nearfar.embedding.quantized import CodedRows, QuantizedRows
+from nearfar.embedding.quantized import KINDS, MOST_BITS, CodedRows, QuantizedRows, code_width
 
-FORMAT, VERSION = "nearfar.embedding", "1"
-FOLDER = FolderKind("folder of vectors", "embedding.json", FORMAT, 1)
+FOLDER = FolderKind("folder of vectors", "embedding.json", "nearfar.embedding", 1)
+_PACKED = "nearfar.anchored.packed"
 Stored = Mapping[str, NDArray[np.generic] | LazyRows]
 
 
@@ -54,7 +72,6 @@ class Form(NamedTuple):
     """How rows stand in a file: the format, that of senses, the ways of rows of both sides to arrays and back."""
 
     name: str
-    version: str
     write: Callable[[Content], tuple[Stored, dict[str, str]]]
     read: Callable[[Path, Arrays, dict[str, str]], tuple[Matrix, Matrix | None]]
     senses: str = ""
@@ -70,12 +87,176 @@ def _read_floats(path: Path, arrays: Arrays, metadata: dict[str, str]) -> tuple[
     return arrays["vectors"], arrays.get("context_vectors")
 
 
-FLOATS = Form(FORMAT, VERSION, _write_floats, _read_floats, "nearfar.senses")
-QUANTIZED = Form("nearfar.quantized", quantized.VERSION, quantized.write, quantized.read, "nearfar.quantized_senses")
-CODED = Form(quantized.CODED, quantized.VERSION, quantized.write_coded, quantized.read_coded)
-MIXED = Form(mixtures.FORMAT, mixtures.VERSION, mixtures.write, mixtures.read)
-PACKED = Form(mixtures.PACKED, mixtures.VERSION, mixtures.write, mixtures.read_packed)
-_OF_ROWS: dict[type, Form] = {Mixtures: MIXED, QuantizedRows: QUANTIZED, CodedRows: CODED}
+def _write_quantized(content: Content) -> tuple[Arrays, dict[str, str]]:
+    """Return the arrays and the metadata that stand for rows in 8 or 4 bits."""
+    rows, others = cast("QuantizedRows", content.vectors), cast("QuantizedRows | None", content.context_vectors)
+    arrays: Arrays = {"codes": rows.codes, "scales": rows.scales}
+    if others is not None:
+        arrays |= {"context.codes": others.codes, "context.scales": others.scales}
+    return arrays, {"kind": rows.kind, "columns": str(rows.shape[1])}
+
+
+def _read_quantized(
+    path: Path, arrays: Arrays, metadata: Mapping[str, str]
+) -> tuple[QuantizedRows, QuantizedRows | None]:
+    """Return the rows of both sides from their arrays and metadata."""
+    others = _quantized_rows(path, arrays, metadata, "context.") if "context.codes" in arrays else None
+    return _quantized_rows(path, arrays, metadata, ""), others
+
+
+def _quantized_rows(path: Path, arrays: Arrays, metadata: Mapping[str, str], side: str) -> QuantizedRows:
+    codes, scales = arrays.get(f"{side}codes"), arrays.get(f"{side}scales")
+    kind, columns = metadata.get("kind", ""), metadata.get("columns", "")
+    if kind not in KINDS or not columns.isdecimal() or len(columns) > 18 or not int(columns):
+        raise bad_file(path, "one of kind int8 or int4, with a number of columns", f"kind {kind!r}, {columns!r}")
+    if codes is None or scales is None or codes.dtype != np.uint8 or scales.dtype != np.uint16:
+        raise bad_file(path, f"one with {side}codes, uint8, and {side}scales, uint16", "others, or none")
+    width = code_width(int(columns), kind)
+    if codes.ndim != 2 or codes.shape[1] != width or scales.shape != (len(codes),):
+        expected = f"one with codes of {width} bytes and a scale for each row"
+        raise bad_file(path, expected, f"shapes {codes.shape} and {scales.shape}")
+    rows = QuantizedRows(codes, scales, int(columns), kind)
+    if not rows.is_finite():
+        raise bad_file(path, "one with finite vectors", "scales that are NaN, infinite, negative or too large")
+    return rows
+
+
+def _write_coded(content: Content) -> tuple[Arrays, dict[str, str]]:
+    """Return the arrays and the metadata that stand for rows that share a basis; they have one side."""
+    rows = cast("CodedRows", content.vectors)
+    return {"codes": rows.codes, "basis": rows.basis}, {"bits": str(rows.bits)}
+
+
+def _read_coded(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tuple[CodedRows, None]:
+    """Return the same rows from their arrays and metadata."""
+    codes, basis, bits = arrays.get("codes"), arrays.get("basis"), metadata.get("bits", "")
+    if bits not in map(str, range(1, MOST_BITS + 1)):
+        raise bad_file(path, f"one of 1 to {MOST_BITS} bits a number", repr(bits))
+    if codes is None or basis is None or codes.dtype != np.uint8 or basis.dtype != np.float32:
+        raise bad_file(path, "one with codes, uint8, and a basis, float32", "others, or none")
+    if basis.ndim not in (1, 2) or 0 in basis.shape or codes.ndim != 2:
+        raise bad_file(path, "one with rows of codes and a basis", f"shapes {codes.shape} and {basis.shape}")
+    width = -(-len(basis) * int(bits) // 8)
+    if codes.shape[1] != width:
+        raise bad_file(path, f"one with codes of {width} bytes a row", f"{codes.shape[1]} bytes")
+    rows = CodedRows(codes, basis, int(bits))
+    if not rows.is_finite():
+        raise bad_file(path, "one with finite vectors", "a basis that is NaN, infinite or too large")
+    return rows, None
+
+
+def _write_mixtures(content: Content) -> tuple[Arrays, dict[str, str]]:
+    """Return the arrays and the metadata that stand for mixtures."""
+    mixtures, other = cast("Mixtures", content.vectors), cast("Mixtures | None", content.context_vectors)
+    names, arrays = pack_ids(SAVE, "anchor_names", mixtures.names)
+    metadata = {"anchor_names": names}
+    if other is not None:
+        mixtures = mixtures.stacked(other)
+        metadata["context_rows"] = str(len(other))
+    arrays |= {name: getattr(mixtures, name) for name in ("anchors", "weights", "columns", "counts")}
+    if mixtures.scales is not None:
+        of_anchors, of_weights, _ = mixtures.scales
+        arrays["anchors"] = np.rint(mixtures.anchors / of_anchors[:, None]).astype(np.int8)
+        arrays["weights"] = np.rint(mixtures.weights / of_weights[mixtures.columns]).astype(np.int8)
+        arrays |= {"anchors.scale": of_anchors, "weights.scale": of_weights}
+        if mixtures.scales.packed:
+            _pack(arrays, metadata, mixtures.scales.packed)
+    return arrays, metadata
+
+
+def _read_mixtures(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tuple[Mixtures, Mixtures | None]:
+    """Return the mixtures of both sides from their arrays and metadata."""
+    anchors, weights = (_array(path, arrays, name, "float32", "int8") for name in ("anchors", "weights"))
+    columns, counts = (_array(path, arrays, name, "uint8", "uint16", "uint32") for name in ("columns", "counts"))
+    dimensions = (anchors.ndim, weights.ndim, columns.ndim, counts.ndim)
+    if dimensions != (2, 1, 1, 1) or 0 in anchors.shape:
+        raise bad_file(path, "one with a matrix of anchors and lists of entries", f"dimensions {dimensions}")
+    if not columns.size == weights.size == int(counts.sum(dtype=np.uint64)):
+        got = f"{columns.size} columns, {weights.size} weights and counts of {int(counts.sum(dtype=np.uint64))}"
+        raise bad_file(path, "one with a column for each weight, and rows that hold them all", got)
+    if columns.size and int(columns.max()) >= len(anchors):
+        raise bad_file(path, f"one with columns in 0 .. {len(anchors) - 1}", str(int(columns.max())))
+    names = unpack_ids(path, "anchor_names", metadata.get("anchor_names", ""), arrays, len(anchors))
+    below = metadata.get("context_rows", "0")
+    n_context = int(below) if below.isdecimal() and len(below) < 19 else len(counts) + 1
+    if n_context > len(counts):
+        raise bad_file(path, f"one with at most {len(counts)} rows of another side", below)
+    scales = None
+    if anchors.dtype != weights.dtype:
+        raise bad_file(path, "one with anchors and weights of one type", f"{anchors.dtype} and {weights.dtype}")
+    if anchors.dtype == np.int8:
+        units = [_array(path, arrays, f"{name}.scale", "float32") for name in ("anchors", "weights")]
+        scales = Scales(units[0], units[1], metadata.get("packed", ""))
+        if not all(scale.shape == (len(anchors),) and (scale > 0).all() for scale in units):
+            raise bad_file(path, f"one with {len(anchors)} positive scales", "others")
+        with np.errstate(over="ignore"):  # checked below
+            anchors, weights = anchors * scales.anchors[:, None], weights * scales.weights[columns]
+    mixtures = Mixtures(weights, columns, counts, anchors, names, scales)
+    if not mixtures.is_finite():
+        raise bad_file(path, "one with finite vectors", "NaN, infinity or numbers too large for float32")
+    return mixtures.split(len(counts) - n_context) if "context_rows" in metadata else (mixtures, None)
+
+
+def _pack(arrays: Arrays, metadata: dict[str, str], packed: str) -> None:
+    """Replace weights, columns and counts by their bits."""
+    least = min(int(arrays["weights"].min(initial=0)), 0)
+    metadata |= {"format": _PACKED, "packed": packed, "least": str(least)}
+    metadata |= {"rows": str(len(arrays["counts"])), "entries": str(len(arrays["columns"]))}
+    bits = []
+    for name, above in (("weights", -least), ("columns", 0), ("counts", 0)):
+        numbers = arrays[name].astype(np.int64) + above
+        bits.append(int(numbers.max(initial=0)).bit_length())
+        places = np.arange(bits[-1])
+        arrays[name] = np.packbits(((numbers[:, None] >> places) & 1).astype(np.uint8).ravel(), bitorder="little")
+    metadata["bits"] = ",".join(map(str, bits))
+
+
+def _read_packed(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tuple[Mixtures, Mixtures | None]:
+    """Return the same from packed arrays and metadata."""
+    texts = [metadata.get(name, "") for name in ("rows", "entries")] + metadata.get("bits", "").split(",")
+    least, packed = metadata.get("least", ""), metadata.get("packed")
+    known = all(text.isdecimal() and len(text) < 16 for text in [*texts, least.removeprefix("-")]) and len(texts) == 5
+    if not known or packed not in KINDS or not -128 <= int(least) <= 0:
+        got = f"packed {packed!r}, least {least!r}, numbers {texts}"
+        raise bad_file(path, "one that says how weights and indices are packed", got)
+    n_rows, n_entries, *bits = map(int, texts)
+    largest = (127, 2**32 - 1, 2**32 - 1)
+    for name, n, width, most, above in zip(
+        ("weights", "columns", "counts"),
+        (n_entries, n_entries, n_rows),
+        bits,
+        largest,
+        (-int(least), 0, 0),
+        strict=True,
+    ):
+        array = _array(path, arrays, name, "uint8")
+        if array.ndim != 1 or width > 32 or len(array) != -(-n * width // 8):
+            raise bad_file(path, f"one with {n} numbers of {width} bits as {name}", f"shape {array.shape}")
+        places = np.unpackbits(array, count=n * width, bitorder="little").reshape(n, width)
+        numbers = places.astype(np.int64) @ (1 << np.arange(width, dtype=np.int64)) - above
+        if int(numbers.max(initial=0)) > most:
+            raise bad_file(path, f"one with {name} of at most {most}", str(int(numbers.max())))
+        smallest = np.dtype(np.int8) if name == "weights" else unsigned_dtype(int(numbers.max(initial=0)))
+        arrays[name] = numbers.astype(smallest)
+    arrays["columns"] = arrays["columns"].astype(unsigned_dtype(max(len(arrays.get("anchors", ())) - 1, 0)))
+    return _read_mixtures(path, arrays, metadata)
+
+
+def _array(path: Path, arrays: Arrays, name: str, *types: str) -> NDArray[Any]:
+    array = arrays.get(name)
+    if array is None or array.dtype.name not in types:
+        raise bad_file(path, f"one with {name}, {' or '.join(types)}", "none" if array is None else f"{array.dtype}")
+    return array
+
+
+FLOATS = Form("nearfar.embedding", _write_floats, _read_floats, "nearfar.senses")
+_OF_ROWS = {
+    QuantizedRows: Form("nearfar.quantized", _write_quantized, _read_quantized, "nearfar.quantized_senses"),
+    CodedRows: Form("nearfar.coded", _write_coded, _read_coded),
+    Mixtures: Form("nearfar.anchored", _write_mixtures, _read_mixtures),
+}
+_FORMS = (FLOATS, *_OF_ROWS.values(), Form(_PACKED, _write_mixtures, _read_packed))
+_VERSION = "1"  # of each of them
 
 
 def to_arrays(content: Content, form: Form = FLOATS) -> tuple[Stored, dict[str, str]]:
@@ -83,12 +264,21 @@ def to_arrays(content: Content, form: Form = FLOATS) -> tuple[Stored, dict[str, 
     ids, name = content.ids, form.name
     stored, told = form.write(content)
     arrays = dict(stored)
-    if content.weights is not None:
-        ids, of_senses = _of_senses(content)
-        arrays.update(of_senses)
-        name = form.senses
+    if content.weights is not None:  # the ids are the words, and arrays say which of them each sense is of
+        name, words = form.senses, dict[Hashable, int]()
+        pairs = cast("list[tuple[Hashable, int]]", content.ids.to_list())
+        for word, _ in pairs:
+            words[word] = words.get(word, 0) + 1
+        ids = Ids.of_distinct(words)
+        for of_senses, values in (("counts", [*words.values()]), ("numbers", [number for _, number in pairs])):
+            arrays[of_senses] = np.array(values, unsigned_dtype(max(values, default=0)))
+        arrays["weights"] = np.asarray(content.weights, np.float32)
+        if content.counts is not None:
+            arrays["word_counts"] = np.asarray(content.counts, np.int64)
+        if content.apartness is not None:
+            arrays["apartness"] = np.asarray(content.apartness, np.float32)
     kind, names = pack_ids(SAVE, "ids", ids)
-    metadata = {"format": name, "version": form.version, "nearfar": __version__, "ids": kind} | told
+    metadata = {"format": name, "version": _VERSION, "nearfar": __version__, "ids": kind} | told
     if content.context_vectors is not None and content.context_ids is not None:
         metadata["context_ids"] = "same"
         if content.context_ids != ids:
@@ -112,77 +302,41 @@ def from_arrays(path: Path, arrays: Arrays, metadata: dict[str, str]) -> Content
     FileFormatError
         If something is missing or does not fit, or if the file is of a later version of the format.
     """
-    forms = {name: form for form in (FLOATS, QUANTIZED, CODED, MIXED, PACKED) for name in (form.name, form.senses)}
-    del forms[""]
-    name = check_version(path, metadata, "an embedding", {name: form.version for name, form in forms.items()})
+    forms = {name: form for form in _FORMS for name in (form.name, form.senses) if name}
+    name = check_version(path, metadata, "an embedding", dict.fromkeys(forms, _VERSION))
     vectors, context = forms[name].read(path, arrays, metadata)
-    weights, of_senses, counts, apartness = None, name == forms[name].senses, None, None
-    names = unpack_ids(path, "ids", metadata["ids"], arrays, len(arrays["counts"] if of_senses else vectors))
-    ids = names
+    of_senses, n = name == forms[name].senses, len(vectors)
+    names = unpack_ids(path, "ids", metadata["ids"], arrays, len(arrays["counts"]) if of_senses else n)
+    made = Content(vectors, names, context, parameters=load_parameters(metadata["parameters"]))
     if of_senses:
-        weights, ids = arrays["weights"], _ids_of_senses(path, arrays, names, len(vectors))
-        counts, apartness = (
-            _of_each_word(path, arrays, key, dtype, len(names))
-            for key, dtype in (("word_counts", np.int64), ("apartness", np.float32))
-        )
-    parameters = load_parameters(metadata["parameters"])
-    parts = Parts.from_arrays(json.loads(metadata["parts"]), arrays) if "parts" in metadata else None
-    if parts is not None and parts.n_components != vectors.shape[1]:
-        raise bad_file(path, f"one with parts of words of {vectors.shape[1]} numbers", f"{parts.n_components}")
-    base = arrays.get("base_measure")
-    if context is None:
-        _check_base(path, base, len(vectors))
-        return Content(vectors, ids, None, None, parameters, weights, (), base, parts, counts, apartness)
-    kind = metadata["context_ids"]
-    context_ids = names if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, len(context))
-    if len(context_ids) != len(context):
-        raise bad_file(path, "one with an id for each row of the other side", f"{len(context_ids)} for {len(context)}")
-    _check_base(path, base, len(context))
-    return Content(vectors, ids, context, context_ids, parameters, weights, (), base, parts, counts, apartness)
-
-
-def _check_base(path: Path, base: NDArray[np.generic] | None, m: int) -> None:
-    """Refuse a base measure that is not a number >= 0 for each row of its side."""
-    if base is None:
-        return
-    if base.shape != (m,) or base.dtype != np.float64 or not (np.isfinite(base).all() and (base >= 0).all()):  # type: ignore[operator]
-        raise bad_file(path, f"one with a base measure >= 0 of {m} rows", f"{base.dtype} of shape {base.shape}")
-
-
-def _of_senses(content: Content) -> tuple[Ids, Arrays]:
-    """Return the words, and the arrays that say which of them each sense is of."""
-    words: dict[Hashable, int] = {}
-    pairs = cast("list[tuple[Hashable, int]]", content.ids.to_list())
-    for word, _ in pairs:
-        words[word] = words.get(word, 0) + 1
-    counts, numbers = (np.array([*values], np.int64) for values in (words.values(), [k for _, k in pairs]))
-    arrays = {"counts": counts, "numbers": numbers}
-    packed = {name: array.astype(unsigned_dtype(int(array.max(initial=0)))) for name, array in arrays.items()}
-    packed["weights"] = np.asarray(content.weights, np.float32)
-    if content.counts is not None:
-        packed["word_counts"] = np.asarray(content.counts, np.int64)
-    if content.apartness is not None:
-        packed["apartness"] = np.asarray(content.apartness, np.float32)
-    return Ids.of_distinct(words), packed
-
-
-def _of_each_word(path: Path, arrays: Arrays, name: str, dtype: type, n: int) -> NDArray[Any] | None:
-    """Return what a file tells of each of n words, or None."""
-    found = arrays.get(name)
-    if found is not None and (
-        found.shape != (n,) or found.dtype != dtype or (found < 0).any() or np.isinf(found).any()
-    ):
-        raise bad_file(path, f"one with {name} of {n} words", f"{found.dtype} of shape {found.shape}")
-    return found
-
-
-def _ids_of_senses(path: Path, arrays: Arrays, words: Ids, n: int) -> Ids:
-    counts, numbers, weights = (arrays[name] for name in ("counts", "numbers", "weights"))
-    shapes = counts.ndim, numbers.shape, weights.shape
-    if shapes != (1, (n,), (n,)) or {counts.dtype.kind, numbers.dtype.kind} != {"u"} or counts.sum(dtype=object) != n:
-        raise bad_file(path, f"one with a word, a number and a weight for each of {n} senses", f"shapes {shapes}")
-    of = np.repeat(np.arange(len(words)), counts).tolist()
-    return Ids([(words[word], number) for word, number in zip(of, numbers.tolist(), strict=True)])
+        counts, numbers, weights = (arrays[key] for key in ("counts", "numbers", "weights"))
+        shapes, kinds = (counts.ndim, numbers.shape, weights.shape), {counts.dtype.kind, numbers.dtype.kind}
+        if shapes != (1, (n,), (n,)) or kinds != {"u"} or counts.sum(dtype=object) != n:
+            got = f"shapes {shapes}"
+            raise bad_file(path, f"one with a word, a number and a weight for each of {n} senses", got)
+        of = np.repeat(np.arange(len(names)), counts).tolist()
+        made.ids = Ids([(names[word], number) for word, number in zip(of, numbers.tolist(), strict=True)])
+        made.weights, made.counts, made.apartness = weights, arrays.get("word_counts"), arrays.get("apartness")
+        for key, dtype in (("word_counts", np.int64), ("apartness", np.float32)):
+            found = arrays.get(key, np.zeros(len(names), dtype))
+            if found.shape != (len(names),) or found.dtype != dtype or (found < 0).any() or np.isinf(found).any():
+                raise bad_file(path, f"one with {key} of {len(names)} words", f"{found.dtype} of shape {found.shape}")
+    if "parts" in metadata:
+        made.parts = Parts.from_arrays(json.loads(metadata["parts"]), arrays)
+        if made.parts.n_components != vectors.shape[1]:
+            expected = f"one with parts of words of {vectors.shape[1]} numbers"
+            raise bad_file(path, expected, f"{made.parts.n_components}")
+    if context is not None:
+        kind, n = metadata["context_ids"], len(context)
+        made.context_ids = names if kind == "same" else unpack_ids(path, "context_ids", kind, arrays, n)
+        if len(made.context_ids) != n:
+            got = f"{len(made.context_ids)} for {n}"
+            raise bad_file(path, "one with an id for each row of the other side", got)
+    if (base := arrays.get("base_measure")) is not None:
+        if base.shape != (n,) or base.dtype != np.float64 or not (np.isfinite(base).all() and (base >= 0).all()):
+            raise bad_file(path, f"one with a base measure >= 0 of {n} rows", f"{base.dtype} of shape {base.shape}")
+        made.base_measure = base
+    return made
 
 
 def held_ids(ids: Ids) -> None:
@@ -211,4 +365,47 @@ def read_parts(path: Path) -> Content:
 
 def read(path: Path) -> Content:
     """Read the native file, after its checksum was checked."""
-    return from_arrays(path, *read_arrays(path, quantized.MAPPED))
+    return from_arrays(path, *read_arrays(path, ("codes", "context.codes")))
+
+
+def write_npz(content: Content, path: Path) -> None:
+    """Write an uncompressed archive."""
+
+    def check(written: Path) -> None:
+        with OpenedFile(written) as opened, zipfile.ZipFile(opened.file) as archive:
+            altered = archive.testzip()
+        if altered is not None:
+            raise bad_file(written, "what was written", f"an altered {altered}")
+
+    of_content, metadata = to_arrays(content)
+    arrays = {"metadata": np.array(json.dumps(metadata)), **of_content}
+    # np.savez of older versions leaves the archive open where the disk is full.
+    with atomic_write(path, check=check) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+def read_npz(path: Path) -> Content:
+    """Read an archive, written by this module or by others."""
+    with OpenedFile(path) as opened, np.load(opened.file, allow_pickle=False) as archive, np.errstate(all="ignore"):
+        for member in archive.zip.infolist():
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # they unpack without a bound
+                got = f"another method for {member.filename}"
+                raise bad_file(path, "one that is packed as NumPy does, by deflate or not at all", got)
+        try:
+            arrays = {name: archive[name] for name in archive.files}
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # what a member leads to that begins before the file
+                raise
+            raise bad_file(path, "a complete npz file", str(error)) from error
+    metadata = arrays.pop("metadata", None)
+    if metadata is not None:
+        return from_arrays(path, arrays, dict(json.loads(str(metadata))))
+    vectors = arrays.get("vectors")
+    if vectors is None:
+        raise bad_file(path, "one with an array 'vectors'", f"the arrays {', '.join(arrays) or '(none)'}")
+    names = arrays.get("ids", np.arange(len(vectors)))
+    if names.ndim != 1 or names.dtype.kind not in "iuU":
+        raise bad_file(path, "one with an id for each row, integers or text", f"{names.dtype}, shape {names.shape}")
+    return Content(vectors, Ids(names))

@@ -149,4 +149,4 @@ def read(path: Path) -> Content:
     if chunk.null_count or flat.null_count or len(lengths) != 1 or 0 in lengths:
         raise bad("one whose vectors have one length and no gaps", f"the lengths {sorted(map(str, lengths))[:5]}")
     vectors: Floats = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), lengths.pop())
-    return Content(vectors, ids.to_pylist(), parameters=parameters)
+    return Content(vectors, Ids(ids.to_pylist()), parameters=parameters)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from nearfar._core.atomic import check_target
 from nearfar._core.checks import bad_file, check_choice, check_path, require
 from nearfar._core.ids import Ids
-from nearfar.embedding.files import h5ad, native, npz, parquet, separated, word2vec
+from nearfar.embedding.files import h5ad, native, parquet, separated, word2vec
 from nearfar.embedding.files.content import Content
 from nearfar.errors import InputError, NearfarError
 
@@ -51,7 +51,7 @@ class Format(NamedTuple):
 
 FORMATS: dict[str, Format] = {
     "safetensors": Format((".safetensors",), native.write, native.read, native.held_ids, keeps_both_sides=True),
-    "npz": Format((".npz",), npz.write, npz.read, native.held_ids, keeps_both_sides=True),
+    "npz": Format((".npz",), native.write_npz, native.read_npz, native.held_ids, keeps_both_sides=True),
     "parquet": Format(
         (".parquet",),
         parquet.write,

@@ -51,7 +51,7 @@ def write_csv(content: Content, path: Path) -> None:
         if new.stat().st_size != size:
             raise bad_file(new, f"one of {size} bytes", f"{new.stat().st_size}")
 
-    numbers = (line.rstrip("\n").split("\t") for line in chain.from_iterable(text_lines(content.vectors, "\t")))
+    numbers = (line.rstrip("\n").split("\t") for line in text_lines(content.vectors, "\t"))
     rows = ([name, *of, *more] for name, of, *more in zip(ids, numbers, *columns, strict=True))
     head = ["id", *(f"v{k}" for k in range(content.vectors.shape[1])), *(fact.name for fact in content.facts)]
     with atomic_write(path, check=check) as file:
@@ -85,7 +85,7 @@ def read_csv(path: Path) -> Content:
         raise bad_file(path, error.expected, str(error.got), error.hint) from error
     except (csv.Error, ValueError) as error:
         raise bad_file(path, "one of an id and numbers in each line", f"line {rows.line_num}: {error}") from error
-    return Content(np.stack(vectors) if vectors else np.empty((0, len(columns)), np.float32), names)
+    return Content(np.stack(vectors) if vectors else np.empty((0, len(columns)), np.float32), Ids(names))
 
 
 def metadata_path(path: Path) -> Path:
@@ -112,8 +112,8 @@ def write_pair(content: Content, path: Path) -> None:
     head = ["\t".join(["id", *(fact.name for fact in content.facts)]) + "\n"] if columns else []
     with atomic_write(path) as numbers, atomic_write(metadata_path(path)) as names:
         names.write("".join([*head, *("\t".join(line) + "\n" for line in zip(ids, *columns, strict=True))]).encode())
-        for lines in text_lines(content.vectors, "\t"):
-            numbers.write("".join(lines).encode())
+        for line in text_lines(content.vectors, "\t"):
+            numbers.write(line.encode())
         numbers.flush()  # a full disk shows here, before the first of the two takes its place
 
 
@@ -139,7 +139,7 @@ def read_pair(path: Path) -> Content:
         names = [line.partition("\t")[0] for line in names[1:]]
     if len(names) != len(rows):
         raise bad_file(beside, f"one of {len(rows)} lines, one for each vector", f"{len(names)}")
-    return Content(np.stack(rows), names)
+    return Content(np.stack(rows), Ids(names))
 
 
 def _lines(path: Path) -> list[str]:

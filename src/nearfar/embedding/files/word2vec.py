@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,36 +58,6 @@ _FEW = 32  # so many numbers in a row may all be usual by chance
 _AT_ONCE = 1 << 16  # numbers that are looked at together: they stay in the cache
 
 
-def escape_ids(ids: list[str]) -> tuple[bool, list[bytes]]:
-    """Return whether the file must be marked, and the ids as it holds them.
-
-    Examples
-    --------
-    >>> escape_ids(["Paris", "50%"])
-    (False, [b'Paris', b'50%'])
-    >>> escape_ids(["New York", "50%", ""])
-    (True, [b'New%20York', b'50%25', b'%'])
-    """
-    if not any(key == "" or _UNSAFE.search(key) for key in ids):
-        return False, [key.encode() for key in ids]
-    return True, [_ESCAPED.sub(_percent, key).encode() or b"%" for key in ids]
-
-
-def unescape_id(raw: bytes) -> str:
-    """Return the id that a marked file holds as ``raw``; other bytes raise ValueError.
-
-    Examples
-    --------
-    >>> unescape_id(b"New%20York"), unescape_id(b"%")
-    ('New York', '')
-    """
-    if raw == b"%":
-        return ""
-    if raw.count(b"%") != len(_CODES.findall(raw)):
-        raise ValueError(f"{raw!r} has a percent sign without two hexadecimal digits")
-    return _CODES.sub(lambda code: bytes.fromhex(code[1].decode()), raw).decode("utf-8", "surrogatepass")
-
-
 def held_ids(ids: Ids) -> tuple[bool, list[bytes]]:
     """Return whether the file must be marked, and the ids as it holds them.
 
@@ -95,7 +66,13 @@ def held_ids(ids: Ids) -> tuple[bool, list[bytes]]:
     InputError
         If they have no form as text, or one is longer than what is read again.
     """
-    marked, names = escape_ids(text_ids(ids))
+
+    def percent(match: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
+
+    texts = text_ids(ids)
+    marked = any(key == "" or _UNSAFE.search(key) for key in texts)
+    names = [_ESCAPED.sub(percent, key).encode() or b"%" for key in texts] if marked else [*map(str.encode, texts)]
     long = next((name for name in names if len(name) > _LONGEST), None)
     if long is not None:
         got = f"{long[:40].decode('utf-8', 'replace')!r}... of {len(long):,}"
@@ -106,31 +83,37 @@ def held_ids(ids: Ids) -> tuple[bool, list[bytes]]:
 
 def write_text(content: Content, path: Path) -> None:
     """Write the text format."""
-    held, (n, d) = held_ids(content.ids), content.vectors.shape
-    longest: int = _LONGEST + _DIGITS * d
-
-    def whole(rows: BufferedReader) -> bool:
-        return sum(len(line) < longest and line.endswith(b"\n") for line in rows) == len(held[1])
-
-    with _open_write(path, (n, d), whole) as file:
-        names = _write_first_line(file, d, held)
-        for lines in text_lines(content.vectors, " "):
-            file.write(b"".join(next(names) + b" " + line.encode() for line in lines))
+    marked, names = held_ids(content.ids)
+    lines = zip(names, text_lines(content.vectors, " "), strict=True)
+    _write(path, marked, content, (name + b" " + line.encode() for name, line in lines))
 
 
 def write_binary(content: Content, path: Path) -> None:
     """Write the binary format; float64 is rounded to float32."""
-    held, (n, d) = held_ids(content.ids), content.vectors.shape
-    size: int = sum(map(len, held[1])) + n * (4 * d + 2)
+    marked, names = held_ids(content.ids)
+    blocks = (content.vectors[start : start + ROWS].astype("<f4") for start in range(0, len(names), ROWS))
+    rows = zip(names, chain.from_iterable(blocks), strict=True)
+    _write(path, marked, content, (name + b" " + row.tobytes() + b"\n" for name, row in rows))
 
-    def whole(rows: BufferedReader) -> bool:
-        return sum(map(len, iter(lambda: rows.read(1 << 20), b""))) == size
 
-    with _open_write(path, (n, d), whole) as file:
-        names = _write_first_line(file, d, held)
-        for start in range(0, len(content.vectors), ROWS):
-            rows = content.vectors[start : start + ROWS].astype("<f4")
-            file.write(b"".join(next(names) + b" " + row.tobytes() + b"\n" for row in rows))
+def _write(path: Path, marked: bool, content: Content, rows: Iterable[bytes]) -> None:
+    """Write the first line and the rows; how many bytes they are, unpacked, is looked at before the old file goes."""
+    n, d = content.vectors.shape
+    size = 0
+
+    def check(written: Path) -> None:
+        with _open_read(written, ByteStream(SAVE, written, "path")) as (file, _):
+            found = sum(map(len, iter(lambda: file.read(1 << 20), b"")))
+        if found != size:
+            raise bad_file(written, f"one of {size} bytes", f"{found}")
+
+    with ExitStack() as stack:
+        file: IO[bytes] = stack.enter_context(atomic_write(path, check=check))
+        if path.suffix.lower() == ".gz":  # no name and no time in the header: the same content gives the same bytes
+            packed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
+            file = cast("IO[bytes]", stack.enter_context(packed))
+        for piece in chain([f"{'+' if marked else ''}{n} {d}\n".encode()], rows):
+            size += file.write(piece)
 
 
 def read_text(path: Path) -> Content:
@@ -198,12 +181,13 @@ def _check_end(path: Path, line: bytes) -> None:
 def read_binary(path: Path) -> Content:
     """Read the binary format."""
     with _open_read(path, ByteStream("Embedding.load", path, "path")) as (file, size):
-        first = file.readline(_LONGEST)
-        if first.startswith(fasttext.MAGIC):
-            words, vectors, parts = fasttext.read(path, first[len(fasttext.MAGIC) :], file, size)
+        first = file.read(len(fasttext.MAGIC))
+        if first == fasttext.MAGIC:
+            words, vectors, parts = fasttext.read(path, file, size)
             content = _content(path, False, words, vectors)
             content.parts = parts
             return content
+        first += b"" if b"\n" in first else file.readline(_LONGEST)
         marked, n, d = _sizes(path, first)
         vectors = _room(path, n, d, 4 * d + 1, size=size)
         data = file.read(n * (4 * d + 2 + _LONGEST) + 1)  # of a bomb no more than the first line says
@@ -273,17 +257,6 @@ def _too_short(path: Path, n: int, row: int, hint: str = "") -> FileFormatError:
     return bad_file(path, f"one of {n} rows, as its first line says", f"its end in row {row + 1}", hint)
 
 
-def _percent(match: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
-
-
-def _write_first_line(file: BinaryIO, d: int, held: tuple[bool, list[bytes]]) -> Iterator[bytes]:
-    """Write the first line; return the ids as the lines below hold them."""
-    marked, names = held
-    file.write(f"{'+' if marked else ''}{len(names)} {d}\n".encode())
-    return iter(names)
-
-
 def _sizes(path: Path, line: bytes) -> tuple[bool, int, int]:
     if line.startswith(fasttext.MAGIC):
         raise bad_file(path, "text", "a model file of fastText", "format='word2vec-binary' reads it.")
@@ -323,7 +296,7 @@ def _parse_line(path: Path, row: int, line: bytes, d: int) -> tuple[bytes, list[
 
 def _content(path: Path, marked: bool, raw: list[bytes], vectors: Floats) -> Content:
     if marked:  # our own writer repeats none
-        return Content(vectors, [unescape_id(name) for name in raw])
+        return Content(vectors, Ids([_unescaped(name) for name in raw]))
     names = _decoded(path, raw)
     first = {name: row for row, name in reversed(list(enumerate(names)))}
     if len(first) < len(names):
@@ -331,6 +304,14 @@ def _content(path: Path, marked: bool, raw: list[bytes], vectors: Floats) -> Con
         rows = sorted(first.values())
         names, vectors = [names[row] for row in rows], vectors[rows]
     return Content(vectors, Ids.of_distinct(names))
+
+
+def _unescaped(raw: bytes) -> str:
+    if raw == b"%":
+        return ""
+    if raw.count(b"%") != len(_CODES.findall(raw)):
+        raise ValueError(f"{raw!r} has a percent sign without two hexadecimal digits")
+    return _CODES.sub(lambda code: bytes.fromhex(code[1].decode()), raw).decode("utf-8", "surrogatepass")
 
 
 def _decoded(path: Path, raw: list[bytes]) -> list[str]:
@@ -364,21 +345,3 @@ def _open_read(path: Path, opened: ByteStream) -> Iterator[tuple[BufferedReader,
             yield stream.as_file(), (stream.size or 0) * (_RATIO if stream.packed else 1)
     except DataError as error:
         raise bad_file(path, error.expected, str(error.got), error.hint) from error
-
-
-@contextmanager
-def _open_write(path: Path, shape: tuple[int, int], whole: Callable[[BufferedReader], bool]) -> Iterator[BinaryIO]:
-    """Yield a file for writing; ``whole`` looks at the rows behind the first line, unpacked."""
-
-    def check(written: Path) -> None:
-        with _open_read(written, ByteStream("Embedding.save", written, "path")) as (file, _):
-            if _sizes(written, file.readline(_LONGEST))[1:] != shape or not whole(file):
-                raise bad_file(written, f"one of {shape[0]} rows and {shape[1]} columns", "another")
-
-    with atomic_write(path, check=check if min(shape) else None) as file:
-        if path.suffix.lower() != ".gz":
-            yield file
-            return
-        # No name and no time in the header: the same content gives the same bytes.
-        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-            yield cast("BinaryIO", packed)
