@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable
 from functools import wraps
-from typing import ClassVar, ParamSpec, Protocol, Self, runtime_checkable
+from inspect import Parameter
+from typing import Any, ClassVar, ParamSpec, Protocol, Self, cast, get_args, get_type_hints, runtime_checkable
 
 import numpy as np
 
@@ -24,25 +26,67 @@ _Arguments = ParamSpec("_Arguments")
 def keeps_arguments(init: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
     """Give an ``__init__`` its body: each argument is kept under its name.
 
-    A name that it does not have is told with those that it has.
+    ``**options: Unpack[T]`` stands for the names of the TypedDict T: parameters whose types and defaults are those of
+    the class's attributes of these names, and which are documented as in the nearest base where the class says nothing
+    of them. A name that is no parameter is told with those that are.
     """
-    signature = inspect.signature(init)
+    return cast("Callable[_Arguments, None]", _Keeping(init))
 
-    @wraps(init)
-    def keep(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
-        try:
-            given = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            _, *known = signature.parameters
-            unknown = [did_you_mean(name, known) for name in kwargs if name not in known]
-            meant = " ".join(filter(None, unknown))
-            told = f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}"
-            raise TypeError(f"{told}. {meant}" if meant else told) from None
-        given.apply_defaults()
-        owner = given.arguments.pop("self")
-        vars(owner).update(given.arguments)
 
-    return keep
+class _Keeping:
+    """An ``__init__`` that keeps its arguments, and is made when its class is there."""
+
+    def __init__(self, init: Callable[..., None]) -> None:
+        self.init = init
+
+    def __set_name__(self, cls: type, _: str) -> None:
+        own, *parameters = inspect.signature(self.init).parameters.values()
+        if parameters[-1].kind is Parameter.VAR_KEYWORD:
+            options = get_args(get_type_hints(self.init)[parameters.pop().name])[0].__annotations__
+            attributes = {
+                name: kind for base in cls.__mro__[::-1] for name, kind in inspect.get_annotations(base).items()
+            }
+            parameters += [
+                Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(cls, name), annotation=kind)
+                for name, kind in attributes.items()
+                if name in options
+            ]
+            cls.__doc__ = _documented(cls, [one.name for one in parameters])
+        signature, known = inspect.Signature([own, *parameters]), [one.name for one in parameters]
+
+        @wraps(self.init)
+        def keep(*args: Any, **kwargs: Any) -> None:
+            try:
+                given = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                unknown = [did_you_mean(name, known) for name in kwargs if name not in known]
+                meant = " ".join(filter(None, unknown))
+                told = f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}"
+                raise TypeError(f"{told}. {meant}" if meant else told) from None
+            given.apply_defaults()
+            owner = given.arguments.pop("self")
+            vars(owner).update(given.arguments)
+
+        keep.__signature__ = signature  # type: ignore[attr-defined]
+        cls.__init__ = keep  # type: ignore[misc]
+
+
+_OF_PARAMETERS = re.compile(r"(.*?)(?:^Parameters\n-+\n(.*?))?(^[A-Z][\w ]*\n-+\n.*|\Z)", re.DOTALL | re.MULTILINE)
+
+
+def _documented(cls: type, names: list[str]) -> str | None:
+    """Return the docstring of a class with all its parameters: those that it does not describe as the nearest base."""
+    if not cls.__doc__:
+        return None
+    told: dict[str, str] = {}
+    before, own, after = "", "", ""
+    for base in cls.__mro__[::-1]:
+        before, own, after = cast("re.Match[str]", _OF_PARAMETERS.match(inspect.cleandoc(base.__doc__ or ""))).groups(
+            ""
+        )
+        described = re.split(r"^(?=\w+ : )", own, flags=re.MULTILINE)
+        told |= {text.partition(" : ")[0]: text.rstrip() for text in described if text}
+    return f"{before}Parameters\n----------\n" + "\n".join(told[name] for name in names) + f"\n\n{after}"
 
 
 @runtime_checkable

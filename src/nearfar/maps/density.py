@@ -19,18 +19,16 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_n_jobs
 from nearfar._core.threads import even_bounds
-from nearfar.base import FrameOutput
 from nearfar.contracts import Floats, Kernel, Objective, Place, Rows
 from nearfar.engines.registry import PLAIN, THREADS
 from nearfar.errors import InputError
 from nearfar.maps.objective import RowBlocks, probabilities, row_sums, union_pattern
+from nearfar.maps.options import OfMap
 from nearfar.maps.problem import Problem
 from nearfar.maps.solver import Watch
 from nearfar.methods.density import Wanted, add_gradient
 from nearfar.methods.maps import Phase
 from nearfar.relations.affinities import Affinities, CalibratedRows
-from nearfar.relations.copies import Copies
-from nearfar.relations.matrix import Relation
 
 SHARE = 0.3
 """Share of the iterations, the last ones, in which the density counts: before, the map finds its form."""
@@ -164,17 +162,8 @@ class KeptDensity:
         self.counts = iteration + 1 >= self.begins
 
 
-class DenseMap(FrameOutput):
+class DenseMap(OfMap):
     """Base of a map that can keep densities."""
-
-    density_weight: float = 0.0
-    """0 of maps that were pickled before there was one."""
-    max_iter: int
-    n_jobs: int | None
-    embedding_: Floats
-    affinities_: Affinities | None
-    relation_: Relation
-    _copies: Copies | None
 
     @property
     def density_correlation_(self) -> float:

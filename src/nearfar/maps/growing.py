@@ -17,9 +17,9 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from nearfar._core.checks import check_integer, check_n_jobs, check_random_state, check_real
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
-from nearfar._core.types import Flags, Numbers, Seed
+from nearfar._core.types import Flags, Numbers
 from nearfar._core.warn import warn_user
-from nearfar.base import FrameOutput, PointsLike
+from nearfar.base import PointsLike
 from nearfar.callbacks import Trainer
 from nearfar.contracts import Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL
@@ -28,6 +28,7 @@ from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import compiled_kernel
 from nearfar.maps.frozen import Sums
+from nearfar.maps.options import OfMap
 from nearfar.maps.problem import Parts, Problem, Shown
 from nearfar.maps.pull import Pull, PulledObjective, radius, usual_weight
 from nearfar.maps.schedule import EARLY_MOMENTUM, Pace, has_tails, phases_of
@@ -36,10 +37,9 @@ from nearfar.maps.solver import MapState, Watch
 from nearfar.methods.maps import LOOK_EVERY, Phase, descend
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.coordinates import without
-from nearfar.relations.copies import Copies, without_copies
+from nearfar.relations.copies import without_copies
 from nearfar.relations.joined import can_be_joined
 from nearfar.relations.joined import joined as with_neighbors_of
-from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import FEW, check_rows
 from nearfar.search.lists import directions
 
@@ -173,21 +173,10 @@ class Drawn(NamedTuple):
         descend(place, PulledObjective(objective, place, pull, watch.scale), phases, watch)
 
 
-class GrowingMap(FrameOutput):
+class GrowingMap(OfMap):
     """Base of a map that can grow."""
 
-    n_components: int
-    metric: str | Callable[..., float]
-    learning_rate: Any
-    exaggeration: float
-    max_iter: int
-    random_state: Seed
-    n_jobs: int | None
-    affinities_: Affinities | None
-    relation_: Relation
-    init: Any
     growth_: Growth
-    _copies: Copies | None
     _anchors: Floats | None = None
     _cost: float | None
     _grows: ClassVar[bool] = True

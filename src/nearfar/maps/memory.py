@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from os import PathLike
 from typing import Any, cast
 
 import numpy as np
@@ -11,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from nearfar._core import checks
 from nearfar._core.ids import rows_and_ids
-from nearfar.base import FrameOutput
 from nearfar.contracts import Divergence
 from nearfar.divergences.probability import KL, as_divergence, linear_formulas
 from nearfar.maps.objective import Normalization, memory_of_pattern
+from nearfar.maps.options import OfMap
 from nearfar.maps.problem import Data
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.graphs import is_graph
@@ -24,15 +23,11 @@ from nearfar.relations.neighbors import are_neighbors
 _OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 
 
-class MeasuredMap(FrameOutput):
+class MeasuredMap(OfMap):
     """Base of a map that says what a fit takes of memory."""
 
     divergence: str | Divergence
     normalization: Normalization
-    init: Any
-    storage: str | PathLike[str] | None
-    metric: str | Callable[..., float]
-    density_weight: float
     _affinities: Callable[[ArrayLike, int | None, int], Affinities]
 
     def expected_memory(self, X: Data) -> int:

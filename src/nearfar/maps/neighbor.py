@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,10 +30,11 @@ from nearfar._core.checks import (
     require,
 )
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
-from nearfar._core.types import Numbers, Seed, SparseMatrix
+from nearfar._core.parameters import keeps_arguments
+from nearfar._core.types import Numbers, SparseMatrix
 from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
-from nearfar.callbacks import Callback, Trainer
+from nearfar.callbacks import Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, accuracy_of, as_divergence
 from nearfar.embedding.vectors import Embedding
@@ -80,6 +80,7 @@ from nearfar.maps.objective import (
     probabilities,
     value_and_gradient,
 )
+from nearfar.maps.options import MapOptions
 from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points, is_per_point
 from nearfar.maps.problem import EXACT_UP_TO, Data, Parts, Problem, Shown, of_first
 from nearfar.maps.schedule import Pace, phases_of
@@ -282,15 +283,16 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         "density_weight": partial(check_real, low=0),
     }
 
-    affinities_: Affinities | None
-    relation_: Relation
-    _copies: Copies | None = None
+    divergence: Literal["kl", "reverse-kl", "nerv", "jensen-shannon"] | Divergence
+    kernel: Literal["student-t", "exponential", "heavy-tailed"] | Kernel
+    normalization: Normalization
     cost_curve_: NDArray[np.float64]
     n_iter_: int
 
     _usual_neighbors: ClassVar[int | None] = None
     """Neighbours where ``n_neighbors`` is None and there are as many; 3 * perplexity if this is None."""
 
+    @keeps_arguments
     def __init__(
         self,
         n_components: int = 2,
@@ -298,51 +300,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         divergence: Literal["kl", "reverse-kl", "nerv", "jensen-shannon"] | Divergence = "kl",
         kernel: Literal["student-t", "exponential", "heavy-tailed"] | Kernel = "student-t",
         normalization: Normalization = "pair",
-        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
-        n_neighbors: int | Literal["all"] | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: Mapping[str, object] | None = None,
-        far: str | Field | NoisePairs = "auto",
-        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
-        learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 750,
-        early_exaggeration: float = 12.0,
-        early_exaggeration_iter: int = 250,
-        exaggeration: float = 1.0,
-        min_grad_norm: float = 1e-7,
-        n_iter_without_progress: int = 300,
-        density_weight: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        storage: str | PathLike[str] | None = None,
-        engine: str | Place | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.divergence = divergence
-        self.kernel = kernel
-        self.normalization = normalization
-        self.perplexity = perplexity
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.metric_params = metric_params
-        self.far = far
-        self.init = init
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.early_exaggeration = early_exaggeration
-        self.early_exaggeration_iter = early_exaggeration_iter
-        self.exaggeration = exaggeration
-        self.min_grad_norm = min_grad_norm
-        self.n_iter_without_progress = n_iter_without_progress
-        self.density_weight = density_weight
-        self.callbacks = callbacks
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.storage = storage
-        self.engine = engine
+        **options: Unpack[MapOptions],
+    ) -> None: ...
 
     @property
     def _device(self) -> str | None:

@@ -18,21 +18,18 @@ UMAP     KL, sampled pairs   heavy-tailed          pair
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from os import PathLike
-from typing import ClassVar, Literal, Self, cast
+from typing import ClassVar, Literal, Self, Unpack, cast
 
 import numpy as np
 
 from nearfar import divergences
 from nearfar._core.checks import check_n_jobs, check_real
 from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Numbers, Seed
 from nearfar.base import PointsLike
-from nearfar.callbacks import Callback
-from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
+from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, JensenShannon
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
@@ -40,6 +37,7 @@ from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.growing import N_ITER
 from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.objective import Normalization, Where
+from nearfar.maps.options import MapOptions, SampledOptions
 from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.solver import MapState
 from nearfar.maps.tails import START, TailObjective
@@ -77,51 +75,9 @@ class TSNE(Recipe):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Dimensions of the map.
     dof : float, default=1.0
         Degrees of freedom of Student's t, > 0, ``w = (1 + f / dof)^(-(dof + 1) / 2)``. Below 1 the tails are heavier,
         and clusters show finer structure; with many it is symmetric SNE.
-    perplexity : float, sequence of float, or "multiscale", default=30.0
-        How many neighbours a point has, as it were; of no use for a relation.
-    n_neighbors : int or "all", optional
-        Neighbours searched; by default 3 * perplexity.
-    metric : str or callable, default="euclidean"
-        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
-    metric_params : dict, optional
-        What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
-        How all pairs are summed: pair by pair, on a mesh, by a tree, or some of them, drawn at random.
-    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
-        Start: principal components of the data, eigenvectors of the relation, random, or positions.
-    learning_rate : float or "auto", default="auto"
-        Length of a step per gradient of the cost.
-    max_iter : int, default=750
-        Iterations, the early ones included.
-    early_exaggeration : float, default=12.0
-        Factor of the data's probabilities in the first phase.
-    early_exaggeration_iter : int, default=250
-        Iterations of the first phase.
-    exaggeration : float, default=1.0
-        Factor of them after the first phase.
-    min_grad_norm : float, default=1e-7
-        Stop when the gradient is no longer than this.
-    n_iter_without_progress : int, default=300
-        Stop when the cost has not fallen for so many iterations after the first phase.
-    density_weight : float, default=0.0
-        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
-    callbacks : sequence of callable, optional
-        Called every 50 iterations and at the end; if one returns True, the fit ends.
-    random_state : int, Generator or None, default=None
-        Seed of start and neighbour search. The same seed gives the same bits.
-    n_jobs : int, optional
-        Number of threads; None means all processors.
-    verbose : int, default=0
-        1 shows progress.
-    storage : path, optional
-        Folder for neighbours and probabilities that are too large for memory.
-    engine : str or Place, optional
-        Where the map is drawn: by default as the size of the data says.
 
     See Also
     --------
@@ -143,32 +99,7 @@ class TSNE(Recipe):
     dof: float
 
     @keeps_arguments
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        dof: float = 1.0,
-        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
-        n_neighbors: int | Literal["all"] | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: Mapping[str, object] | None = None,
-        far: str | Field | NoisePairs = "auto",
-        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
-        learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 750,
-        early_exaggeration: float = 12.0,
-        early_exaggeration_iter: int = 250,
-        exaggeration: float = 1.0,
-        min_grad_norm: float = 1e-7,
-        n_iter_without_progress: int = 300,
-        density_weight: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        storage: str | PathLike[str] | None = None,
-        engine: str | Place | None = None,
-    ) -> None: ...
+    def __init__(self, n_components: int = 2, *, dof: float = 1.0, **options: Unpack[MapOptions]) -> None: ...
 
     def _filled(self) -> Parts:
         dof = check_real(type(self).__name__, "dof", self.dof, low=0, open_low=True)
@@ -178,51 +109,6 @@ class TSNE(Recipe):
 
 class SSNE(Recipe):
     """Symmetric SNE: KL divergence, exponential kernel, pairs.
-
-    Parameters
-    ----------
-    n_components : int, default=2
-        Dimensions of the map.
-    perplexity : float, sequence of float, or "multiscale", default=30.0
-        How many neighbours a point has, as it were; of no use for a relation.
-    n_neighbors : int or "all", optional
-        Neighbours searched; by default 3 * perplexity.
-    metric : str or callable, default="euclidean"
-        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
-    metric_params : dict, optional
-        What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
-        How all pairs are summed: pair by pair, on a mesh, by a tree, or some of them, drawn at random.
-    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
-        Start: principal components of the data, eigenvectors of the relation, random, or positions.
-    learning_rate : float or "auto", default="auto"
-        Length of a step per gradient of the cost.
-    max_iter : int, default=750
-        Iterations, the early ones included.
-    early_exaggeration : float, default=12.0
-        Factor of the data's probabilities in the first phase.
-    early_exaggeration_iter : int, default=250
-        Iterations of the first phase.
-    exaggeration : float, default=1.0
-        Factor of them after the first phase.
-    min_grad_norm : float, default=1e-7
-        Stop when the gradient is no longer than this.
-    n_iter_without_progress : int, default=300
-        Stop when the cost has not fallen for so many iterations after the first phase.
-    density_weight : float, default=0.0
-        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
-    callbacks : sequence of callable, optional
-        Called every 50 iterations and at the end; if one returns True, the fit ends.
-    random_state : int, Generator or None, default=None
-        Seed of start and neighbour search. The same seed gives the same bits.
-    n_jobs : int, optional
-        Number of threads; None means all processors.
-    verbose : int, default=0
-        1 shows progress.
-    storage : path, optional
-        Folder for neighbours and probabilities that are too large for memory.
-    engine : str or Place, optional
-        Where the map is drawn: by default as the size of the data says.
 
     See Also
     --------
@@ -241,31 +127,7 @@ class SSNE(Recipe):
     """
 
     @keeps_arguments
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
-        n_neighbors: int | Literal["all"] | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: Mapping[str, object] | None = None,
-        far: str | Field | NoisePairs = "auto",
-        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
-        learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 750,
-        early_exaggeration: float = 12.0,
-        early_exaggeration_iter: int = 250,
-        exaggeration: float = 1.0,
-        min_grad_norm: float = 1e-7,
-        n_iter_without_progress: int = 300,
-        density_weight: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        storage: str | PathLike[str] | None = None,
-        engine: str | Place | None = None,
-    ) -> None: ...
+    def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
 
     def _filled(self) -> Parts:
         return Parts(KL(), Exponential(), "pair")
@@ -273,51 +135,6 @@ class SSNE(Recipe):
 
 class ASNE(Recipe):
     """SNE, the asymmetric original: KL divergence, exponential kernel, each row by itself.
-
-    Parameters
-    ----------
-    n_components : int, default=2
-        Dimensions of the map.
-    perplexity : float, sequence of float, or "multiscale", default=30.0
-        How many neighbours a point has, as it were; of no use for a relation.
-    n_neighbors : int or "all", optional
-        Neighbours searched; by default 3 * perplexity.
-    metric : str or callable, default="euclidean"
-        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
-    metric_params : dict, optional
-        What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
-        How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
-    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
-        Start: principal components of the data, eigenvectors of the relation, random, or positions.
-    learning_rate : float or "auto", default="auto"
-        Length of a step per gradient of the cost.
-    max_iter : int, default=750
-        Iterations, the early ones included.
-    early_exaggeration : float, default=12.0
-        Factor of the data's probabilities in the first phase.
-    early_exaggeration_iter : int, default=250
-        Iterations of the first phase.
-    exaggeration : float, default=1.0
-        Factor of them after the first phase.
-    min_grad_norm : float, default=1e-7
-        Stop when the gradient is no longer than this.
-    n_iter_without_progress : int, default=300
-        Stop when the cost has not fallen for so many iterations after the first phase.
-    density_weight : float, default=0.0
-        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
-    callbacks : sequence of callable, optional
-        Called every 50 iterations and at the end; if one returns True, the fit ends.
-    random_state : int, Generator or None, default=None
-        Seed of start and neighbour search. The same seed gives the same bits.
-    n_jobs : int, optional
-        Number of threads; None means all processors.
-    verbose : int, default=0
-        1 shows progress.
-    storage : path, optional
-        Folder for neighbours and probabilities that are too large for memory.
-    engine : str or Place, optional
-        Where the map is drawn: by default as the size of the data says.
 
     See Also
     --------
@@ -336,31 +153,7 @@ class ASNE(Recipe):
     """
 
     @keeps_arguments
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
-        n_neighbors: int | Literal["all"] | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: Mapping[str, object] | None = None,
-        far: str | Field | NoisePairs = "auto",
-        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
-        learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 750,
-        early_exaggeration: float = 12.0,
-        early_exaggeration_iter: int = 250,
-        exaggeration: float = 1.0,
-        min_grad_norm: float = 1e-7,
-        n_iter_without_progress: int = 300,
-        density_weight: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        storage: str | PathLike[str] | None = None,
-        engine: str | Place | None = None,
-    ) -> None: ...
+    def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
 
     def _filled(self) -> Parts:
         return Parts(KL(), Exponential(), "row")
@@ -368,51 +161,6 @@ class ASNE(Recipe):
 
 class TASNE(Recipe):
     """t-ASNE: KL divergence, Student's t kernel, each row by itself.
-
-    Parameters
-    ----------
-    n_components : int, default=2
-        Dimensions of the map.
-    perplexity : float, sequence of float, or "multiscale", default=30.0
-        How many neighbours a point has, as it were; of no use for a relation.
-    n_neighbors : int or "all", optional
-        Neighbours searched; by default 3 * perplexity.
-    metric : str or callable, default="euclidean"
-        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
-    metric_params : dict, optional
-        What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
-        How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
-    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
-        Start: principal components of the data, eigenvectors of the relation, random, or positions.
-    learning_rate : float or "auto", default="auto"
-        Length of a step per gradient of the cost.
-    max_iter : int, default=750
-        Iterations, the early ones included.
-    early_exaggeration : float, default=12.0
-        Factor of the data's probabilities in the first phase.
-    early_exaggeration_iter : int, default=250
-        Iterations of the first phase.
-    exaggeration : float, default=1.0
-        Factor of them after the first phase.
-    min_grad_norm : float, default=1e-7
-        Stop when the gradient is no longer than this.
-    n_iter_without_progress : int, default=300
-        Stop when the cost has not fallen for so many iterations after the first phase.
-    density_weight : float, default=0.0
-        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
-    callbacks : sequence of callable, optional
-        Called every 50 iterations and at the end; if one returns True, the fit ends.
-    random_state : int, Generator or None, default=None
-        Seed of start and neighbour search. The same seed gives the same bits.
-    n_jobs : int, optional
-        Number of threads; None means all processors.
-    verbose : int, default=0
-        1 shows progress.
-    storage : path, optional
-        Folder for neighbours and probabilities that are too large for memory.
-    engine : str or Place, optional
-        Where the map is drawn: by default as the size of the data says.
 
     See Also
     --------
@@ -431,31 +179,7 @@ class TASNE(Recipe):
     """
 
     @keeps_arguments
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
-        n_neighbors: int | Literal["all"] | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: Mapping[str, object] | None = None,
-        far: str | Field | NoisePairs = "auto",
-        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
-        learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 750,
-        early_exaggeration: float = 12.0,
-        early_exaggeration_iter: int = 250,
-        exaggeration: float = 1.0,
-        min_grad_norm: float = 1e-7,
-        n_iter_without_progress: int = 300,
-        density_weight: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        storage: str | PathLike[str] | None = None,
-        engine: str | Place | None = None,
-    ) -> None: ...
+    def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
 
     def _filled(self) -> Parts:
         return Parts(KL(), StudentT(), "row")
@@ -466,51 +190,9 @@ class HSSNE(Recipe):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Dimensions of the map.
     alpha : float or "learn", default=0.5
         Heaviness of the kernel's tail, >= 0, see :class:`nearfar.HeavyTailed`. "learn" finds the one, from 0.2 to 5,
         at which the cost is least, after the first phase; at the least cost fewer neighbours may be kept than by t-SNE.
-    perplexity : float, sequence of float, or "multiscale", default=30.0
-        How many neighbours a point has, as it were; of no use for a relation.
-    n_neighbors : int or "all", optional
-        Neighbours searched; by default 3 * perplexity.
-    metric : str or callable, default="euclidean"
-        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
-    metric_params : dict, optional
-        What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
-        How all pairs are summed: pair by pair, on a mesh, by a tree, or some of them, drawn at random.
-    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
-        Start: principal components of the data, eigenvectors of the relation, random, or positions.
-    learning_rate : float or "auto", default="auto"
-        Length of a step per gradient of the cost.
-    max_iter : int, default=750
-        Iterations, the early ones included.
-    early_exaggeration : float, default=12.0
-        Factor of the data's probabilities in the first phase.
-    early_exaggeration_iter : int, default=250
-        Iterations of the first phase.
-    exaggeration : float, default=1.0
-        Factor of them after the first phase.
-    min_grad_norm : float, default=1e-7
-        Stop when the gradient is no longer than this.
-    n_iter_without_progress : int, default=300
-        Stop when the cost has not fallen for so many iterations after the first phase.
-    density_weight : float, default=0.0
-        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
-    callbacks : sequence of callable, optional
-        Called every 50 iterations and at the end; if one returns True, the fit ends.
-    random_state : int, Generator or None, default=None
-        Seed of start and neighbour search. The same seed gives the same bits.
-    n_jobs : int, optional
-        Number of threads; None means all processors.
-    verbose : int, default=0
-        1 shows progress.
-    storage : path, optional
-        Folder for neighbours and probabilities that are too large for memory.
-    engine : str or Place, optional
-        Where the map is drawn: by default as the size of the data says.
 
     Attributes
     ----------
@@ -538,30 +220,7 @@ class HSSNE(Recipe):
 
     @keeps_arguments
     def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        alpha: float | Literal["learn"] = 0.5,
-        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
-        n_neighbors: int | Literal["all"] | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: Mapping[str, object] | None = None,
-        far: str | Field | NoisePairs = "auto",
-        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
-        learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 750,
-        early_exaggeration: float = 12.0,
-        early_exaggeration_iter: int = 250,
-        exaggeration: float = 1.0,
-        min_grad_norm: float = 1e-7,
-        n_iter_without_progress: int = 300,
-        density_weight: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        storage: str | PathLike[str] | None = None,
-        engine: str | Place | None = None,
+        self, n_components: int = 2, *, alpha: float | Literal["learn"] = 0.5, **options: Unpack[MapOptions]
     ) -> None: ...
 
     def _filled(self) -> Parts:
@@ -650,52 +309,10 @@ class NeRV(Recipe):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Dimensions of the map.
     lam : float, default=0.5
         From precision (0) to recall (1), see :class:`nearfar.divergences.NeRV`.
     floor : float, default=0.01
         What the reverse divergence takes p to be at least, as a share of the uniform distribution, in (0, 1).
-    perplexity : float, sequence of float, or "multiscale", default=30.0
-        How many neighbours a point has, as it were; of no use for a relation.
-    n_neighbors : int or "all", optional
-        Neighbours searched; by default 3 * perplexity.
-    metric : str or callable, default="euclidean"
-        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
-    metric_params : dict, optional
-        What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
-        How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
-    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
-        Start: principal components of the data, eigenvectors of the relation, random, or positions.
-    learning_rate : float or "auto", default="auto"
-        Length of a step per gradient of the cost.
-    max_iter : int, default=750
-        Iterations, the early ones included.
-    early_exaggeration : float, default=12.0
-        Factor of the data's probabilities in the first phase.
-    early_exaggeration_iter : int, default=250
-        Iterations of the first phase.
-    exaggeration : float, default=1.0
-        Factor of them after the first phase, for KL alone.
-    min_grad_norm : float, default=1e-7
-        Stop when the gradient is no longer than this.
-    n_iter_without_progress : int, default=300
-        Stop when the cost has not fallen for so many iterations after the first phase.
-    density_weight : float, default=0.0
-        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
-    callbacks : sequence of callable, optional
-        Called every 50 iterations and at the end; if one returns True, the fit ends.
-    random_state : int, Generator or None, default=None
-        Seed of start and neighbour search. The same seed gives the same bits.
-    n_jobs : int, optional
-        Number of threads; None means all processors.
-    verbose : int, default=0
-        1 shows progress.
-    storage : path, optional
-        Folder for neighbours and probabilities that are too large for memory.
-    engine : str or Place, optional
-        Where the map is drawn: by default as the size of the data says.
 
     See Also
     --------
@@ -719,31 +336,7 @@ class NeRV(Recipe):
 
     @keeps_arguments
     def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        lam: float = 0.5,
-        floor: float = 0.01,
-        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
-        n_neighbors: int | Literal["all"] | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: Mapping[str, object] | None = None,
-        far: str | Field | NoisePairs = "auto",
-        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
-        learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 750,
-        early_exaggeration: float = 12.0,
-        early_exaggeration_iter: int = 250,
-        exaggeration: float = 1.0,
-        min_grad_norm: float = 1e-7,
-        n_iter_without_progress: int = 300,
-        density_weight: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        storage: str | PathLike[str] | None = None,
-        engine: str | Place | None = None,
+        self, n_components: int = 2, *, lam: float = 0.5, floor: float = 0.01, **options: Unpack[MapOptions]
     ) -> None: ...
 
     def _filled(self) -> Parts:
@@ -755,52 +348,10 @@ class JSE(Recipe):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Dimensions of the map.
     kappa : float, default=0.5
         Mixing weight, in [0, 1], see :class:`nearfar.divergences.JensenShannon`.
     floor : float, default=0.01
         As for :class:`NeRV`; of use at kappa = 1 only.
-    perplexity : float, sequence of float, or "multiscale", default=30.0
-        How many neighbours a point has, as it were; of no use for a relation.
-    n_neighbors : int or "all", optional
-        Neighbours searched; by default 3 * perplexity.
-    metric : str or callable, default="euclidean"
-        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
-    metric_params : dict, optional
-        What the metric needs beside two rows.
-    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
-        How all pairs are summed: pair by pair, on a mesh, or by a tree; ``"noise"`` is not for this map.
-    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
-        Start: principal components of the data, eigenvectors of the relation, random, or positions.
-    learning_rate : float or "auto", default="auto"
-        Length of a step per gradient of the cost.
-    max_iter : int, default=750
-        Iterations, the early ones included.
-    early_exaggeration : float, default=12.0
-        Factor of the data's probabilities in the first phase.
-    early_exaggeration_iter : int, default=250
-        Iterations of the first phase.
-    exaggeration : float, default=1.0
-        Factor of them after the first phase, for KL alone.
-    min_grad_norm : float, default=1e-7
-        Stop when the gradient is no longer than this.
-    n_iter_without_progress : int, default=300
-        Stop when the cost has not fallen for so many iterations after the first phase.
-    density_weight : float, default=0.0
-        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
-    callbacks : sequence of callable, optional
-        Called every 50 iterations and at the end; if one returns True, the fit ends.
-    random_state : int, Generator or None, default=None
-        Seed of start and neighbour search. The same seed gives the same bits.
-    n_jobs : int, optional
-        Number of threads; None means all processors.
-    verbose : int, default=0
-        1 shows progress.
-    storage : path, optional
-        Folder for neighbours and probabilities that are too large for memory.
-    engine : str or Place, optional
-        Where the map is drawn: by default as the size of the data says.
 
     See Also
     --------
@@ -824,31 +375,7 @@ class JSE(Recipe):
 
     @keeps_arguments
     def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        kappa: float = 0.5,
-        floor: float = 0.01,
-        perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0,
-        n_neighbors: int | Literal["all"] | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: Mapping[str, object] | None = None,
-        far: str | Field | NoisePairs = "auto",
-        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
-        learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 750,
-        early_exaggeration: float = 12.0,
-        early_exaggeration_iter: int = 250,
-        exaggeration: float = 1.0,
-        min_grad_norm: float = 1e-7,
-        n_iter_without_progress: int = 300,
-        density_weight: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        storage: str | PathLike[str] | None = None,
-        engine: str | Place | None = None,
+        self, n_components: int = 2, *, kappa: float = 0.5, floor: float = 0.01, **options: Unpack[MapOptions]
     ) -> None: ...
 
     def _filled(self) -> Parts:
@@ -865,8 +392,6 @@ class UMAP(Recipe):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Dimensions of the map.
     min_dist : float, default=0.1
         Distance below which points in the map count as equally near, in [0, spread]: smaller values pack them closer.
     spread : float, default=1.0
@@ -878,40 +403,6 @@ class UMAP(Recipe):
         all, up to 3 * perplexity.
     n_samples : int, default=15
         Pairs of noise for each pair of neighbours, see :class:`nearfar.far.NoisePairs`.
-    metric : str or callable, default="euclidean"
-        Distance of the data, ``"precomputed"`` for a matrix of distances or for neighbours.
-    metric_params : dict, optional
-        What the metric needs beside two rows.
-    init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
-        Start: principal components of the data, eigenvectors of the relation, random, or positions.
-    learning_rate : float or "auto", default="auto"
-        Length of a step per gradient of the cost.
-    max_iter : int, default=750
-        Iterations, the early ones included.
-    early_exaggeration : float, default=12.0
-        Factor of the data's probabilities in the first phase.
-    early_exaggeration_iter : int, default=250
-        Iterations of the first phase.
-    exaggeration : float, default=1.0
-        Factor of them after the first phase.
-    min_grad_norm : float, default=1e-7
-        Stop when the gradient is no longer than this.
-    n_iter_without_progress : int, default=300
-        Stop when the cost has not fallen for so many iterations after the first phase.
-    density_weight : float, default=0.0
-        How strongly the map keeps where the data are dense, see :class:`NeighborEmbedding`.
-    callbacks : sequence of callable, optional
-        Called every 50 iterations and at the end; if one returns True, the fit ends.
-    random_state : int, Generator or None, default=None
-        Seed of start and neighbour search. The same seed gives the same bits.
-    n_jobs : int, optional
-        Number of threads; None means all processors.
-    verbose : int, default=0
-        1 shows progress.
-    storage : path, optional
-        Folder for neighbours and probabilities that are too large for memory.
-    engine : str or Place, optional
-        Where the map is drawn: by default as the size of the data says.
 
     See Also
     --------
@@ -939,6 +430,7 @@ class UMAP(Recipe):
     min_dist: float
     spread: float
     n_samples: int
+    perplexity: float | Sequence[float] | Literal["multiscale"] = 10.0
 
     @keeps_arguments
     def __init__(
@@ -947,26 +439,8 @@ class UMAP(Recipe):
         *,
         min_dist: float = 0.1,
         spread: float = 1.0,
-        perplexity: float | Sequence[float] | Literal["multiscale"] = 10.0,
         n_samples: int = 15,
-        n_neighbors: int | Literal["all"] | None = None,
-        metric: str | Callable[..., float] = "euclidean",
-        metric_params: Mapping[str, object] | None = None,
-        init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto",
-        learning_rate: float | Literal["auto"] = "auto",
-        max_iter: int = 750,
-        early_exaggeration: float = 12.0,
-        early_exaggeration_iter: int = 250,
-        exaggeration: float = 1.0,
-        min_grad_norm: float = 1e-7,
-        n_iter_without_progress: int = 300,
-        density_weight: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        storage: str | PathLike[str] | None = None,
-        engine: str | Place | None = None,
+        **options: Unpack[SampledOptions],
     ) -> None: ...
 
     _usual_neighbors: ClassVar[int | None] = 15
