@@ -2,8 +2,8 @@
 
 Each picture has at its head the package that drew it and its version; both draw at their defaults, datamapplot with the
 fonts of the system. It is told of a font that has Chinese letters, and draws more than ten groups without its glow: of
-sixty that takes more than 12 GB of memory. Needs datamapplot, whose font is Roboto, font-source-sans-pro, and Noto Sans
-CJK. ``python docs/make_beside.py 60-nearfar`` draws only this picture. The files are committed.
+sixty that takes more than 12 GB of memory. Needs datamapplot, whose font is Roboto, and Noto Sans CJK.
+``python docs/make_beside.py 60-nearfar`` draws only this picture. The files are committed.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse, FancyArrowPatch
 
-from nearfar.plots.fonts import font_for
-
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#9AA0A6"
 ME = 4
 NEAR = (1, 2, 7)
@@ -86,7 +84,6 @@ def draw_summary(ax: Axes, points: np.ndarray, groups: np.ndarray) -> None:
 def main() -> None:
     rcParams["svg.hashsalt"] = "nearfar"  # reproducible element names
     rcParams["svg.fonttype"] = "path"
-    rcParams["font.family"] = font_for("", 11).get_family()
     figure = Figure(figsize=(11.5, 3.6), layout="constrained")
     FigureCanvasSVG(figure)
     points, groups = objects()

@@ -1,6 +1,6 @@
 """Take pictures of the page of a map: ``python docs/make_page_pictures.py`` writes docs/images/page.
 
-Needs Chromium with its driver, selenium and font-source-sans-pro. The picture of the notebook (``python
+Needs Chromium with its driver and selenium. The picture of the notebook (``python
 docs/make_page_pictures.py notebook``) also needs jupyterlab and anywidget. The files are committed.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +39,14 @@ CELLS = [
 
 @contextmanager
 def browser(folder: Path) -> Iterator[Any]:
-    """Open a browser that has the font of the pictures."""
+    """Open a browser."""
     from selenium import webdriver
 
-    package = find_spec("font_source_sans_pro")
-    (folder / "fonts").symlink_to(Path(str(package and package.origin)).parent / "files")
     options = webdriver.ChromeOptions()
     options.binary_location = "/usr/bin/chromium"
     for flag in (*FLAGS, f"window-size={WIDTH},{HEIGHT}", f"user-data-dir={folder / 'profile'}"):
         options.add_argument(f"--{flag}")
-    service = webdriver.ChromeService("/usr/bin/chromedriver", env=os.environ | {"XDG_DATA_HOME": str(folder)})
+    service = webdriver.ChromeService("/usr/bin/chromedriver")
     driver = webdriver.Chrome(options=options, service=service)
     driver.set_script_timeout(120)
     view = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from nearfar._core.progress import ProgressLine
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 
-__all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress", "Trainer"]
+__all__ = ["Checkpoint", "EarlyStopping", "Progress", "Trainer"]
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Trainer:
         learning_rate : float
             Of the epoch.
         state : object
-            Where the fit stands. :class:`Checkpoint` asks it for ``snapshot()``, :class:`Frames` for ``X``.
+            Where the fit stands. :class:`Checkpoint` asks it for ``snapshot()``.
         steps : int, default=1
             Units by which the progress line moves on; 0 where :meth:`advance` moved it.
 
@@ -232,7 +232,7 @@ class Trainer:
         return snapshot.arrays, snapshot.facts
 
 
-_WOULD_GO_ON = ("sklearn.", "nearfar.cli", "nearfar.evaluate", "nearfar.reproduce", "nearfar.scanpy", "nearfar.viewer")
+_WOULD_GO_ON = ("sklearn.", "nearfar.cli", "nearfar.evaluate", "nearfar.scanpy", "nearfar.viewer")
 
 
 def _is_part_of_more() -> bool:
@@ -371,102 +371,6 @@ class EarlyStopping:
         if len(losses) <= self.patience:
             return False
         return bool(min(losses[-self.patience :]) >= min(losses[: -self.patience]) * (1 - self.tol))
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """A map at one moment of its optimisation.
-
-    Parameters
-    ----------
-    iteration : int
-        Iterations, or epochs, done.
-    cost : float
-        Of the map then.
-    positions : ndarray of shape (n, d), float32
-        A row per point.
-    """
-
-    iteration: int
-    cost: float
-    positions: NDArray[np.float32]
-    __repr__ = brief_fields
-
-
-class Frames:
-    """A callback that keeps where the points of a map are at some iterations, for pictures of the optimisation.
-
-    It holds one :class:`Frame` after the other: ``len(frames)``, ``frames[0]`` and ``for frame in frames`` work as for
-    a list. The first and the last look at the map are always kept. A new fit empties it.
-
-    Parameters
-    ----------
-    every : int, default=50
-        Iterations, at least, from a frame to the next. Callbacks of a :class:`nearfar.NeighborEmbedding` see the map
-        every 50 iterations, those of :class:`nearfar.MDS` and :class:`nearfar.EDRep` after each iteration or epoch.
-
-    Raises
-    ------
-    InputError
-        If ``every`` is no integer of at least 1.
-
-    See Also
-    --------
-    nearfar.plots.small_multiples : draws the frames side by side.
-    nearfar.plots.small_multiples : lets them follow each other.
-
-    Notes
-    -----
-    Memory: 4 n d bytes per frame, a copy as float32. 16 frames of a default map of a million points are 122 MiB.
-    Positions are those that the solver has: of MDS they are in a unit of its own.
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> frames = nf.callbacks.Frames(every=100)
-    >>> est = nf.TSNE(perplexity=10, max_iter=250, callbacks=[frames], random_state=0).fit(X)
-    >>> [frame.iteration for frame in frames]
-    [0, 100, 200, 250]
-    >>> frames[-1].positions.shape
-    (60, 2)
-    """
-
-    def __init__(self, every: int = 50) -> None:
-        self.every = check_integer("Frames", "every", every, low=1)
-        self._kept: list[Frame] = []
-        self._passing = False  # whether the last frame is there only for want of a later one
-
-    def __call__(self, progress: Progress) -> None:
-        """Keep the map if it is time, or until the next look.
-
-        Parameters
-        ----------
-        progress : Progress
-            From a fit whose ``state`` has positions ``X``.
-        """
-        if self._kept and progress.epoch <= self._kept[-1].iteration:  # another fit has begun
-            self._kept, self._passing = [], False
-        if self._passing:
-            self._kept.pop()
-        self._passing = bool(self._kept) and progress.epoch - self._kept[-1].iteration < self.every
-        positions = np.array(progress.state.X, dtype=np.float32)
-        self._kept.append(Frame(int(progress.epoch), float(progress.loss), positions))
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def __iter__(self) -> Iterator[Frame]:
-        return iter(self._kept)
-
-    def __getitem__(self, at: int) -> Frame:
-        return self._kept[at]
-
-    def __repr__(self) -> str:
-        return f"Frames(every={self.every})"
-
-
-__all__ = ["Checkpoint", "EarlyStopping", "Frame", "Frames", "Progress", "Trainer"]
 
 
 if not TYPE_CHECKING:

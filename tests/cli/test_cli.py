@@ -21,7 +21,7 @@ from nearfar.cli import main
 from nearfar.cli.maps import METHODS
 from nearfar.errors import NearfarWarning
 
-COMMANDS = ["advise", "embed", "map", "similar", "compare", "report", "convert", "compress", "info"]
+COMMANDS = ["advise", "embed", "map", "similar", "compare", "convert", "compress", "info"]
 
 
 @pytest.fixture
@@ -646,19 +646,6 @@ class TestMap:
         assert [words for words, _ in asked] == [True, False, False, True, True]
         assert [count > 0 for _, count in asked] == [True, False, False, True, True]
 
-    @pytest.mark.parametrize(
-        ("suffix", "magic"), [pytest.param("gif", b"GIF8", marks=pytest.mark.slow), ("png", b"\x89PNG")]
-    )
-    def test_the_optimisation_as_a_picture(self, run, vectors, tmp_path, suffix, magic):
-        out, film = tmp_path / "map.npz", tmp_path / f"frames.{suffix}"
-        code, out_text, _ = run("map", vectors, "-o", out, "--frames", film, *self.SMALL, "--json")
-        assert (code, json.loads(out_text)["frames"]) == (0, str(film))
-        assert film.read_bytes().startswith(magic)
-        assert run("map", vectors, "-o", tmp_path / "plain.npz", *self.SMALL, "-q") == (0, "", "")
-        plain = nf.Embedding.load(tmp_path / "plain.npz")
-        np.testing.assert_array_equal(nf.Embedding.load(out).vectors, plain.vectors)
-        assert plain.parameters == nf.Embedding.load(out).parameters
-
     def test_is_what_the_library_makes(self, run, vectors, tmp_path):
         given, out = nf.Embedding.load(vectors).vectors, tmp_path / "map.npz"
         assert run("map", vectors, "-o", out, *self.SMALL, "-q") == (0, "", "")
@@ -702,7 +689,6 @@ class TestMap:
         assert f"% of the points unstable, most {', '.join(facts['least_stable'][:3])}" in told
         short = ("-o", out, "--color", "stability", *self.SMALL)
         assert "--color must be one of" in fails("map", vectors, *short)
-        assert "without --map" in fails("explore", vectors, "--map", out, "--stability")
 
     def test_umap(self, run, fails, vectors, tmp_path):
         out = tmp_path / "map.npz"
@@ -722,7 +708,6 @@ class TestMap:
             "map", vectors, "--plot", "x.png", "--method", "mds", "--stability"
         )
         assert "a file name ending in .png" in fails("map", vectors, "--plot", tmp_path / "map.jpeg")
-        assert "ending in .gif, .mp4, .png" in fails("map", vectors, "--frames", tmp_path / "map.avi")
         assert "two dimensions" in fails("map", vectors, "--plot", tmp_path / "map.png", "--n-components", 1)
         assert "suffix" in fails("map", vectors, "-o", tmp_path / "map.xyz")
         assert "--method" in fails("map", vectors, "-o", tmp_path / "map.npz", "--method", "lle")
@@ -765,10 +750,7 @@ class TestMap:
     def test_tables_of_other_forms(self, run, fails, tmp_path):
         def drawn(text, *options):
             (tmp_path / "t.csv").write_text(text)
-            frames = ("--frames", tmp_path / "f.png")
-            assert (
-                run("map", tmp_path / "t.csv", "-o", tmp_path / "m.npz", *frames, *self.SMALL, "-q", *options)[0] == 0
-            )
+            assert run("map", tmp_path / "t.csv", "-o", tmp_path / "m.npz", *self.SMALL, "-q", *options)[0] == 0
             return nf.Embedding.load(tmp_path / "m.npz")
 
         rows = [f"{k},{np.sin(k):.6f},{np.cos(k * k):.6f},{k % 3}" for k in range(20)]

@@ -37,7 +37,6 @@ READ = {
     "evaluate.alignment:align": "center scale",
     "evaluate.alignment:Alignment.most_moved": "topn",
     "evaluate.words:word_analogies": "method",
-    "evaluate.report:report": "k",
     "composition:compose": "operator",
 }
 

@@ -459,12 +459,3 @@ def test_a_torn_map_says_which_points_lost_their_neighbours():
     assert nf.evaluate.neighborhoods(x, torn).missing is None
     with pytest.raises(nf.errors.InputError, match="per_point must be"):
         nf.evaluate.neighborhoods(x, torn, per_point="yes")
-
-
-def test_a_report_says_what_a_map_keeps(rng):
-    X = rng.normal(size=(60, 4))
-    page = nf.evaluate.report(nf.Embedding(X[:, :2]), data=X, plots=False)
-    kept = neighborhoods(X, X[:, :2])
-    assert page.facts["tasks"]["neighborhood_area"] == pytest.approx(kept.auc)
-    assert page.facts["tasks"]["trustworthiness_5"] == pytest.approx(kept.trustworthiness[5])
-    assert "area under R_NX" in page.to_markdown()

@@ -325,84 +325,24 @@ def test_titles_are_on_the_left_with_what_is_known_below(tmp_path) -> None:
     assert len(scatter(emb, title="Words", subtitle="").texts) == 0
 
 
-@pytest.fixture
-def no_fonts_known(monkeypatch):
-    """Forget what is known of fonts, before and after."""
-
-    def forget() -> None:
-        fonts._said.clear()
-        fonts._nowhere.clear()
-        fonts._own.cache_clear()
-        fonts._others.cache_clear()
-
-    forget()
-    yield monkeypatch
-    monkeypatch.undo()
-    forget()
-
-
-def test_letters_that_no_font_has_are_boxes_and_told_of_once(tmp_path, no_fonts_known) -> None:
-    no_fonts_known.setattr(fonts, "_others", list)
+def test_letters_that_no_font_has_are_boxes_and_told_of_once(tmp_path, monkeypatch) -> None:
+    fonts._say.cache_clear()
+    monkeypatch.setattr(fonts, "_others", list)
     xy = np.random.default_rng(0).normal(size=(120, 2))
     with pytest.warns() as told:
         ax = scatter(xy, ["财务报表", "신용카드", "plain"] * 40, title="财务", path=tmp_path / "x.png")
     assert len(told) == 1
-    assert "Install one that has, such as Noto Sans CJK" in str(told[0].message)
-    scatter(xy, ["财务报表", "plain", "plain"] * 40, path=tmp_path / "x.png")  # warnings are errors
+    assert "Install one that has them, such as Noto Sans CJK" in str(told[0].message)
+    scatter(xy, ["财务报表", "plain", "plain"] * 40, words=["务"] * 120, path=tmp_path / "x.png")  # warnings are errors
     assert {text.get_text() for text in ax.get_legend().get_texts()} == {"□" * 4, "plain"}
-    no_fonts_known.undo()
 
 
-def test_letters_come_from_fonts_that_have_them_each_from_its_own(no_fonts_known) -> None:
-    """DejaVu Sans has Armenian; here it is not the font of the picture, nor has all letters."""
-    from matplotlib.font_manager import FontProperties, findfont
-
-    usual = FontProperties(family="STIXGeneral")
-    assert fonts._families_for("plain", usual) == (["STIXGeneral"], frozenset())
-    families, lacking = fonts._families_for("Հայերեն", usual)
-    assert families[0] == "STIXGeneral"
-    assert "DejaVu" in families[1]
-    assert lacking == frozenset()
-    asked = {"A": frozenset("财务"), "B": frozenset("务报"), "C": frozenset("x")}
-    no_fonts_known.setattr(fonts, "_others", lambda: [(name, name) for name in asked])
-    letters = fonts._letters_of
-    no_fonts_known.setattr(fonts, "_letters_of", lambda file: asked[file] if file in asked else letters(file))
-    assert fonts._families_for("plain 财务报表", usual) == (["STIXGeneral", "A", "B"], frozenset("表"))
-    no_fonts_known.undo()
-    text = Figure().text(0, 0, "Հայերեն $5", fontproperties=usual, fontsize=9)
-    drawn = fonts.as_written(text)
-    assert (drawn.get_text(), drawn.get_fontsize(), drawn.get_fontfamily()) == ("Հայերեն $5", 9, families)
-    assert "DejaVu" in findfont(FontProperties(family=families[1]))
-
-
-def test_the_font_of_the_package_is_used_unless_the_user_has_chosen_one(no_fonts_known, tmp_path) -> None:
-    from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
-
-    no_fonts_known.setattr(fonts, "_OWN", ("STIXGeneral", "none"))  # as if the system had ours
-    assert fonts.font_for("plain", 9).get_family() == ["STIXGeneral", "sans-serif"]
-    ax = scatter(np.eye(3)[:, :2], ["a", "b", "c"], title="t", names="legend", path=tmp_path / "x.png")
-    for text in (ax.title, *ax.texts, *ax.get_legend().get_texts()):
-        assert text.get_fontfamily()[0] == "STIXGeneral"
-    assert scatter(np.eye(3)[:, :2], values=[1, 2, 3]).figure.axes[1].get_yticklabels()[0].get_fontfamily()[0] == (
-        "STIXGeneral"
-    )
-    with matplotlib.rc_context({"font.family": "cmr10"}):
-        assert fonts.font_for("plain", 9).get_family() == ["cmr10"]
-    # Files of the package, where the system has no such font.
-    fonts._own.cache_clear()
-    folder = tmp_path / "font_source_sans_pro"
-    (folder / "files").mkdir(parents=True)
-    (folder / "__init__.py").write_text("raise RuntimeError('not to be imported')")
-    for weight in ("Regular", "Bold"):
-        weights = {"Regular": "normal", "Bold": "bold"}
-        file = findfont(FontProperties(family="STIXGeneral", weight=weights[weight]))
-        (folder / "files" / f"SourceSansPro-{weight}.ttf").symlink_to(file)
-    no_fonts_known.syspath_prepend(tmp_path)
-    no_fonts_known.setattr(fonts, "_OWN", ("no such font", "none"))
-    before = list(fontManager.ttflist)
-    assert fonts._own() == ["no such font"]
-    assert {get_font(font.fname).style_name for font in fontManager.ttflist[len(before) :]} == {"Regular", "Bold"}
-    del fontManager.ttflist[len(before) :]
-    fonts._own.cache_clear()
-    no_fonts_known.setattr(fonts, "_PACKAGE", "no_such_package")
-    assert fonts._own() == []
+def test_letters_that_the_font_lacks_come_from_another(tmp_path) -> None:
+    """DejaVu Sans has Armenian; here it is not the font of the picture."""
+    xy = np.random.default_rng(0).normal(size=(120, 2))
+    with matplotlib.rc_context({"font.family": "STIXGeneral"}):
+        ax = scatter(xy, ["Հայերեն $5", "plain"] * 60, title="Հայ", words=["է"] * 120, path=tmp_path / "x.png")
+    plain, other = ax.get_legend().get_texts()
+    assert (other.get_text(), other.get_fontfamily()[0]) == ("Հայերեն $5", "STIXGeneral")
+    assert "DejaVu Sans" in other.get_fontfamily()
+    assert plain.get_fontfamily() == ["STIXGeneral"]

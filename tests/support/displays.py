@@ -8,7 +8,7 @@ import nearfar as nf
 
 SETUP = """
 import networkx as nx, numpy as np, pandas as pd, nearfar as nf
-from nearfar.callbacks import Checkpoint, EarlyStopping, Frames, Progress
+from nearfar.callbacks import Checkpoint, EarlyStopping, Progress
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 4)).astype("float32")
 frame = pd.DataFrame(X, columns=list("abcd"), index=[f"p{i}" for i in range(40)])
@@ -69,14 +69,12 @@ CELLS = [
     "nf.divergences.Sammon()",
     "[nf.edrep.Sphere(), nf.edrep.Ball()]",
     # Callbacks.
-    "[Checkpoint('run.safetensors'), EarlyStopping(), Frames()]",
+    "[Checkpoint('run.safetensors'), EarlyStopping()]",
     "Progress(1, 9, 0.5, 0.1, X)",
-    "(frames := Frames(every=1), nf.MDS(callbacks=[frames], **drawn).fit(X), frames[0])[2]",
     # Judgements.
     "nf.align(nf.Embedding(X), nf.Embedding(X))",
     "nf.evaluate.neighborhoods(X, mapped.embedding_)",
     "nf.evaluate.map_stability(mapped, n_refits=1, max_iter=5)",
-    "nf.evaluate.report(vectors, plots=False)",
     "nf.evaluate.stability([nf.Embedding(X), nf.Embedding(X[:, :2])], k=3)",
     "nf.evaluate.communities(X, [0, 1] * 20, random_state=0)",
     "nf.evaluate.link_prediction(graph, nf.EDRep(2, n_epochs=1, **small), n_repeats=2, random_state=0)",

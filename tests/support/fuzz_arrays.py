@@ -597,13 +597,6 @@ def _ranking(draw: Draw) -> object:
     return nf.evaluate.ranking(nf.Embedding(draw.rows()), draw.square(), exclude=known, **given).to_dict()
 
 
-def _report(draw: Draw) -> object:
-    labels = draw.column() if draw.rng.random() < 0.6 else None
-    data = draw.rows() if draw.rng.random() < 0.6 else None
-    report = nf.evaluate.report(nf.Embedding(SOUND), labels=labels, data=data, plots=False, random_state=0, n_jobs=1)
-    return report.to_html() if hasattr(report, "to_html") else None
-
-
 def _stability(draw: Draw) -> object:
     return nf.evaluate.stability([nf.Embedding(draw.rows()), nf.Embedding(SOUND)], 3, n_jobs=1, random_state=0)
 
@@ -664,7 +657,6 @@ TARGETS: dict[str, Callable[[Draw], object]] = {
     "node_classification": _classification,
     "link_prediction": _links,
     "ranking": _ranking,
-    "report": _report,
     "stability": _stability,
     "map_stability": _map_stability,
     "align": _align,

@@ -439,12 +439,6 @@ FAULTS = [
         "test_graph_tasks",
     ),
     Fault(
-        "report: a zero vector is a direction",
-        "float((units @ units - n)",
-        "float((units @ units - len(X))",
-        "test_report",
-    ),
-    Fault(
         "device: what a point finds of itself on the mesh", "gx -= share * own_x", "gx += share * own_x", "test_devices"
     ),
     Fault(
@@ -466,7 +460,6 @@ FAULTS = [
         "return _check_loss(value, epoch)",
         "test_anchor_processes",
     ),
-    Fault("report: variances, not their squares", "1 / (shares**2).sum()", "1 / shares.sum()", "test_report"),
     # -- what a file of edges is
     Fault(
         "header: a value that comes again speaks for it",

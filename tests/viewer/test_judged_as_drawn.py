@@ -79,8 +79,6 @@ def test_a_map_of_a_relation_is_judged_by_the_relation(emb, tmp_path):
     assert found.metric == "relation"
     assert "by the relation" in repr(found)
     assert found.auc == pytest.approx(page.judged.auc) == pytest.approx(own.judged.auc)
-    report = nf.evaluate.report(est.vectors_, data=near, plots=False)
-    assert report.facts["tasks"]["neighborhood_area"] == pytest.approx(found.auc)
 
     est.vectors_.save(tmp_path / "map.npz")  # a file does not hold the relation
     for drawn in (est.vectors_, nf.Embedding.load(tmp_path / "map.npz")):
@@ -145,7 +143,7 @@ def test_two_maps_are_compared_by_the_euclidean_distance(emb, run, tmp_path):
     assert told["stability"]["overlap"] == pytest.approx(stable.overlap)
 
 
-def test_neighborhoods_and_the_report_judge_so(emb):
+def test_neighborhoods_judges_so(emb):
     for make, metric in ((nf.TSNE, "cosine"), (nf.MDS, "manhattan")):
         short = SHORT if make is nf.TSNE else {"n_jobs": 1}
         est = make(metric=metric, **short).fit(emb)
@@ -157,8 +155,6 @@ def test_neighborhoods_and_the_report_judge_so(emb):
             assert f"by metric='{metric}'" in repr(found)
             assert "metric" not in found.to_dict()
         assert nf.evaluate.neighborhoods(emb, est, metric="euclidean").auc != expected.auc
-        page = nf.evaluate.report(est.vectors_, data=emb, plots=False)
-        assert page.facts["tasks"]["neighborhood_area"] == pytest.approx(expected.auc)
     rows = np.where(emb.vectors > np.median(emb.vectors), emb.vectors, 0) + np.eye(1, 4)
     est = nf.TSNE(metric="cosine", **SHORT).fit(csr_array(rows))
     assert nf.evaluate.neighborhoods(csr_array(rows), est).metric == "cosine"
@@ -206,9 +202,7 @@ def test_many_points_and_equal_rows(emb):
     ],
 )
 def test_pages_of_the_command_line(emb, run, tmp_path, monkeypatch, options):
-    """``nearfar map`` writes a page, or a map that ``nearfar explore`` shows, judged by its metric."""
-    import nearfar.viewer.explore as explore
-
+    """``nearfar map`` writes a page, or a map that a page shows, judged by its metric."""
     metric, pages = options[-1] if options else "euclidean", []
     emb.save(tmp_path / "x.npz")
     short = ("--perplexity", 6, "--max-iter", 60, "--random-state", 0, "-q")
@@ -216,12 +210,8 @@ def test_pages_of_the_command_line(emb, run, tmp_path, monkeypatch, options):
     monkeypatch.setattr(nf.viewer.page, "map_page", lambda *a, **more: pages.append(map_page(*a, **more)) or pages[-1])
     for out in ("map.html", "map.safetensors"):
         assert run("map", tmp_path / "x.npz", "-o", tmp_path / out, *options, *short)[0] == 0
-    monkeypatch.setattr(explore, "listen", lambda _: None)
-    monkeypatch.setattr(explore, "serve", lambda *_: None)
-    shown = ("explore", tmp_path / "x.npz", "--map", tmp_path / "map.safetensors", "--no-open", "-q")
-    assert run(*shown)[0] == 0
-    assert run(*shown, "--metric", "chebyshev")[0] == 0
+    drawn = nf.Embedding.load(tmp_path / "map.safetensors")
+    emb.map(drawn)
+    emb.map(drawn, metric="chebyshev")
     assert [page.judged.metric for page in pages] == [metric, metric, "chebyshev"]
     np.testing.assert_array_equal(pages[0].missing, pages[1].missing)
-    assert run("explore", tmp_path / "x.npz", "--no-open", "-q")[0] == 0
-    assert pages[-1].judged.metric == "euclidean"

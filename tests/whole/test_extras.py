@@ -14,14 +14,13 @@ import nearfar as nf
 from nearfar.cli import main
 from nearfar.embedding.files import FORMATS
 from nearfar.engines.registry import NEEDS
-from nearfar.errors import InputError, MissingDependencyError
-from nearfar.plots.small_multiples import check_film
+from nearfar.errors import MissingDependencyError
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-CALLED = {"faiss": "faiss-cpu", "embedding_atlas": "embedding-atlas"}
+CALLED = {"faiss": "faiss-cpu"}
 # A package that another one of the extra needs.
-BROUGHT = {"PIL": "matplotlib", "fsspec": "dask", "h5py": "anndata", "anndata": "scanpy", "uvicorn": "embedding-atlas"}
+BROUGHT = {"PIL": "matplotlib", "fsspec": "dask", "h5py": "anndata", "anndata": "scanpy"}
 
 
 def packages(extra):
@@ -75,11 +74,8 @@ def without():
     ("command", "package", "extra"),
     [
         ("map nowhere.npz --plot out.png", "matplotlib", "plot"),
-        ("map nowhere.npz -o out.tsv --frames out.gif", "matplotlib", "plot"),
-        ("map nowhere.npz --frames out.svg", "matplotlib", "plot"),
         ("map nowhere.npz -o out.parquet", "pyarrow", "parquet"),
         ("map nowhere.npz -o out.html --engine torch", "torch", "torch"),
-        ("report nowhere.npz -o out.html", "matplotlib", "plot"),
         ("reproduce edrep-figure-2 -o pages", "matplotlib", "plot"),
         ("embed nowhere.csv -o out.parquet", "pyarrow", "parquet"),
         ("embed nowhere.csv -o out.h5ad", "anndata", "anndata"),
@@ -90,7 +86,6 @@ def without():
         ("convert nowhere.npz out.parquet", "pyarrow", "parquet"),
         ("convert nowhere.npz out.h5ad", "anndata", "anndata"),
         ("compare nowhere.npz nowhere.vec -o out.parquet", "pyarrow", "parquet"),
-        ("explore nowhere.npz", "embedding_atlas", "explore"),
     ],
 )
 def test_a_command_asks_before_it_works(command, package, extra, without, capsys, tmp_path, monkeypatch):
@@ -101,16 +96,6 @@ def test_a_command_asks_before_it_works(command, package, extra, without, capsys
     assert f"needs {package}, which is not installed. Run: pip install 'nearfar[{extra}]'" in error
     assert len(error.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
-
-
-def test_a_film_that_cannot_be_written_is_refused_before_the_map(monkeypatch, capsys):
-    from matplotlib.animation import FFMpegWriter
-
-    monkeypatch.setattr(FFMpegWriter, "isAvailable", classmethod(lambda cls: False))
-    assert main(["map", "nowhere.npz", "--frames", "film.mp4"]) == 2
-    assert "ffmpeg" in capsys.readouterr().err
-    with pytest.raises(InputError, match="ffmpeg"):
-        check_film("plots", "film.mp4")
 
 
 class WorkedError(AssertionError):
@@ -153,9 +138,7 @@ def test_frames_are_asked_for_before_a_fit(library, make, without, monkeypatch):
         (lambda emb: emb.index("faiss"), "faiss", "index"),
         (lambda emb: nf.plots.scatter(emb), "matplotlib", "plot"),
         (lambda emb: nf.plots.small_multiples({"a": emb}), "matplotlib", "plot"),
-        (lambda emb: nf.plots.animation({"a": emb}, path="out.gif"), "matplotlib", "plot"),
         (lambda emb: nf.plots.rnx_curves({}), "matplotlib", "plot"),
-        (lambda emb: nf.evaluate.report(emb), "matplotlib", "plot"),
         (lambda emb: nf.TSNE(engine="torch", perplexity=2).fit(emb.vectors), "torch", "torch"),
         (lambda emb: nf.EDRep(2, engine="dask").fit(np.ones((9, 9))), "distributed", "cluster"),
         (lambda emb: nf.log_normalizers(emb.vectors, device="cpu"), "torch", "torch"),
@@ -175,4 +158,3 @@ def test_what_needs_no_extra_works_without_any(without):
     X = np.random.default_rng(0).normal(size=(20, 3))
     emb = nf.Embedding(nf.TSNE(perplexity=3, max_iter=5, random_state=0).fit_transform(X))
     assert emb.search(emb.vectors, topn=2)[0].shape == (20, 2)
-    assert nf.evaluate.report(emb, plots=False).facts

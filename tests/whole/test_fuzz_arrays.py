@@ -21,7 +21,7 @@ COMPILED = (
 NO_ARRAYS = {
     *("plant_pseudowords", "word_analogies", "word_similarity", "phrases", "sense_induction", "ambiguity"),  # of texts
     *("anchor_purity", "reconstruct_spreading", "select"),  # of embeddings and names, as those below of arrays
-    *("rnx_curves", "animation"),  # of results; as small_multiples
+    "rnx_curves",  # of results
 }
 
 

@@ -57,7 +57,6 @@ DOORS = {
     "node classification": lambda emb, labels: (
         judge.node_classification(emb, labels, n_repeats=2, random_state=0).micro
     ),
-    "report": lambda emb, labels: judge.report(emb, labels=labels, random_state=0, plots=False).facts["tasks"],
     "select": chosen,
     "anchors": lambda emb, labels: judge.anchor_purity(anchored(emb.vectors, emb.ids), labels, random_state=0).purity,
 }

@@ -49,7 +49,6 @@ SOURCELESS = {
     "nearfar.evaluate.PhraseSimilarity": "a record",
     "nearfar.evaluate.Ambiguity": "a record",
     "nearfar.evaluate.Ranking": "a record",
-    "nearfar.evaluate.Report": "a record",
     "nearfar.evaluate.Selection": "a record",
     "nearfar.evaluate.SenseInduction": "a record",
     "nearfar.evaluate.SpreadingReconstruction": "a record",

@@ -420,7 +420,6 @@ def test_a_frame_whose_ids_are_not_distinct_is_refused():
 def test_a_series_of_labels_or_values_goes_by_id_in_a_picture():
     pytest.importorskip("matplotlib")
     from nearfar.plots.groups import Colours, groups_of
-    from nearfar.plots.small_multiples import panels_of
 
     emb = nf.Embedding([[0, 1], [2, 3], [4, 5]], ["a", "b", "c"])
     labels, values = pd.Series({"c": "z", "a": "x", "b": "y"}), pd.Series({"b": 2.0, "c": 3.0, "a": 1.0})
@@ -434,7 +433,6 @@ def test_a_series_of_labels_or_values_goes_by_id_in_a_picture():
     assert Colours.of("f", None, values, 3).values.tolist() == [2.0, 3.0, 1.0]  # no ids: by row
     with pytest.raises(InputError, match=r"f: values must be of ids such as 0, 1, 2; .* values.to_numpy\(\)"):
         Colours.of("f", None, values, 3, nf.Embedding(emb.vectors).ids)
-    panel = panels_of("f", "maps", [emb, emb], same_points=True)[0]
-    assert Colours.of("f", None, values, len(panel.xy), panel.ids).values.tolist() == [1.0, 2.0, 3.0]
-    with pytest.raises(InputError, match=r"maps\[1\] must be one of the ids of the first, in their order.*subset"):
-        nf.plots.small_multiples([emb, emb.subset(["b", "a", "c"])], labels)
+    panels = nf.plots.small_multiples([emb, emb], values=values)
+    [shown, by_row] = (panels[0], nf.plots.small_multiples([emb, emb], values=[1.0, 2.0, 3.0])[0])
+    np.testing.assert_array_equal(*(ax.collections[0].get_facecolors() for ax in (shown, by_row)))

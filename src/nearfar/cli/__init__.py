@@ -18,9 +18,9 @@ import click
 
 from nearfar._version import __version__
 from nearfar.cli.embed import embed
-from nearfar.cli.judge import advise, compare, evaluate, report
+from nearfar.cli.judge import advise, compare, evaluate
 from nearfar.cli.look import look
-from nearfar.cli.maps import explore, map_
+from nearfar.cli.maps import map_
 from nearfar.cli.options import Command
 from nearfar.cli.reproduce import reproduce
 from nearfar.cli.shared import at_work, fail, show_warning
@@ -144,7 +144,7 @@ def _cli(context: click.Context) -> None:
 
 
 for _command in (
-    *(look, advise, embed, map_, explore, similar, compare, report, evaluate, convert, info),
+    *(look, advise, embed, map_, similar, compare, evaluate, convert, info),
     *(compress, words, reproduce),
 ):
     _cli.add_command(_command)

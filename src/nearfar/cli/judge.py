@@ -1,17 +1,14 @@
-"""``nearfar compare``, ``report``, ``evaluate``, ``advise``: what vectors are worth, which method suits a file."""
+"""``nearfar compare``, ``evaluate``, ``advise``: what vectors are worth, which method suits a file."""
 
 from __future__ import annotations
 
 import shlex
-import time
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.files import labels_of, load, load_known, read_as, read_graph
+from nearfar.cli.files import labels_of, load, read_as, read_graph
 from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     answer,
@@ -21,7 +18,6 @@ from nearfar.cli.shared import (
     json_answer,
     print_json,
     print_table,
-    run_options,
     seed_option,
     show_warning,
     shown,
@@ -30,7 +26,6 @@ from nearfar.cli.shared import (
     take_edges,
     take_form,
 )
-from nearfar.cli.shared import report as summarise
 from nearfar.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
@@ -221,63 +216,6 @@ def _on_table(file: str, reading: dict[str, Any]) -> Advice:
     told = [f"after --prepare: {table.coded}"] * bool(table.coded) + beside
     found = replace(found, data=", ".join([found.data, *told]))
     return of_mixed(found) if table.coded else found
-
-
-@command("Write a page about a file of vectors.")
-@argument("file")
-@option("-o", "--output", required=True, metavar="PAGE", help="File for the page: .html, or .md for Markdown.")
-@option("--labels", metavar="TABLE", help="File of ids and labels, two columns: how well vectors tell them.")
-@option("--pairs", metavar="PAIRS", help="Two ids and a score a line: how well cosines agree with them.")
-@options_of("evaluate.report:report", "k")
-@option("--title", help="Heading of the page. [default: the name of FILE]")
-@option("--no-plots", is_flag=True, help="No pictures, for which matplotlib is needed.")
-@option("--map", "with_map", is_flag=True, help="Hold the interactive map, too (HTML only).")
-@side_option
-@run_options("page")
-def report(
-    file: str,
-    output: str,
-    labels: str | None,
-    side: Side | None,
-    no_plots: bool,
-    with_map: bool,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Write one page about the vectors in FILE: how they were made, their lengths, isotropy, hubness, duplicates.
-
-    The page is one file that needs no network. With --map an HTML page holds the interactive map. --json prints its
-    figures.
-
-    \b
-    Examples:
-      nearfar report contacts.safetensors -o contacts.html
-      nearfar report nodes.safetensors -o nodes.md --labels groups.csv --random-state 0
-      nearfar report words.vec -o words.html --pairs wordsim353.tsv --no-plots --json
-    """
-    from nearfar._core.atomic import check_suffix
-    from nearfar._core.checks import require
-    from nearfar.evaluate.report import SUFFIXES
-    from nearfar.evaluate.report import report as page_of
-
-    check_suffix("nearfar report", output, SUFFIXES)
-    if not no_plots:
-        require("nearfar report", "matplotlib", "plot")
-    started = time.perf_counter()
-    embedding = load_known(file, side)
-    known = None if labels is None else labels_of("nearfar report", embedding, labels)
-    options["title"] = options["title"] or Path(file).name
-    drawn = None
-    if with_map:
-        named: dict[str, Sequence[object]] | None = None
-        if known is not None:
-            named = {"id": list(known), "label": [", ".join(names) for names in known.values()]}
-        drawn = embedding.map(metadata=named, title=options["title"], n_jobs=options["n_jobs"], verbose=not quiet)
-    page = page_of(embedding, labels=known, plots=not no_plots, map_page=drawn, **options)
-    page.save(output)
-    line = f"{output}: {len(embedding)} vectors of {embedding.n_components}"
-    summarise(line, {"file": file, "output": output, **page.facts}, started, quiet, as_json)
 
 
 @click.group(short_help="Score vectors of a graph on tasks.")

@@ -13,9 +13,6 @@ from nearfar.cli.options import argument, command, option, options_of, together
 from nearfar.cli.shared import (
     engine_option,
     form_options,
-    jobs_option,
-    json_option,
-    quiet_option,
     report,
     run_options,
     side_option,
@@ -39,8 +36,6 @@ _METHODS = ("TSNE", "SSNE", "ASNE", "TASNE", "HSSNE", "NeRV", "JSE", "UMAP", "MD
 METHODS = {name.lower(): name for name in _METHODS}
 """Estimators by their names on the command line."""
 PAGES = (".html", ".htm")
-FILMS = (".gif", ".mp4")
-"""Files in which the frames of the optimisation follow each other; in others they are side by side."""
 
 
 _MAP = "maps.neighbor:NeighborEmbedding"
@@ -57,7 +52,6 @@ _table_options = together(
 @argument("file")
 @option("-o", "--output", metavar="OUT", help="File for the positions; .html is a page to explore, .png a picture.")
 @option("--plot", metavar="PICTURE", help="File for a picture of the map: .png, .svg or .pdf.")
-@option("--frames", metavar="PICTURE", help="File for the optimisation: .gif or .mp4; .png, ... side by side.")
 @option("--onto", metavar="MAP", help="An older map, whose points stay; new rows find places in it.")
 @option("--before", metavar="FILE", help="What the older map was drawn of, which tells the rows that have changed.")
 @option("--metadata", metavar="CSV", help="For a page or picture: what is known of the points, joined by id.")
@@ -81,7 +75,6 @@ def map_(
     file: str,
     output: str | None,
     plot: str | None,
-    frames: str | None,
     onto: str | None,
     before: str | None,
     metadata: str | None,
@@ -125,7 +118,6 @@ def map_(
     \b
     Examples:
       nearfar map contacts.safetensors --plot contacts.png
-      nearfar map contacts.safetensors --frames contacts.gif
       nearfar map words.vec -o words.html --metric cosine
       nearfar map genes.npz -o genes.html --metadata genes.csv --color pathway
       nearfar map genes.npz -o genes.png --metadata genes.csv --color pathway
@@ -139,7 +131,6 @@ def map_(
       nearfar map genes.npz -o map.safetensors --engine cuda
     """
     import nearfar as nf
-    from nearfar.callbacks import Frames
     from nearfar.cli.onto import check_onto, read_onto, say_what_is_gone, told, with_columns
     from nearfar.embedding.metadata import TableFile
     from nearfar.engines import asked_engine
@@ -153,24 +144,22 @@ def map_(
     coloured = metadata is not None or color is not None
     if coloured and not page and plot is None:
         raise click.UsageError("--metadata and --color are for a page or a picture: give --output OUT.html or OUT.png.")
-    _check_targets(output, plot, frames, arguments["n_components"])
+    _check_targets(output, plot, arguments["n_components"])
     form = take_text_format("nearfar map", arguments)
     estimator = getattr(nf, METHODS[method])()
     arguments = {"engine": None, **_known(method, arguments, set(estimator.get_params()))}
     asked_engine("nearfar map", arguments["engine"], not_on=getattr(estimator, "_not_on", {}))
-    recorder = None if frames is None else Frames()
     started = time.perf_counter()
     points = _points(file, side, names, labels, prepare, obsm, form, arguments.get("metric"))
     table, known = points.table, TableFile(metadata, form) if metadata else points.known
     if page or coloured:
         nf.viewer.page.check_known(points.vectors, known, color, stability=stability)
-    callbacks = None if recorder is None else [recorder]
     held = None
     if onto is not None:
         was = before and _points(before, side, names, labels, prepare, obsm, form, arguments.get("metric")).vectors
         held = read_onto(onto, points.ids, arguments["n_components"], points.rows, was or None)
         arguments = {"max_iter": N_ITER, **arguments}
-    estimator.set_params(**arguments, callbacks=callbacks, verbose=0 if quiet else 1)
+    estimator.set_params(**arguments, verbose=0 if quiet else 1)
     estimator.fit(points.rows, **({} if held is None else {"pull": held.pull}))
     grown: dict[str, object] = {}
     line_of_growth = ""
@@ -195,10 +184,7 @@ def map_(
         if words is None:
             words = any(isinstance(word, str) for word in drawn.ids)
         nf.plots.scatter(drawn, **table.colours, words=words, path=plot)
-    if recorder is not None and frames is not None:
-        write = nf.plots.animation if frames.lower().endswith(FILMS) else nf.plots.small_multiples
-        write(recorder, **table.colours, path=frames)
-    targets = {"output": output, "plot": plot, "frames": frames}
+    targets = {"output": output, "plot": plot}
     summary = targets | {
         "n": len(drawn),
         "n_components": drawn.n_components,
@@ -216,90 +202,6 @@ def map_(
         line += ", " + ", ".join(f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items())
     line += f" ({table.coded})" if table.coded else ""
     report(line + line_of_growth + line_of_stability, summary, started, quiet, as_json)
-
-
-@command("Explore a map in a browser, with tables, charts and filters.")
-@argument("file")
-@option("--map", "positions", metavar="MAP", help="File of two numbers for each id. [default: a new t-SNE map]")
-@option("--metadata", metavar="CSV", help="What is known of the points, joined by id.")
-@option("--color", metavar="COLUMN", help="The column that colours the points at first.")
-@option("--stability", is_flag=True, help="Without --map: colour points by whether they have another place.")
-@options_of(_MAP, "metric", metric={"default": None, "note": "[default: that of MAP, else euclidean]"})
-@_table_options
-@option("--port", type=int, help="Port on this computer. [default: the first free one from 5055 on]")
-@option("--open/--no-open", "opened", default=True, help="Open the browser.")
-@side_option
-@jobs_option
-@quiet_option
-@json_option("the address and the summary")
-def explore(
-    file: str,
-    positions: str | None,
-    metadata: str | None,
-    color: str | None,
-    stability: bool,
-    names: str | None,
-    labels: str | None,
-    prepare: bool,
-    obsm: str | None,
-    port: int | None,
-    opened: bool,
-    metric: str | None,
-    side: Side | None,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Show the vectors in FILE in embedding-atlas, on this computer alone, until Ctrl-C.
-
-    FILE is as for nearfar map. The page has the map, a table, charts that filter each other, SQL, search, and the
-    nearest neighbours among the vectors. It is served on 127.0.0.1: no other computer can reach it.
-
-    Without --map a t-SNE map is drawn first; keep one with nearfar map FILE -o MAP. Vectors of two components are shown
-    as they are.
-
-    The extra [explore] brings embedding-atlas, and with it PyTorch, which is not needed here. Without PyTorch: pip
-    install --no-deps embedding-atlas, and then cryptography duckdb fastapi inquirer pandas platformdirs pyarrow
-    uvicorn. Its map needs a browser with WebGPU; the page that nearfar map FILE -o MAP.html makes needs WebGL only.
-
-    \b
-    Examples:
-      nearfar explore contacts.safetensors
-      nearfar explore genes.npz --map map.safetensors --metadata genes.csv --color pathway
-      nearfar explore iris.csv --labels species --port 8000 --no-open
-    """
-    import threading
-    import webbrowser
-
-    import nearfar as nf
-    from nearfar.embedding.metadata import TableFile
-    from nearfar.viewer.explore import listen, serve
-
-    started = time.perf_counter()
-    if stability and positions is not None:
-        raise click.UsageError("--stability is for a map that is drawn here: without --map.")
-    listening = listen(port)  # what is wrong with it is said before a large map is drawn
-    form = take_text_format("nearfar explore", options)
-    points = _points(file, side, names, labels, prepare, obsm, form, metric, "nearfar explore")
-    vectors, known = points.vectors, TableFile(metadata, form) if metadata else points.known
-    of_map = None if vectors.n_components == 2 and positions is None else color
-    nf.viewer.page.check_known(vectors, known, of_map, stability=stability)
-    placed = None if positions is None else nf.Embedding.load(positions)
-    drawn = placed is None and vectors.n_components != 2
-    if drawn and not quiet:
-        click.echo(f"No --map: a t-SNE map of {len(vectors)} vectors is drawn.", err=True)
-    options |= {"metric": metric or ("euclidean" if drawn else None), "verbose": 0 if quiet else 1}
-    page = vectors.map(placed, metadata=known, color=color, title=file, stability=stability, **options)
-
-    def ready(address: str) -> None:
-        if not as_json:
-            click.echo(address)
-        facts = {"address": address, "file": file, "n": len(page.ids), "map": positions, "drawn": drawn}
-        report(f"{len(page.ids)} points{points.others} at {address} until Ctrl-C", facts, started, quiet, as_json)
-        if opened:
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # some wait for their end
-
-    serve(page, listening, ready)
 
 
 class _Points(NamedTuple):
@@ -380,17 +282,16 @@ def _stable(estimator: Any, ids: Ids, wanted: bool) -> tuple[MapStability | bool
     return found, {"unstable": found.unstable, "least_stable": least}, line
 
 
-def _check_targets(output: str | None, plot: str | None, frames: str | None, n_components: int) -> None:
+def _check_targets(output: str | None, plot: str | None, n_components: int) -> None:
     """Refuse files that cannot be written, before a large map is drawn."""
     from nearfar._core.atomic import check_suffix
     from nearfar._core.checks import require
     from nearfar.embedding.files.registry import check_output
     from nearfar.plots.scatter import PICTURES
-    from nearfar.plots.small_multiples import check_film
 
-    if output is None and plot is None and frames is None:
-        raise click.UsageError("Nothing to write: give --output OUT, --plot PICTURE, --frames PICTURE, or several.")
-    if n_components < 2 and (plot or frames):
+    if output is None and plot is None:
+        raise click.UsageError("Nothing to write: give --output OUT, --plot PICTURE, or both.")
+    if n_components < 2 and plot:
         raise click.UsageError("A picture has two dimensions: give --n-components 2 or more, or --output alone.")
     if output is not None and output.lower().endswith(PAGES):
         if n_components != 2:
@@ -398,12 +299,9 @@ def _check_targets(output: str | None, plot: str | None, frames: str | None, n_c
         check_suffix("nearfar map", output, PAGES)
     elif output is not None:
         check_output("nearfar map", output)
-    for picture, suffixes in ((plot, PICTURES), (frames, (*FILMS, *PICTURES))):
-        if picture is not None:
-            check_suffix("nearfar map", picture, suffixes)
-            require("nearfar map", "matplotlib", "plot")
-    if frames is not None and frames.lower().endswith(FILMS):
-        check_film("nearfar map", frames)
+    if plot is not None:
+        check_suffix("nearfar map", plot, PICTURES)
+        require("nearfar map", "matplotlib", "plot")
 
 
 def _known(method: str, arguments: dict[str, Any], there: set[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ entropies than words that come as often; ``anchor_purity`` says whether an ancho
 ``stability`` says how far runs of a method agree, ``map_stability`` which points of a map have other places;
 ``link_prediction`` and ``node_classification`` how much of a graph its vectors know, ``ranking`` how much of what is
 hidden, items or links, comes first; ``select`` chooses parameters by labels or links; ``reconstruct_spreading`` tells
-who is infected when from a few observations; ``report`` writes a page about an embedding.
+who is infected when from a few observations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from nearfar.evaluate.map_stability import MapStability, map_stability
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
 from nearfar.evaluate.phrases import PhraseSimilarity, phrases
 from nearfar.evaluate.ranking import Ranking, ranking
-from nearfar.evaluate.report import Report, report
 from nearfar.evaluate.selection import Selection, select
 from nearfar.evaluate.senses import Ambiguity, SenseInduction, ambiguity, plant_pseudowords, sense_induction
 from nearfar.evaluate.spreading import SpreadingReconstruction, reconstruct_spreading
@@ -42,7 +41,6 @@ __all__ = [
     "NodeClassification",
     "PhraseSimilarity",
     "Ranking",
-    "Report",
     "Selection",
     "SenseInduction",
     "SpreadingReconstruction",
@@ -61,7 +59,6 @@ __all__ = [
     "plant_pseudowords",
     "ranking",
     "reconstruct_spreading",
-    "report",
     "select",
     "sense_induction",
     "stability",

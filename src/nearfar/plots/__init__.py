@@ -1,8 +1,7 @@
 """Pictures of vectors and of maps.
 
 ``scatter`` draws points in the plane, from a handful to millions; ``small_multiples`` puts several maps side by side,
-``animation`` lets the moments of an optimisation follow each other, and ``rnx_curves`` compares maps by what they keep
-of the neighbours in their data.
+and ``rnx_curves`` compares maps by what they keep of the neighbours in their data.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from nearfar._core.names import public_names
 from nearfar.plots.scatter import scatter
-from nearfar.plots.small_multiples import animation, rnx_curves, small_multiples
+from nearfar.plots.small_multiples import rnx_curves, small_multiples
 
-__all__ = ["animation", "rnx_curves", "scatter", "small_multiples"]
+__all__ = ["rnx_curves", "scatter", "small_multiples"]
 
 
 if not TYPE_CHECKING:

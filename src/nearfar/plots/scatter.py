@@ -20,7 +20,7 @@ from nearfar.contracts import Floats
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 from nearfar.plots.density import draw_contours, pixel_grid, shade
-from nearfar.plots.fonts import as_written, font_for, say_what_is_lacking, whole_letters
+from nearfar.plots.fonts import as_written, shown_in
 from nearfar.plots.groups import NAMED_FROM, Colours, Groups, in_view, parts_of, rows_of_groups, togetherness
 from nearfar.plots.names import MOST_NAMED, draw_names, show_box
 from nearfar.plots.palette import COLOURS, GREY, LIGHT_END, SCALE, hex_of, rgb_of
@@ -139,8 +139,7 @@ def scatter(
     texts = None if words is False else _texts(words, len(X), ids)
     target = check_picture_path(_OWNER, path)
 
-    xy, groups = in_plane(X, X), colours.groups
-    say_what_is_lacking([title or "", subtitle or "", *(groups.names if groups is not None else ())])
+    xy, groups = in_plane(X), colours.groups
     together = 0.0 if groups is None else togetherness(xy, groups.codes)
     if names == "auto":
         names = "map" if together > NAMED_FROM and texts is None else "legend"
@@ -221,14 +220,16 @@ def _texts(words: bool | ColumnLike, n: int, ids: Ids | None) -> list[str]:
 
 def _write_words(axes: Axes, xy: Doubles, texts: list[str]) -> None:
     """Write words above their dots, the first first, each where none of those written is in its way."""
+    from matplotlib.font_manager import FontProperties
     from matplotlib.patheffects import withStroke
     from matplotlib.textpath import TextPath
 
     figure = axes.figure.canvas.figure
 
     def width(text: str) -> float:
-        font = font_for(text, _WORD_SIZE)
-        return float(TextPath((0, 0), text.replace("$", r"\$"), prop=font).get_extents().width)
+        shown, families = shown_in(text, FontProperties().get_family())
+        font = FontProperties(family=families, size=_WORD_SIZE)
+        return float(TextPath((0, 0), shown.replace("$", r"\$"), prop=font).get_extents().width)
 
     @cache
     def advance(letter: str) -> float:  # of one letter: measuring each word takes long
@@ -238,7 +239,7 @@ def _write_words(axes: Axes, xy: Doubles, texts: list[str]) -> None:
     points = axes.transData.transform(xy) * 72 / figure.dpi
     frame = axes.get_window_extent().get_points() * 72 / figure.dpi
     boxes = np.empty((0, 4))  # left, bottom, right, top
-    for text, place, (x, y) in zip(map(whole_letters, texts[:_LOOKED_AT]), xy, points, strict=False):
+    for text, place, (x, y) in zip(texts[:_LOOKED_AT], xy, points, strict=False):
         if len(boxes) == _WORDS:
             break
         if not text.strip():
@@ -262,12 +263,12 @@ def _write_words(axes: Axes, xy: Doubles, texts: list[str]) -> None:
         as_written(note).set_path_effects([withStroke(linewidth=2, foreground="white")])
 
 
-def in_plane(X: Floats, of: Floats) -> Doubles:
-    """Return X in the plane that shows the vectors ``of`` best: two columns are the plane themselves."""
+def in_plane(X: Floats) -> Doubles:
+    """Return X in the plane that shows it best: two columns are the plane themselves."""
     if X.shape[1] == 2:
         return X.astype(np.float64)
-    mean = of.mean(axis=0, dtype=np.float64)
-    covariance = (of.T @ of).astype(np.float64) / of.shape[0] - np.outer(mean, mean)
+    mean = X.mean(axis=0, dtype=np.float64)
+    covariance = (X.T @ X).astype(np.float64) / X.shape[0] - np.outer(mean, mean)
     _, directions = np.linalg.eigh(covariance)
     plane = directions[:, :-3:-1]  # the two largest, largest first
     plane = plane * np.sign(plane[np.abs(plane).argmax(axis=0), [0, 1]])
@@ -378,7 +379,7 @@ def add_bar(figure: Figure | SubFigure, axes: Axes | list[Axes], bar: Bar, **lay
         layout["format"] = dates.ConciseDateFormatter(layout["ticks"])  # type: ignore[no-untyped-call]
     drawn = figure.colorbar(bar.scale, ax=axes, extend=bar.extend, **layout)
     drawn.outline.set_visible(False)
-    drawn.ax.tick_params(color=GREY, labelcolor=_INK, labelsize=9, labelfontfamily=font_for("", 9).get_family())
+    drawn.ax.tick_params(color=GREY, labelcolor=_INK, labelsize=9)
 
 
 def add_legend(axes: Axes, groups: Groups, palette: Doubles) -> None:

@@ -1,26 +1,18 @@
-"""Several maps in one picture: side by side in the same colours, one after the other, or compared by curves."""
+"""Several maps in one picture: side by side in the same colours, or compared by curves."""
 
 from __future__ import annotations
 
 import math
 import os
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nearfar._core import checks as _checks
-from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.types import ColumnLike, Doubles
-from nearfar.callbacks import Frame, Frames
+from nearfar._core.types import ColumnLike
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.evaluate.neighborhoods import Neighborhoods
@@ -30,7 +22,6 @@ from nearfar.plots.palette import COLOURS
 from nearfar.plots.scatter import (
     COLUMN,
     LEGEND_UP_TO,
-    Bar,
     add_bar,
     check_picture_path,
     draw_dots,
@@ -43,9 +34,7 @@ from nearfar.plots.scatter import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.animation import AbstractMovieWriter
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from nearfar.embedding.vectors import Embedding
 
@@ -56,14 +45,10 @@ _WHOLE = 7.0 * 5.5  # square inches of a picture by itself, for which dots have 
 _CURVES = "plots.rnx_curves"
 _POINTS = 400  # of a curve: more would not be seen
 _ONE_STYLE = 7  # curves of the best told colours; more are dashed
-_ANIMATION = "plots.animation"
-_ANIMATION_SIDE = 4.75  # inches; with the title a height of 5
-_DPI = 120  # an even number of pixels, as .mp4 wants it
-_MARGIN = 1.05
 
 
 def small_multiples(
-    maps: Frames | Iterable[Embedding | ArrayLike] | Mapping[str, Embedding | ArrayLike],
+    maps: Iterable[Embedding | ArrayLike] | Mapping[str, Embedding | ArrayLike],
     labels: ColumnLike | None = None,
     *,
     values: ColumnLike | None = None,
@@ -71,15 +56,14 @@ def small_multiples(
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> list[Axes]:
-    """Draw several maps side by side: moments of an optimisation, or different methods on the same data.
+    """Draw several maps side by side, such as those of different methods on the same data.
 
     Each is drawn as :func:`scatter` draws it, at its own scale; what the colours mean stands once, on the right.
 
     Parameters
     ----------
-    maps : Frames, mapping of str to map, or sequence of maps
-        A map is an Embedding or an array of shape (n, d), d >= 2. Frames are titled by their iterations; with more than
-        two columns they are all seen in the principal plane of the last.
+    maps : mapping of str to map, or sequence of maps
+        A map is an Embedding or an array of shape (n, d), d >= 2.
     labels : array-like of shape (n,), optional
         Groups, as for :func:`scatter`; every map then has n rows.
     values : array-like of shape (n,), optional
@@ -113,254 +97,72 @@ def small_multiples(
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> frames = nf.callbacks.Frames(every=100)
-    >>> est = nf.TSNE(perplexity=10, max_iter=200, callbacks=[frames], random_state=0).fit(X)
-    >>> axes = nf.plots.small_multiples(frames)
-    >>> [ax.get_title() for ax in axes]
-    ['iteration 0', 'iteration 100', 'iteration 200']
+    >>> est = nf.TSNE(perplexity=10, max_iter=200, random_state=0).fit(X)
     >>> axes = nf.plots.small_multiples({"t-SNE": est.embedding_, "two columns": X[:, :2]}, np.arange(60) % 3)
-    >>> len(axes)
-    2
+    >>> [ax.get_title() for ax in axes]
+    ['t-SNE', 'two columns']
     """
     _checks.require(_OWNER, "matplotlib", "plot")
-    coloured = labels is not None or values is not None
-    panels = panels_of(_OWNER, "maps", maps, same_points=coloured)
-    colours = Colours.of(_OWNER, labels, values, len(panels[0].xy), panels[0].ids)
+    titles, rows, ids = _checked(maps, same_points=labels is not None or values is not None)
+    colours = Colours.of(_OWNER, labels, values, len(rows[0]), ids)
     if columns is not None:
         columns = _checks.check_integer(_OWNER, "columns", columns, low=1)
     target = check_picture_path(_OWNER, path)
 
-    figure, axes = grid(len(panels), columns, _SIDE, colours, shown=path is None)
-    palette = _palette(panels, colours)
-    bars = [draw_panel(ax, panel, colours, palette, _SIDE) for ax, panel in zip(axes, panels, strict=True)]
-    add_key(figure, axes, colours, palette, bars[0])
+    across = min(columns or math.ceil(math.sqrt(len(rows))), len(rows))
+    down = math.ceil(len(rows) / across)
+    entries = 0 if colours.groups is None else min(len(colours.groups.names), LEGEND_UP_TO) + 2
+    key = 0.0 if colours.groups is None and colours.values is None else _KEY * max(1, -(-entries // COLUMN))
+    height = max(down * (_SIDE + _TITLE), _LINE * min(entries, COLUMN))
+    figure = new_figure((across * _SIDE + key, height), shown=path is None)
+    axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    for surplus in axes[len(rows) :]:
+        surplus.remove()
+    axes = axes[: len(rows)]
+
+    planes = [in_plane(X) for X in rows]
+    palette = None if colours.groups is None else colours.groups.palette(planes[-1])  # the same on all
+    bars = []
+    for ax, xy, name in zip(axes, planes, titles, strict=True):
+        bars.append(draw_dots(ax, xy, colours, palette, _SIDE**2 / _WHOLE))
+        as_written(ax.set_title(name, fontsize=10))
+    if colours.groups is not None and palette is not None:
+        handles = legend_handles(colours.groups, palette)
+        n_columns = -(-len(handles) // COLUMN)
+        write_legend(figure.legend(handles=handles, loc="outside right center", frameon=False, ncols=n_columns))
+    elif bars[0] is not None:
+        add_bar(figure, axes, bars[0], aspect=30, shrink=min(1.0, 4.0 / figure.get_figheight()))
     if title is not None:
         as_written(figure.suptitle(title))
     write(_OWNER, figure, target)
     return axes
 
 
-def animation(
-    frames: Frames | Iterable[Embedding | ArrayLike],
-    path: str | os.PathLike[str],
-    labels: ColumnLike | None = None,
-    *,
-    values: ColumnLike | None = None,
-    between: int = 3,
-    per_second: int = 12,
-) -> Path:
-    """Write the optimisation of a map as a moving picture.
-
-    Every frame fills the picture, which zooms out as the map grows; on the way from a frame to the next the points move
-    in straight lines. The last frame stays for a second, then it begins again.
-
-    Parameters
-    ----------
-    frames : Frames, or sequence of maps of shape (n, d), d >= 2
-        At least one, all of the same points; with more than two columns frames are seen in the principal plane of the
-        last.
-    path : path
-        The file, .gif, or .mp4 where the program ffmpeg is installed. It appears whole or not at all.
-    labels : array-like of shape (n,), optional
-        Groups, as for :func:`scatter`.
-    values : array-like of shape (n,), optional
-        Numbers, in place of labels.
-    between : int, default=3
-        Pictures between two frames.
-    per_second : int, default=12
-        Pictures per second; .gif counts in hundredths of a second, and players rarely keep up with more than 50.
-
-    Returns
-    -------
-    pathlib.Path
-        The file.
-
-    Raises
-    ------
-    InputError
-        If there is no frame, maps differ in their points, labels or values do not fit them, or ``path`` has another
-        suffix or cannot be written.
-    MissingDependencyError
-        If matplotlib is not installed.
-
-    Notes
-    -----
-    All pictures of a .gif are in memory at once, about 2 MB each; it is written to a temporary folder first.
-
-    Examples
-    --------
-    >>> import numpy as np, nearfar as nf
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> frames = nf.callbacks.Frames(every=50)
-    >>> est = nf.TSNE(perplexity=10, max_iter=50, callbacks=[frames], random_state=0).fit(X)
-    >>> nf.plots.animation(frames, "tsne.gif", between=1).name
-    'tsne.gif'
-    """
-    _checks.require(_ANIMATION, "matplotlib", "plot")
-    panels = panels_of(_ANIMATION, "frames", frames, same_points=True)
-    colours = Colours.of(_ANIMATION, labels, values, len(panels[0].xy), panels[0].ids)
-    between = _checks.check_integer(_ANIMATION, "between", between, low=0)
-    per_second = _checks.check_integer(_ANIMATION, "per_second", per_second, low=1)
-    target = check_film(_ANIMATION, path)
-    writer = _writer(target, per_second)
-
-    palette = _palette(panels, colours)
-    figure, axes = grid(1, 1, _ANIMATION_SIDE, colours)
-    ax, keyed = axes[0], False
-    with TemporaryDirectory(prefix="nearfar-") as folder:
-        film = Path(folder, f"film{target.suffix.lower()}")
-        with _filming(writer, figure, film):
-            for picture in _pictures(panels, between, hold=per_second):
-                ax.clear()
-                bar = draw_panel(ax, picture, colours, palette, _ANIMATION_SIDE)
-                ax.set(xlim=(-_MARGIN, _MARGIN), ylim=(-_MARGIN, _MARGIN))
-                ax.set_aspect("equal", adjustable="box")  # the same square in every picture
-                if not keyed:
-                    add_key(figure, axes, colours, palette, bar)
-                    _settle(figure)
-                    keyed = True
-                writer.grab_frame()
-        with atomic_write(target, owner=_ANIMATION) as file, film.open("rb") as made:
-            shutil.copyfileobj(made, file)
-    return target
-
-
-def _writer(target: Path, per_second: int) -> AbstractMovieWriter:
-    from matplotlib.animation import FFMpegWriter, PillowWriter
-
-    return (PillowWriter if target.suffix.lower() == ".gif" else FFMpegWriter)(fps=per_second)
-
-
-def check_film(owner: str, path: str | os.PathLike[str]) -> Path:
-    """Refuse the path of a film that cannot be written here."""
-    from matplotlib.animation import FFMpegWriter
-
-    target = check_suffix(owner, path, (".gif", ".mp4"))
-    if target.suffix.lower() == ".mp4" and not FFMpegWriter.isAvailable():
-        hint = "Write a .gif, or install ffmpeg."
-        raise InputError(owner, "path", "a .gif where the program ffmpeg is not found", repr(target.name), hint)
-    return target
-
-
-def _settle(figure: Figure) -> None:
-    """Fix where everything stands: each layout starts from the last, and would move the map by parts of a pixel."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-
-
-@contextmanager
-def _filming(writer: AbstractMovieWriter, figure: Figure, film: Path) -> Iterator[None]:
-    """As matplotlib's ``saving``, whose own error would take the place of one that came before."""
-    writer.setup(figure, str(film), _DPI)
-    try:
-        yield
-    except BaseException:
-        with suppress(Exception):
-            writer.finish()
-        raise
-    writer.finish()
-
-
-def _pictures(panels: list[Panel], between: int, hold: int) -> Iterator[Panel]:
-    """Yield each frame, scaled to fill the square from -1 to 1, and those on the way to the next."""
-    scaled = [Panel(panel.title, _filling(panel.xy)) for panel in panels]
-    for one, following in pairwise(scaled):
-        for step in np.linspace(0, 1, between + 1, endpoint=False):
-            yield Panel(one.title, (1 - step) * one.xy + step * following.xy)
-    for _ in range(hold):
-        yield scaled[-1]
-
-
-def _filling(xy: Doubles) -> Doubles:
-    low, high = xy.min(axis=0), xy.max(axis=0)
-    half = float((high - low).max()) / 2
-    return np.asarray((xy - (low + high) / 2) / (half if half > 0 else 1.0))
-
-
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """A map in the plane, and what stands above it."""
-
-    title: str
-    xy: Doubles
-    ids: Ids | None = None
-
-
-def panels_of(owner: str, argument: str, maps: object, *, same_points: bool) -> list[Panel]:
-    """Return the maps that are given: frames, a mapping of titles to maps, or a sequence of maps.
-
-    Frames with more than two columns are all turned to the principal plane of the last, other maps each to their own.
-    """
-    what = "frames, maps, or a mapping of titles to maps; at least one"
-    named = isinstance(maps, Mapping)
+def _checked(maps: object, *, same_points: bool) -> tuple[list[str], list[Floats], Ids | None]:
+    """Return titles and rows of the maps that are given, and the ids of the first."""
+    what = "maps, or a mapping of titles to maps; at least one"
     if isinstance(maps, (str, bytes)) or not isinstance(maps, Iterable):
-        raise InputError(owner, argument, what, repr(maps))
-    given = list(maps.items()) if isinstance(maps, Mapping) else [("", one) for one in maps]
+        raise InputError(_OWNER, "maps", what, repr(maps))
+    given = {f"maps[{key!r}]" if isinstance(maps, Mapping) else f"maps[{at}]": key for at, key in enumerate(maps)}
     if not given:
-        raise InputError(owner, argument, what, "none", "Frames are kept by a fit with callbacks=[frames].")
-    checked: list[Floats] = []
-    names: list[Ids | None] = []
-    for number, (title, one) in enumerate(given):
-        name = f"{argument}[{title!r}]" if named else f"{argument}[{number}]"
-        X = _checks.check_matrix(owner, name, one.positions if isinstance(one, Frame) else one)
+        raise InputError(_OWNER, "maps", what, "none")
+    titles: list[str] = []
+    rows: list[Floats] = []
+    first: Ids | None = None
+    for name, key in given.items():
+        one = maps[key] if isinstance(maps, Mapping) else key
+        X, (_, ids) = _checks.check_matrix(_OWNER, name, one), rows_and_ids(_OWNER, one)
         if X.shape[1] < 2 or X.shape[0] < 1:
-            raise InputError(owner, name, "of at least one row and two columns", f"shape {X.shape}")
-        if same_points and checked and len(X) != len(checked[0]):
-            raise InputError(owner, name, f"of {len(checked[0])} rows, like the first", len(X))
-        checked.append(X)
-        names.append(None if isinstance(one, Frame) else rows_and_ids(owner, one)[1])
-        if same_points and names[0] is not None and names[-1] not in (None, names[0]):
+            raise InputError(_OWNER, name, "of at least one row and two columns", f"shape {X.shape}")
+        if same_points and rows and len(X) != len(rows[0]):
+            raise InputError(_OWNER, name, f"of {len(rows[0])} rows, like the first", len(X))
+        first = first if rows else ids
+        if same_points and first is not None and ids not in (None, first):
             hint = "emb.subset(first.ids) brings the points of another into that order."
-            raise InputError(owner, name, "one of the ids of the first, in their order", repr(one), hint)
-    frames = all(isinstance(one, Frame) for _, one in given)
-    if frames and len({X.shape[1] for X in checked}) > 1:
-        raise InputError(owner, argument, "frames of one fit", "different numbers of columns")
-    titles = [_title(title, one) for title, one in given]
-    planes = [checked[-1]] * len(checked) if frames else checked
-    parts = zip(titles, checked, planes, names, strict=True)
-    return [Panel(title, in_plane(X, of), ids) for title, X, of, ids in parts]
-
-
-def _title(title: object, one: object) -> str:
-    return f"iteration {one.iteration}" if isinstance(one, Frame) and title == "" else str(title)
-
-
-def grid(
-    count: int, columns: int | None, side: float, colours: Colours, *, shown: bool = False
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure and its ``count`` axes, squares of ``side`` inches, with room for a key on the right."""
-    across = min(columns or math.ceil(math.sqrt(count)), count)
-    down = math.ceil(count / across)
-    entries = 0 if colours.groups is None else min(len(colours.groups.names), LEGEND_UP_TO) + 2
-    margin = 0.0 if colours.groups is None and colours.values is None else _KEY * max(1, -(-entries // COLUMN))
-    height = max(down * (side + _TITLE), _LINE * min(entries, COLUMN))
-    figure = new_figure((across * side + margin, height), shown=shown)
-    axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
-    for surplus in axes[count:]:
-        surplus.remove()
-    return figure, axes[:count]
-
-
-def _palette(panels: list[Panel], colours: Colours) -> Doubles | None:
-    """Return the colours of the groups by their places on the last map; the same on all."""
-    return None if colours.groups is None else colours.groups.palette(panels[-1].xy)
-
-
-def draw_panel(axes: Axes, panel: Panel, colours: Colours, palette: Doubles | None, side: float) -> Bar | None:
-    """Draw a map with its title on axes of this size; return what a colour bar needs."""
-    bar = draw_dots(axes, panel.xy, colours, palette, side**2 / _WHOLE)
-    as_written(axes.set_title(panel.title, fontsize=10))
-    return bar
-
-
-def add_key(figure: Figure, axes: list[Axes], colours: Colours, palette: Doubles | None, bar: Bar | None) -> None:
-    """Say once, on the right, what the colours mean."""
-    if colours.groups is not None and palette is not None:
-        handles = legend_handles(colours.groups, palette)
-        columns = -(-len(handles) // COLUMN)
-        write_legend(figure.legend(handles=handles, loc="outside right center", frameon=False, ncols=columns))
-    elif bar is not None:
-        add_bar(figure, axes, bar, aspect=30, shrink=min(1.0, 4.0 / figure.get_figheight()))
+            raise InputError(_OWNER, name, "one of the ids of the first, in their order", repr(one), hint)
+        titles.append(str(key) if isinstance(maps, Mapping) else "")
+        rows.append(X)
+    return titles, rows, first
 
 
 def rnx_curves(
