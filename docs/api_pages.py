@@ -22,7 +22,6 @@ MODULES = [
     "nearfar.evaluate",
     "nearfar.datasets",
     "nearfar.plots",
-    "nearfar.reproduce",
     "nearfar.viewer",
     "nearfar.index",
     "nearfar.scanpy.tl",

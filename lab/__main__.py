@@ -5,8 +5,8 @@
     python -m lab repeat FAMILY                all experiments of a family, and its page
     python -m lab page [FAMILY ...]            write pages and pictures from the result files
 
-``--data FOLDER`` says where the data are. An experiment of the papers is run as ``nearfar reproduce`` does, and its
-page in lab/tables/papers written.
+``--data FOLDER`` says where the data are. An experiment of the papers prints its page, ours beside what was published,
+and ends with 1 if a figure of ours is out of its range; ``--quick`` takes a minute at most and writes no page into lab/tables/papers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-
-import nearfar as nf
 
 
 def main(words: list[str]) -> None:
@@ -52,18 +50,20 @@ def _without_data(words: list[str]) -> list[str]:
 
 def _list() -> None:
     from lab.experiment import FAMILIES, experiments_of
+    from lab.papers import experiments
 
     for family in FAMILIES:
         for one in experiments_of(family):
             print(f"{family:12} {one.name:20} {one.title}{'; data: ' * bool(one.data)}{', '.join(one.data)}")
-    for name, paper in nf.reproduce.experiments().items():
+    for name, paper in experiments().items():
         print(f"{'papers':12} {name:20} {paper.item} of {paper.source}")
 
 
 def _run(name: str, words: list[str]) -> None:
     from lab.experiment import experiment
+    from lab.papers import experiments
 
-    if name in nf.reproduce.experiments():
+    if name in experiments():
         _run_paper(name, words)
     else:
         experiment(name).measure(words)
@@ -83,10 +83,13 @@ def _repeat(families: list[str]) -> None:
 
 def _run_paper(name: str, words: list[str]) -> None:
     """Run an experiment of the papers; keep its figures with machine and versions, and write its page."""
+    from lab.data import DATA
+    from lab.papers import experiments
+    from lab.papers.experiment import Setting
     from lab.results import TABLES, ResultFile, write_text
 
     quick = "--quick" in words
-    found = nf.reproduce.run(name, quick=quick, data=os.environ.get("NEARFAR_DATA"))
+    found = experiments()[name].carry_out(Setting(quick, DATA))
     record = {"name": name, "quick": quick, "seconds": round(found.seconds, 1), "holds": found.holds}
     ResultFile("papers", ("name", "quick")).add({**record, "lines": found.rows()})
     if not quick:
@@ -94,6 +97,8 @@ def _run_paper(name: str, words: list[str]) -> None:
         if image:
             found.draw(TABLES / "papers" / image)
         write_text(TABLES / "papers" / f"{name}.md", found.markdown(image))
+    print(found.markdown())
+    sys.exit(0 if found.holds else 1)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 An experiment is an ``Experiment`` of a module of a family, ``lab/<family>/<name>.py``; the family's ``__init__`` names
 it. Where a module has several, the functions of the others are ``run_<name>``, ``told_<name>`` and ``draw_<name>``.
-Those of the papers are in ``lab/papers``, see ``nearfar.reproduce``.
+Those of the papers are in ``lab/papers``.
 """
 
 from __future__ import annotations

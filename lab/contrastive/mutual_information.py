@@ -16,12 +16,11 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from nearfar.reproduce.contrastive import gaussians, log_ratio
-
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.measure import timed
+from lab.papers.contrastive import gaussians, log_ratio
 from lab.records import Record, distinct, number, pick
 
 LEVELS = (2.0, 4.0, 6.0, 8.0, 10.0)

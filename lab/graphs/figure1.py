@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nearfar.reproduce.edrep import planted, watched_fits
 from numpy.typing import NDArray
 from scipy.stats import norm
 
@@ -27,6 +26,7 @@ from lab.data import articles, digits
 from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.measure import cpu_timed, say
+from lab.papers.edrep import planted, watched_fits
 from lab.records import Record, distinct, duration, groups, mean_and_sd, number, percent, pick, spread, spread_of
 from nearfar.far import spherical_kmeans
 

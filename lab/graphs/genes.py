@@ -20,15 +20,15 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from nearfar.reproduce.edrep import Genes, cosines, read_genes, told_apart
 from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.data import DATA
 from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
+from lab.papers.edrep import Genes, cosines, read_genes, told_apart
+from lab.papers.experiment import Setting
 from lab.records import Record, average, duration, groups, interval, middle, number, pick
-from nearfar.reproduce import Setting
 
 N_COMPONENTS = 200
 # walk length and temperature

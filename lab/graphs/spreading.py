@@ -15,7 +15,6 @@ from argparse import Namespace
 from typing import Any
 
 import numpy as np
-from nearfar.reproduce.edrep import WINDOW, outbreaks
 from numpy.typing import NDArray
 
 import nearfar as nf
@@ -23,6 +22,7 @@ from lab.data import DATA
 from lab.experiment import Experiment, ResultFile, Section
 from lab.figures import axes
 from lab.measure import cpu_timed
+from lab.papers.edrep import WINDOW, outbreaks
 from lab.peers import deepwalk
 from lab.records import Record, duration, half_interval, middle, pick, ratio
 

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from nearfar.reproduce.edrep import WINDOW, outbreaks
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -29,6 +28,7 @@ from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import read_adjacency, read_graph, without_isolates
 from lab.graphs.graphs import GRAPHS, HELD_OUT, METHODS, recipe
 from lab.items.data import LIKED, read_ratings
+from lab.papers.edrep import WINDOW, outbreaks
 from lab.records import Record, average, distinct, groups, interval, pick
 from nearfar.evaluate.graphs import hide, number_hidden, undirected
 

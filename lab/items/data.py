@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lab.data import DATA
-from nearfar.reproduce import ratings
+from lab.papers import ratings
 
 FOLDER = DATA / "movielens-1m"
 LIKED, TO_TEST, TO_VALIDATION, N_COMPONENTS = 4, 0.2, 0.1, 32

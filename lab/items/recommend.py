@@ -23,7 +23,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from nearfar.reproduce.ratings import read_rows
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 from scipy.sparse.linalg import svds
@@ -32,6 +31,7 @@ import nearfar as nf
 from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.items.data import FOLDER, Mask, Ratings, Scores, Split, a_fifth, read_ratings, recalls, split_of
 from lab.measure import cpu_timed, say
+from lab.papers.ratings import read_rows
 from lab.peers import elsewhere
 from lab.records import Record, groups
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from nearfar.reproduce.ratings import read_facts
 from torch import Tensor, nn
 
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
 from lab.items.data import FOLDER, Ratings, Split, a_fifth, read_ratings, recalls
 from lab.measure import cpu_timed
+from lab.papers.ratings import read_facts
 from lab.records import Record, duration, mean_and_sd, middle, pick, spread_of
 
 N_COMPONENTS, BATCH_SIZE, LEARNING_RATE, N_EPOCHS = 64, 256, 0.01, 3

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import nearfar as nf
-from nearfar.reproduce.experiment import (
+from lab.papers.experiment import (
     DataFile,
     Experiment,
     Findings,
@@ -282,7 +282,6 @@ EXPERIMENTS = (
         "The printed perplexities and sizes put into the objective of the library.",
         "Nowhere: this is arithmetic. It fixes what the terms of the objective are.",
         _objective,
-        needs="torch",
     ),
     Experiment(
         "ant-movielens",
@@ -297,7 +296,6 @@ EXPERIMENTS = (
         + _RANGES,
         _movielens,
         (_RATINGS, _FILMS),
-        needs="torch",
     ),
     Experiment(
         "ant-ag-news",
@@ -310,7 +308,6 @@ EXPERIMENTS = (
         + _RANGES,
         _news,
         _NEWS,
-        needs="torch",
     ),
     Experiment(
         "ant-ptb",
@@ -323,6 +320,5 @@ EXPERIMENTS = (
         " epoch." + _RANGES,
         _language,
         _PTB,
-        needs="torch",
     ),
 )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import nearfar as nf
-from nearfar.reproduce.experiment import Experiment, Findings, Panel, Setting, Table, one_torch_thread
+from lab.papers.experiment import Experiment, Findings, Panel, Setting, Table, one_torch_thread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -373,7 +373,6 @@ EXPERIMENTS = (
         " of scores, so it is least where its gradient is 0.",
         "Nowhere for these statements. PMI is the optimum with noise from the marginal only: the last line.",
         _optima,
-        needs="torch",
     ),
     Experiment(
         "nce-infonce-bound",
@@ -383,7 +382,6 @@ EXPERIMENTS = (
         "The best scores, ln p/q with q the marginal, on 3 x and 4 y; every outcome summed.",
         "Nowhere. The condition that q is the marginal is needed: the last line.",
         _bound,
-        needs="torch",
     ),
     Experiment(
         "nce-jensen-shannon",
@@ -394,7 +392,6 @@ EXPERIMENTS = (
         "Four kinds of noise, N = 2 to 5, every outcome summed.",
         "Nowhere.",
         _jensen_shannon,
-        needs="torch",
     ),
     Experiment(
         "nce-sampled-softmax",
@@ -406,7 +403,6 @@ EXPERIMENTS = (
         "C.2 replaces E[1/Ẑ] by 1/E[Ẑ] in its proof. By Jensen's inequality the first is larger, so the component of"
         " the true class is biased as well unless q is proportional to exp s. Ours shows the bias.",
         _sampled_softmax,
-        needs="torch",
     ),
     Experiment(
         "nce-consistency",
@@ -417,7 +413,6 @@ EXPERIMENTS = (
         " every outcome summed, worlds of several seeds.",
         "Nowhere. The paper's figures on language models are not run.",
         _consistency,
-        needs="torch",
     ),
     Experiment(
         "nce-efficiency",
@@ -428,7 +423,6 @@ EXPERIMENTS = (
         "Asymptotic covariances of a log-linear model, exactly, for 2 x and 3 y.",
         "Nowhere.",
         _efficiency,
-        needs="torch",
     ),
     Experiment(
         "nce-mutual-information",
@@ -440,6 +434,5 @@ EXPERIMENTS = (
         " on batches of 64.",
         "The published figures train for longer, and show more bounds: those are in the benchmarks.",
         _mutual_information,
-        needs="torch",
     ),
 )

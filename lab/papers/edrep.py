@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, line
+from lab.papers.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, line
 
 from .spectral import bethe_hessian
 from .words import WIKI, articles
@@ -39,7 +39,7 @@ _GENES = tuple(
 
 
 def _word_vectors(setting: Setting) -> NDArray[np.float32]:
-    model = nf.SkipGram(n_components=100, learning_rate=0.025, random_state=0, n_jobs=setting.n_jobs)  # word2vec's
+    model = nf.SkipGram(n_components=100, learning_rate=0.025, random_state=0)  # word2vec's
     return model.fit(nf.Corpus(articles(setting))).embedding_
 
 
@@ -55,12 +55,12 @@ def _figure_1(setting: Setting) -> Findings:
     for name, vectors in sets.items():
         X = np.ascontiguousarray(vectors / np.linalg.norm(vectors, axis=1).mean(), dtype=np.float32)
         rows = np.sort(np.random.default_rng(0).choice(len(X), min(n_rows, len(X)), replace=False))
-        exact = nf.log_normalizers(X.astype(np.float64), rows=rows, method="exact", n_jobs=setting.n_jobs)
+        exact = nf.log_normalizers(X.astype(np.float64), rows=rows, method="exact")
 
         def errors(method: str, X: Any = X, rows: Any = rows, exact: Any = exact, **options: Any) -> list[float]:
             return [
                 float(np.median(np.abs(np.expm1(
-                    nf.log_normalizers(X, rows=rows, method=method, random_state=seed, n_jobs=setting.n_jobs, **options)
+                    nf.log_normalizers(X, rows=rows, method=method, random_state=seed, **options)
                     - exact
                 ))))
                 for seed in draws
@@ -87,7 +87,7 @@ def _figure_2(setting: Setting) -> Findings:
     curves: dict[str, tuple[Any, Any]] = {}
     for alpha, index in product(alphas, graphs):
         relation, communities, start = planted(alpha, index)
-        fits = list(watched_fits(relation, start, setting.pick((2, 5, 10), (5,)), setting.n_jobs))
+        fits = list(watched_fits(relation, start, setting.pick((2, 5, 10), (5,))))
         [exact] = [losses[-1] for gradient, k, _, losses in fits if (gradient, k) == ("full", 0)]
         for gradient, k, vectors, losses in fits:
             gaps.setdefault((gradient, k), []).append(losses[-1] - exact)
@@ -133,19 +133,19 @@ def exact_loss(P: Any, vectors: NDArray[Any]) -> float:
 
 
 def fit_watched(
-    relation: nf.Relation, start: NDArray[Any], far: Any, gradient: Gradient, n_jobs: int | None = None
+    relation: nf.Relation, start: NDArray[Any], far: Any, gradient: Gradient
 ) -> tuple[NDArray[np.float32], list[float]]:
     """Return the vectors, and the exact loss before the first and after each of 25 epochs."""
     P = relation.to_scipy()
     losses = [exact_loss(P, start)]
-    how: dict[str, Any] = {"n_epochs": 25, "learning_rate": 0.7, "random_state": 0, "n_jobs": n_jobs, "verbose": 0}
+    how: dict[str, Any] = {"n_epochs": 25, "learning_rate": 0.7, "random_state": 0, "verbose": 0}
     look = lambda progress: losses.append(exact_loss(P, progress.state.X))  # noqa: E731
     model = nf.EDRep(32, gradient=gradient, far=far, init=start, callbacks=[look], **how)
     return model.fit(relation).embedding_, losses
 
 
 def watched_fits(
-    relation: nf.Relation, start: NDArray[Any], several: Sequence[int], n_jobs: int | None = None
+    relation: nf.Relation, start: NDArray[Any], several: Sequence[int]
 ) -> Iterator[tuple[Gradient, int, NDArray[np.float32], list[float]]]:
     """Yield gradient, number of Gaussians (0: exact; 1; several), vectors and losses of fits from the same start.
 
@@ -153,7 +153,7 @@ def watched_fits(
     """
     gradients: tuple[Gradient, ...] = ("paper", "full")
     for gradient in gradients:
-        fit = partial(fit_watched, relation, start, gradient=gradient, n_jobs=n_jobs)
+        fit = partial(fit_watched, relation, start, gradient=gradient)
         yield gradient, 0, *fit("exact")
         first, losses = fit(nf.far.GaussianMixture())
         yield gradient, 1, first, losses
@@ -165,10 +165,10 @@ def watched_fits(
 _ON_WALKS = ("EDRep", "skip-gram on the same walks")
 
 
-def _on_walks(name: str, relation: nf.Relation, d: int, seed: int, setting: Setting) -> nf.EDRep | nf.SkipGram:
+def _on_walks(name: str, relation: nf.Relation, d: int, seed: int) -> nf.EDRep | nf.SkipGram:
     """Return a fit on random walks of three steps."""
     model = nf.EDRep if name == "EDRep" else nf.SkipGram
-    return model(d, random_state=seed, n_jobs=setting.n_jobs).fit(relation.random_walk(3))
+    return model(d, random_state=seed).fit(relation.random_walk(3))
 
 
 def _figure_3_communities(setting: Setting) -> Findings:
@@ -180,7 +180,7 @@ def _figure_3_communities(setting: Setting) -> Findings:
         return bethe_hessian(A.astype(np.float64), 4, start)
 
     def on_walks(name: str) -> Callable[[Any, int], Any]:
-        return lambda A, seed: _on_walks(name, nf.Relation.from_matrix(A), 32, seed, setting).embedding_
+        return lambda A, seed: _on_walks(name, nf.Relation.from_matrix(A), 32, seed).embedding_
 
     methods: dict[str, Callable[[Any, int], Any]] = {name: on_walks(name) for name in _ON_WALKS}
     methods["spectral"] = spectral
@@ -243,7 +243,7 @@ def _figure_3_spreading(setting: Setting) -> Findings:
     lines, curves = Table(), {}
     for name in _ON_WALKS:
         macro, accuracy, gap = [], [], []
-        vectors = _on_walks(name, relation, 30, 0, setting).vectors_
+        vectors = _on_walks(name, relation, 30, 0).vectors_
         for number, states in enumerate(drawn):
             found = nf.evaluate.reconstruct_spreading(vectors, states, random_state=number)
             macro.append(found.repeats["macro_f1"])
@@ -321,7 +321,7 @@ def _genes(setting: Setting) -> Findings:
     for seed in range(setting.pick(3, 1)):
         genes = read_genes(setting, seed)
         relation = nf.Relation.from_edges(genes.positive).random_walk(3)
-        common: dict[str, Any] = {"random_state": seed, "n_jobs": setting.n_jobs}
+        common: dict[str, Any] = {"random_state": seed}
         models = {
             "EDRep, temperature .1": nf.EDRep(200, temperature=0.1, **common),
             "EDRep": nf.EDRep(200, **common),

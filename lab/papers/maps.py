@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
+from lab.papers.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
 
 _SNEER = "J. Melville, Deriving embedding gradients (sneer)"
 _S1K = DataFile(
@@ -86,11 +86,11 @@ def _gallery(setting: Setting) -> Findings:
         for name, make in _methods().items():
             areas = []
             for seed in seeds:
-                given: dict[str, Any] = {"random_state": seed, "verbose": 0, "n_jobs": setting.n_jobs, "perplexity": 32}
+                given: dict[str, Any] = {"random_state": seed, "verbose": 0, "perplexity": 32}
                 if name == "UMAP":
                     del given["perplexity"]
                 Y = make(**given).fit_transform(X)
-                areas.append(nf.evaluate.neighborhoods(X, Y, n_jobs=setting.n_jobs).auc)
+                areas.append(nf.evaluate.neighborhoods(X, Y).auc)
                 if seed == 0:
                     panels.append(Panel(f"{name}, {of}", points=np.asarray(Y), **coloured))
             within = around(_AREAS[of][list(_methods()).index(name)], _SPREAD)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import nearfar as nf
-from nearfar.reproduce.experiment import Findings, Panel, Setting, around, line, n_parameters, one_torch_thread
+from lab.papers.experiment import Findings, Panel, Setting, around, line, n_parameters, one_torch_thread
 
 TO_TRAIN, TO_VALIDATION = 0.8, 0.1  # shares of the ratings; the rest is the test
 LAST_RATE = 0.02  # the learning rate falls to so much of what it was

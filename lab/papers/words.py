@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import nearfar as nf
-from nearfar.reproduce.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
+from lab.papers.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
 
 _PAPER = "F. Meyer and M. Lewis, Modelling lexical ambiguity with density matrices (CoNLL 2020)"
 _UNKNOWN = (
@@ -65,7 +65,7 @@ def _text(setting: Setting) -> Any:
 
 
 def _training(setting: Setting) -> dict[str, Any]:
-    n_jobs = setting.pick(setting.n_jobs, 1)  # the ranges of --quick are those of one thread
+    n_jobs = setting.pick(None, 1)  # the ranges of --quick are those of one thread
     return {"n_jobs": n_jobs, "verbose": 0, "n_epochs": setting.pick(3, 2), "learning_rate": 0.05}
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from nearfar.reproduce.spectral import bethe_hessian
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, dia_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+from lab.papers.spectral import bethe_hessian
 
 
 def embed(adjacency: Any, n_clusters: int, *, seed: int = 0) -> tuple[NDArray[np.float64], str]:

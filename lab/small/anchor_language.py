@@ -17,16 +17,16 @@ from itertools import product
 from typing import Any
 
 import torch
-from nearfar.reproduce.language import LanguageModel, count_steps, normal_table, perplexity, sparse_start, train
 from torch import Tensor, nn
 
 import nearfar as nf
 from lab.contrastive.sampled_softmax import read_words
 from lab.experiment import Choice, Experiment, ResultFile, Section
 from lab.measure import cpu_timed, say
+from lab.papers.experiment import n_parameters
+from lab.papers.language import LanguageModel, count_steps, normal_table, perplexity, sparse_start, train
 from lab.records import Record, average, distinct, duration, groups, middle, on_the_same, pick, spread, values
 from lab.small.factorisation import n_bytes
-from nearfar.reproduce.experiment import n_parameters
 
 UNCOMPRESSED, ANT, LOW_RANK = "uncompressed", "ANT", "low rank"
 HIDDEN, EPOCHS = 128, 3  # of the setting that the targets are about

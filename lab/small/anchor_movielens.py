@@ -18,11 +18,11 @@ from itertools import product
 from typing import Any
 
 import torch
-from nearfar.reproduce.ratings import Films, Ratings, read_films, split_of, squared_error
 
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
 from lab.items.data import FOLDER
+from lab.papers.ratings import Films, Ratings, read_films, split_of, squared_error
 from lab.records import Record, average, duration, groups, middle, on_the_same, percent, pick, spread, values
 from lab.small.factorisation import MOST_EPOCHS, Method, Run, Setting, fit, n_bytes
 from lab.small.methods import ANT as OURS

@@ -23,6 +23,7 @@ import torch
 
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
+from lab.papers.experiment import n_parameters
 from lab.records import Record, average, distinct, duration, middle, on_the_same, pick, spread_of, values
 from lab.small.factorisation import n_bytes
 from lab.small.news import (
@@ -42,7 +43,6 @@ from lab.small.news import (
     steps_of,
     vectors,
 )
-from nearfar.reproduce.experiment import n_parameters
 
 TRIAL, FINAL = "trial", "final"
 UNCOMPRESSED, ANT, KNOWING = "uncompressed", "ANT", "ANT, WordNet"

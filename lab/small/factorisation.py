@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from nearfar.reproduce.ratings import Factorisation, Films, Ratings, Split, copied, falling_rate, squared_error
 from torch import Tensor, nn
 
 import nearfar as nf
-from nearfar.reproduce import ratings as movielens
+from lab.papers import ratings as movielens
+from lab.papers.ratings import Factorisation, Films, Ratings, Split, copied, falling_rate, squared_error
 
 N_COMPONENTS, BATCH_SIZE = 16, 16_384
 MOST_EPOCHS, PATIENCE = 50, 10

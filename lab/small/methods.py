@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from nearfar.reproduce.ratings import Factorisation
 from torch import Tensor, nn
 
 import nearfar as nf
+from lab.papers.ratings import Factorisation
 from lab.peers import small_tables as peers
 from lab.small.factorisation import MOST_EPOCHS, N_COMPONENTS, LogUniform, Method, OneOf, Setting, squared_lengths
 

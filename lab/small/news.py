@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from nearfar.reproduce.ratings import copied
 from torch import Tensor, nn
 
 import nearfar as nf
 from lab.data import DATA
+from lab.papers.ratings import copied
 
 FOLDER = DATA / "ag_news"
 N_WORDS, MIN_COUNT = 40, 2  # of a text, at most; how often a word must be there to have a row of its own

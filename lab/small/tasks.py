@@ -8,12 +8,12 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-from nearfar.reproduce.language import windows
-from nearfar.reproduce.ratings import Ratings, Split, read_films, split_of
 from torch import Tensor, nn
 
 import nearfar as nf
 from lab.items.data import FOLDER
+from lab.papers.language import windows
+from lab.papers.ratings import Ratings, Split, read_films, split_of
 from lab.small import news as of_news
 from lab.small.anchor_language import streams_of_all
 from lab.small.kinds import Descent, Kind, Served, Setting, kinds, trained_of

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         kernels,
         nn,
         plots,
-        reproduce,
         scanpy,
         viewer,
     )
@@ -100,7 +99,6 @@ _HOMES = {
     "plots": "nearfar.plots",
     "prepare": "nearfar.preparation",
     "read": "nearfar.reading",
-    "reproduce": "nearfar.reproduce",
     "scanpy": "nearfar.scanpy",
     "viewer": "nearfar.viewer",
     "warmup": "nearfar.precompile",
@@ -153,7 +151,6 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "plots",
     "prepare",
     "read",
-    "reproduce",
     "scanpy",
     "viewer",
     "warmup",

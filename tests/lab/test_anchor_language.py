@@ -31,8 +31,8 @@ def streams():
 @pytest.fixture
 def small(monkeypatch):
     """Return a module of small sizes."""
+    from lab.papers import language
     from lab.small import anchor_language
-    from nearfar.reproduce import language
 
     monkeypatch.setattr(anchor_language, "N_COMPONENTS", 10)
     for name, value in {"LENGTH": 5, "CUTOFFS": [10, 30], "FIRST_PRICE": 1e-3}.items():
@@ -41,7 +41,7 @@ def small(monkeypatch):
 
 
 def test_windows_hold_each_word_but_the_first_as_a_following_one(small, streams) -> None:
-    from nearfar.reproduce.language import windows
+    from lab.papers.language import windows
 
     found = list(windows(streams["valid"]))
     assert [len(words) for words, _ in found] == [5] * 8

@@ -22,7 +22,7 @@ SETTING = {
 @pytest.fixture
 def films():
     """Users and items of two components, of which every rating is known but for noise."""
-    from nearfar.reproduce.ratings import Films, Ratings
+    from lab.papers.ratings import Films, Ratings
 
     generator = torch.Generator().manual_seed(3)
     users, items = (torch.randn(n, 2, generator=generator) for n in (60, 50))
@@ -33,7 +33,7 @@ def films():
 
 
 def test_a_split_takes_each_rating_once(films) -> None:
-    from nearfar.reproduce.ratings import split_of
+    from lab.papers.ratings import split_of
 
     parts = split_of(films, 0)
     assert [len(part.marks) for part in (parts.train, parts.validation, parts.test)] == [2400, 300, 300]
@@ -45,8 +45,7 @@ def test_a_split_takes_each_rating_once(films) -> None:
 
 @pytest.mark.slow
 def test_a_course_ends_within_the_budget_and_keeps_zeros(films, monkeypatch) -> None:
-    from nearfar.reproduce.ratings import split_of, squared_error
-
+    from lab.papers.ratings import split_of, squared_error
     from lab.small import methods
     from lab.small.factorisation import fit
     from lab.small.methods import ANT
@@ -67,8 +66,7 @@ def test_a_course_ends_within_the_budget_and_keeps_zeros(films, monkeypatch) -> 
 
 
 def test_nbant_changes_no_number_once_the_price_rises(films) -> None:
-    from nearfar.reproduce.ratings import split_of
-
+    from lab.papers.ratings import split_of
     from lab.small.factorisation import fit
     from lab.small.methods import FIRST_ANCHORS, NBANT
 
@@ -79,8 +77,7 @@ def test_nbant_changes_no_number_once_the_price_rises(films) -> None:
 
 
 def test_any_two_modules_are_trained_and_counted(films) -> None:
-    from nearfar.reproduce.ratings import split_of
-
+    from lab.papers.ratings import split_of
     from lab.small.factorisation import fit, n_bytes
     from lab.small.methods import METHODS
 
@@ -182,8 +179,7 @@ def test_the_best_of_other_small_tables_at_one_size() -> None:
 
 
 def test_every_relative_is_within_its_budget_and_is_trained(films) -> None:
-    from nearfar.reproduce.ratings import split_of
-
+    from lab.papers.ratings import split_of
     from lab.small.factorisation import fit
     from lab.small.methods import RELATIVES
 

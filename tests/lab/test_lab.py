@@ -563,7 +563,7 @@ def test_spectral_finds_communities(easy) -> None:
 
 
 def test_spectral_crossing_makes_the_eigenvalue_vanish() -> None:
-    from nearfar.reproduce import spectral
+    from lab.papers import spectral
 
     n = 250
     small = nf.datasets.dcsbm(n, 3, 12.0, alpha=4.5, random_state=1)
@@ -680,7 +680,7 @@ def test_pointed_edges_keep_the_graph(easy) -> None:
 
 
 def test_the_exact_loss_is_that_of_the_exact_fit() -> None:
-    from nearfar.reproduce.edrep import exact_loss, fit_watched, planted
+    from lab.papers.edrep import exact_loss, fit_watched, planted
 
     relation, _, start = planted(3.0, 0, 300)
     assert relation.row_sums.min() > 0.99

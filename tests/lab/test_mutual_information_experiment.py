@@ -56,8 +56,9 @@ def test_another_picture_is_not_met(tmp_path, wrong, bar) -> None:
 
 def test_the_exact_critic_is_the_log_ratio() -> None:
     torch = pytest.importorskip("torch")
-    from nearfar.reproduce.contrastive import D, correlation, gaussians, log_ratio
     from scipy.stats import multivariate_normal
+
+    from lab.papers.contrastive import D, correlation, gaussians, log_ratio
 
     information = 4.0
     rho = correlation(information)

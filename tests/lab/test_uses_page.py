@@ -21,7 +21,7 @@ def test_weighted_walks_follow_weights_and_end_where_nothing_goes_on(rng) -> Non
 
 def test_pairs_of_genes_do_not_leak(tmp_path, rng) -> None:
     from lab.graphs.genes import embed, read_genes, score
-    from nearfar.reproduce import Setting
+    from lab.papers.experiment import Setting
 
     names = np.array([f"G{i}" for i in range(40)])
     pairs = rng.integers(0, 30, (600, 2))

@@ -1,6 +1,6 @@
 """Kills at random moments of everything that writes: `make kills`. The old file or the new one is whole, always.
 
-A child process fits, saves, builds or reproduces, and is killed. What it left is read: it must be what was there before
+A child process fits, saves or builds, and is killed. What it left is read: it must be what was there before
 or what was to be written. A killed fit is resumed from its checkpoint, and may be killed again; its end must have the
 bits of a fit that was never killed. The next one that writes in the folder removes what was left there (what is older
 than an hour; here it is made older). A seed gives the same moments, as far as the machine is as fast.
@@ -126,29 +126,13 @@ def encoded(folder: Path) -> object:
     return nf.Relation.from_corpus(text, window=2).row_sums.tobytes(), text.vocabulary.words.to_list()
 
 
-def reproduce(folder: Path) -> None:
-    from nearfar.cli import main
-
-    main(["reproduce", "nce-sampled-softmax", "--quick", "-o", str(folder)])
-
-
-def reproduced(folder: Path) -> object:
-    """Whole pages and pictures only; the page says how long it took, which differs."""
-    for path in folder.glob("nce*"):
-        text = path.read_text()
-        end = "s).\n" if path.suffix == ".md" else "</svg>\n"
-        if not text.endswith(end):
-            raise ValueError(f"half a file: {path.name}, {len(text)} bytes")
-    return len(list(folder.glob("nce*"))) == 2
-
-
 def cases() -> list[Case]:
     """All of them, as far as what they need is installed."""
     from importlib.util import find_spec
 
     needs = {".parquet": "pyarrow", ".h5ad": "anndata"}
     suffixes = [".safetensors", ".npz", ".vec.gz", ".bin", ".csv", *needs]
-    found = [
+    return [
         fit("EDRep", lambda **more: nf.EDRep(8, n_epochs=12, random_state=0, n_jobs=1, **more), GRAPH),
         fit("EDRep, two threads", lambda **more: nf.EDRep(4, n_epochs=9, random_state=0, n_jobs=2, **more), GRAPH),
         fit("SkipGram", lambda **more: nf.SkipGram(**WORDS, **more), TEXT),
@@ -175,9 +159,6 @@ def cases() -> list[Case]:
             encoded,
         ),
     ]
-    if find_spec("matplotlib"):
-        found.append(Case("reproduce", nothing, reproduce, reproduced))
-    return found
 
 
 class Ready(NamedTuple):
@@ -198,8 +179,6 @@ def act(case: Case, folder: Path, after: float | None = None) -> bool:
             signal.alarm(SLOW)
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
-            if case.name == "reproduce":
-                os.dup2(quiet, 2)
             case.act(folder)
             code = 0
         except BaseException:

@@ -36,7 +36,6 @@ CITIES = nf.Embedding(np.eye(4), ["paris", "london", "rome", "Århus"])
         ("nearfar.composition", "compse", "compose"),
         ("nearfar.hyponymy", "entailmant", None),
         ("nearfar.viewer", "MapPages", "MapPage"),
-        ("nearfar.reproduce", "experiment_", "Experiment"),
         ("nearfar.index", "EmbedingIndex", "EmbeddingIndex"),
         ("nearfar.edrep", "Shpere", "Sphere"),
         ("nearfar.nn", "global_nec", "global_nce"),

@@ -76,7 +76,6 @@ def without():
         ("map nowhere.npz --plot out.png", "matplotlib", "plot"),
         ("map nowhere.npz -o out.parquet", "pyarrow", "parquet"),
         ("map nowhere.npz -o out.html --engine torch", "torch", "torch"),
-        ("reproduce edrep-figure-2 -o pages", "matplotlib", "plot"),
         ("embed nowhere.csv -o out.parquet", "pyarrow", "parquet"),
         ("embed nowhere.csv -o out.h5ad", "anndata", "anndata"),
         ("embed nowhere.csv -o out.npz --engine torch", "torch", "torch"),

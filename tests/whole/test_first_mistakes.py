@@ -134,10 +134,3 @@ class TestOthers:
                 fit(corpus)
         with pytest.raises(InputError, match=r"got Relation. Graphs and relations go to"):
             nf.MDS().fit(nf.Relation.from_edges([("a", "b")]))
-
-    def test_reproduce_checks_before_it_runs(self, tmp_path, fails):
-        (tmp_path / "file").write_text("")
-        assert "--output must be a folder, or the name of a new one; got" in fails(
-            "reproduce", "nce-efficiency", "-o", f"{tmp_path}/file"
-        )
-        assert "--n-jobs must be an integer >= 1; got 0" in fails("reproduce", "nce-efficiency", "--n-jobs", "0")

@@ -22,7 +22,6 @@ from nearfar.cli.judge import advise, compare, evaluate
 from nearfar.cli.look import look
 from nearfar.cli.maps import map_
 from nearfar.cli.options import Command
-from nearfar.cli.reproduce import reproduce
 from nearfar.cli.shared import at_work, fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
 from nearfar.cli.word_models import words
@@ -143,10 +142,7 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (
-    *(look, advise, embed, map_, similar, compare, evaluate, convert, info),
-    *(compress, words, reproduce),
-):
+for _command in (look, advise, embed, map_, similar, compare, evaluate, convert, info, compress, words):
     _cli.add_command(_command)
 
 

@@ -1,19 +1,23 @@
-"""Experiments of the sources: the registry, ranges, data that are missing or others, pages, the command."""
+"""Experiments of the papers: the registry, ranges, data that are missing or others, pages, the command."""
 
 import json
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.cli import main
-from nearfar.errors import InputError
-from nearfar.reproduce import DataFile, Experiment, Findings, Line, Outcome, Panel, Setting
-from nearfar.reproduce.experiment import bounds, carry_out, line, shown
+from lab.papers import experiments, maps, words
+from lab.papers.experiment import DataFile, Experiment, Findings, Outcome, Panel, Setting, line
 
 FAST = ("ant-table-14", "sneer-gradients")  # what needs no data, and no time
+ROOT = Path(__file__).parents[2]
 
 
 def given(*lines, files=()):
@@ -24,35 +28,34 @@ def given(*lines, files=()):
 
 
 def test_there_is_an_entry_for_each_source():
-    every = nf.reproduce.experiments()
+    every = experiments()
     assert {name.partition("-")[0] for name in every} == {"edrep", "word2dm", "nce", "sneer", "ant"}
-    assert all(name == found.name for name, found in every.items())
     for found in every.values():
         assert found.claim.endswith(".")
         assert found.differs.endswith((".", ". "))
         assert all(len(file.md5) == 32 for file in found.files)
 
 
-@pytest.mark.parametrize("name", FAST)
-def test_experiments_hold(name):
-    if nf.reproduce.experiments()[name].needs:
-        pytest.importorskip(nf.reproduce.experiments()[name].needs)
-    found = nf.reproduce.run(name, quick=True)
-    assert [one.what for one in found.findings.lines if not one.holds] == []
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:AnchorEmbedding.export. .* were in no batch")  # films without a rating
-@pytest.mark.parametrize("name", sorted(set(nf.reproduce.experiments()) - set(FAST)))
+@pytest.mark.parametrize("name", sorted(set(experiments()) - set(FAST)))
 def test_quick_experiments_hold(name, shared_data):
-    found = nf.reproduce.run(name, quick=True, data=shared_data)
+    pytest.importorskip("torch")
+    found = experiments()[name].carry_out(Setting(quick=True, data=shared_data))
     assert [one.what for one in found.findings.lines if not one.holds] == []
 
 
-@pytest.mark.slow
-def test_one_thread_gives_the_same_figures_again(shared_data):
-    runs = [nf.reproduce.run("word2dm-ambiguity", quick=True, data=shared_data, n_jobs=1) for _ in range(2)]
-    assert runs[0].rows() == runs[1].rows()
+@pytest.mark.parametrize("name", FAST)
+def test_the_command_runs_an_experiment_keeps_its_figures_and_prints_its_page(name, tmp_path):
+    pytest.importorskip("torch")
+    command = [sys.executable, "-m", "lab", "run", name, "--quick"]
+    env = os.environ | {"NEARFAR_RESULTS": str(tmp_path), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"Run it: `python -m lab run {name} --quick`" in done.stdout
+    [record] = json.loads((tmp_path / "papers.json").read_text())["records"]
+    assert (record["name"], record["quick"], record["holds"]) == (name, True, True)
+    assert len(record["lines"]) == done.stdout.count("| yes |")
 
 
 def test_a_line_has_the_mean_its_interval_and_its_range():
@@ -63,32 +66,29 @@ def test_a_line_has_the_mean_its_interval_and_its_range():
     assert not line("what", 3.0, (0, 2.5)).holds
     assert not line("what", math.nan, (-math.inf, math.inf)).holds  # a figure that is no number is never in its range
     assert line("what", 3.0, (0, 5)).half_width is None
-    assert shown(one) == "2 ± 2.5 (n = 3)"
-    assert [bounds(replace(one, within=w)) for w in ((0, 1), (-math.inf, 2), (3, math.inf))] == [
-        "0 to 1",
-        "at most 2",
-        "at least 3",
-    ]
+    assert one.cells() == ("what", "2", "2 ± 2.5 (n = 3)", "1.5 to 2.5", "yes")
+    assert line("what", 3, (-math.inf, 2)).cells() == ("what", "–", "3", "at most 2", "NO")
+    assert line("what", 3, (3, math.inf)).cells()[3:] == ("at least 3", "yes")
 
 
 def test_missing_and_other_data_are_named(tmp_path):
     file = DataFile("set/file.txt", "d41d8cd98f00b204e9800998ecf8427e", "the set of somebody")  # the sum of nothing
     toy = given(line("a", 1, (0, 2)), files=(file,))
     with pytest.raises(
-        InputError, match=r"file.txt is not there. It is the set of somebody. Name the folder by --data"
+        SystemExit, match=r"file.txt is not there. It is the set of somebody. Name the folder by --data"
     ):
-        carry_out(toy, Setting(data=tmp_path))
+        toy.carry_out(Setting(data=tmp_path))
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "file.txt").write_text("other")
-    with pytest.raises(InputError, match=r"is another file than the one that the ranges are for: its MD5 sum is"):
-        carry_out(toy, Setting(data=tmp_path))
+    with pytest.raises(SystemExit, match=r"is another file than the one that the ranges are for"):
+        toy.carry_out(Setting(data=tmp_path))
     (tmp_path / "set" / "file.txt").write_text("")
-    assert carry_out(toy, Setting(data=tmp_path)).holds
+    assert toy.carry_out(Setting(data=tmp_path)).holds
 
 
 def test_the_page_has_both_values_and_the_picture(tmp_path):
     toy = given(line("error", [0.1, 0.2], (0, 1), ".15"), line("other", 2, (0, 1)))
-    found = carry_out(toy, Setting())
+    found = toy.carry_out(Setting())
     assert not found.holds
     page = found.markdown("toy.svg")
     assert "| error | .15 | 0.15 ± 0.64 (n = 2) | 0 to 1 | yes |" in page
@@ -101,49 +101,7 @@ def test_the_page_has_both_values_and_the_picture(tmp_path):
     assert b"<svg" in first
 
 
-def test_a_map_is_drawn_as_points(tmp_path, rng):
-    panel = Panel("map", points=rng.normal(size=(20, 2)), labels=np.arange(20) % 3)
-    Outcome(given(), Findings([], [panel] * 5), 0.0, True).draw(tmp_path / "maps.png")
-    assert (tmp_path / "maps.png").read_bytes()[:4] == b"\x89PNG"
-
-
-def test_the_command_lists_runs_and_fails_where_a_value_left_its_range(capsys, fails, shown, monkeypatch, tmp_path):
-    assert "nce-optima\t" in shown("reproduce", "--list")
-    assert {"name", "item", "source", "files"} == set(json.loads(shown("reproduce", "--json"))[0])
-    assert "there is no experiment 'no-such'; nearfar reproduce --list names them." in fails("reproduce", "no-such")
-    good, bad = given(line("a", 1, (0, 2))), replace(given(line("b", 5, (0, 2), "1")), name="bad")
-    monkeypatch.setattr("nearfar.reproduce.experiments", lambda: {"toy": good, "bad": bad})
-    assert main(["reproduce", "toy", "-o", str(tmp_path / "pages")]) == 0
-    assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["toy.md", "toy.svg"]
-    capsys.readouterr()
-    assert main(["reproduce", "toy", "bad"]) == 1
-    said = capsys.readouterr()
-    assert said.out.splitlines() == ["a\t-\t1\t0 to 2\tyes", "b\t1\t5\t0 to 2\tNO"]
-    assert "bad: NOT all in their ranges" in said.err
-    assert main(["reproduce", "bad", "--json"]) == 1
-    rows = json.loads(capsys.readouterr().out)[0]
-    assert rows["holds"] is False
-    assert rows["lines"] == [
-        {"what": "b", "published": "1", "ours": 5.0, "half_width": None, "n": 1, "within": [0, 2], "holds": False}
-    ]
-
-
-def test_the_command_says_where_data_belong(fails, tmp_path):
-    said = fails("reproduce", "sneer-gallery", "--data", tmp_path)
-    assert f"{tmp_path / 's1k' / 's1k.csv.gz'} is not there" in said
-    assert "Name the folder by --data" in said
-
-
-def test_lines_are_frozen():
-    with pytest.raises(AttributeError):
-        Line("a", (1.0,), (0, 1)).what = "b"
-
-
 def test_figures_that_were_not_measured_leave_the_ranges_of_quick_runs(monkeypatch):
-    from types import SimpleNamespace
-
-    from nearfar.reproduce import words
-
     monkeypatch.setattr(words, "_text", lambda _setting: None)
     fitted = SimpleNamespace(fit=lambda _text: SimpleNamespace(vectors_=None))
     models = dict.fromkeys(words._models(Setting(quick=True)), lambda _seed: fitted)
@@ -151,18 +109,14 @@ def test_figures_that_were_not_measured_leave_the_ranges_of_quick_runs(monkeypat
     for rho in (-0.4, 0.4):
         monkeypatch.setattr(nf.evaluate, "word_similarity", lambda *_, rho=rho: SimpleNamespace(rho=rho))
         monkeypatch.setattr(nf.evaluate, "phrases", lambda *_, rho=rho, **__: SimpleNamespace(rho=rho))
-        for run in (words._similarity, words._phrases):
-            lines = run(Setting(quick=True)).lines
+        for name in ("word2dm-similarity", "word2dm-phrases"):
+            lines = experiments()[name].run(Setting(quick=True)).lines
             assert len(lines) > 6
             assert not any(one.holds for one in lines)
 
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_an_area_that_was_not_measured_leaves_the_ranges_of_the_gallery(monkeypatch, quick):
-    from types import SimpleNamespace
-
-    from nearfar.reproduce import maps
-
     sets = ["iris", "s1k"] if quick else ["iris", "s1k", "digits", "swiss roll"]
     stub = SimpleNamespace(fit_transform=lambda X: X)
     monkeypatch.setattr(maps, "_data", lambda _setting: dict.fromkeys(sets, (np.zeros((3, 2)), np.zeros(3))))
@@ -170,23 +124,19 @@ def test_an_area_that_was_not_measured_leaves_the_ranges_of_the_gallery(monkeypa
     monkeypatch.setattr(maps, "_methods", lambda: methods)
     for auc in (0.05, 0.85):
         monkeypatch.setattr(nf.evaluate, "neighborhoods", lambda *_, auc=auc, **__: SimpleNamespace(auc=auc))
-        lines = maps._gallery(Setting(quick=quick)).lines
+        lines = experiments()["sneer-gallery"].run(Setting(quick=quick)).lines
         assert len(lines) == 14 * len(sets)
         assert not any(one.holds for one in lines)
 
 
 def test_the_whole_gallery_is_drawn(monkeypatch, tmp_path):
     """Groups have colours, and so have the numbers along the roll."""
-    from types import SimpleNamespace
-
-    from nearfar.reproduce import maps
-
     monkeypatch.setattr(maps, "_s1k", lambda _setting: (np.zeros((3, 2)), np.array([0, 1, 1])))
     methods = dict.fromkeys(list(maps._methods())[:1], lambda **_: SimpleNamespace(fit_transform=lambda X: X[:, :2]))
     monkeypatch.setattr(maps, "_methods", lambda: methods)
     monkeypatch.setattr(nf.evaluate, "neighborhoods", lambda *_, **__: SimpleNamespace(auc=0.5))
-    found = maps._gallery(Setting(quick=False))
+    found = experiments()["sneer-gallery"].run(Setting(quick=False))
     assert [panel.title.partition(", ")[2] for panel in found.panels] == ["iris", "s1k", "digits", "swiss roll"]
     assert [panel.values is None for panel in found.panels] == [True, True, True, False]
-    Outcome(given(), found, 0.0, False).draw(tmp_path / "maps.png")
+    Outcome(replace(given(), name="maps"), found, 0.0, False).draw(tmp_path / "maps.png")
     assert (tmp_path / "maps.png").stat().st_size > 5_000

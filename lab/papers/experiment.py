@@ -1,0 +1,273 @@
+"""What a reproduced experiment is: what was published, what is measured here, and the range that ours must stay in."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+_Whole = TypeVar("_Whole")
+_Quick = TypeVar("_Quick")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file that an experiment reads: its place in the folder of data, the sum of its bytes, and where it is from."""
+
+    path: str
+    md5: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How an experiment is run: quick with smaller data and fewer repeats, at most a minute; and the folder of data."""
+
+    quick: bool = False
+    data: Path = Path()
+
+    def pick(self, whole: _Whole, quick: _Quick) -> _Whole | _Quick:
+        """Return the value of the whole run, or that of the quick one."""
+        return quick if self.quick else whole
+
+    def open(self, path: str) -> IO[str]:
+        """Open a file of the folder of data as text; .gz and .xz are unpacked."""
+        file = self.data / path
+        if path.endswith(".gz"):
+            return gzip.open(file, "rt", encoding="utf-8")
+        return lzma.open(file, "rt", encoding="utf-8") if path.endswith(".xz") else file.open(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure of a table: what is measured, ours over the seeds, where their mean must lie, what the source prints.
+
+    There is one value alone if nothing in it is random; ``published`` is empty if the source prints none.
+    """
+
+    what: str
+    ours: tuple[float, ...]
+    within: tuple[float, float]
+    published: str = ""
+
+    @property
+    def mean(self) -> float:
+        """The mean over the seeds."""
+        return float(np.mean(self.ours))
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the 95 % interval of the mean, by Student's t; None for one value."""
+        n = len(self.ours)
+        if n < 2:
+            return None
+        from scipy.stats import t
+
+        return float(t.ppf(0.975, n - 1) * np.std(self.ours, ddof=1) / math.sqrt(n))
+
+    @property
+    def holds(self) -> bool:
+        """Whether the mean is in the range."""
+        low, high = self.within
+        return bool(low <= self.mean <= high)
+
+    def cells(self) -> tuple[str, ...]:
+        """Return what a table shows of it: what, published, ours with its interval, the range, and whether it holds."""
+        half, (low, high) = self.half_width, self.within
+        mean = f"{self.mean:.4g}" + ("" if half is None else f" ± {half:.2g} (n = {len(self.ours)})")
+        if math.isinf(low):
+            bounds = f"at most {high:.4g}"
+        else:
+            bounds = f"at least {low:.4g}" if math.isinf(high) else f"{low:.4g} to {high:.4g}"
+        return self.what, self.published or "–", mean, bounds, "yes" if self.holds else "NO"
+
+
+def line(what: str, ours: ArrayLike, within: tuple[float, float], published: str = "") -> Line:
+    """Return a line of these values."""
+    return Line(what, tuple(float(value) for value in np.ravel(np.asarray(ours))), within, published)
+
+
+class Table(list[Line]):
+    """The lines of an experiment, as they are found."""
+
+    def add(self, what: str, ours: ArrayLike, within: tuple[float, float], published: str = "") -> None:
+        """Add a line of these values."""
+        self.append(line(what, ours, within, published))
+
+
+def around(mean: float, spread: float) -> tuple[float, float]:
+    """Return a range: what was measured with several seeds, and three of their standard deviations to either side."""
+    return mean - 3 * spread, mean + 3 * spread
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A part of a figure: curves by name, on axes of which some are logarithmic ("x", "y", "xy"), or a map.
+
+    The points of a map are coloured by ``labels``, groups, or by ``values``.
+    """
+
+    title: str
+    x: str = ""
+    y: str = ""
+    curves: Mapping[str, tuple[ArrayLike, ArrayLike]] = field(default_factory=dict)
+    log: str = ""
+    points: NDArray[np.floating] | None = None
+    labels: NDArray[np.generic] | None = None
+    values: NDArray[np.generic] | None = None
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment returns: its table and its figure."""
+
+    lines: Sequence[Line]
+    panels: Sequence[Panel] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of a source that runs on one machine.
+
+    ``item`` is the table, figure or statement of the source, ``claim`` what it says, ``setting`` what is run here,
+    ``differs`` where ours differs from what was published, and why.
+    """
+
+    name: str
+    source: str
+    item: str
+    claim: str
+    setting: str
+    differs: str
+    run: Callable[[Setting], Findings]
+    files: tuple[DataFile, ...] = ()
+
+    def carry_out(self, setting: Setting) -> Outcome:
+        """Run it; end the program where data are missing, or others, and say what to put where."""
+        for file in self.files:
+            path = setting.data / file.path
+            if not path.is_file():
+                sys.exit(f"{path} is not there. It is {file.what}. Name the folder by --data or NEARFAR_DATA.")
+            with path.open("rb") as opened:
+                found = hashlib.file_digest(opened, "md5").hexdigest()
+            if found != file.md5:
+                sys.exit(f"{path} is another file than the one that the ranges are for. It should be {file.what}.")
+        start = time.perf_counter()
+        findings = self.run(setting)
+        return Outcome(self, findings, time.perf_counter() - start, setting.quick)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run gave, and how long it took."""
+
+    experiment: Experiment
+    findings: Findings
+    seconds: float
+    quick: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether every line is in its range."""
+        return all(line.holds for line in self.findings.lines)
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return the lines for JSON."""
+        return [
+            {
+                "what": line.what,
+                "published": line.published or None,
+                "ours": line.mean,
+                "half_width": line.half_width,
+                "n": len(line.ours),
+                "within": list(line.within),
+                "holds": line.holds,
+            }
+            for line in self.findings.lines
+        ]
+
+    def markdown(self, image: str | None = None) -> str:
+        """Return a page: claim, setting, picture (of this address), table, where ours differs and why."""
+        told = self.experiment
+        rows = [f"| {' | '.join(one.cells())} |" for one in self.findings.lines]
+        parts = [
+            f"# {told.item} of {told.source}",
+            f"**Published.** {told.claim}",
+            f"**Here.** {told.setting}",
+            "\n".join(["| what | published | ours | range | holds |", "|---|---|---|---|---|", *rows]),
+            *([f"![{told.item}]({image})"] if image else []),
+            f"**Where they differ.** {told.differs}",
+            f"Run it: `python -m lab run {told.name}{' --quick' if self.quick else ''}` ({self.seconds:.0f} s).",
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def image_name(self) -> str | None:
+        """Return what the picture is called: .svg for curves, .png for maps of many points; None without panels."""
+        if not self.findings.panels:
+            return None
+        return self.experiment.name + (".png" if any(p.points is not None for p in self.findings.panels) else ".svg")
+
+    def draw(self, path: Path) -> None:
+        """Draw the panels side by side, four in a line."""
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        from nearfar.plots import scatter
+
+        panels = self.findings.panels
+        n_columns = min(len(panels), 4)
+        n_lines = -(-len(panels) // n_columns)
+        with mpl.rc_context({"svg.hashsalt": "nearfar", "font.size": 8}):
+            figure = Figure(figsize=(3.4 * n_columns, 3.0 * n_lines), layout="constrained")
+            FigureCanvasAgg(figure)
+            axes = figure.subplots(n_lines, n_columns, squeeze=False).ravel()
+            for ax, panel in zip(axes, panels, strict=False):
+                if panel.points is not None:
+                    scatter(panel.points, panel.labels, values=panel.values, names="none", ax=ax)
+                    ax.set_xticks([])
+                    ax.set_yticks([])
+                for name, (x, y) in panel.curves.items():
+                    ax.plot(x, y, marker="o", markersize=3, label=name)
+                if "x" in panel.log:
+                    ax.set_xscale("log")
+                if "y" in panel.log:
+                    ax.set_yscale("log")
+                if panel.curves:
+                    ax.legend(fontsize=7)
+                ax.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+            for ax in axes[len(panels) :]:
+                ax.set_axis_off()
+            figure.savefig(path, dpi=60, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Hold torch to one thread, so that sums have one order."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def n_parameters(table: torch.nn.Module) -> int:
+    """Return the parameters of a table as the paper counts them: K d + nnz(T), or all numbers."""
+    return int(getattr(table, "n_parameters", 0)) or sum(p.numel() for p in table.parameters())
