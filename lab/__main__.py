@@ -6,7 +6,8 @@
     python -m lab page [FAMILY ...]            write pages and pictures from the result files
 
 ``--data FOLDER`` says where the data are. An experiment of the papers prints its page, ours beside what was published,
-and ends with 1 if a figure of ours is out of its range; ``--quick`` takes a minute at most and writes no page into lab/tables/papers.
+writes it into lab/tables/papers, and ends with 1 if a figure of ours is out of its range; with ``--quick`` it takes a
+minute at most, and writes none.
 """
 
 from __future__ import annotations
