@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import nearfar as nf
 from lab.papers.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, line
+from lab.peers.random_features import RFA, Performer
 
 from .spectral import bethe_hessian
 from .words import WIKI, articles
@@ -57,7 +58,7 @@ def _figure_1(setting: Setting) -> Findings:
         rows = np.sort(np.random.default_rng(0).choice(len(X), min(n_rows, len(X)), replace=False))
         exact = nf.log_normalizers(X.astype(np.float64), rows=rows, method="exact")
 
-        def errors(method: str, X: Any = X, rows: Any = rows, exact: Any = exact, **options: Any) -> list[float]:
+        def errors(method: Any, X: Any = X, rows: Any = rows, exact: Any = exact, **options: Any) -> list[float]:
             return [
                 float(np.median(np.abs(np.expm1(
                     nf.log_normalizers(X, rows=rows, method=method, random_state=seed, **options)
@@ -70,8 +71,8 @@ def _figure_1(setting: Setting) -> Findings:
         for k, values in found.items():
             lines.add(f"{name}: mixture of {k}, median relative error of Z", values, (0, 0.02))
         curves = {"mixture": (list(found), [float(np.mean(values)) for values in found.values()])}
-        for method, title in (("performer", "Performer"), ("rfa", "RFA")):
-            values = errors(method, n_features=1000)
+        for title, kind in (("Performer", Performer), ("RFA", RFA)):
+            values = errors(kind(1000))
             ratio = np.array(values) / np.mean(found[1])
             lines.add(f"{name}: error of {title}, D = 1,000, over that of one Gaussian", ratio, (1.5, np.inf), "larger")
             curves[f"{title}, D = 1,000"] = ([1, 10], [float(np.mean(values))] * 2)

@@ -65,7 +65,7 @@ def test_choices_are_those_that_the_library_has():
     features = next(item for item in ALL["evaluate links"].params if item.name == "features")
     assert list(features.type.choices) == list(FEATURES) == list(features.default)
     far = next(item for item in ALL["embed"].params if item.name == "far")
-    assert list(far.type.choices) == ["gaussian-mixture", "exact", "performer", "rfa", "noise"]
+    assert list(far.type.choices) == ["gaussian-mixture", "exact", "noise"]
 
 
 def test_first_sentence_in_plain_words():

@@ -60,11 +60,9 @@ def text():
 
 
 RELATIONS = {f.__name__: f for f in (graph, digraph, neighbors_of_points, ratings, text)}
-FAR = ("exact", "gaussian-mixture", "performer", "rfa", "noise")
+FAR = ("exact", "gaussian-mixture", "noise")
 GRADIENTS = ("auto", "paper", "forward", "full")
 NO_SENSE = {
-    ("far", "performer", "gradient", "full"): "random features do not give the gradient of the others",
-    ("far", "rfa", "gradient", "full"): "random features do not give the gradient of the others",
     ("relation", "ratings", "variant", "clusters"): "noise stands beside the things around, which are of another kind",
 }
 

@@ -176,7 +176,7 @@ test_refusals_of_a_device = refusals(
         ({"engine": "gpu"}, "engine must be None, one of 'plain', 'threads', .* got 'gpu'"),
         ({"engine": "cuda:meta"}, "engine must be 'cpu', 'cuda', .* got 'cuda:meta'"),
         ({"engine": "cuda:99"}, "engine must be a device of this machine; got 'cuda:99' where torch"),
-        ({"engine": "torch", "far": "rfa"}, "far must be one that runs on a device; got RFA"),
+        ({"engine": "torch", "far": "noise"}, "far must be one that runs on a device; got Noise"),
         ({"engine": "torch", "far": OwnExact()}, "far must be one that runs on a device; got OwnExact"),
         ({"engine": "torch", "far": nf.far.GaussianMixture(3)}, "far must be a mixture with labels on a device"),
         ({"engine": "torch", "storage": "somewhere"}, "storage must be None with engine='torch'; got 'somewhere'"),
@@ -238,8 +238,8 @@ def test_log_normalizers_on_a_device(method, dtype, device, rng):
 
 def test_log_normalizers_say_what_does_not_run_on_a_device():
     X = np.eye(4)
-    with pytest.raises(InputError, match="log_normalizers: method must be one that runs on a device; got Performer"):
-        nf.log_normalizers(X, method="performer", device="cpu")
+    with pytest.raises(InputError, match="log_normalizers: method must be one that runs on a device; got Noise"):
+        nf.log_normalizers(X, method="noise", device="cpu")
     with pytest.raises(InputError, match="log_normalizers: method must be a mixture with labels on a device"):
         nf.log_normalizers(X, n_clusters=2, device="cpu")
     with pytest.raises(InputError, match="log_normalizers: device must be 'cpu'"):
@@ -1319,7 +1319,7 @@ def test_commands_refuse_a_device_before_they_read_or_write(command, tmp_path, f
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["embed", "nothing.csv", "--far", "rfa"], "--far rfa does not run on a device: leave out --engine torch."),
+        (["embed", "nothing.csv", "--far", "noise"], "--far noise does not run on a device: leave out --engine torch."),
         (["map", "nothing.csv", "--method", "mds"], "--engine must be 'threads'; got 'torch'. Pairs are"),
         (["words", "train", "nothing.txt", "--model", "multisense"], "--engine must be 'threads'; got 'torch'. Which"),
         (["words", "train", "nothing.txt", "--optimizer", "adam"], "--optimizer adam runs on a device with --model"),

@@ -11,7 +11,6 @@ from sklearn.datasets import load_iris
 
 import nearfar as nf
 from nearfar.contracts import Field
-from nearfar.errors import InputError, NearfarError, NumericalError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Potential, Term
 from nearfar.far import barnes_hut as kernels
 from nearfar.far.barnes_hut import _SIMPLEX
@@ -245,44 +244,12 @@ def test_a_copy_holds_the_parameters_only() -> None:
         assert vars(other) == other.get_params() == {"angle": 0.3}
 
 
-class _Own(Kernel):
-    def weight(self, f: np.ndarray) -> np.ndarray:
-        return 1 / (1 + f) ** 3
-
-
-def test_what_it_refuses() -> None:
-    field, Y = BarnesHutField(), cloud(5, 3)
-    assert isinstance(field, Field)
-    with pytest.raises(NearfarError, match="place must be called"):
-        field.evaluate([Term("weight")])
-    with pytest.raises(InputError, match="kernel must be one with formulas"):
-        field.place(Y, _Own(), 1)
-    with pytest.raises(InputError, match="Y must be a float32 or float64 array"):
-        field.place(Y.astype(int), StudentT(), 1)
-    with pytest.raises(InputError, match="Y must be of one to three components; got 4"):
-        field.place(np.zeros((5, 4)), StudentT(), 1)
-    with pytest.raises(NumericalError, match="1 positions are NaN or infinite"):
-        field.place(np.where(np.arange(15).reshape(5, 3) == 7, np.nan, Y), StudentT(), 1)
-    field.place(Y, StudentT(), 1)
-    with pytest.raises(InputError, match=r"charges must be of shape \(5,\)"):
-        field.evaluate([Term("weight", np.ones(4))])
-    assert field.evaluate([]) == []
-    for angle in (-0.1, 1.5, np.nan, "wide"):
-        with pytest.raises(InputError, match="angle must be"):
-            BarnesHutField(angle)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_a_map_by_its_name(d: int) -> None:
     X, _ = load_iris(return_X_y=True)
     X = X[np.unique(X, axis=0, return_index=True)[1]]
     costs = [nf.TSNE(d, far=far, max_iter=400, random_state=0).fit(X).cost_ for far in ("barnes-hut", "exact")]
     assert costs[0] == pytest.approx(costs[1], rel=0.1)  # neither is the least
-
-
-def test_a_map_refuses_it_for_four_components() -> None:
-    with pytest.raises(InputError, match=r"far must be 'exact' for more than three components; got 'barnes-hut'"):
-        nf.TSNE(4, perplexity=5, far="barnes-hut").fit(cloud(40, 3))
 
 
 def test_three_components_of_many_points_take_it() -> None:

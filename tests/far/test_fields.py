@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import BSpline
 
 from nearfar.contracts import Field
-from nearfar.errors import InputError, NearfarError, NearfarWarning, NumericalError
+from nearfar.errors import NearfarWarning
 from nearfar.far import ExactField, MeshField, Potential, Term
 from nearfar.far import mesh as levels
 from nearfar.far.mesh import (
@@ -449,46 +449,3 @@ def test_a_mesh_covers_the_map_and_stays_small(
 
 
 # What is refused
-
-
-class _Own(Kernel):
-    def weight(self, f: np.ndarray) -> np.ndarray:
-        return 1 / (1 + f) ** 3
-
-    def slope(self, f: np.ndarray) -> np.ndarray:
-        return -3 / (1 + f) ** 4
-
-
-@pytest.mark.parametrize("field", [ExactField(), MeshField()], ids=repr)
-def test_what_fields_refuse(field: Field) -> None:
-    Y = cloud(5, 2)
-    with pytest.raises(NearfarError, match="place must be called"):
-        field.evaluate([Term("weight")])
-    for kernel in (_Own(), Exponential(beta=[1.0, 2.0])):
-        with pytest.raises(InputError, match="kernel must be one with formulas"):
-            field.place(Y, kernel, 1)
-    for bad in (Y[0], Y.astype(int), Y[:0], Y[:, :0], [[1.0, 2.0]]):
-        with pytest.raises(InputError, match="Y must be a float32 or float64 array"):
-            field.place(bad, StudentT(), 1)  # type: ignore[arg-type]
-    field.place(Y, StudentT(), 1)
-    with pytest.raises(InputError, match=r"charges must be of shape \(5,\)"):
-        field.evaluate([Term("weight", np.ones(4))])
-    with pytest.raises(InputError, match="of the potentials 'weight' and 'entropy'"):
-        field.evaluate([Term("energy")])  # type: ignore[arg-type]
-    assert field.evaluate([]) == []
-    assert isinstance(field, Field)
-
-
-def test_what_the_mesh_refuses() -> None:
-    with pytest.raises(InputError, match="of one or two components"):
-        MeshField().place(cloud(5, 3), StudentT(), 1)
-    for tolerance in (0.0, 0.2, np.nan, "low"):
-        with pytest.raises(InputError, match="tolerance must be"):
-            MeshField(tolerance)  # type: ignore[arg-type]
-    for value in (np.nan, np.inf):
-        Y = cloud(50_000, 2, dtype=np.float32)
-        Y[[4, 40_000], 1] = value
-        with pytest.raises(NumericalError, match=r"2 positions are NaN or infinite, first \[4, 40000\]"):
-            MeshField().place(Y, StudentT(), 2)
-    with pytest.raises(NumericalError, match="too far apart"):
-        MeshField().place(np.array([[-3e38, 0.0], [3e38, 1.0]], np.float32), StudentT(), 1)

@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refusals
 from scipy.special import logsumexp
 
 import nearfar as nf
 from nearfar._core.threads import single_threaded_blas
-from nearfar.errors import InputError
 from nearfar.far import Exact, GaussianMixture, estimate_error
 
-METHODS = ["gaussian-mixture", "exact", "performer", "rfa", "noise"]
+METHODS = ["gaussian-mixture", "exact", "noise"]
 
 
 def vectors(n: int, d: int, seed: int = 0, dtype: type = np.float64) -> np.ndarray:
@@ -45,24 +43,20 @@ def test_temperature_divides_the_scores(temperature: float) -> None:
     emb = nf.Embedding(X, parameters={"temperature": float(temperature)})
     np.testing.assert_allclose(nf.log_normalizers(emb, Y, method="exact"), expected, rtol=1e-5)
     assert nf.log_normalizers(nf.Embedding(X), Y)[0] == nf.log_normalizers(X, Y)[0]
-    with pytest.raises(InputError, match="temperature must be not 0; got 0"):
-        nf.log_normalizers(X, temperature=0)
-    with pytest.raises(InputError, match="temperature must be a finite number"):
-        nf.log_normalizers(X, temperature="cold")
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_comes_near_the_exact_answer(method: str) -> None:
     X, Y = vectors(300, 5) / 2, vectors(400, 5, seed=1) / 2
     exact = nf.log_normalizers(X, Y, method="exact")
-    found = nf.log_normalizers(X, Y, method=method, n_features=4000, n_samples=300, random_state=0)
+    found = nf.log_normalizers(X, Y, method=method, n_samples=300, random_state=0)
     assert np.median(np.abs(np.expm1(found - exact))) < 0.05
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_seed_workers_and_dtypes(method: str) -> None:
     X = vectors(700, 5)
-    options = {"method": method, "n_clusters": 3, "n_features": 100, "n_samples": 50, "random_state": 3}
+    options = {"method": method, "n_clusters": 3, "n_samples": 50, "random_state": 3}
     all_rows = nf.log_normalizers(X, n_jobs=1, **options)
     assert all_rows.tobytes() == nf.log_normalizers(X, n_jobs=3, **options).tobytes()
     np.testing.assert_allclose(nf.log_normalizers(X, rows=[5, 600], **options), all_rows[[5, 600]], rtol=1e-12)
@@ -105,41 +99,6 @@ def test_lists_and_one_row() -> None:
     assert nf.log_normalizers([[1, 2]], [[3, 4]]) == pytest.approx([11.0])
     for method in METHODS:
         assert np.isfinite(nf.log_normalizers([[1, 2]], method=method, random_state=0)).all()
-
-
-test_refusals = refusals(
-    lambda arguments: nf.log_normalizers(**({"X": vectors(5, 3)} | arguments)),
-    [
-        ({"X": [[1.0, np.nan]]}, "X must be finite"),
-        ({"X": [1.0, 2.0]}, "X must be two-dimensional"),
-        ({"X": np.empty((0, 3))}, "X must be of at least one row and one column"),
-        ({"X": np.empty((3, 0))}, "X must be of at least one row and one column"),
-        ({"X": "words"}, "X must be a matrix of numbers"),
-        ({"Y": np.ones((4, 2))}, "Y must be of 3 columns; got 2"),
-        ({"Y": [[1.0, np.inf, 0.0]]}, "Y must be finite"),
-        ({"Y": np.empty((0, 3))}, "Y must be of at least one row"),
-        ({"rows": [0, 5]}, r"rows must be in 0\.\.4; got \[0, 5\]"),
-        ({"rows": [-1]}, r"rows must be in 0\.\.4"),
-        ({"rows": [0.5]}, "rows must be a list of integers"),
-        ({"rows": [True, False]}, "rows must be a list of integers"),
-        ({"rows": 3}, "rows must be a list of integers"),
-        ({"method": "svd"}, "method must be one of"),
-        ({"method": 3}, "method must be one of"),
-        ({"n_clusters": 6}, "n_clusters must be at most 5"),
-        ({"n_clusters": 0}, "n_clusters must be an integer >= 1"),
-        ({"n_clusters": 1.5}, "n_clusters must be an integer >= 1"),
-        ({"labels": [0, 1]}, "labels must be 5 integers, one per row of Y"),
-        ({"labels": [0.0] * 5}, "labels must be 5 integers"),
-        ({"labels": [0, 1, 0, 1, -1]}, r"labels must be in 0\.\.4; got \[-1, 1\]"),
-        ({"labels": [0, 1, 0, 1, 5]}, r"labels must be in 0\.\.4; got \[0, 5\]"),
-        ({"labels": [0, 1, 2, 1, 0], "n_clusters": 2}, r"labels must be in 0\.\.1"),
-        ({"n_features": 0, "method": "performer"}, "n_features must be an integer >= 1"),
-        ({"n_features": -1, "method": "rfa"}, "n_features must be an integer >= 1"),
-        ({"n_samples": 0, "method": "noise"}, "n_samples must be an integer >= 1"),
-        ({"n_jobs": 0}, "n_jobs must be an integer >= 1"),
-        ({"random_state": -1}, "random_state must be an integer >= 0"),
-    ],
-)
 
 
 # ---------------------------------------------------------------- the error estimate
@@ -239,15 +198,3 @@ def test_estimate_shows_where_the_mixture_fails() -> None:
     long = estimate_error(rng.normal(size=(2000, 10)) * 2, random_state=0)
     assert short.median < 0.01
     assert np.log(long.median) > 1.0
-
-
-test_estimate_refuses = refusals(
-    lambda arguments: estimate_error(**({"X": vectors(20, 4)} | arguments)),
-    [
-        ({"n_rows": 7}, "n_rows must be an integer >= 8"),
-        ({"confidence": 1.0}, r"confidence must be a finite number in \(0.0, 1.0\)"),
-        ({"far": "nothing"}, "far must be one of"),
-        ({"X": [[np.nan]]}, "X must be finite"),
-        ({"Y": np.ones((3, 9))}, "Y must be of 4 columns"),
-    ],
-)

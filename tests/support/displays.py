@@ -61,7 +61,7 @@ CELLS = [
     "nf.datasets.planted_senses(random_state=0)",
     "nf.log_normalizers(X)",
     # Parts.
-    *(f"nf.far.{name}()" for name in ("Exact", "GaussianMixture", "Noise", "Performer", "RFA", "NoisePairs")),
+    *(f"nf.far.{name}()" for name in ("Exact", "GaussianMixture", "Noise", "NoisePairs")),
     *(f"nf.far.{name}()" for name in ("ExactField", "MeshField", "BarnesHutField")),
     *(f"nf.kernels.{name}(np.ones(10**4).tolist())" for name in ("Exponential", "InhomogeneousStudentT")),
     "[nf.kernels.StudentT(), nf.kernels.HeavyTailed(), nf.kernels.Multiscale([nf.kernels.Exponential()] * 3)]",

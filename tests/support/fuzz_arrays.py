@@ -560,7 +560,7 @@ def _search(draw: Draw) -> object:
 
 
 def _normalizers(draw: Draw) -> object:
-    method = str(draw.pick("gaussian-mixture", "exact", "noise", "performer"))
+    method = str(draw.pick("gaussian-mixture", "exact", "noise"))
     rows = draw.vector(3) if draw.rng.random() < 0.3 else None
     other = draw.rows() if draw.rng.random() < 0.4 else None
     return nf.log_normalizers(draw.rows(), other, rows=rows, method=method, n_jobs=1, random_state=0)

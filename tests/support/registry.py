@@ -100,24 +100,14 @@ class FarCase:
     sampled: bool = False  # which of the others are looked at depends on their order
 
 
-# Parameters that differ from the defaults; whatever else is registered is taken in with its own.
-_FAR_PARAMETERS = {
-    "performer": FarCase(lambda: far.Performer(n_features=200), "performer"),
-    "rfa": FarCase(lambda: far.RFA(n_features=200), "rfa"),
-}
 _MORE_FAR_FIELDS = [
     FarCase(lambda: far.GaussianMixture(n_clusters=3), "gaussian-mixture, three clusters", sampled=True),
     FarCase(lambda: far.Noise(n_samples=15), "noise, some", sampled=True),
 ]
 
 
-def far_cases() -> list[FarCase]:
-    """All far fields that have a name now, and some with other parameters."""
-    named = [_FAR_PARAMETERS.get(name, FarCase(make, name)) for name, make in far.registered().items()]
-    return named + _MORE_FAR_FIELDS
-
-
-FAR_FIELDS = far_cases()
+FAR_FIELDS = [FarCase(make, name) for name, make in far.registered().items()] + _MORE_FAR_FIELDS
+"""All far fields that have a name, and some with other parameters."""
 
 
 # Losses of torch: functions of scores (B, N) and target (B,), each with options. A name is one of `nearfar.nn`, or

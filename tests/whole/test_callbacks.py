@@ -84,7 +84,7 @@ def fail():
         ({"n_clusters": 3, "two_sided": True}, 10),
         ({"far": "noise"}, 4),
         pytest.param({"far": nf.far.GaussianMixture(n_clusters=2)}, 4, marks=pytest.mark.slow),
-        ({"far": "performer", "n_epochs": 3}, 2),
+        ({"far": "exact", "n_epochs": 3}, 2),
         ({"temperature": 0.3, "gradient": "full"}, 4),
     ],
 )

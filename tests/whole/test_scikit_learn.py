@@ -66,9 +66,9 @@ def test_the_number_of_columns_of_a_matrix(club):
 
 def test_clone_keeps_parts_and_arrays_and_forgets_the_fit(club):
     p0 = np.arange(34.0)
-    est = nf.EDRep(**SMALL, far=nf.far.Performer(n_features=7), p0=p0).fit(club)
+    est = nf.EDRep(**SMALL, far=nf.far.Noise(n_samples=7), p0=p0).fit(club)
     copy = clone(est)
-    assert copy.far.get_params() == {"n_features": 7}
+    assert copy.far.get_params()["n_samples"] == 7
     assert copy.far is not est.far
     np.testing.assert_array_equal(copy.p0, p0)
     check_is_fitted(est)
@@ -85,9 +85,9 @@ def test_last_in_a_pipeline(club):
 
 
 def test_parameters_of_parts_are_reached(club):
-    pipe = make_pipeline(nf.EDRep(**SMALL, far=nf.far.Performer()))
-    pipe.set_params(edrep__far__n_features=5)
-    assert pipe.get_params()["edrep__far__n_features"] == 5
+    pipe = make_pipeline(nf.EDRep(**SMALL, far=nf.far.Noise()))
+    pipe.set_params(edrep__far__n_samples=5)
+    assert pipe.get_params()["edrep__far__n_samples"] == 5
     assert pipe.fit_transform(club).shape == (34, 4)
 
 

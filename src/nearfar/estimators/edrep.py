@@ -144,7 +144,7 @@ class EDRep(RelationEmbedder):
         loss, as the far field estimates it. ``"auto"``: ``"forward"`` where the relation comes from an undirected one
         (its random walk, its row normalisation), where it was measured to be as good, else ``"paper"``; with a base
         measure ``"full"``.
-    far : {"gaussian-mixture", "exact", "performer", "rfa", "noise"}, str or FarField, default="gaussian-mixture"
+    far : {"gaussian-mixture", "exact", "noise"}, str or FarField, default="gaussian-mixture"
         How normalisers are computed. ``"exact"`` takes quadratic time, ``"noise"`` a sample of the others. Also a name
         given to :func:`nearfar.far.register`, or a far field with its own parameters.
     base_measure : array-like or pandas Series of shape (m,), >= 0, or {"degrees", "uniform"}, optional

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from nearfar.far.fields import ExactField, NoisePairs
     from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
     from nearfar.far.mesh import MeshField
-    from nearfar.far.random_features import RFA, Performer
     from nearfar.far.registry import far_field, register, register_field, registered, registered_fields
     from nearfar.far.softmax import ErrorEstimate, estimate_error, log_normalizers
 
@@ -34,9 +33,7 @@ _HOMES = {
     "MeshField": "nearfar.far.mesh",
     "Noise": "nearfar.far.exact",
     "NoisePairs": "nearfar.far.fields",
-    "Performer": "nearfar.far.random_features",
     "Potential": "nearfar.contracts",
-    "RFA": "nearfar.far.random_features",
     "Term": "nearfar.contracts",
     "estimate_error": "nearfar.far.softmax",
     "far_field": "nearfar.far.registry",
@@ -49,7 +46,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "RFA",
     "BarnesHutField",
     "ErrorEstimate",
     "Exact",
@@ -58,7 +54,6 @@ __all__ = [
     "MeshField",
     "Noise",
     "NoisePairs",
-    "Performer",
     "Potential",
     "Term",
     "estimate_error",

@@ -100,8 +100,6 @@ FAR_FIELDS: Register[FarField] = Register(
     {
         "gaussian-mixture": "nearfar.far.gaussian_mixture:GaussianMixture",
         "exact": "nearfar.far.exact:Exact",
-        "performer": "nearfar.far.random_features:Performer",
-        "rfa": "nearfar.far.random_features:RFA",
         "noise": "nearfar.far.exact:Noise",
     },
 )
@@ -212,7 +210,7 @@ def far_field(far: str | FarField, *, owner: str = "far_field", argument: str = 
     Parameters
     ----------
     far : str or FarField
-        ``"gaussian-mixture"``, ``"exact"``, ``"performer"``, ``"rfa"``, ``"noise"`` or a name given to
+        ``"gaussian-mixture"``, ``"exact"``, ``"noise"`` or a name given to
         :func:`nearfar.far.register`, with their defaults; or an object with ``prepare`` and ``evaluate``. One of
         nearfar's own is copied, so that the caller's stays as it is.
     owner, argument : str

@@ -35,7 +35,6 @@ def log_normalizers(
     method: str | FarField = "gaussian-mixture",
     n_clusters: int = 1,
     labels: ArrayLike | None = None,
-    n_features: int = 1000,
     n_samples: int = 1000,
     temperature: float | None = None,
     random_state: Seed = None,
@@ -56,8 +55,6 @@ def log_normalizers(
         ========================  ==================  ==========================================================
         ``"gaussian-mixture"``    O((n + m) d² k)     linear time; ``n_clusters``, ``labels``
         ``"exact"``               O(n m d)            streamed, constant extra memory
-        ``"performer"``           O((n + m) d D)      positive random features; ``n_features``
-        ``"rfa"``                 O((n + m) d D)      trigonometric random features, floored; ``n_features``
         ``"noise"``               O(n K d)            a uniform sample of the others; ``n_samples``
         ========================  ==================  ==========================================================
 
@@ -66,15 +63,13 @@ def log_normalizers(
         Components of the mixture, found by spherical k-means unless ``labels`` are given.
     labels : array_like of int, shape (m,), optional
         Component of each of the others, from 0.
-    n_features : int, >= 1
-        D, random directions of ``"performer"`` and ``"rfa"``.
     n_samples : int, >= 1
         K, size of the sample of ``"noise"``.
     temperature : float, optional
         What scalar products are divided by, not 0. By default that of the fit where X is an :class:`nearfar.Embedding`
         that records one, as those of :class:`nearfar.EDRep` do, otherwise 1.
     random_state : int, numpy.random.Generator or None
-        Seed of clustering, directions and samples.
+        Seed of clustering and samples.
     n_jobs : int or None
         Threads; None means all processors. The result has the same bits for any number.
     device : str, optional
@@ -119,8 +114,6 @@ def log_normalizers(
     checked_labels = _check_labels(owner, labels, len(Y))
     parameters: dict[object, dict[str, object]] = {
         "gaussian-mixture": {"n_clusters": n_clusters, "labels": checked_labels},
-        "performer": {"n_features": n_features},
-        "rfa": {"n_features": n_features},
         "noise": {"n_samples": n_samples},
     }
     if isinstance(method, str) and method in parameters and method not in FAR_FIELDS.own:
