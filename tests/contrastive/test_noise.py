@@ -398,8 +398,3 @@ def test_no_whole_number_is_where_tools_average(counts):
         ).module
         ids = torch.arange(6)
         torch.testing.assert_close(average.log_prob(ids), noise.log_prob(ids))
-        state = noise.state_dict()
-        earlier = {**{name: part for name, part in state.items() if name != "_extra_state"}, **noise._codes}
-        other = copy.deepcopy(noise)
-        other.load_state_dict(earlier)
-        assert torch.equal(other.log_prob(ids), noise.log_prob(ids))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -44,16 +44,6 @@ def reads_values(tensor: Tensor) -> bool:
 def working_dtype(tensor: Tensor) -> torch.dtype:
     """Return float64 for float64 and float32 for everything else: half precision is computed in float32."""
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
-
-
-class Context(Protocol):
-    """What a function of torch with a gradient of its own keeps for it; a subclass names what is no tensor."""
-
-    saved_tensors: tuple[Tensor, ...]
-    needs_input_grad: tuple[bool, ...]
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors."""
 
 
 class TargetRows(NamedTuple):

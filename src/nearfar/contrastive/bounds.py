@@ -383,8 +383,17 @@ def _lse_with_one_left_out(joint: Tensor, others: Tensor) -> Tensor:
 
 def _pairs(owner: str, scores: Tensor, product: Tensor | None, *, rows: bool = False) -> tuple[Tensor, Tensor]:
     """Return scores of true pairs, (N,), and of independent ones, (N, M) or (M,), in the type to compute in."""
-    if product is None:
-        return _split_matrix(owner, scores)
+    if product is None:  # the diagonal (N,), and the rows without it (N, N - 1)
+        hint = "Pairs on the diagonal; or give scores of true pairs, and product."
+        matrix = check_floats(owner, "scores", scores, (None, None))
+        n, got = len(matrix), f"shape {tuple(matrix.shape)}"
+        if matrix.shape[1] != n or n < 2:
+            raise InputError(owner, "scores", "a square matrix of two rows or more", got, hint)
+        check_finite(owner, "scores", matrix)
+        matrix = matrix.to(working_dtype(matrix))
+        # Read on from the first diagonal entry, each (N + 1)th number is the next one.
+        others = matrix.flatten()[1:].view(n - 1, n + 1)[:, :-1].reshape(n, n - 1)
+        return matrix.diagonal(), others
     joint = check_floats(owner, "scores", scores, (None,))
     flat = not rows and isinstance(product, Tensor) and product.ndim == 1
     others = check_floats(owner, "product", product, (None,) if flat else (len(joint), None))
@@ -395,20 +404,6 @@ def _pairs(owner: str, scores: Tensor, product: Tensor | None, *, rows: bool = F
     return joint.to(dtype), others.to(dtype)
 
 
-def _split_matrix(owner: str, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the diagonal, (N,), and the rows without it, (N, N - 1)."""
-    hint = "Pairs on the diagonal; or give scores of true pairs, and product."
-    matrix = check_floats(owner, "scores", scores, (None, None))
-    n = len(matrix)
-    if matrix.shape[1] != n or n < 2:
-        raise InputError(owner, "scores", "a square matrix of two rows or more", f"shape {tuple(matrix.shape)}", hint)
-    check_finite(owner, "scores", matrix)
-    matrix = matrix.to(working_dtype(matrix))
-    # Read on from the first diagonal entry, each (N + 1)th number is the next one.
-    others = matrix.flatten()[1:].view(n - 1, n + 1)[:, :-1].reshape(n, n - 1)
-    return matrix.diagonal(), others
-
-
 def _check_baseline(owner: str, value: Tensor | float, joint: Tensor, others: Tensor) -> Tensor:
     """Return log a as one number, or as a column (N, 1) beside the rows of ``others``."""
     if not isinstance(value, Tensor):
@@ -416,11 +411,9 @@ def _check_baseline(owner: str, value: Tensor | float, joint: Tensor, others: Te
     if value.ndim == 0:
         baseline = check_floats(owner, "log_baseline", value, ())
     elif others.ndim == 1:
-        expected, hint = (
-            "a number with a product of shape (M,)",
-            "With a row of product for each x it may be one for each.",
-        )
-        raise InputError(owner, "log_baseline", expected, f"shape {tuple(value.shape)}", hint)
+        expected, got = "a number with a product of shape (M,)", f"shape {tuple(value.shape)}"
+        hint = "With a row of product for each x it may be one for each."
+        raise InputError(owner, "log_baseline", expected, got, hint)
     else:
         baseline = check_floats(owner, "log_baseline", value, (len(joint),))[:, None]
     check_device(owner, "log_baseline", baseline, "scores", joint)

@@ -69,7 +69,10 @@ def encode_in_chunks(encoder: Callable[[Inputs], Tensor], chunks: Iterable[Input
         raise InputError(owner, "chunks", "several", "one tensor", "Split it: chunks=inputs.split(32).")
     from torch.utils.checkpoint import checkpoint
 
-    devices = _devices(encoder)
+    # Where it may draw random numbers: where its parameters are, and where CUDA is.
+    devices = {p.device for p in encoder.parameters()} if isinstance(encoder, torch.nn.Module) else set()
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        devices.add(torch.device(torch.cuda.current_device()))
     vectors: list[Tensor] = []
     for chunk in chunks:
         # The states of random numbers are kept of the devices of tensors that are given, and not of those in a chunk
@@ -81,14 +84,6 @@ def encode_in_chunks(encoder: Callable[[Inputs], Tensor], chunks: Iterable[Input
     if not vectors:
         raise InputError(owner, "chunks", "at least one", "none")
     return torch.cat(vectors)
-
-
-def _devices(encoder: object) -> set[torch.device]:
-    """Return where an encoder may draw random numbers: where its parameters are, and where CUDA is."""
-    devices = {p.device for p in encoder.parameters()} if isinstance(encoder, torch.nn.Module) else set()
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        devices.add(torch.device(torch.cuda.current_device()))
-    return devices
 
 
 def matryoshka(

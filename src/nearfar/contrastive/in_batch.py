@@ -9,13 +9,15 @@ batch.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from nearfar._core.checks import check_flag, check_real
-from nearfar._core.processes import check_alike, join_rows, n_processes, rank
+from nearfar._core.processes import all_gather, check_alike, join_rows, n_processes, pass_on, rank
 from nearfar._core.tensors import (
     MASK,
     Reduction,
@@ -31,9 +33,17 @@ from nearfar._core.tensors import (
     reduce,
     working_dtype,
 )
-from nearfar.contrastive.blocked import Candidates, How, accidental_hits, blocked_loss, without_autocast
-from nearfar.contrastive.rows import RANKING
-from nearfar.contrastive.symmetric import Across, Both, symmetric_loss
+from nearfar.contrastive.rows import (
+    BINARY,
+    RANKING,
+    Candidates,
+    How,
+    accidental_hits,
+    blocked_loss,
+    blocks,
+    make_logits,
+    without_autocast,
+)
 from nearfar.errors import InputError, NumericalError
 
 
@@ -410,6 +420,91 @@ def supcon(
     return check_losses(owner, losses, "sum") / (candidates.ln_count > 0).sum().clamp(min=1)
 
 
+def siglip(
+    queries: Tensor,
+    keys: Tensor,
+    *,
+    negatives: Tensor | None = None,
+    log_q: Tensor | None = None,
+    ids: Tensor | None = None,
+    temperature: float | Tensor = 0.1,
+    bias: float | Tensor = -10.0,
+    gather: bool = True,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Tell the pairs of a batch from all other pairs of a query and a key, each by itself: the loss of SigLIP.
+
+    ``-ln sigma(l)`` of the true key of a query and ``-ln sigma(-l)`` of every other key, with
+    ``l = queries . keys / temperature + bias - log_q``; the loss of a query is the sum over keys. It is that of
+    :func:`local_nce`, whose ``ln(N - 1)`` the bias learns.
+
+    O(R B^2 d) time. Scores are computed in blocks, and once more for the gradient. Where there are R processes, their
+    keys go round, a process holding those of one other at a time: memory is O(B d) and a block.
+
+    Parameters
+    ----------
+    queries : Tensor of floats, shape (B, d)
+        What is asked.
+    keys : Tensor of floats, shape (B, d)
+        ``keys[i]`` is the true answer to ``queries[i]``.
+    negatives : Tensor of floats, shape (M, d) or (B, m, d), optional
+        More keys, true of no query: hard negatives. Those of one query are candidates of all, and M = B m.
+    log_q : Tensor of floats, shape (B + M,), optional
+        Natural log of the probability of each key, then of each negative, among the candidates of batches; a constant
+        of the loss.
+    ids : Tensor of integers, shape (B + M,), optional
+        What the keys, then the negatives, stand for. Other keys with the id of the true one are left out.
+    temperature : float or Tensor of floats of one element, > 0
+        What the scalar products are divided by. A tensor gets a gradient: of a learned scale, exp(-log_scale).
+    bias : float or Tensor of floats of one element
+        Added to the logits, so that the many other pairs do not outweigh the true ones at the start. A tensor gets a
+        gradient.
+    gather : bool
+        Whether the keys of other processes are candidates too, where torch.distributed is initialised. All processes
+        then have to call this function, and to go backward.
+    reduction : {"mean", "sum", "none"}
+        What is returned: the mean over the queries of this process, their sum, or one loss per query.
+
+    Returns
+    -------
+    Tensor of float32 or float64, shape () or (B,)
+        The loss in nats. Differentiable in ``queries``, ``keys``, ``negatives`` and ``bias``, in one process also by
+        ``torch.func`` and twice.
+
+    Raises
+    ------
+    InputError
+        There is only one candidate; a shape, type or device does not fit, here or between processes; NaN or infinity;
+        ``log_q`` above 0.
+    NumericalError
+        A scalar product of a query and a key is too large for the type.
+
+    References
+    ----------
+    Zhai, Mustafa, Kolesnikov and Beyer 2023, "Sigmoid loss for language image pre-training", algorithm 1 and section
+    3.3 (the ring).
+
+    Examples
+    --------
+    >>> import torch
+    >>> images, texts = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]), torch.eye(3)[:, :2]
+    >>> bias = torch.tensor(-2.0, requires_grad=True)
+    >>> siglip(images, texts, temperature=0.5, bias=bias, reduction="none").detach()
+    tensor([0.9470, 0.3808, 3.5132])
+    """
+    owner = "siglip"
+    check_reduction(owner, reduction)
+    checked = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
+    how = How(BINARY, checked.scale, of_q=isinstance(bias, Tensor) or checked.joined)  # a ring asks each block for it
+    bias = _check_bias(owner, bias, queries)
+    if checked.joined:
+        log_q, ids = (None if facts is None else all_gather(facts[None]) for facts in (checked.log_q, checked.ids))
+        losses: Tensor = _Ring.apply(how, checked.queries, checked.rows, bias, log_q, ids)  # type: ignore[no-untyped-call]
+    else:
+        losses = _against(how, checked.queries, checked.rows, bias, checked.log_q, checked.ids, checked.ids, True)
+    return check_losses(owner, losses, reduction)
+
+
 def check_losses(owner: str, losses: Tensor, reduction: Reduction) -> Tensor:
     """Return what is asked of losses of rows, if they are finite."""
     if reads_values(losses) and not bool(losses.detach().isfinite().all()):
@@ -520,3 +615,177 @@ def ln_count(ids: Tensor, own: Tensor) -> Tensor:
     """Return the logs of how often each own id comes: without the number of ids, for which a device would wait."""
     ascending, own = ids.sort().values, own.contiguous()
     return (torch.searchsorted(ascending, own, right=True) - torch.searchsorted(ascending, own)).log()
+
+
+# -- ranking in both directions at once: of each block of scores, the rows and the columns are taken ------------------
+#
+# The sum over a column is kept as its logarithm while blocks of rows pass by; processes join theirs. Each then goes
+# backward through its own rows of the matrix, for the losses of all rows and columns that they are part of.
+
+
+class Across(NamedTuple):
+    """The queries of all P pairs, as candidates of their keys, which are the first P of all."""
+
+    log_q: Tensor | None  # (P,)
+    ids: Tensor | None  # (P,)
+    ln_count: Tensor | None  # (B,), of how often the id of each query of this process comes
+
+
+class Both(NamedTuple):
+    """What is constant in the loss."""
+
+    scale: float
+    n_pairs: int
+    joined: bool  # whether other processes have queries too
+
+
+def symmetric_loss(both: Both, queries: Tensor, candidates: Candidates, across: Across) -> Tensor:
+    """Return the mean of the two losses of each pair of this process, in the working type, shape (B,)."""
+    if torch._C._are_functorch_transforms_active():
+        return _one_by_one(both, queries, candidates, across)
+    losses: Tensor = _Symmetric.apply(both, queries, *candidates, *across)  # type: ignore[no-untyped-call]
+    return losses
+
+
+def _one_by_one(both: Both, queries: Tensor, candidates: Candidates, across: Across) -> Tensor:
+    """Return the same of two losses: in two passes, whose derivatives have derivatives."""
+    how, target = How(RANKING, both.scale), _columns_of(candidates)
+    own = None if across.ids is None else across.ids[target]
+    others = join_rows(queries) if both.joined else queries
+    turned = Candidates(others, target, across.log_q, across.ids, own, across.ln_count)
+    return (blocked_loss(how, queries, candidates) + blocked_loss(how, candidates.keys[target], turned)) / 2
+
+
+class _Symmetric(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, both: Both, queries: Tensor, *parts: Any) -> Tensor:
+        candidates, across = Candidates(*parts[: len(Candidates._fields)]), Across(*parts[len(Candidates._fields) :])
+        target = _columns_of(candidates)
+        losses = torch.empty(len(queries), dtype=working_dtype(queries), device=queries.device)
+        row_z, column_z = torch.empty_like(losses), losses.new_full((both.n_pairs,), -torch.inf)
+        true = torch.empty_like(losses)
+        with without_autocast(queries):
+            for rows, _, _, scores in blocks(both.scale, queries, candidates.keys):
+                columns = _column_logits(scores, both, across, target[rows, None], rows)
+                true[rows] = columns.gather(1, target[rows, None])[:, 0]
+                column_z = torch.logaddexp(column_z, columns.logsumexp(0))
+                losses[rows], row_z[rows] = RANKING.value(*make_logits(scores, candidates, rows))
+        if both.joined:
+            column_z = all_gather(column_z[None]).logsumexp(0)
+        ctx.both = both
+        ctx.save_for_backward(row_z, column_z, queries, *parts)
+        return (losses + column_z[target] - true) / 2
+
+    @staticmethod
+    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
+        row_z, column_z, queries, *parts = ctx.saved_tensors
+        candidates, across = Candidates(*parts[: len(Candidates._fields)]), Across(*parts[len(Candidates._fields) :])
+        target, rest = _columns_of(candidates), (None,) * (len(parts) - 1)
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # the gradient is to be differentiated
+            wanted = [part for part in (queries, candidates.keys) if part.requires_grad]
+            losses = _one_by_one(ctx.both, queries, candidates, across)
+            found = iter(torch.autograd.grad(losses, wanted, weight, create_graph=True))
+            return None, *(next(found) if p.requires_grad else None for p in (queries, candidates.keys)), *rest
+        weight = weight / 2
+        of_columns = all_gather(weight) if ctx.both.joined else weight
+        of_queries = torch.empty_like(queries)
+        of_keys = torch.zeros_like(candidates.keys, dtype=weight.dtype)
+        with without_autocast(queries):
+            for rows, scaled, keys, slope in blocks(ctx.both.scale, queries, candidates.keys):
+                columns = _column_logits(slope, ctx.both, across, target[rows, None], rows)
+                columns.sub_(column_z).exp_().mul_(of_columns)
+                columns.scatter_add_(1, target[rows, None], -weight[rows, None])
+                slope, _ = make_logits(slope, candidates, rows)
+                RANKING.slope(slope, target[rows], row_z[rows])
+                slope.mul_(weight[rows, None])
+                slope[:, : ctx.both.n_pairs] += columns
+                of_queries[rows] = torch.mm(slope, keys) * ctx.both.scale
+                of_keys.addmm_(slope.T, scaled)
+        return None, of_queries, of_keys.to(candidates.keys.dtype), *rest
+
+
+def _columns_of(candidates: Candidates) -> Tensor:
+    assert candidates.target is not None
+    return candidates.target
+
+
+def _column_logits(scores: Tensor, both: Both, across: Across, target: Tensor, rows: slice) -> Tensor:
+    """Return the logits of the keys of pairs, (b, P): each column is of one key, and these rows are some of it."""
+    logits = scores[:, : both.n_pairs].clone()
+    if across.log_q is not None:
+        logits.sub_(across.log_q[target])
+    if across.ids is not None and across.ln_count is not None:
+        hits = (across.ids[target] == across.ids).scatter_(1, target, False)
+        logits.masked_fill_(hits, -torch.inf).scatter_add_(1, target, across.ln_count[rows, None].to(logits.dtype))
+    return logits
+
+
+# -- the sigmoid loss; across processes, the keys go round and are held by none ----------------------------------------
+
+
+def _check_bias(owner: str, bias: float | Tensor, queries: Tensor) -> Tensor:
+    """Return the bias as a tensor without sides, in the working type."""
+    if not isinstance(bias, Tensor):
+        return queries.new_full((), check_real(owner, "bias", bias), dtype=working_dtype(queries))
+    if bias.numel() != 1 or not bias.is_floating_point():
+        got = f"{bias.dtype} of shape {tuple(bias.shape)}"
+        raise InputError(owner, "bias", "a number, or a tensor of floats of one element", got)
+    check_device(owner, "bias", bias, "queries", queries)
+    check_finite(owner, "bias", bias)
+    return bias.reshape(()).to(working_dtype(queries))
+
+
+def _against(
+    how: How,
+    queries: Tensor,
+    keys: Tensor,
+    bias: Tensor,
+    log_q: Tensor | None,
+    ids: Tensor | None,
+    own: Tensor | None,
+    has_true: bool,
+) -> Tensor:
+    """Return the losses of queries against keys, of which the first are the true ones, or none is; shape (B,)."""
+    n = len(queries)
+    target = torch.arange(n, device=keys.device) if has_true else None
+    shift = -bias.expand(len(keys)) if log_q is None else log_q - bias
+    return blocked_loss(how, queries, Candidates(keys, target, shift, ids, None if own is None else own[:n]))
+
+
+class _Ring(torch.autograd.Function):
+    """The losses of the queries of this process against the keys of all, of which it has one block at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, how: How, queries: Tensor, keys: Tensor, bias: Tensor, *facts: Tensor | None) -> Tensor:
+        ctx.how = how
+        ctx.save_for_backward(queries, keys, bias, *facts)
+        losses = torch.zeros(len(queries), dtype=bias.dtype, device=bias.device)
+        for step in range(n_processes()):
+            keys = pass_on(keys) if step else keys
+            losses += _of_block(how, queries, keys, bias, facts, step)
+        return losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
+        queries, keys, bias, *facts = ctx.saved_tensors
+        sums = [torch.zeros_like(part, dtype=bias.dtype) for part in (queries, keys, bias)]
+        for step in range(n_processes()):
+            parts = [part.detach().requires_grad_() for part in (queries, keys, bias)]
+            with torch.enable_grad():
+                losses = _of_block(ctx.how, parts[0], parts[1], parts[2], facts, step)
+            for total, part in zip(sums, torch.autograd.grad(losses, parts, weight), strict=True):
+                total += part
+            # The gradient of a block goes round with it, and is home in the end.
+            keys, sums[1] = pass_on(keys), pass_on(sums[1])
+        return None, sums[0].to(queries.dtype), sums[1].to(keys.dtype), sums[2], None, None
+
+
+def _of_block(
+    how: How, queries: Tensor, keys: Tensor, bias: Tensor, facts: Sequence[Tensor | None], step: int
+) -> Tensor:
+    """Return the losses against the keys that came here after so many steps, and so from as many processes before."""
+    whose = (rank() - step) % n_processes()
+    log_q, ids = (None if every is None else every[whose] for every in facts)
+    own = None if facts[1] is None else facts[1][rank()]
+    return _against(how, queries, keys, bias, log_q, ids, own, step == 0)

@@ -393,15 +393,13 @@ def hinge(
     true, noise = _split(scores, target)
     if negatives == "sum":
         return reduce(torch.relu(margin - true[:, None] + noise).sum(1), reduction, kept)
-    chosen = noise.amax(1) if negatives == "hardest" else _semi_hard(true, noise)
+    chosen = noise.amax(1)
+    if negatives == "semi-hard":
+        below = noise.masked_fill(noise >= true[:, None], -math.inf).amax(1)
+        lowest = noise.masked_fill(noise <= MASKED, math.inf).amin(1)
+        chosen = torch.where((below <= MASKED) & (lowest < math.inf), lowest, below)
     # NCE notes, appendix A: max(0, margin - s+ + max s-)
     return reduce(torch.relu(margin - true + chosen), reduction, kept)
-
-
-def _semi_hard(true: Tensor, noise: Tensor) -> Tensor:
-    below = noise.masked_fill(noise >= true[:, None], -math.inf).amax(1)
-    lowest = noise.masked_fill(noise <= MASKED, math.inf).amin(1)
-    return torch.where((below <= MASKED) & (lowest < math.inf), lowest, below)
 
 
 def debiased_nce(
@@ -478,7 +476,12 @@ def debiased_nce(
     if reads_values(n_noise) and float(n_noise.min()) == 0:
         raise InputError(owner, "scores", "noise that is not masked in every row", "a row with all noise masked")
     if prior > 0 and reads_values(scores):
-        _check_cosines(owner, scores)
+        seen = scores.detach()
+        low = float(seen.masked_fill(seen <= MASKED, 0).amin())
+        worst = max(float(seen.amax()), low, key=abs)
+        if abs(worst) > 1 + 8 * torch.finfo(scores.dtype).eps:
+            hint = "Give cosines, and the temperature apart; or class_prior=0."
+            raise InputError(owner, "scores", "in [-1, 1] when class_prior is above 0", f"{worst:.6g}", hint)
     weights = (concentration * noise).masked_fill(masked, -math.inf)  # 0 * -inf is NaN
     log_r = torch.logsumexp(noise + weights, 1) - torch.logsumexp(weights, 1) + n_noise.log()
     # All in units of exp(top), so that nothing overflows.
@@ -487,15 +490,6 @@ def debiased_nce(
     if prior > 0:
         g = torch.maximum(g, n_noise * (-1 / temperature - top).exp())
     return reduce(((true - top).exp() + g).log() - (true - top), reduction, kept)
-
-
-def _check_cosines(owner: str, scores: Tensor) -> None:
-    seen = scores.detach()
-    low = float(seen.masked_fill(seen <= MASKED, 0).amin())
-    worst = max(float(seen.amax()), low, key=abs)
-    if abs(worst) > 1 + 8 * torch.finfo(scores.dtype).eps:
-        hint = "Give cosines, and the temperature apart; or class_prior=0."
-        raise InputError(owner, "scores", "in [-1, 1] when class_prior is above 0", f"{worst:.6g}", hint)
 
 
 def _split(scores: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

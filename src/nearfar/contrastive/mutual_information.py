@@ -308,27 +308,6 @@ class Bound:
     has_baseline: bool = False
 
 
-def _bounds(alpha: float, tau: float) -> dict[str, Bound]:
-    interpolated = partial(bounds.interpolated_bound, alpha=alpha)
-    return {
-        "infonce": Bound(bounds.info_nce_bound, bounds.info_nce_bound, math.log),
-        "nwj": Bound(bounds.nwj_bound, bounds.nwj_bound),
-        "tuba": Bound(bounds.tuba_bound, bounds.tuba_bound, has_baseline=True),
-        "dv": Bound(bounds.dv_bound, bounds.dv_bound),
-        "interpolated": Bound(interpolated, interpolated, partial(_interpolated_ceiling, alpha), has_baseline=True),
-        # These two train by one quantity and report another.
-        "js": Bound(bounds.js_objective, bounds.js_bound),
-        "smile": Bound(bounds.js_objective, partial(bounds.smile_bound, tau=tau)),
-    }
-
-
-def _interpolated_ceiling(alpha: float, n: int) -> float | None:
-    """Return log K at alpha = 1, K = N - 1; 1 + log(K / alpha) below; at 0 there is none."""
-    if alpha == 0:
-        return None
-    return math.log(n - 1) if alpha == 1 else 1 + math.log((n - 1) / alpha)
-
-
 def _check_bound(name: str, alpha: float | None, tau: float | None) -> Bound:
     """Return the bound of this name; an option of another bound is refused."""
     for option, value, of in (("alpha", alpha, "interpolated"), ("tau", tau, "smile")):
@@ -336,7 +315,24 @@ def _check_bound(name: str, alpha: float | None, tau: float | None) -> Bound:
             raise InputError(_OWNER, option, f"left out with bound={name!r}", value, f"It belongs to bound={of!r}.")
     share = 0.01 if alpha is None else check_real(_OWNER, "alpha", alpha, low=0, high=1)
     limit = 5.0 if tau is None else check_real(_OWNER, "tau", tau, low=0, open_low=True)
-    known = _bounds(share, limit)
+    interpolated = partial(bounds.interpolated_bound, alpha=share)
+
+    def ceiling(n: int) -> float | None:
+        """Return log K at alpha = 1, K = N - 1; 1 + log(K / alpha) below; at 0 there is none."""
+        if share == 0:
+            return None
+        return math.log(n - 1) if share == 1 else 1 + math.log((n - 1) / share)
+
+    known = {
+        "infonce": Bound(bounds.info_nce_bound, bounds.info_nce_bound, math.log),
+        "nwj": Bound(bounds.nwj_bound, bounds.nwj_bound),
+        "tuba": Bound(bounds.tuba_bound, bounds.tuba_bound, has_baseline=True),
+        "dv": Bound(bounds.dv_bound, bounds.dv_bound),
+        "interpolated": Bound(interpolated, interpolated, ceiling, has_baseline=True),
+        # These two train by one quantity and report another.
+        "js": Bound(bounds.js_objective, bounds.js_bound),
+        "smile": Bound(bounds.js_objective, partial(bounds.smile_bound, tau=limit)),
+    }
     return known[check_choice(_OWNER, "bound", name, known)]
 
 
@@ -396,7 +392,13 @@ def _converted(rows: Tensor, dtype: torch.dtype, critic: object) -> Tensor:
 
 def _tensor(name: str, value: object) -> Tensor:
     """Return rows of real numbers."""
-    rows = value.detach() if isinstance(value, Tensor) else _from_numpy(name, value)
+    if isinstance(value, Tensor):
+        rows = value.detach()
+    else:
+        array = check_numbers(_OWNER, name, value)
+        wide = np.float64 if array.dtype.itemsize >= 8 else np.float32
+        kinds: dict[str, type] = {"f": wide, "i": np.int64, "u": np.int64, "b": np.bool_}
+        rows = torch.from_numpy(array.astype(kinds[array.dtype.kind]))  # always a copy: the caller's may be read-only
     if rows.is_complex():
         raise InputError(_OWNER, name, "an array of real numbers", str(rows.dtype))
     if rows.layout != torch.strided:
@@ -411,10 +413,3 @@ def _check_finite_rows(name: str, rows: Tensor) -> None:
     if len(bad):
         got = f"NaN or infinity in {len(bad)} row(s), first {bad[:5].tolist()}"
         raise InputError(_OWNER, name, "finite", got, "Remove or impute these rows, in x and y.")
-
-
-def _from_numpy(name: str, value: object) -> Tensor:
-    array = check_numbers(_OWNER, name, value)
-    wide = np.float64 if array.dtype.itemsize >= 8 else np.float32
-    kinds: dict[str, type] = {"f": wide, "i": np.int64, "u": np.int64, "b": np.bool_}
-    return torch.from_numpy(array.astype(kinds[array.dtype.kind]))  # always a copy: the caller's may be read-only

@@ -418,7 +418,16 @@ class AdaptiveNoise:
         -------
         Tensor of int64, of the given shape
         """
-        log_q = self._log_probabilities(self.score_function(*context))
+        scores = self.score_function(*context)
+        if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.ndim not in (1, 2):
+            is_tensor = isinstance(scores, Tensor)
+            got = f"{scores.dtype} of shape {tuple(scores.shape)}" if is_tensor else type(scores).__name__
+            expected = "a function that returns a float tensor of shape (n,) or (B, n)"
+            raise InputError("AdaptiveNoise", "score_function", expected, got)
+        log_q = scores.float().log_softmax(-1)  # NCE notes, lemma C.2: q proportional to exp(s)
+        if reads_values(log_q) and log_q.isnan().any():  # of NaN, +inf, or nothing but -inf
+            expected = "a function that returns numbers or -inf, a number in each row"
+            raise InputError("AdaptiveNoise", "score_function", expected, "NaN, +inf or a row of -inf")
         shape = _check_shape("AdaptiveNoise.sample", shape, generator, log_q.device)
         if log_q.ndim == 2 and shape[:1] != log_q.shape[:1]:
             expected = f"of first side {log_q.shape[0]}, one row for each row of scores"
@@ -451,22 +460,6 @@ class AdaptiveNoise:
         if ids.shape[:1] != log_q.shape[:1]:
             raise InputError(owner, "ids", f"of shape ({log_q.shape[0]}, ...)", f"shape {tuple(ids.shape)}")
         return log_q.gather(1, ids.reshape(len(ids), -1)).reshape(ids.shape)
-
-    @staticmethod
-    def _log_probabilities(scores: Tensor) -> Tensor:
-        if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.ndim not in (1, 2):
-            got = (
-                f"{scores.dtype} of shape {tuple(scores.shape)}"
-                if isinstance(scores, Tensor)
-                else type(scores).__name__
-            )
-            expected = "a function that returns a float tensor of shape (n,) or (B, n)"
-            raise InputError("AdaptiveNoise", "score_function", expected, got)
-        log_q = scores.float().log_softmax(-1)  # NCE notes, lemma C.2: q proportional to exp(s)
-        if reads_values(log_q) and log_q.isnan().any():  # of NaN, +inf, or nothing but -inf
-            expected = "a function that returns numbers or -inf, a number in each row"
-            raise InputError("AdaptiveNoise", "score_function", expected, "NaN, +inf or a row of -inf")
-        return log_q
 
 
 def _check_shape(owner: str, shape: Shape, generator: torch.Generator | None, device: torch.device) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from nearfar.contrastive.in_batch import (  # noqa: E402
     gather_rows,
     in_batch_nce,
     in_batch_scores,
+    siglip,
     supcon,
     symmetric_nce,
 )
@@ -42,7 +43,6 @@ from nearfar.contrastive.losses import (  # noqa: E402
 from nearfar.contrastive.mutual_information import MutualInformation, estimate_mutual_information  # noqa: E402
 from nearfar.contrastive.noise import AdaptiveNoise, CategoricalNoise, InBatchNoise, UniformNoise, UnigramNoise  # noqa: E402
 from nearfar.contrastive.sentences import SentenceRankingLoss  # noqa: E402
-from nearfar.contrastive.sigmoid import siglip  # noqa: E402
 from nearfar.tables.anchors import AnchorEmbedding, TiedLogits, softmax_mixture  # noqa: E402
 from nearfar.tables.bags import EmbeddingBag  # noqa: E402
 from nearfar.tables.budget import ParameterBudget  # noqa: E402

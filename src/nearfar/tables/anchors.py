@@ -36,7 +36,6 @@ from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.ids import check_names
 from nearfar._core.processes import joins_sparse, n_processes
 from nearfar._core.tensors import (
-    Context,
     check_floats,
     check_ids,
     check_integers,
@@ -134,19 +133,13 @@ _GUARDS: list[RemovableHandle] = []  # one while a layer lives, none else
 _WITHOUT_T: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = weakref.WeakKeyDictionary()  # of so many parameters
 
 
-def guard(layer: AnchorEmbedding) -> None:
-    """Refuse steps of other optimisers in T while the layer lives; optimisers of other models are looked at once."""
-    if not _GUARDS:
-        _GUARDS.append(register_optimizer_step_pre_hook(_refuse_others))
-    weakref.finalize(layer, _unguard)
-
-
 def _unguard() -> None:
     if _GUARDS and not owners():
         _GUARDS.pop().remove()
 
 
 def _refuse_others(optimizer: torch.optim.Optimizer, _args: object, _kwargs: object) -> None:
+    # Optimisers of other models are looked at once.
     n_parameters = sum(len(group["params"]) for group in optimizer.param_groups)
     if hasattr(optimizer, "_step_mixtures") or _WITHOUT_T.get(optimizer) == n_parameters:
         return
@@ -162,8 +155,8 @@ class Kin:
     """A layer and the copies of it that live: one object for all of them, which copying does not copy."""
 
     def __init__(self) -> None:
-        self._members: weakref.WeakSet[AnchorEmbedding] = weakref.WeakSet()
-        self._leader: weakref.ref[AnchorEmbedding] | None = None
+        self.members: weakref.WeakSet[AnchorEmbedding] = weakref.WeakSet()
+        self.leader: weakref.ref[AnchorEmbedding] | None = None  # the layer that is trained
 
     def __deepcopy__(self, _memo: dict[int, object]) -> Self:
         return self
@@ -171,22 +164,9 @@ class Kin:
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
         return type(self), ()  # what is stored has no copies that live
 
-    def join(self, layer: AnchorEmbedding) -> None:
-        """Add a layer."""
-        self._members.add(layer)
-
-    def lead(self, layer: AnchorEmbedding) -> None:
-        """Note which layer is trained."""
-        self._leader = weakref.ref(layer)
-
-    def leader_of(self, layer: AnchorEmbedding) -> AnchorEmbedding | None:
-        """Return the layer that is trained; None if that is this one, or there is none."""
-        leader = None if self._leader is None else self._leader()
-        return None if leader is layer else leader
-
     def others(self, layer: AnchorEmbedding) -> Iterator[AnchorEmbedding]:
         """Yield the other layers."""
-        return (other for other in [*self._members] if other is not layer)
+        return (other for other in [*self.members] if other is not layer)
 
 
 class Mark:
@@ -251,11 +231,7 @@ def _(slope: Tensor, ids: Tensor, values: Tensor, anchors: Tensor, layer: int) -
     return torch.empty_like(values), torch.empty_like(anchors)
 
 
-class _OfLayer(Context):
-    layer: int
-
-
-def _keep_ids(ctx: _OfLayer, inputs: tuple[*tuple[Tensor, ...], int], output: Tensor) -> None:
+def _keep_ids(ctx: Any, inputs: tuple[*tuple[Tensor, ...], int], output: Tensor) -> None:
     *tensors, ctx.layer = inputs
     ctx.save_for_backward(*tensors)
 
@@ -269,7 +245,9 @@ anchor_vectors.register_autograd(
 @torch.library.custom_op("nearfar::anchor_logits", mutates_args=())
 def anchor_logits(mixed: Tensor, values: Tensor, layer: int) -> Tensor:
     """Return logits (n, V) from Q = H A' (n, K)."""
-    return _NUMBERED[layer]._all_logits(mixed)
+    table = _NUMBERED[layer]
+    table._before_call()
+    return all_logits(mixed, table.columns, table._read)
 
 
 @anchor_logits.register_fake
@@ -279,7 +257,9 @@ def _(mixed: Tensor, values: Tensor, layer: int) -> Tensor:
 
 @torch.library.custom_op("nearfar::anchor_logits_backward", mutates_args=())
 def _logits_backward(slope: Tensor, mixed: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    return _NUMBERED[layer]._logit_gradients(mixed, slope)
+    table = _NUMBERED[layer]
+    request, padding = table._request_slots, table._padding_row
+    return logit_gradients(slope, mixed, table.values, table.columns, table._read, request, padding)
 
 
 @_logits_backward.register_fake
@@ -439,7 +419,7 @@ class AnchorEmbedding(torch.nn.Module):
 
     def _start_training_state(self) -> None:
         """Start what is kept between calls and steps, and is never stored."""
-        self._kin.join(self)
+        self._kin.members.add(self)
         self._mark: Mark | None = Mark(self.values) if any(self._kin.others(self)) else None
         self._meant: Tensor | None = None  # columns of a copy that follows, where no tool averages them
         self._is_called = False  # with gradients, since it was copied last
@@ -454,7 +434,9 @@ class AnchorEmbedding(torch.nn.Module):
         _LAYERS[id(self)] = self  # for the optimisers
         self._number = next(_NUMBERS)
         _NUMBERED[self._number] = self
-        guard(self)
+        if not _GUARDS:  # other optimisers may not step in T while the layer lives
+            _GUARDS.append(register_optimizer_step_pre_hook(_refuse_others))
+        weakref.finalize(self, _unguard)
 
     # -- E = T A -------------------------------------------------------------------------------------------------------
 
@@ -559,17 +541,6 @@ class AnchorEmbedding(torch.nn.Module):
         )
         return every
 
-    def _all_logits(self, mixed: Tensor) -> Tensor:
-        """Return the same, without gradients."""
-        self._before_call()
-        return all_logits(mixed, self.columns, self._read)
-
-    def _logit_gradients(self, mixed: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the dense gradients of ``mixed`` and of the values; keep what rows ask for."""
-        return logit_gradients(
-            slope, mixed, self.values, self.columns, self._read, self._request_slots, self._padding_row
-        )
-
     @property
     def weight(self) -> Tensor:
         """The whole table, (V, d), made anew at each access; gradients go to anchors and T.
@@ -638,8 +609,9 @@ class AnchorEmbedding(torch.nn.Module):
             kept = getattr(self, name)
             if kept is not None and kept.device != self.values.device:
                 setattr(self, name, kept.to(self.values.device))
-        leader = self._kin.leader_of(self)
-        if leader is not None and self._shrinkage.applied is None and self.values.shape == leader.values.shape:
+        leader = None if self._kin.leader is None else self._kin.leader()
+        follows = leader is not None and leader is not self and self._shrinkage.applied is None
+        if leader is not None and follows and self.values.shape == leader.values.shape:
             self._follow(leader)
 
     @torch.no_grad()
@@ -675,13 +647,8 @@ class AnchorEmbedding(torch.nn.Module):
                     torch.allclose(other._shrunk(slice(None)), values.detach().to(other.values), rtol=1e-5)
                 ):
                     self._kin = other._kin
-                    self._kin.join(self)
+                    self._kin.members.add(self)
                     return
-
-    def _in_its_place(self) -> list[AnchorEmbedding]:
-        """Return the copies, without a head of their own, that are called where this layer is not."""
-        others = [] if self._is_called else [copy for copy in self._kin.others(self) if copy._is_called]
-        return [copy for copy in others if not copy._has_head]
 
     @property
     def values(self) -> torch.nn.Parameter:
@@ -844,7 +811,7 @@ class AnchorEmbedding(torch.nn.Module):
     # -- the proximal step: what the optimisers call, in this order ----------------------------------------------------
 
     def _begin_step(self, metric: Metric, owed: Owed | None = None) -> None:
-        self._kin.lead(self)
+        self._kin.leader = weakref.ref(self)
         for copy in self._kin.others(self):
             copy._bring_along()  # before slots change
         shrinkage = self._shrinkage
@@ -1058,21 +1025,20 @@ class AnchorEmbedding(torch.nn.Module):
         layer = cls(table.shape[0], table.shape[1], n_anchors, **options)
         layer._starts_at_random = False
         with torch.no_grad():
-            for block, values, columns in layer._fitted_rows(owner, table, anchor_ids):
-                layer.values[block], layer.columns[block] = values, columns.to(layer.columns.dtype)
+            if anchor_ids is None:
+                layer._fit(owner, table)
+            else:
+                ids = layer.anchor_ids = layer._check_anchor_ids(owner, anchor_ids).to(table.device)
+                layer.anchors.copy_(table[ids])
+                for block in row_slices(layer.num_embeddings, 4 * layer.n_anchors):
+                    rows = table[block].to(layer.anchors)
+                    values, columns = nonnegative_rows(rows, layer.anchors.detach(), layer.nnz_per_row)
+                    layer.values[block], layer.columns[block] = values, columns.to(layer.columns.dtype)
             layer._clear_padding()
         return layer.requires_grad_(not freeze)
 
-    def _fitted_rows(
-        self, owner: str, table: Tensor, anchor_ids: Tensor | None
-    ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Set anchors, and yield blocks of rows of T that are near to vectors: which they are, values and columns."""
-        if anchor_ids is not None:
-            ids = self.anchor_ids = self._check_anchor_ids(owner, anchor_ids).to(table.device)
-            self.anchors.copy_(table[ids])
-            for block in row_slices(self.num_embeddings, 4 * self.n_anchors):
-                yield block, *nonnegative_rows(table[block].to(self.anchors), self.anchors.detach(), self.nnz_per_row)
-            return
+    def _fit(self, owner: str, table: Tensor) -> None:
+        """Learn anchors and T from vectors."""
         from nearfar.tables.compress import compress  # compiles
 
         vectors = table.to("cpu", torch.float32).numpy()
@@ -1081,11 +1047,11 @@ class AnchorEmbedding(torch.nn.Module):
         seed = int(torch.randint(2**31, ()))
         fitted = compress(vectors, self.n_anchors, self.nnz_per_row, nonnegative=True, random_state=seed)
         self.anchors.copy_(torch.from_numpy(fitted.anchors.copy()))
-        weights = fitted.weights
+        weights, r = fitted.weights, self.nnz_per_row
         for block in row_slices(self.num_embeddings, self.n_anchors):
             # What is left of the slots holds anchors of weight 0.
             rows = torch.from_numpy(weights[block].toarray()).sort(dim=1, descending=True, stable=True)
-            yield block, rows.values[:, : self.nnz_per_row], rows.indices[:, : self.nnz_per_row]
+            self.values[block], self.columns[block] = rows.values[:, :r], rows.indices[:, :r].to(self.columns.dtype)
 
     def _clear_padding(self) -> None:
         if self.padding_idx is not None:
@@ -1469,7 +1435,9 @@ class TiedLogits(torch.nn.Module):
 
     def _follow(self) -> None:
         """Take the copy of the table that a tool has put into the model in its place."""
-        copies = self.__dict__["table"]._in_its_place()
+        table: AnchorEmbedding = self.__dict__["table"]
+        others = [] if table._is_called else [copy for copy in table._kin.others(table) if copy._is_called]
+        copies = [copy for copy in others if not copy._has_head]  # those that are called where the table is not
         if len(copies) > 1:
             hint = "Say which: call head.tie(table)."
             raise InputError("TiedLogits", "table", "the one that is called", f"{len(copies)} copies are called", hint)

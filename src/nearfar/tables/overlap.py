@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nearfar._core.checks import check_flag, check_integer
-from nearfar._core.tensors import Context, check_floats
+from nearfar._core.tensors import check_floats
 from nearfar.errors import InputError
 from nearfar.tables.anchors import AnchorEmbedding
 from nearfar.tables.knowledge import RelatedPairs, check_pairs
@@ -95,15 +97,11 @@ def unrelated_overlap(
     return total * (everything / max(len(rows) * (len(rows) - 1), 1) / n_unrelated)
 
 
-class _OfOverlaps(Context):
-    sparse: bool
-
-
 class _AllOverlaps(torch.autograd.Function):
     """The sum of ``t_u . t_v`` over unrelated pairs: half of entries times their derivatives, as it is quadratic."""
 
     @staticmethod
-    def forward(ctx: _OfOverlaps, values: Tensor, layer: AnchorEmbedding, pairs: RelatedPairs) -> Tensor:
+    def forward(ctx: Any, values: Tensor, layer: AnchorEmbedding, pairs: RelatedPairs) -> Tensor:
         """Return the sum."""
         sums = torch.zeros(layer.n_anchors, dtype=torch.float64, device=values.device)
         for _, entries, columns in layer._blocks(layer.nnz_per_row):
@@ -122,7 +120,7 @@ class _AllOverlaps(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: _OfOverlaps, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         """Return the derivatives in all slots."""
         (half,) = ctx.saved_tensors
         return joinable(2 * slope * half, ctx.sparse), None, None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, ParamSpec, cast
+from typing import Any, NamedTuple, ParamSpec, cast
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding_bag
 
 from nearfar._core.processes import all_gather, n_processes
-from nearfar._core.tensors import Context, working_dtype
+from nearfar._core.tensors import working_dtype
 from nearfar.errors import InputError
 
 BLOCK = 2**22  # entries of a dense block: 16 MiB in float32
@@ -278,12 +278,6 @@ def joinable(gradient: Tensor, sparse: bool) -> Tensor:
     return sparse_gradient(torch.arange(len(gradient), device=gradient.device), gradient, len(gradient))
 
 
-class _OfRows(Context):
-    n_rows: int
-    padding: int
-    sparse: bool
-
-
 class TakeRows(torch.autograd.Function):
     """Values (n, r) of distinct rows in ascending order, after shrinkage; a sparse gradient is coalesced.
 
@@ -291,7 +285,7 @@ class TakeRows(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: _OfRows, values: Tensor, rows: Tensor, read: ReadRows, padding: int, sparse: bool) -> Tensor:
+    def forward(ctx: Any, values: Tensor, rows: Tensor, read: ReadRows, padding: int, sparse: bool) -> Tensor:
         """Return the values."""
         ctx.save_for_backward(rows)
         ctx.n_rows, ctx.padding, ctx.sparse = len(values), padding, sparse
@@ -299,7 +293,7 @@ class TakeRows(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: _OfRows, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradient in the rows that were taken; that of padding is 0."""
         (rows,) = ctx.saved_tensors
         if ctx.padding >= 0:
@@ -310,13 +304,13 @@ class TakeRows(torch.autograd.Function):
 
 class _Mix(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Context, mixtures: Tensor, anchors: Tensor, entries: Tensor, columns: Tensor) -> Tensor:
+    def forward(ctx: Any, mixtures: Tensor, anchors: Tensor, entries: Tensor, columns: Tensor) -> Tensor:
         ctx.save_for_backward(mixtures, anchors)
         return embedding_bag(columns, anchors, per_sample_weights=entries, mode="sum")
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Context, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         mixtures, anchors = ctx.saved_tensors
         return slope @ anchors.T, mixtures.T @ slope, None, None
 
@@ -361,20 +355,12 @@ def logit_gradients(
     return in_mixed.to(mixed.dtype), in_values
 
 
-class _OfLogits(Context):
-    columns: Tensor
-    read: ReadRows
-    on_slope: OnSlope
-    padding: int
-    sparse: bool
-
-
 class AllLogits(torch.autograd.Function):
     """Logits (n, V) of all objects; neither T A nor a dense T is made."""
 
     @staticmethod
     def forward(
-        ctx: _OfLogits,
+        ctx: Any,
         mixed: Tensor,
         values: Tensor,
         columns: Tensor,
@@ -391,7 +377,7 @@ class AllLogits(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: _OfLogits, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of ``mixed`` and of the stored values."""
         mixed, values = ctx.saved_tensors
         in_mixed, in_values = logit_gradients(slope, mixed, values, ctx.columns, ctx.read, ctx.on_slope, ctx.padding)

@@ -21,7 +21,7 @@ from torch import Tensor
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.coded import Coded
 from nearfar._core.ids import Ids, check_names
-from nearfar._core.tensors import Context, check_finite, check_floats, check_ids, check_padding_idx, check_within
+from nearfar._core.tensors import check_finite, check_floats, check_ids, check_padding_idx, check_within
 from nearfar.embedding.files.content import Content
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.quantized import MOST_BITS, CodedRows
@@ -256,12 +256,12 @@ class _Rounded(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Context, x: Tensor, half: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, half: float) -> Tensor:
         ctx.save_for_backward(x)
         return (whole_numbers(x, half) + 0.5) / half  # written in place, it has no gradient in graphs of torch 2.11
 
     @staticmethod
-    def backward(ctx: Context, slope: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
         (x,) = ctx.saved_tensors
         return slope.masked_fill((x.abs() > 1) & (slope * x < 0), 0), None
 
