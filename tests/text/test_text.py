@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from refusals import refusals
 
 from nearfar import Corpus, EncodedCorpus, Vocabulary
-from nearfar.errors import DataError, FileFormatError, InputError, UnknownIdError
+from nearfar.errors import FileFormatError, InputError
 from nearfar.text import corpus as _pieces
 from nearfar.text import encoded as _scan
 
@@ -65,16 +64,6 @@ def test_files_of_every_kind(tmp_path, form):
         check(Corpus(file, **BLANKS), SENTENCES, max_size=3)
     bare = [[word.removesuffix(",") for word in sentence] for sentence in SENTENCES]
     check(Corpus(path), bare)
-
-
-def test_several_files_and_folders(tmp_path):
-    """Each file ends its last sentence; a folder is read in the order of names, hidden files left out."""
-    (tmp_path / "b").mkdir()
-    for name, text in (("a.txt", "one two"), ("b/c.txt", "two three\nfour"), ("z.txt", "five"), (".hidden", "six")):
-        (tmp_path / name).write_text(text)
-    whole = [["one", "two"], ["two", "three"], ["four"], ["five"]]
-    check(Corpus(tmp_path), whole)
-    check(Corpus([tmp_path / "z.txt", tmp_path / "b"]), [["five"], ["two", "three"], ["four"]])
 
 
 def test_standard_input(monkeypatch):
@@ -174,8 +163,6 @@ def test_a_given_vocabulary_is_used():
     encoded = Corpus(SENTENCES).encode(vocabulary=vocabulary, min_count=100)
     assert encoded.vocabulary is vocabulary
     assert [sentence.tolist() for sentence in encoded] == [[1, 0], [2], [2]]
-    with pytest.raises(InputError, match=r"vocabulary must be one with words of this text; got none of its 1 words"):
-        Corpus(SENTENCES).encode(vocabulary=Vocabulary(["elephant"], [1]))
 
 
 def test_temporary_files_go_with_their_objects():
@@ -210,28 +197,6 @@ def test_an_encoded_text_is_saved_opened_and_replaced(tmp_path):
     assert EncodedCorpus.open(folder).n_tokens == EncodedCorpus.open(tmp_path / "other").n_tokens
 
 
-def test_a_folder_that_is_none_or_was_altered(tmp_path):
-    folder = tmp_path / "encoded"
-    Corpus(SENTENCES).encode(min_count=1, folder=folder)
-    with pytest.raises(InputError, match="a folder that exists"):
-        EncodedCorpus.open(tmp_path / "nowhere")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "letter.txt").write_text("dear")
-    with pytest.raises(InputError, match="a new folder, or a text to replace"):
-        Corpus(SENTENCES).encode(min_count=1, folder=tmp_path / "full")
-    with pytest.raises(FileFormatError, match="a text stored by nearfar"):
-        EncodedCorpus.open(tmp_path / "full")
-    data = (folder / "tokens.npy").read_bytes()
-    (folder / "tokens.npy").write_bytes(data[:-4])
-    with pytest.raises(FileFormatError, match=r"tokens\.npy of \d+ bytes instead of \d+"):
-        EncodedCorpus.open(folder)
-    header = folder / "text.json"
-    header.write_text(header.read_text().replace("n_tokens", "n_toucans"))
-    (folder / "tokens.npy").write_bytes(data)
-    with pytest.raises(FileFormatError, match=r"an altered text\.json"):
-        EncodedCorpus.open(folder)
-
-
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(1, 2**60), max_size=20))
 def test_vocabularies_survive_a_file(tmp_path_factory, counts):
     path = tmp_path_factory.getbasetemp() / "vocabulary.tsv"
@@ -248,106 +213,18 @@ def test_what_a_vocabulary_says():
     assert vocabulary != Vocabulary(["sea"], [2])
     assert list(vocabulary.restricted(max_size=2)) == ["the", "sea"]
     assert repr(vocabulary) == "Vocabulary(3 words, 13 tokens)"
-    with pytest.raises(UnknownIdError, match="'moon'"):
-        vocabulary["moon"]
     with pytest.raises(ValueError, match="read-only"):
         vocabulary.counts[0] = 1
 
 
-# ---------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- odd files
 
 
-test_vocabularies_that_cannot_be = refusals(
-    lambda words, counts: Vocabulary(words, counts),
-    [
-        (["a", "a"], [1, 2], "words must be distinct"),
-        (["a", 3], [1, 2], "words must be strings"),
-        (["a", ""], [1, 2], "words must be strings with at least one character"),
-        (["a"], [1, 2], "counts must be 1 integers, one per word; got int64 of shape"),
-        (["a"], [1.5], "counts must be 1 integers"),
-        (["a"], [0], "counts must be at least 1; got 0"),
-    ],
-)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"word\tcount", b"word\tcount\nthe\t3\nsea", b"word\tcount\nthe\n", b"word\tcount\nthe\tmany\n", b"a b c\n"],
-)
-def test_files_that_are_no_vocabulary(tmp_path, content):
-    path = tmp_path / "words.tsv"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"Vocabulary\.load: path must be"):
-        Vocabulary.load(path)
-
-
-def test_bytes_that_are_no_text(tmp_path):
+def test_bytes_that_are_no_text_can_be_passed_over(tmp_path):
     path = tmp_path / "text"
-    path.write_bytes(b"good line\n" * 3 + b"b\xff\xfed \x00line\n")
-    with pytest.raises(DataError, match=r"text in UTF-8; got .*text', which has a zero byte, .* at offset 35"):
-        Corpus(path).vocabulary()
     path.write_bytes(b"good line\n" * 3 + b"b\xff\xfed line\n")
-    with pytest.raises(DataError, match=r"bytes that are no UTF-8 at offset 31.*encoding_errors='ignore'"):
-        Corpus(path).vocabulary()
     assert list(Corpus(path, encoding_errors="ignore"))[-1] == ["bd", "line"]
     assert list(Corpus(path, encoding_errors="replace"))[-1] == ["b\ufffd\ufffdd", "line"]
-
-
-def test_a_compressed_file_that_was_cut_short(tmp_path):
-    zstandard = pytest.importorskip("zstandard")
-    text = ("some words of a text that is long enough\n" * 5000).encode()
-    for name, packed in (("gzip", gzip.compress(text)), ("zstandard", zstandard.ZstdCompressor().compress(text))):
-        path = tmp_path / name
-        path.write_bytes(packed[: len(packed) // 2])
-        with pytest.raises(DataError, match=rf"source must be a complete {name} file"):
-            Corpus(path).vocabulary()
-
-
-test_sources_that_cannot_be = refusals(
-    lambda source: Corpus(source).vocabulary(),
-    [
-        (3, "a file, a folder, '-', strings or lists of words; got int"),
-        (b"bytes", "got bytes"),
-        ("no such file", r"a file or folder that exists; got 'no such file'\. A text itself goes into a list"),
-        (["a string", ["a", "list"]], "strings, one per sentence; got list among them"),
-        ([["a", "list"], "a string"], "lists of words; got str among them"),
-        ([["a", 3]], "lists of words, which are strings"),
-        ([4, 5], "strings, one per sentence; got int among them"),
-        ([], "text with at least one word; got none"),
-        ([" ", "\n"], "text with at least one word; got none"),
-    ],
-)
-
-
-def test_arguments_that_cannot_be(tmp_path):
-    corpus = Corpus(SENTENCES)
-    with pytest.raises(
-        InputError, match=r"min_count must be a count that at least one word reaches; got 9; 'the' comes"
-    ):
-        corpus.encode(min_count=9)
-    with pytest.raises(InputError, match="min_count"):
-        corpus.encode(min_count=0)
-    with pytest.raises(InputError, match="max_size"):
-        corpus.vocabulary(max_size=0)
-    with pytest.raises(InputError, match="vocabulary must be a Vocabulary; got list"):
-        corpus.encode(vocabulary=["the"])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="encoding_errors"):
-        Corpus(SENTENCES, encoding_errors="skip")
-    with pytest.raises(InputError, match="tokenizer must be a function of a sentence, a compiled regular expression"):
-        Corpus(SENTENCES, tokenizer="wrods")
-    with pytest.raises(InputError, match="an expression for text with one group at most; got 2 groups"):
-        Corpus(SENTENCES, tokenizer=re.compile("(a)(b)"))
-    with pytest.raises(InputError, match="got one of bytes"):
-        Corpus(SENTENCES, tokenizer=re.compile(b"a"))
-    for tokenizer in ("words", re.compile("a")):
-        with pytest.raises(InputError, match="tokenizer must be None where sentences are lists"):
-            Corpus([["a", "b"]], tokenizer=tokenizer).vocabulary()
-    with pytest.raises(InputError, match="tokenizer must be None where sentences are lists"):
-        Corpus(SENTENCES, tokenizer=str.split).vocabulary()
-    with pytest.raises(InputError, match="a folder with files"):
-        Corpus(tmp_path)
-    with pytest.raises(InputError, match="a count that some word reaches"):
-        corpus.vocabulary().restricted(min_count=99)
 
 
 @pytest.mark.slow  # 17 million words
