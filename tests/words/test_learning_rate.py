@@ -6,7 +6,6 @@ from sklearn.base import clone
 
 import nearfar as nf
 from nearfar._core import progress
-from nearfar.callbacks import Checkpoint
 from nearfar.words.training import RateOfText
 
 MODELS = {
@@ -71,16 +70,6 @@ def test_words_left_out_do_not_count():
     assert model.fit(text).learning_rate_ == model._rate_of_text(3 * left, 2700)
 
 
-def test_it_goes_on_as_it_was(tmp_path):
-    model, text = MODELS["SkipGram"], a_text()
-    path = tmp_path / "fit"
-    stop = [Checkpoint(path, every=1), lambda told: told.epoch == 2]
-    clone(model).set_params(callbacks=stop).fit(text)
-    resumed, whole = clone(model).fit(text, resume=path), clone(model).fit(text)
-    np.testing.assert_array_equal(resumed.embedding_, whole.embedding_)
-    assert resumed.learning_rate_ == whole.learning_rate_
-
-
 def test_a_partial_fit_goes_by_all_text(monkeypatch):
     model = clone(MODELS["SkipGram"])
     monkeypatch.setattr(type(model), "_rate_of_text", RateOfText(at_million=0.024))
@@ -92,11 +81,6 @@ def test_the_progress_line_says_it(monkeypatch, capsys):
     monkeypatch.setattr(progress, "_LOG_EVERY", 1e-9)
     model = clone(MODELS["SkipGram"]).set_params(verbose=1).fit(a_text())
     assert f"SkipGram, learning_rate {model.learning_rate_:g}: " in capsys.readouterr().err
-
-
-def test_another_word_is_refused():
-    with pytest.raises(nf.errors.InputError, match="learning_rate must be a finite number > 0, or 'auto'; got 'fast'"):
-        nf.SkipGram(learning_rate="fast").fit([["a", "b"]])
 
 
 def test_a_vocabulary_that_counts_fewer_words_than_the_text_has(monkeypatch):

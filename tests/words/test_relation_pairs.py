@@ -7,8 +7,6 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 
 import nearfar as nf
-from nearfar.callbacks import Checkpoint
-from nearfar.errors import InputError
 from nearfar.words.relation_pairs import RelationWindows
 from nearfar.words.windows import SamplingOptions
 
@@ -134,16 +132,6 @@ def test_rows_without_a_relation_get_zeros():
     assert model.embedding_[[0, 1, 2, 4, 5, 6]].any(axis=1).all()
 
 
-def test_a_fit_of_a_relation_is_resumed(tmp_path):
-    params = {"n_components": 4, "n_epochs": 4, "random_state": 0, "n_jobs": 1, "validation_fraction": 0.2}
-    walk, path = UNDIRECTED.random_walk(3), tmp_path / "run.safetensors"
-    whole = nf.SkipGram(**params).fit(walk)
-    nf.SkipGram(**params, callbacks=[Checkpoint(path, every=1), lambda p: p.epoch == 2]).fit(walk)
-    np.testing.assert_array_equal(nf.SkipGram(**params).fit(walk, resume=path).embedding_, whole.embedding_)
-    with pytest.raises(InputError, match="this very fit; got one that differs in the relation's weights"):
-        nf.SkipGram(**params).fit(UNDIRECTED.random_walk(2), resume=path)
-
-
 def test_graphs_and_anndata_are_relations_not_sentences(tmp_path):
     import networkx as nx
 
@@ -161,7 +149,5 @@ def test_graphs_and_anndata_are_relations_not_sentences(tmp_path):
     cells = type("AnnData", (), {"obsp": {"connectivities": relation.to_scipy()}, "obsm": {}})()
     cells.obs_names = list(graph)
     assert nf.SkipGram(4, **small).fit(cells).vectors_.equals(nf.SkipGram(4, **small).fit(relation).vectors_)
-    with pytest.raises(InputError, match=r"got a graph. A graph is a relation: Relation.from_edges"):
-        nf.Relation.from_corpus(graph)
     index = pytest.importorskip("torch").tensor([[0, 1, 2], [1, 2, 0]])
     assert list(nf.SkipGram(4, **small).fit(index).vectors_.ids) == [0, 1, 2]

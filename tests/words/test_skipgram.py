@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 from comparisons import central_differences
-from refusals import refusals
-from sklearn.base import clone
 
 import nearfar as nf
 from nearfar.callbacks import Checkpoint
-from nearfar.errors import InputError, NotFittedError
+from nearfar.errors import InputError
 from nearfar.words import skipgram as kernels
 from nearfar.words.adam import adam_state, moments_of
 from nearfar.words.windows import Windows
@@ -245,13 +243,6 @@ def test_topics_are_told_apart(topics, n_jobs, params):
     assert model.validation_curve_.size == 0
 
 
-def test_one_worker_gives_the_same_bits(topics):
-    one, other = (nf.SkipGram(**QUICK, n_jobs=1).fit(topics) for _ in range(2))
-    np.testing.assert_array_equal(one.embedding_, other.embedding_)
-    np.testing.assert_array_equal(one.context_embedding_, other.context_embedding_)
-    assert not np.array_equal(clone(one).set_params(random_state=1).fit(topics).embedding_, one.embedding_)
-
-
 def test_the_loss_does_not_depend_on_the_workers(topics):
     """In the first epoch of so short a text each of two workers learns half of it from nothing."""
     one, two = (nf.SkipGram(**QUICK, n_jobs=n).fit(topics).loss_curve_ for n in (1, 2))
@@ -271,24 +262,9 @@ def test_validation_callbacks_and_stopping(topics):
     assert abs(model.validation_curve_[-1] / model.loss_curve_[-1] - 1) < 0.1
 
 
-@pytest.mark.parametrize("params", [{}, {"optimizer": "adam", "learning_rate": 0.002, "validation_fraction": 0.3}])
-@pytest.mark.parametrize("stop", [1, 3, 4])
-def test_resumed_is_never_interrupted(topics, tmp_path, params, stop):
-    path = tmp_path / "run.safetensors"
-    params = {**QUICK, "n_jobs": 1, **params}
-    whole = nf.SkipGram(**params).fit(topics)
-    nf.SkipGram(**params, callbacks=[Checkpoint(path, every=1), lambda p: p.epoch == stop]).fit(topics)
-    resumed = nf.SkipGram(**params).fit(topics, resume=path)
-    for name in ("embedding_", "context_embedding_", "loss_curve_", "validation_curve_"):
-        np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
-    assert resumed.n_epochs_ == 4
-
-
 def test_a_checkpoint_is_of_one_fit(topics, tmp_path):
     path = tmp_path / "run.safetensors"
     nf.SkipGram(**QUICK, callbacks=[Checkpoint(path)]).fit(topics)
-    with pytest.raises(InputError, match=r"this very fit; got one that differs in the window \(5 there, 4 here\)"):
-        nf.SkipGram(**QUICK, window=4).fit(topics, resume=path)
     tokens = topics.tokens.copy()
     tokens[-1] += 1
     other = nf.EncodedCorpus(tokens, topics.ends, topics.vocabulary)
@@ -311,30 +287,3 @@ def test_text_of_any_kind_and_a_file_of_vectors(tmp_path):
     loaded = nf.Embedding.load(tmp_path / "words.safetensors")
     np.testing.assert_array_equal(loaded["sea"], model.vectors_["sea"])
     assert nf.SkipGram(4, max_size=2, sample=0, n_epochs=1).fit(path).embedding_.shape == (2, 4)
-
-
-test_what_is_refused = refusals(
-    lambda arguments: nf.SkipGram(**arguments).fit([["the", "sea"]] * 10),
-    [
-        ({"window": 0}, "window"),
-        ({"n_negative": 0}, "n_negative"),
-        ({"shared_negatives": 1}, "shared_negatives"),
-        ({"sample": -1.0}, "sample"),
-        ({"learning_rate": 0.0}, "learning_rate"),
-        ({"n_epochs": 0}, "n_epochs"),
-        ({"validation_fraction": 1.0}, "validation_fraction"),
-        ({"callbacks": 3}, "callbacks"),
-        ({"optimizer": "momentum"}, "optimizer must be one of 'sgd', 'adam'"),
-        ({"shrink_window": "words"}, "shrink_window must be one of 'word', 'sentence'"),
-        ({"min_count": 10**6}, "min_count must be a count that at least one word reaches"),
-    ],
-)
-
-
-def test_nothing_to_learn_from():
-    with pytest.raises(InputError, match="one with sentences of at least two words"):
-        nf.SkipGram().fit([["the"], ["sea"]] * 9)
-    with pytest.raises(InputError, match=r"sample must be one that leaves pairs of words; got no pair.*sample=0"):
-        nf.SkipGram(random_state=0).fit([["the", "sea"]] * 9)
-    with pytest.raises(NotFittedError, match="Call fit first"):
-        _ = nf.SkipGram().vectors_
