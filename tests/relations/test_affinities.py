@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refusals
 from scipy.sparse import csr_array
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import clone
@@ -18,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearfar as nf
-from nearfar.errors import DataError, InputError, NearfarWarning, NotFittedError
+from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.affinities import Scales, calibrate, weights_of
 from nearfar.relations.neighbors import Neighbors, nearest_neighbors
 
@@ -121,18 +120,6 @@ def test_ties():
     np.testing.assert_allclose(calibrate([[1.0, 2, 3]], 1.0).weights, [[1, 0, 0]], atol=1e-12)
 
 
-test_bad_distances = refusals(
-    lambda distances, perplexity: calibrate(distances, perplexity),
-    [
-        ([[1.0, 2.0]], 3.0, r"in \[1.0, 2.0\]; got 3.0"),
-        ([[1.0, 2.0]], 0.5, r"in \[1.0, 2.0\]; got 0.5"),
-        ([[1.0, 2.0], [1.0, -2.0]], 2.0, "-2.0 in row 1"),
-        ([[1.0, np.nan]], 2.0, r"NaN or infinity in 1 row\(s\), first \[0\]"),
-        ([[]], 2.0, "one column at least"),
-    ],
-)
-
-
 # ---------------------------------------------------------------- affinities
 
 
@@ -230,8 +217,6 @@ def test_precomputed_distances_and_graphs_give_the_same():
         np.testing.assert_allclose(
             found.relation_.to_scipy().toarray(), direct.relation_.to_scipy().toarray(), rtol=1e-4, atol=1e-9
         )
-    with pytest.raises(DataError, match="a graph with 31 distances in each row at least; got 30 in row 0"):
-        nf.Affinities(10, n_neighbors=31, metric="precomputed").fit(graph)
 
 
 def test_sparse_rows():
@@ -252,8 +237,6 @@ def test_manners_of_scikit_learn():
     np.testing.assert_array_equal(copy.transform(X[:3]).toarray(), affinities.transform(X[:3]).toarray())
     pipeline = make_pipeline(StandardScaler(), nf.Affinities(5)).fit(X)
     assert pipeline.transform(X[:2]).shape == (2, 90)
-    with pytest.raises(InputError, match="one of"):
-        affinities.set_params(perplexities=9)
 
 
 def test_the_same_for_any_number_of_workers():
@@ -270,9 +253,6 @@ def test_constant_columns_change_nothing():
     np.testing.assert_array_equal(nf.Affinities(10).fit(X).distances_, nf.Affinities(10).fit(wide).distances_)
 
 
-# ---------------------------------------------------------------- bad input
-
-
 def test_a_perplexity_of_more_than_a_third_is_warned_of():
     X = points(31)
     with warnings.catch_warnings():
@@ -281,36 +261,6 @@ def test_a_perplexity_of_more_than_a_third_is_warned_of():
     with pytest.warns(NearfarWarning, match="perplexity 10.1 is more than a third of the 30 other points"):
         found = nf.Affinities(10.1).fit(X)
     assert found.indices_.shape == (31, 30)
-
-
-NAN = points(40)
-NAN[[3, 30], 1] = np.nan
-
-
-test_bad_input_is_named = refusals(
-    lambda options, X: nf.Affinities(**options).fit(X),
-    [
-        ({}, points(20), "perplexity must be below 19, .* got 30.0. With 20 points take a perplexity of at most 6.33"),
-        ({}, points(3), "perplexity must be below 2, .* got 30.0. So few points have no neighbourhoods to speak of"),
-        ({"perplexity": 0.5}, points(20), "perplexity must be a finite number >= 1"),
-        ({"perplexity": "30"}, points(20), "perplexity must be a finite number >= 1"),
-        ({"perplexity": 5, "n_neighbors": 20}, points(20), "n_neighbors must be at most 19"),
-        ({"perplexity": 5, "n_neighbors": 4}, points(20), "n_neighbors must be at least the perplexity, 5; got 4"),
-        ({"perplexity": 5, "n_neighbors": 0}, points(20), "n_neighbors must be an integer >= 1"),
-        ({"perplexity": 5, "n_neighbors": "most"}, points(20), "n_neighbors must be an integer >= 1"),
-        ({"perplexity": 5, "kernel": "step"}, points(20), "kernel must be one of 'gaussian', 'uniform'"),
-        ({"perplexity": 5}, NAN, r"Affinities: X must be finite; .* 2 row\(s\), first \[3, 30\]"),
-        ({"perplexity": 5}, points(1), "two rows at least"),
-        ({"perplexity": 5, "metric": "precomputed"}, points(20), "a square matrix of distances"),
-        ({"perplexity": 5, "n_jobs": 0}, points(20), "n_jobs"),
-    ],
-)
-
-
-def test_unfitted():
-    for ask in (lambda: nf.Affinities().transform(points()), lambda: nf.Affinities().joint()):
-        with pytest.raises(NotFittedError, match="Call fit first"):
-            ask()
 
 
 # -- neighbours that another search has found; parameters of a metric ------------------------------------------------
@@ -363,37 +313,6 @@ def test_new_points_come_with_neighbours_of_their_own(rng):
     placed = est.fit(pair).transform(new_pair)
     assert placed.shape == (5, 2)
     np.testing.assert_array_equal(est.transform(tuple(part[:2] for part in new_pair)), placed[:2])
-    with pytest.raises(InputError, match=r"a pair \(indices, distances\)"):
-        fitted.transform(new)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda i, d: (d, i), "indices that are whole numbers; got float"),
-        (lambda i, d: (i, d[:, 1:]), r"of one shape; got \(40, 20\) and \(40, 19\)"),
-        (lambda i, d: (i - 1, d), r"indices from 0 to 39; got -1 in row \d+ .* search for more"),
-        (lambda i, d: (i + 1, d), "indices from 0 to 39; got 40"),
-        (lambda i, d: (np.where(np.arange(20) == 3, i[:, :1], i), d), "different in each row; got one twice in row 0"),
-        (lambda i, d: (i, -d - 1), "distances, finite and not negative"),
-        (lambda i, d: (i, np.where(d == d[2, 3], np.nan, d)), "NaN"),
-        (lambda i, d: (i[:, :4], d[:, :4]), "n_neighbors must be at least the perplexity, 6; got 3"),
-        (lambda i, d: (np.arange(40)[:, None], np.zeros((40, 1))), "neighbours beside the row itself"),
-    ],
-)
-@pytest.mark.parametrize("estimator", [nf.Affinities, nf.TSNE])
-def test_what_cannot_be_neighbours_is_refused(rng, estimator, change, message):
-    X = rng.normal(size=(40, 3))
-    est = estimator(metric="precomputed").set_params(perplexity=6)
-    with pytest.raises((InputError, DataError), match=message):
-        est.fit(change(*found_elsewhere(X, 20)))
-
-
-def test_more_neighbours_than_are_given_are_refused(rng):
-    pair = found_elsewhere(rng.normal(size=(40, 3)), 11)
-    with pytest.raises(InputError, match=r"15 neighbours of each row at least; got 10\. Search for more"):
-        nf.Affinities(5, n_neighbors=15, metric="precomputed").fit(pair)
-    assert nf.Affinities(5, metric="precomputed").fit(pair).indices_.shape == (40, 10)
 
 
 def test_parameters_of_a_metric_go_to_the_search(rng, tmp_path):
@@ -421,13 +340,6 @@ def test_parameters_of_a_metric_go_to_the_search(rng, tmp_path):
     assert nf.Embedding.load(tmp_path / "map.npz").parameters["metric_params"] == {"p": 1}
     with pytest.warns(NearfarWarning, match="metric_params={'p': 1} has no effect"):
         est.fit(nf.Affinities(5, metric="minkowski").fit(X))
-    for params, metric, message in (
-        ({"p": 1}, "euclidean", "metric_params must be None for metric 'euclidean'"),
-        ([1], "minkowski", "metric_params must be None or a dict"),
-        ({"V": 1}, "minkowski", r"metric must be one that scikit-learn knows .* with metric_params"),
-    ):
-        with pytest.raises(InputError, match=message):
-            nf.TSNE(perplexity=5, metric=metric, metric_params=params).fit(X)
 
 
 @pytest.mark.parametrize(
@@ -521,16 +433,11 @@ def test_a_search_that_fails_leaves_the_files_of_the_one_before(tmp_path, monkey
     assert sorted(path.name for path in tmp_path.iterdir()) == ["distances.npy", "indices.npy"]
 
 
-def test_a_folder_that_cannot_be_used_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    for bad in (tmp_path / "file", tmp_path / "file" / "below", 3, ""):
-        for est in (nf.Affinities(5, storage=bad), nf.TSNE(perplexity=5, storage=bad)):
-            with pytest.raises(InputError, match="storage"):
-                est.fit(points())
+def test_a_folder_without_room_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     monkeypatch.setattr("nearfar.search.lists.VectorIndex.neighbors", lambda *_: 1 / 0)  # refused before
     for est, needed in ((nf.Affinities(5), 8), (nf.TSNE(perplexity=5), 8 + 11.6)):
         size = f"{90 * 15 * needed / 1e9:.3g}"
         with pytest.raises(InputError, match=rf"{size} GB free.*1e-06 GB.*another disk"):
             est.set_params(storage=tmp_path).fit(points())
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert [*tmp_path.iterdir()] == []

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refusals
 
 import nearfar as nf
 from nearfar.errors import InputError
@@ -111,24 +110,3 @@ def test_words_that_come_together_get_near_vectors():
     vectors = nf.EDRep(n_components=8, random_state=0).fit(rel).vectors_
     near = [word for word, _ in vectors.most_similar("sea3", topn=15)]
     assert sum(word.startswith("sea") for word in near) >= 14
-
-
-test_what_is_refused = refusals(
-    lambda arguments: nf.Relation.from_corpus(text(), min_count=1, **arguments),
-    [
-        ({"window": 0}, "window"),
-        ({"window": 256}, "window"),
-        ({"decay": "slow"}, "decay must be one of"),
-        ({"weighting": "pmi"}, "weighting must be one of"),
-        ({"shift": -1.0}, "shift"),
-        ({"shift": 1.0}, "shift must be 0 without weighting='ppmi'"),
-        ({"shift": 50.0, "weighting": "ppmi"}, "shift must be smaller; got 50"),
-        ({"weighting": "conditional", "storage": "somewhere"}, "storage must be None for weighting='conditional'"),
-    ],
-)
-
-
-def test_an_unknown_engine_is_refused_for_an_encoded_text_too():
-    for corpus in (text(), nf.Corpus(text()).encode(min_count=1)):
-        with pytest.raises(InputError, match="engine must be one of 'threads', 'dask'; got 'gpu'"):
-            nf.Relation.from_corpus(corpus, min_count=1, engine="gpu")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.errors import InputError
 
 DOCUMENTS = {"tale": "the sea the ship", "log": ["the", "ship", "ship"], "none": "", "rare": "fog"}
 
@@ -26,22 +25,6 @@ def test_frequent_words_count_less():
     whole, less = (nf.Relation.from_documents(documents, sample=sample).to_scipy() for sample in (0, 0.05))
     share = 0.05 * 90 / np.array([80, 10])  # word2vec's t N / c
     np.testing.assert_allclose(less.toarray(), whole.toarray() * np.minimum(np.sqrt(share) + share, 1), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"documents": "a text"}, "documents must be a mapping or a list"),
-        ({"documents": [3]}, "documents must be texts, or lists of words; got int"),
-        ({"documents": []}, "documents must be at least one"),
-        ({"documents": ["a a a a a"], "ids": ["x", "y"]}, "ids must be 1"),
-        ({"documents": ["a"]}, "min_count"),
-        ({"documents": ["a a a a a"], "sample": -1}, "sample"),
-    ],
-)
-def test_what_cannot_be_is_refused(given, text):
-    with pytest.raises(InputError, match=text):
-        nf.Relation.from_documents(**given)
 
 
 def test_paragraph_vectors_tell_documents_apart():

@@ -26,16 +26,3 @@ def test_graphs_of_igraph():
     assert (kinds.row_ids.to_list(), kinds.column_ids.to_list()) == (["b", "d"], ["a", "c"])
     fitted = nf.EDRep(2, n_epochs=1, random_state=0).fit(igraph.Graph.Famous("Zachary")).vectors_
     assert fitted.ids.to_list() == list(range(34))
-
-
-def test_graphs_of_igraph_that_cannot_be_read():
-    graph = igraph.Graph(edges=[(0, 1), (1, 2)])
-    with pytest.raises(ValueError, match="without attribute type = 0 or 1"):
-        nf.Relation.from_edges(graph, bipartite=True)
-    with pytest.raises(ValueError, match="source must be left out for a graph of igraph"):
-        nf.Relation.from_edges(graph, source=0)
-    with pytest.raises(ValueError, match="an attribute of the edges: there is none; got 'cost'"):
-        nf.Relation.from_edges(graph, weight="cost")
-    graph.vs["name"] = ["a", "b", "a"]
-    with pytest.raises(ValueError, match="attribute 'name' must be distinct; got 'a'"):
-        nf.Relation.from_edges(graph)

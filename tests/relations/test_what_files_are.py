@@ -117,22 +117,6 @@ def test_what_is_no_list_of_edges_is_refused(name):
     assert taken == MISSED[name]
 
 
-@pytest.mark.parametrize(
-    ("weights", "shown"),
-    [
-        (["50%", "0.5", "20%"], r"'50%' in .* and '0\.5' in "),
-        (["$7", "€3", "€4"], "'[$]7' in .* and '€3' in "),
-    ],
-)
-@pytest.mark.parametrize("of", [list, None])
-def test_a_column_of_weights_has_one_unit(weights, shown, of):
-    rows = list(zip("abc", "bca", weights, strict=True))
-    text = io.StringIO("\n".join(map(",".join, rows)))
-    data = pd.DataFrame(rows, columns=["source", "target", "weight"]) if of else text
-    with pytest.raises(NearfarError, match=f"every weight must be in one unit; got .*{shown}"):
-        nf.Relation.from_edges(data)
-
-
 def test_a_frame_of_many_columns_of_text_is_read():
     names = [f"c{k}" for k in range(120)]
     frame = pd.DataFrame({name: [f"{name} {row % 3}" for row in range(6)] for name in names})

@@ -1,10 +1,8 @@
 """Relations from WordNet: small files in its form, every kind of pointer, and what is refused."""
 
 import numpy as np
-import pytest
 
 import nearfar as nf
-from nearfar.errors import FileFormatError, InputError
 
 LICENCE = "  1 This is a test of the form of the files.  \n  2 Nothing else.  \n"
 NOUNS = """\
@@ -73,30 +71,3 @@ def test_order_and_pairs_do_not_depend_on_the_order_of_words(tmp_path):
     one = nf.Relation.from_wordnet(folder(tmp_path), WORDS)
     other = nf.Relation.from_wordnet(str(tmp_path), WORDS[::-1])
     assert (one.to_scipy().toarray() == other.to_scipy().toarray()[::-1, ::-1]).all()
-
-
-@pytest.mark.parametrize("words", [["cat", "dog"], ["dog"], []])
-def test_words_that_are_not_related_are_refused(tmp_path, words):
-    with pytest.raises(InputError, match=r"Relation.from_wordnet: words must be"):
-        nf.Relation.from_wordnet(folder(tmp_path), words)
-
-
-def test_words_that_come_twice_and_folders_without_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"path .* without data.noun"):
-        nf.Relation.from_wordnet(tmp_path, WORDS)
-    with pytest.raises(InputError, match="words must be distinct"):
-        nf.Relation.from_wordnet(folder(tmp_path), ["dog", "dog"])
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "dog chased the cat through the garden and up",
-        "00000700 05 n 02 horse 0 001 @ 00000100 n 0000 | a word is missing",
-        "00000700 05 n 01 horse 0 002 @ 00000100 n 0000 | a pointer is missing",
-        "00000700 05 n 01 horse 0",
-    ],
-)
-def test_files_of_another_form_are_refused(tmp_path, line):
-    with pytest.raises(FileFormatError, match=r"data\.noun: file must be .* line 4"):
-        nf.Relation.from_wordnet(folder(tmp_path, NOUNS.splitlines()[0] + "\n" + line + "\n"), ["horse", "animal"])

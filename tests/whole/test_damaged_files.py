@@ -213,7 +213,7 @@ def test_vocabularies(tmp_path, count):
 
 @pytest.mark.parametrize("value", ["1e400", "2.0", '"2"', "-1", "99999999999999999999", "null", DEEP, "true"])
 @pytest.mark.parametrize("name", ["n_tokens", "n_entries", "shape", "weighted", "symmetric", "ids", "files"])
-def test_headers_of_folders(tmp_path, name, value):
+def test_headers_of_folders(tmp_path, name, value, monkeypatch):
     folder = tmp_path / "stored"
     if name == "n_tokens":
         nf.Corpus([["a", "b", "a"]]).encode(min_count=1, folder=folder)
@@ -222,7 +222,7 @@ def test_headers_of_folders(tmp_path, name, value):
         nf.Relation.from_edges([("a", "b", 2.0), ("b", "c", 1.0)], storage=folder)
         path, use = folder / "relation.json", lambda folder: nf.Relation.open(folder).row_ids.to_list()
     header = json.loads(path.read_text())
-    del header["checksum"], header["checksums"]  # as an earlier version wrote it
+    monkeypatch.setattr(atomic, "_checksum_of", lambda content: content.get("checksum"))  # it fits
     if (name, value) in [("weighted", "true"), ("symmetric", "true")]:
         value = "1"
     new = {"shape": f"[3, {value}]", "files": f'{{"indptr.npy": {value}}}'}.get(name, value)

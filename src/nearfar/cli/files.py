@@ -76,7 +76,6 @@ def labels_of(
     """
     from nearfar.relations.coordinates import LABELS
     from nearfar.relations.delimited import TextFormat, read_records
-    from nearfar.relations.edges import CHUNK
     from nearfar.relations.tables import position_of
 
     whole = embedding.ids.is_integer
@@ -103,7 +102,7 @@ def labels_of(
     form = TextFormat.checked(owner, delimiter, header, comments)
     names = [column for column in columns or () if isinstance(column, str)]
     found: dict[object, list[str]] = {}
-    for text, spans, _ in read_records(owner, file, choose, form, CHUNK, 0, names=names, argument="labels"):
+    for text, spans, _ in read_records(owner, file, choose, form, names=names, argument="labels"):
         for fields in spans.tolist():
             key, label = (text[first:last].tobytes().decode() for first, last in fields)
             found.setdefault(key_of(key), []).append(label)

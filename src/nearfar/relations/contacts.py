@@ -30,7 +30,7 @@ from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
-from nearfar.relations.edges import CHUNK, EdgeCollector, is_text
+from nearfar.relations.edges import EdgeCollector, is_text
 from nearfar.relations.facts import is_time
 from nearfar.relations.frames import (
     frame_of,
@@ -276,8 +276,8 @@ def read_contacts(
         reader.add_frame(nw.from_native(table))
     elif is_text(contacts):
         form = TextFormat.checked(owner, delimiter, header, comments)
-        asked = reader.choose, form, CHUNK, 0
-        with closing(read_records(owner, contacts, *asked, names=reader.column_names, argument="contacts")) as records:
+        records = read_records(owner, contacts, reader.choose, form, names=reader.column_names, argument="contacts")
+        with closing(records):
             for text, spans, where in records:
                 reader.add_text(text, spans, where)
     elif isinstance(contacts, np.ndarray) and contacts.dtype.kind in "iuf":

@@ -49,6 +49,7 @@ from nearfar.relations.values import is_number, number_of, unit_of, whole_number
 Records = tuple[Bytes, NDArray[np.int32], Where]
 Choose = Callable[["Table"], list[int]]
 
+CHUNK = 16 << 20  # bytes that are read at a time
 SAMPLE_LINES = 200  # lines from which the layout is found out
 _SAMPLE = 1 << 16  # bytes that are read at a time until there are so many
 _ROWS = 1 << 16  # edges that are worked on at a time: what they need stays in the processor's cache
@@ -68,9 +69,8 @@ def read_records(
     source: str | PathLike[str] | IO[str] | IO[bytes],
     choose: Choose,
     form: TextFormat,
-    chunk_size: int,
-    verbose: int,
     *,
+    verbose: int = 0,
     names: Sequence[str] = (),
     argument: str = "edges",
     n_ids: int = 2,
@@ -87,8 +87,6 @@ def read_records(
         Returns the positions of the columns to read, two ids first, from what the first lines show.
     form : TextFormat
         What is known about the text.
-    chunk_size : int
-        Bytes to read at a time.
     verbose : int
         0 draws no progress line.
     names : sequence of str
@@ -144,7 +142,7 @@ def read_records(
             buffer = scanner.left
             if at_end:
                 break
-            more = stream.read(chunk_size)
+            more = stream.read(CHUNK)
             buffer += more or _last_newline(buffer)
             at_end = not more
             del more  # or two chunks would be held while the next one is read
@@ -174,7 +172,7 @@ def read_table(owner: str, source: str | PathLike[str], form: TextFormat, argume
 
     named = replace(form, header=form.header is not False)
     columns: list[list[str]] = []
-    for text, spans, _ in read_records(owner, source, choose, named, 1 << 24, 0, argument=argument, n_ids=0):
+    for text, spans, _ in read_records(owner, source, choose, named, argument=argument, n_ids=0):
         columns = columns or [[] for _ in names]
         whole = text.tobytes()
         for k, column in enumerate(columns):

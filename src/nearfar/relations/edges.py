@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Literal, Protocol, TypedDict, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_flag, check_integer
+from nearfar._core.checks import check_flag
 from nearfar._core.ids import Ids
 from nearfar._core.jit import soonest
 from nearfar._core.types import Bytes, Indices
@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from nearfar.relations.inputs import EdgeSource, Taken
 
 OWNER = "Relation.from_edges"
-CHUNK = 16 << 20
 _APART_FROM = 100  # edges; fewer may have no id on both sides by chance
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _ROWS_AT_ONCE = 1 << 20
-_BYTES_A_ROW = 64  # what a row of an array, a frame or a list of tuples takes while it is worked on, about
+N_ROWS = 1 << 18  # of an array, a frame or a list of tuples that are worked on at a time: some 64 bytes each
 
 
 class Asked(TypedDict):
@@ -86,9 +85,7 @@ def read_edges(
     delimiter: str | None = None,
     header: bool | Literal["infer"] = "infer",
     comments: str | None = "infer",
-    chunk_size: int = CHUNK,
     verbose: int = 0,
-    owner: str = OWNER,
     store: EdgeStore | None = None,
     taken: Taken | None = None,
 ) -> Edges:
@@ -128,13 +125,8 @@ def read_edges(
     comments : str or None, default="infer"
         Lines of a text file that begin with it are skipped, as are blank ones. By default what the first line begins
         with if that is #, % or //, else #; unless many lines begin with it that are like the others.
-    chunk_size : int
-        Bytes of text to read at a time; other inputs are worked through in pieces of about as much memory. Changes the
-        memory needed beside the result, never the result.
     verbose : int
         0 draws no progress line.
-    owner : str
-        Who asks, for messages.
     store : EdgeStore, optional
         Where the codes and weights are kept; memory by default.
     taken : dict, optional
@@ -173,10 +165,9 @@ def read_edges(
     >>> read_edges(io.StringIO("user,item\n7,3\n7,8\n"), bipartite=True).column_ids
     Ids([3, 8], n=2)
     """
+    owner, n_rows = OWNER, N_ROWS
     roles = Roles(source, target, weight, bipartite, {} if taken is None else taken)
     collector = EdgeCollector(owner, bipartite is not None and check_flag(owner, "bipartite", bipartite), store)
-    chunk_size = check_integer(owner, "chunk_size", chunk_size, low=1, high=1 << 30)
-    n_rows = max(1, chunk_size // _BYTES_A_ROW)
     add: Callable[..., None] = collector.add_columns
     pieces: Generator[tuple[object, ...], None, None]
     if is_parquet(edges):
@@ -184,7 +175,7 @@ def read_edges(
     elif is_text(edges):
         form = TextFormat.checked(owner, delimiter, header, comments)
         choose = partial(choose_columns, owner, roles)
-        pieces = read_records(owner, edges, choose, form, chunk_size, verbose, names=roles.names)
+        pieces = read_records(owner, edges, choose, form, verbose=verbose, names=roles.names)
         add = collector.add_text
     elif (index := edge_index_of(edges)) is not None:
         pieces = index_pieces(edges, index, collector, roles, bool(bipartite), n_rows)

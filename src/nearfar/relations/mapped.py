@@ -13,7 +13,7 @@ import shutil
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
@@ -30,7 +30,6 @@ from nearfar._core.atomic import (
     ArrayFile,
     FolderKind,
     check_unaltered,
-    checksum,
     map_raw,
     map_within,
     mapped,
@@ -71,7 +70,7 @@ class Header:
     """What ``relation.json`` says.
 
     ``ids`` and ``column_ids`` are kinds, None for a transpose. ``made_of`` is the digest of what a transpose was made
-    of; None for a relation, and for transposes of earlier versions, which are made again.
+    of; None for a relation.
     """
 
     shape: tuple[int, int]
@@ -91,46 +90,6 @@ class Header:
 def write_header(folder: Path, header: Header) -> None:
     """Write ``relation.json``: the last file to be written."""
     RELATION.write_header(folder, asdict(header))  # which adds the checksums
-
-
-def header_of(folder: OpenedFolder, content: Mapping[str, Any]) -> Header:
-    """Return what ``relation.json`` says, in its types.
-
-    Raises
-    ------
-    FileFormatError
-        If it says something else.
-    """
-    with RELATION.reading(folder.path):
-        n_rows, n_columns = (whole(size) for size in content["shape"])
-        shape, fields = (n_rows, n_columns), {name: content[name] for name in ("ids", "column_ids")}
-        n_entries, weighted, symmetric = whole(content["n_entries"]), content["weighted"], content["symmetric"]
-        if type(weighted) is not bool or type(symmetric) is not bool:
-            raise TypeError(f"weighted {weighted!r}, symmetric {symmetric!r}")
-        fields |= {"made_of": content.get("made_of"), "checksums": content.get("checksums", {})}
-        header = Header(shape, n_entries, weighted, symmetric, **fields)
-        if max(shape) > np.iinfo(np.int32).max:
-            raise ValueError(f"shape {shape}")
-        if header.symmetric and shape[0] != shape[1]:
-            raise ValueError(f"symmetric with shape {shape}")
-    return header
-
-
-def map_arrays(folder: OpenedFolder, header: Header) -> CsrArrays:
-    """Map indptr, indices and data, whose numbers are not looked at yet: see :func:`check_entries`.
-
-    Raises
-    ------
-    FileFormatError
-        If they are not what the header says.
-    """
-    n, n_entries = header.shape[0], header.n_entries
-    indptr = mapped(folder, "indptr", np.int64, n + 1)
-    indices = mapped(folder, "indices", np.int32, n_entries)
-    data = mapped(folder, "data", np.float32, n_entries) if header.weighted else None
-    if indptr[0] != 0 or indptr[-1] != n_entries:
-        raise folder.refused(f"one whose rows hold its {n_entries} entries", f"{indptr[0]} to {indptr[-1]}")
-    return indptr, indices, data
 
 
 def check_entries(folder: Path, arrays: CsrArrays, header: Header) -> None:
@@ -210,19 +169,6 @@ def pieces_of_edges(edges: Edges, *, self_loops: bool) -> Pieces:
                 rows, columns = rows[keep], columns[keep]
                 weights = None if weights is None else weights[keep]
             yield rows, columns, weights
-
-    return pieces
-
-
-def pieces_of_transpose(
-    indptr: NDArray[np.integer], indices: NDArray[np.int32], data: NDArray[np.float32] | None
-) -> Pieces:
-    """Return a function that cuts the entries of the transpose, in the order of the matrix's rows."""
-
-    def pieces(size: int) -> Iterator[Piece]:
-        for start, stop in _cuts(indices.size, size):
-            weights = None if data is None else np.array(data[start:stop])
-            yield np.array(indices[start:stop]), rows_of(indptr, start, stop), weights
 
     return pieces
 
@@ -438,14 +384,9 @@ class MappedSparse(Sparse):
 
         Raises
         ------
-        InputError
-            If it was stored without checksums.
         FileFormatError
             If anything was altered.
         """
-        if not self.header.checksums:
-            hint = "It was stored by an earlier version. Open it without, save it again, and keep the new one."
-            raise InputError("Relation.open", "verify", "False for a relation without checksums", "True", hint)
         check_entries(self.folder, self._unread, self.header)
         for ids in stored_ids(self):
             len(ids.to_numpy() if ids.is_integer else ids.to_list())
@@ -470,21 +411,23 @@ class MappedSparse(Sparse):
 
     @cached_property
     def _transposed(self) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.float32] | None]:
-        header = self.header
-        if not header.checksums:  # stored by an earlier version
-            own = zip(("indptr", "indices", "data"), (self.indptr, self.indices, self.data), strict=True)
-            header = replace(header, checksums={name: checksum(array) for name, array in own if array is not None})
-        shape, made_of, parent = (self.shape[1], self.shape[0]), header.digest(), self._opened
+        shape, made_of, parent = (self.shape[1], self.shape[0]), self.header.digest(), self._opened
         found = _transpose_in(parent)
-        unbound = found is not None and found[0].made_of is None and found[0].ids is None  # by an earlier version
-        if found is None or unbound:
+        if found is None:
             self._check_current()
             if not os.access(self.folder, os.W_OK):
                 parent = self._elsewhere()
-            target = parent.path / _TRANSPOSED
+            target, stored = parent.path / _TRANSPOSED, (self.indptr, self.indices, self.data)
+
+            def pieces(size: int) -> Iterator[Piece]:
+                indptr, indices, data = stored  # in the order of the matrix's rows
+                for start, stop in _cuts(indices.size, size):
+                    weights = None if data is None else np.array(data[start:stop])
+                    yield np.array(indices[start:stop]), rows_of(indptr, start, stop), weights
+
             try:
-                with RELATION.new("Relation", "the transpose's folder", target, replace=unbound) as new:
-                    pieces, n_jobs = pieces_of_transpose(self.indptr, self.indices, self.data), available_processors()
+                with RELATION.new("Relation", "the transpose's folder", target, replace=False) as new:
+                    n_jobs = available_processors()
                     counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation", n_jobs=n_jobs)
                     write_header(new, Header(shape, *counts, symmetric=False, made_of=made_of))
                     self._check_current()
@@ -528,9 +471,31 @@ class _Stored(NamedTuple):
 
 
 def _relation_in(folder: OpenedFolder, content: Mapping[str, Any]) -> _Stored:
-    header = header_of(folder, content)
+    """Return what ``relation.json`` says, in its types, and the arrays, whose numbers are not looked at yet.
+
+    Raises
+    ------
+    FileFormatError
+        If it says something else than the files.
+    """
+    with RELATION.reading(folder.path):
+        n_rows, n_columns = (whole(size) for size in content["shape"])
+        n_entries, weighted, symmetric = whole(content["n_entries"]), content["weighted"], content["symmetric"]
+        if type(weighted) is not bool or type(symmetric) is not bool:
+            raise TypeError(f"weighted {weighted!r}, symmetric {symmetric!r}")
+        if max(n_rows, n_columns) > np.iinfo(np.int32).max:
+            raise ValueError(f"shape {n_rows, n_columns}")
+        if symmetric and n_rows != n_columns:
+            raise ValueError(f"symmetric with shape {n_rows, n_columns}")
+        others = content["ids"], content["column_ids"], content.get("made_of"), content["checksums"]
+        header = Header((n_rows, n_columns), n_entries, weighted, symmetric, *others)
+    indptr = mapped(folder, "indptr", np.int64, n_rows + 1)
+    indices = mapped(folder, "indices", np.int32, n_entries)
+    data = mapped(folder, "data", np.float32, n_entries) if weighted else None
+    if indptr[0] != 0 or indptr[-1] != n_entries:
+        raise folder.refused(f"one whose rows hold its {n_entries} entries", f"{indptr[0]} to {indptr[-1]}")
     names = [name.removesuffix(".npy") for name in content["files"] if name.startswith(("ids", "column_ids"))]
-    return _Stored(folder, header, map_arrays(folder, header), {name: map_within(folder, name) for name in names})
+    return _Stored(folder, header, (indptr, indices, data), {name: map_within(folder, name) for name in names})
 
 
 def _transpose_in(folder: OpenedFolder) -> tuple[Header, CsrArrays] | None:
@@ -570,8 +535,15 @@ class StoredIds(Ids):
     def __init__(self, operator: MappedSparse, name: str, kind: str, n: int) -> None:
         self._n, self._lookup = n, None
         self._kept: NDArray[np.int64] | list[Hashable] | None = None
-        files = operator.folder, operator.id_arrays, operator.header.checksums
-        self._read: Callable[[], Ids] | None = lambda: _read_ids(*files, name, kind, n)
+        folder, arrays, checksums = operator.folder, operator.id_arrays, operator.header.checksums
+
+        def read() -> Ids:
+            own = {stem: np.array(array) for stem, array in arrays.items() if stem.partition(".")[0] == name}
+            for stem, array in own.items():
+                check_unaltered(folder, stem, array, checksums)
+            return unpack_ids(folder, name, kind, own, n)
+
+        self._read: Callable[[], Ids] | None = read
 
     @property
     def _store(self) -> NDArray[np.int64] | list[Hashable] | None:  # type: ignore[override]
@@ -667,10 +639,3 @@ def write_ids(owner: str, folder: Path, row_ids: Ids, column_ids: Ids) -> tuple[
         with ArrayFile(folder / f"{name}.npy", array.dtype) as file:
             file.append(array)
     return kind, other_kind
-
-
-def _read_ids(folder: Path, arrays: Arrays, checksums: Mapping[str, int], name: str, kind: str, n: int) -> Ids:
-    own = {stem: np.array(array) for stem, array in arrays.items() if stem.partition(".")[0] == name}
-    for stem, array in own.items():
-        check_unaltered(folder, stem, array, checksums)
-    return unpack_ids(folder, name, kind, own, n)
