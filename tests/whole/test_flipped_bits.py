@@ -1,6 +1,5 @@
 """A stored relation of which any bit was flipped: no crash, and no other result without a word."""
 
-
 import hazards
 import numpy as np
 import pytest
