@@ -143,11 +143,10 @@ def told(section: Section, records: list[Record]) -> None:
             )
             found.append((said, mine["bytes"] < theirs["bytes"]))
     target.tell_all(found)
-    section.say(f"""One step of two towers, 256 - {HIDDEN} - 256 with GELU and dropout, on B queries and keys; d = 256,
-        float32, one thread. GB: held, the peak of the allocator beyond its start, and resident, the same for the whole
-        process. GradCache: the algorithm of the reference implementation, with chunks of {CHUNK}, as `encode_in_chunks`
-        has. Methods with a matrix of scores hold three, 48 GiB for 65,536, more than this machine has: their largest is
-        {MOST_WITH_SCORES:,}. Loss, and length of the gradient: dropout draws alike with chunks, and alike without.""")
+    section.say(f"""One step of two towers, 256 - {HIDDEN} - 256, on B queries and keys; d = 256, float32, one
+        thread. GB: held, the peak of the allocator above its start, and resident. GradCache: the reference
+        algorithm, chunks of {CHUNK}. Methods with a matrix of scores hold three: at most {MOST_WITH_SCORES:,} fit.
+        Loss, and length of the gradient.""")
     section.table(["B", "method", "held, GB", "resident, GB", "processor time", "loss, gradient"], rows)
 
 

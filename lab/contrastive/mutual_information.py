@@ -155,14 +155,12 @@ def told(section: Section, records: list[Record]) -> None:
     _variation(section, trained)
     _recovery(section, exact)
     n_steps = trained[0]["n_steps"] if trained else 4000
-    section.say(f"""Gaussian pairs of 20 coordinates with equal correlations. A separable critic is trained for
-        {n_steps:,} steps on batches of 64, and evaluated on 100 new batches: mean ± standard deviation between
-        batches, in nats. The expectation of every bound is at most the mutual information, except for DV, which is
-        biased per batch, and SMILE, which is not a bound.""")
+    section.say(f"""Gaussian pairs of 20 coordinates. A separable critic, {n_steps:,} steps on batches of 64, told
+        on 100 new batches: mean ± standard deviation, in nats. DV is biased per batch, SMILE is no bound; the
+        others are at most the mutual information.""")
     section.picture("mutual_information", "Bounds on mutual information by trained and by exact critics")
     _table(section, records, trained, lambda r: f"{number(r['value'], 2)} ± {number(r['spread'], 2)}")
-    section.say("""The exact critic, the log-ratio of the densities (plus one for NWJ), on 64 batches of 2,048: mean
-        and 95 % interval.""")
+    section.say("The exact critic (plus one for NWJ), on 64 batches of 2,048: mean and 95 % interval.")
     shown = lambda r: f"{number(r['value'], 2)} ({number(r['low'], 2)} – {number(r['high'], 2)})"  # noqa: E731
     _table(section, records, exact, shown)
 

@@ -102,11 +102,9 @@ def told(section: Section, records: list[Record]) -> None:
                 said = f"{mine[0]['matrices']:.2f} against {theirs[0]['matrices']:.2f} (B = {size:,})"
                 found.append((said, mine[0]["matrices"] <= ALLOWED))
         target.tell_all(found)
-    section.say("""Forward and backward pass, d = 64, float32, one thread; memory in units of a B x B float32
-        matrix. Held: peak of the allocator beyond its start. Resident: the same for the whole process. Scores
-        given: the scores are allocated before; their gradient is counted. In all: starting from the vectors.
-        `cross_entropy` is torch's, on the same scores or on the product of the same vectors; the losses agree to
-        rounding.""")
+    section.say("""Forward and backward, d = 64, float32, one thread; in units of a B x B float32 matrix. Held: the
+        peak of the allocator above its start. Resident: of the process. Scores given: their gradient is counted. In
+        all: from the vectors. `cross_entropy` is torch's.""")
     section.table(["B", "loss", "counted", "held", "resident", "time"], rows)
 
 

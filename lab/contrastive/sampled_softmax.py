@@ -174,19 +174,16 @@ def told(section: Section, records: list[Record]) -> None:
         if better:
             target.tell(f"{', '.join(said)}; full softmax {r['test'][0]:.0f}", all(better))
     informed = [r["test"][0] for r in pick(records, loss=INFORMED)]
-    section.say("""Penn Treebank, 929,589 training words, 10,000 distinct ones; predicts the next word from the
-        previous four. 128 components, one epoch, same batches, start and rates for all. Test perplexity is computed
-        with the full softmax. Sampled softmax and ranking (`global_nce`): corrected by log q. Not corrected: both
-        losses are then the same. Log q put back: log q is added to the scores of the uncorrected model. Uniform
-        noise shifts all scores equally, so the ranking loss is the same with and without correction.""")
+    section.say("""Penn Treebank, 10,000 words; the next word from the previous four. 128 components, one epoch, same
+        batches, start and rates. Perplexity by the full softmax. Not corrected: without log q, where both losses are
+        the same. Log q put back: added to the scores of that model. With uniform noise ranking is the same with and
+        without correction.""")
     head = ["noise", "samples", "sampled softmax", "ranking", "not corrected", "log q put back", "processor time"]
     section.table(head, rows)
-    section.say(f"""Without the correction, scores estimate p / q, and their softmax is far off unless q is uniform
-        or put back. (When log q is put back, word frequencies are known from the start; the other models must learn
-        them. Ranking with 500 samples that starts at word frequencies reaches
-        {number(informed[0] if informed else None, 1)}.) Sampled softmax approximates the full softmax as m grows.
-        With few samples its optimum differs (too peaked with uniform noise, too flat with q near p), while the
-        optimum of the ranking loss is correct for any number of samples.""")
+    section.say(f"""Without the correction, scores estimate p / q. With log q put back, word frequencies are known
+        from the start; ranking with 500 samples that starts at them reaches
+        {number(informed[0] if informed else None, 1)}. With few samples the optimum of sampled softmax differs,
+        that of ranking is right for any number.""")
 
 
 EXPERIMENT = Experiment(

@@ -230,8 +230,8 @@ def told(section: Section, records: list[Record]) -> None:
     of_model = [r for r in records if r.get("what") in ("model", "check")]
     records = [r for r in records if "what" not in r]
     told_of_bytes(section, "an epoch of EDRep", records)
-    section.say("""One epoch, walks of one step, workers with one thread each, all on one machine: they share its
-        processors, so that more of them are not faster here. The formula is in the guide on clusters.""")
+    section.say("""One epoch, walks of one step, workers of one thread that share a machine: more are not faster
+        here. The formula is in the guide on clusters.""")
     section.rows(
         "nodes | entries | d | workers | time | two threads, one process | MB between workers | formula",
         "{n_nodes:,} | {nnz:,} | {n_components} | {n_workers} | {seconds_per_epoch:time}"
@@ -253,8 +253,7 @@ def _told_of_model(section: Section, records: list[Record]) -> None:
         sizes = [f"{r[name]:,}" for name in ("n_nodes", "nnz", "n_components", "n_parts", "n_workers")]
         rows.append([r["what"].replace("model", "fitted"), *sizes, *pairs])
     section.say("""Processor time of an epoch, and what a worker's memory grows by; in brackets what the model of
-        the guide [How large a cluster](../guide/clusters.md) says of it. It was fitted on the first runs; the
-        last ones check it.""")
+        the [guide](../../docs/guide/clusters.md) says, fitted on the first runs and checked on the last.""")
     section.table(["run", "nodes", "entries", "d", "parts", "workers", *names.values()], rows)
 
 
@@ -399,9 +398,8 @@ def told_cluster_maps(section: Section, records: list[Record]) -> None:
     of_search = pick(records, what="search")
     records = [r for r in records if "what" not in r]
     told_of_bytes(section, "an iteration of t-SNE", records)
-    section.say("""Fifty iterations that go on from a map, workers with one thread each, all on one machine: they
-        share its processors, so that more of them are not faster here. Cost: after these, and by how much that of
-        threads is another. The formula is in the guide on clusters.""")
+    section.say("""Fifty iterations of a map, workers of one thread that share a machine. Cost: in brackets, how far
+        that of threads is off. The formula is in the guide on clusters.""")
     section.rows(
         "points | workers | iteration | two threads, one process | rows of neighbours | mesh (MB) | MB moved | formula"
         " | cost",
@@ -412,9 +410,8 @@ def told_cluster_maps(section: Section, records: list[Record]) -> None:
     )
     if of_search:
         same = sum(r["same_bits"] for r in of_search)
-        section.say(f"""The search of neighbours before a map, and their calibration. Bytes are what workers send,
-            to each other and to the client. Neighbours and precisions had the bits of threads in {same} of
-            {len(of_search)} runs.""")
+        section.say(f"""The search of neighbours, and their calibration. Bytes are what workers send. Neighbours and
+        precisions had the bits of threads in {same} of {len(of_search)} runs.""")
         section.rows(
             "points | columns | neighbours | workers | time | two threads, one process | MB moved | formula",
             "{n_points:,} | {n_columns} | {n_neighbors} | {n_workers} | {seconds:time} | {threads_seconds:time}"

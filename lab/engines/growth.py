@@ -107,9 +107,8 @@ def told(section: Section, records: list[Record]) -> None:
         if r["stored"] and r["n_nodes"] == 10_000_000:
             held = r["anonymous_bytes"]
             room.tell(f"{gib(held)}, that of mapped files not counted", held <= MOST_GIB * 2**30)
-    section.say("""One run per size, each in a separate process; alpha = 3. The peak includes the generation of the
-        graph. The slope from the previous size shows where the time per node rises, for example when the vectors no
-        longer fit into the caches.""")
+    section.say("""One run per size, each in a process of its own; alpha = 3. The peak includes the drawing of the
+        graph.""")
     for r in mine:
         r["each"] = r["seconds_per_epoch"] / r["n_nodes"] * 1e9
     for two in pairwise(mine):
@@ -122,8 +121,7 @@ def told(section: Section, records: list[Record]) -> None:
         mine,
     )
     if wide:
-        section.say("""128 components; other work on the machine made the fits longer, but not their processor time.
-            Where vectors are in files (`storage`), pages of files are not counted as memory.""")
+        section.say("128 components. Pages of files (`storage`) are not counted as memory.")
         of_files = [{"where": "in files", "bytes": r["anonymous_bytes"], **r} for r in wide if r["stored"]]
         section.rows(
             "nodes | edges | vectors | epochs | per epoch | fit | processor time | memory of the process",

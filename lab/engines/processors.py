@@ -68,9 +68,9 @@ def told(section: Section, records: list[Record]) -> None:
     if plain:
         ratios = values(plain, "ratio")
         target.tell(f"{min(ratios):.1f} to {max(ratios):.1f} times as fast", min(ratios) >= 1)
-    section.say("""A graph of 30,000 nodes with weights; seconds of the processor, the best of several runs. Machine
-        code is made for the processor named, and runs on this one. "nehalem" and "generic" have neither masks for
-        loads nor an instruction that multiplies and adds.""")
+    section.say("""A graph of 30,000 nodes with weights; processor seconds, best of several runs. Machine code for
+        the processor named, run on this one; "nehalem" and "generic" have neither masks nor fused multiplication
+        and addition.""")
     section.rows(
         "processor | d | nearfar | scipy | ratio",
         "{processor} | {n_components} | {seconds:time} | {scipy_seconds:time} | {ratio:.1f}x",

@@ -111,10 +111,9 @@ def told(section: Section, records: list[Record]) -> None:
     _ahead(section, records, "deepwalk", "DeepWalk", "above", lambda gain: gain > 0)
     _faster_than_deepwalk(section, records)
     section.picture("communities", "NMI and time against alpha")
-    section.say("""n = 30,000, mean degree 10, 4 communities, propensities U(3, 12)⁶. All methods: k-means with 5
-        starts on rows scaled to length 1; its time is not included. DeepWalk: walks of 40 nodes, window 10, 5 noise
-        nodes, one pass of gensim with 2 workers, with the fewest walks per node within 0.01 of its NMI plateau
-        (found on the first graph for each alpha).""")
+    section.say("""n = 30,000, mean degree 10, 4 communities, propensities U(3, 12)⁶; k-means with 5 starts on rows
+        of length 1, not timed. DeepWalk: walks of 40 nodes, window 10, 5 noise nodes, gensim with 2 workers, the
+        fewest walks within 0.01 of its plateau.""")
     for fit, title in (("all", "Fitted on the whole graph"), ("giant", "Fitted on the giant component")):
         if mine := pick(records, fit=fit):
             section.lines += [f"### {title}", ""]

@@ -208,10 +208,9 @@ def told(section: Section, records: list[Record]) -> None:
         "≥ 10 times smaller than both",
     )
     section.picture("figure1", "Relative error of Z: the mixture and its rivals in the same time")
-    section.say("""Relative error of Z over rows and draws: median (95 % quantile). D is the number of random
-        directions that fit into the time of the mixture, clustering included. Processor time of one worker, best of
-        several runs. KS: Kolmogorov-Smirnov distance between a row's scalar products and the mixture, median over
-        rows.""")
+    section.say("""Relative error of Z: median (95 % quantile). D: the random directions that fit into the mixture's
+        time, clustering included. Processor time of one worker, best of several runs. KS: distance between a row's
+        scalar products and the mixture, median over rows.""")
     ratios: dict[str, list[float]] = {name: [] for name in RIVALS}
     of_time: list[float] = []
     rows = []
@@ -330,10 +329,9 @@ def draw_gaps(ax: Any, records: list[Record]) -> None:
 
 
 def told_figure2(section: Section, records: list[Record]) -> None:
-    section.say("""Same start for all fits. The final loss is computed with the exact normaliser for all, in 10⁻³
-        nats per node, mean ± standard deviation over graphs. *Own twin*: the exact far field with the same
-        gradient. *Full twin*: the exact far field with the full gradient. The paper's gradient, eq. (6), omits SᵀX,
-        the derivative of each row's normaliser with respect to the other vectors.""")
+    section.say("""Same start for all fits. Final loss by the exact normaliser, 10⁻³ nats per node, mean ± standard
+        deviation over graphs. *Own twin*: the exact far field with the same gradient; *full twin*: with the full
+        one. Eq. (6) omits SᵀX, the derivative of each row's normaliser by the other vectors.""")
     section.picture("figure2", "Exact loss by epoch, and what is left of it to the exact twin")
     rows = []
     for alpha, mine in groups(records, "alpha"):
@@ -374,8 +372,8 @@ def _what_is_seen(section: Section, records: list[Record]) -> None:
             f" gradient, minus their own twin (number of Gaussians): {', '.join(own)}{least}."
         )
     if lines:
-        section.say("""The exact twins differ only in their gradients. A more accurate mixture converges to its own
-            twin, and does not close the gap between the two. Medians over graphs, nats per node:""")
+        section.say("""A more accurate mixture comes to its own twin, and does not close the gap between the two.
+        Medians over graphs, nats per node:""")
         section.lines += [*lines, ""]
 
 

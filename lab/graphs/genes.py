@@ -134,15 +134,12 @@ def told(section: Section, records: list[Record]) -> None:
         degrees = number(average(pick(records, method="degrees"), "accuracy"))
         known = 100 * r["n_test_known"] / r["n_test"]
         section.say(f"""{r["n_pairs"]:,} of the labelled pairs of Gene2Vec that interact make the vectors (d = 200,
-            {r["n_genes"]:,} genes). Others, half of which interact, teach a logistic regression on the cosine, and
-            {r["n_test"]:,} more test it; about {known:.0f} % of these are of two genes that both have a pair that
-            makes vectors. Accuracy is the mean of those of both classes. Bold: the setting with the best AUC on the
-            pairs that teach. Mean ± half of its 95 % interval over the seeds; a seed draws the split, too.""")
-        section.say(f"""The EDRep paper reports 92 % for EDRep and 84 % for Gene2Vec, of vectors made of the
-            co-expression of genes, which was not published with the pairs. Here they are made of known
-            interactions. That is easier: most pairs that do not interact are of a gene that interacts with nobody,
-            and the degrees alone, which know nothing else, reach {degrees}. So the figures cannot be compared, and
-            those of genes with pairs tell more than the others.""")
+        {r["n_genes"]:,} genes). Others teach a logistic regression on the cosine, and {r["n_test"]:,} test it, half
+        of which interact; about {known:.0f} % are of two genes that both have a pair. Bold: the best AUC on the
+        pairs that teach. Mean ± half of its 95 % interval over seeds, which draw the split.""")
+        section.say(f"""The EDRep paper reports 92 % for EDRep and 84 % for Gene2Vec, of vectors of co-expression,
+        which were not published. These of known interactions are easier: the degrees alone, which know nothing
+        else, reach {degrees}. So the figures cannot be compared, and genes with pairs tell more.""")
 
 
 EXPERIMENT = Experiment(

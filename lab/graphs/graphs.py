@@ -294,19 +294,17 @@ def told(section: Section, records: list[Record]) -> None:
     if parts:
         said = f"{min(parts):.1%} to {max(parts):.1%}{_left(wanted - len(parts))}"
         speed.tell(said, False if max(parts) > MOST_TIME else True if len(parts) == wanted else None)
-    section.say("""128 components, one thread; time: processor seconds of one embedding. All methods get the same
-        undirected graph without weights, the same splits and the same draws. Labels: micro / macro F1, ± half of
-        the 95 % interval (Student's t) over the splits, which use up to three fits. Links: 20 % of the edges held
-        out; the feature of pairs is the best of Hadamard, L2 and scalar product in the draw 0, the scores are those
-        of the other draws. *With degrees*: the classifier is also given the degrees of both ends.""")
-    section.say("""What the guide recommends against the best of the others: micro F1, or AUC with degrees.
-        Difference: mean over the repeats that both have; tied if its interval reaches 0. The best of the others: by
-        that mean.""")
+    section.say("""128 components, one thread; processor seconds of one embedding. Same undirected graph without
+        weights, same splits and draws. Labels: micro / macro F1 ± half of the 95 % interval over splits. Links: 20 %
+        of the edges held out; the feature of pairs is the best in the draw 0, which is not told. *With degrees*: of
+        both ends, for the classifier.""")
+    section.say("""What the guide recommends against the best of the others, by the mean difference: micro F1, or
+        AUC with degrees. Tied: its interval reaches 0.""")
     head = ["graph", "task", "defaults", "as the guide says", "best other", "difference", "repeats", "tied"]
     section.table([*head, "of DeepWalk's time"], [c.cells for c in compared], "graphs")
-    section.say("Repeats, labels / links; in brackets the time of one fit, where there are fewer than ten repeats.")
+    section.say("Repeats, labels / links; in brackets the time of one fit, where fewer than ten.")
     _repeats(section, records)
-    section.say("NetMF makes a dense matrix of nodes x nodes, and is not run on more than 20,000.")
+    section.say("NetMF, a dense matrix, is not run on more than 20,000 nodes.")
     section.say("Labels, at 10, 50 and 90 % of the nodes:")
     _labels(section, pick(records, task="labels"))
     section.say("Links:")

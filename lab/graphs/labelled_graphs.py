@@ -77,19 +77,17 @@ def draw(records: list[Record]) -> Any:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""All methods get the same graph without directions and weights. DeepWalk uses 40 walks per node.
-        Mean over seeds ± half of its 95 % interval (Student's t); in brackets the shortest time of the seeds: some
-        ran beside other programs. Nodes without an edge are left out, but in polblogs+isolates: nearfar gives them
-        zero vectors, which change nothing; EDRep 0.1.2 gives them random vectors, which count in the normaliser of
-        all others.""")
+    section.say("""Same graph without directions and weights; DeepWalk has 40 walks per node. Mean over seeds ± half
+        of its 95 % interval; in brackets the shortest time. polblogs+isolates: nearfar gives nodes without an edge
+        zero vectors, which change nothing, EDRep 0.1.2 random ones, which count in the normaliser.""")
     single, multi = ([r for r in records if name in r] for name in ("nmi", "micro_0.5"))
     if single:
         section.say("One label per node: NMI of k-means with as many clusters as labels.")
         _by_graph(section, single, lambda rs: interval(rs, "nmi"))
         section.picture("labelled_graphs", "NMI and time on graphs with known groups, 32 components")
     if multi:
-        section.say("""Several labels per node: micro F1 / macro F1 of one-vs-rest logistic regression, trained on
-            half of the nodes.""")
+        section.say("""Several labels per node: micro / macro F1 of one-vs-rest logistic regression, half of the
+        nodes known.""")
         _by_graph(section, multi, lambda rs: f"{interval(rs, 'micro_0.5')} / {interval(rs, 'macro_0.5')}")
 
 

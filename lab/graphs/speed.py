@@ -57,8 +57,8 @@ def told(section: Section, records: list[Record]) -> None:
             said = ", ".join(f"{ratio:.1f} times at d = {d}" for d, ratio in ratios.items())
             met = min(ratios.values()) >= 20 and max(worse) <= NO_WORSE
             target.tell(f"{said}; NMI {0.0 - max(worse):+.3f} at worst", met)
-    section.say("""Same planted graph, relation, epochs and learning rate; the programs take turns. Time from the
-        adjacency matrix to the vectors, median over runs (shortest – longest). Memory: how far the process grew.""")
+    section.say("""Same planted graph, relation, epochs and learning rate. From the adjacency matrix to the
+        vectors, median over runs (shortest – longest). Memory: how far the process grew.""")
     head = ["n", "d", "runs", "nearfar", "package", "ratio", "NMI", "NMI, package", "memory", "memory, package"]
     section.table(head, rows)
 

@@ -123,13 +123,11 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["vectors", "d", "walks per node", "seeds", *SCORES.values(), "time to embed"], rows)
     for r in records[:1]:
         section.say(f"""SFHH conference, slices of 10 minutes, {r["n_pairs"]:,} pairs of a node and a time,
-            {r["n_observed"]} observed states; {r["n_outbreaks"]} outbreaks (of {r["n_drawn"]} drawn), the same for
-            all. Each method embeds once per seed: mean over the outbreaks, each the mean over the seeds, ± half of
-            its 95 % interval. EDRep: defaults, on a random walk of 3 steps. DeepWalk: walks on the same weighted,
-            directed relation. Time: processor seconds of one thread. Macro F1 of susceptible, infected and
-            recovered, over the pairs that were not observed. Error of the curve: mean over the times of the
-            difference between the expected and the true share of the infected. *Time alone* knows only when a pair
-            is: most of what can be told of outbreaks of this size is that.""")
+        {r["n_observed"]} observed states; {r["n_outbreaks"]} outbreaks (of {r["n_drawn"]} drawn), the same for all.
+        Mean over outbreaks ± half of its 95 % interval. EDRep: defaults, walks of 3 steps. DeepWalk: on the same
+        weighted, directed relation. Processor seconds of one thread. Macro F1 of three states, over pairs that were
+        not observed. Error of the curve: mean difference between expected and true share of infected. *Time alone*
+        knows only when a pair is: most of what can be told is that.""")
 
 
 def _by_outbreak(records: list[Record], score: str) -> np.ndarray:

@@ -108,11 +108,9 @@ def told(section: Section, records: list[Record]) -> None:
         for ours, walk, heat, mine in sorted(settings, key=lambda s: s[:3], reverse=True):
             named = [walk, heat] if ours else ["DeepWalk", "–"]
             rows.append([graph, *named, *(interval(mine, name) for name in scores)])
-    section.say("""64 components, defaults otherwise. F1: micro, logistic regression on a random half of the nodes
-        (wikipedia: several labels per node). NMI: k-means with as many clusters as labels, and with 100. Held out:
-        mean log softmax of a tenth of the edges that another fit was not given, by the exact normaliser, in nats.
-        Error: relative error of Z at the end (`far_check_`). DeepWalk: 10 walks per node. Mean over seeds ± half of
-        its 95 % interval.""")
+    section.say("""64 components. F1: micro, half of the nodes known. NMI: k-means with as many clusters as labels,
+        and with 100. Held out: mean log softmax of a tenth of the edges, by the exact normaliser, in nats. Error: of
+        Z at the end (`far_check_`). DeepWalk: 10 walks per node. Mean over seeds ± half of its 95 % interval.""")
     head = ["graph", "walk", "temperature", "F1", "NMI", "NMI, 100", "held out", "error"]
     section.table(head, rows, "temperature")
 
@@ -172,14 +170,13 @@ def run_temperature_choice(file: ResultFile, given: Namespace) -> None:
 
 
 def told_temperature_choice(section: Section, records: list[Record]) -> None:
-    section.say("""`evaluate.select` among temperatures 0.25, 0.5, 1, 2 and 4. Default: 1. Chosen: on another part
-        than the one told here. Best: the highest score here, which no choice can know. Gain: chosen minus default,
-        seed by seed. 64 components, walks of 3 steps. Mean over seeds ± half of its 95 % interval; a seed draws
-        start and split.""")
+    section.say("""`evaluate.select` among 0.25, 0.5, 1, 2 and 4. Default: 1. Chosen: on another part than the one
+        told. Best: the highest score, which no choice can know. Gain: chosen minus default. Mean over seeds ± half
+        of its 95 % interval.""")
     section.lines += ["<!-- temperature choice: table -->", ""]
     titles = {
         "labels": "Micro F1 of labels: half of the labelled nodes choose by cross-validation, half test.",
-        "links": "AUC of links: half of the edges are hidden; a third of them trains, a third chooses, a third tests.",
+        "links": "AUC of links: half of the edges hidden; a third of them trains, chooses, tests.",
     }
     for by, title in titles.items():
         rows = []

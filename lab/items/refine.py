@@ -63,9 +63,8 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""What an epoch costs with a base measure, and with the finer far field of the last tenth of the epochs
-        spread over all, beside `gradient="full"` with one Gaussian: processor time of a whole fit over its epochs,
-        temperature 0.2, 128 components, one thread.""")
+    section.say("""Processor time of a whole fit over its epochs, with a base measure and with the finer far field,
+        beside `gradient="full"`; temperature 0.2, 128 components, one thread.""")
     rows = []
     for data, of in groups(records, "data"):
         least = pick(of, fit=BEFORE)[0]["epoch_s"]

@@ -137,11 +137,10 @@ def told(section: Section, records: list[Record]) -> None:
     best = {method: best_temperature(records, method, first) for method in methods}
     chosen = {method: pick(records, method=method, temperature=best[method]) for method in methods}
     _target(section, chosen[CORRECTED], chosen[PLAIN])
-    section.say("""20 % of all ratings are held out for the test, 10 % for validation; ratings of 4 and 5 count as
-        liked. The ranking includes every film that the user has not rated outside the test set. Towers of 64
-        components, batches of 256, same pairs and epochs for all. The temperature is chosen on the validation set
-        of the first seed, separately for each row. Mean ± standard deviation over three seeds, which determine
-        split, start and order. Films: number of distinct films among the first 10 of all users.""")
+    section.say("""20 % of all ratings held out for the test, 10 % for validation; 4 and 5 are liked. Ranked is
+        every film that the user has not rated outside the test. Towers of 64 components, batches of 256; the
+        temperature by the validation of the first seed. Mean ± standard deviation over three seeds. Films: distinct
+        ones among the first 10 of all users.""")
     rows = []
     for method, mine in chosen.items():
         if mine:

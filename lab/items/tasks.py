@@ -80,9 +80,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""`EDRep(task=...)` beside the best setting of a grid (`lab/items/tasks.py`; 30 for links and items, 6
-        for labels), which has seen the hidden relations: recall@20 of hidden relations, micro F1 of labels with a tenth
-        known. Mean over seeds ± half of its 95 % interval.""")
+    section.say("""`EDRep(task=...)` beside the best setting of a grid, which has seen the hidden relations:
+        recall@20 of hidden relations, micro F1 of labels with a tenth known. Mean over seeds ± half of its 95 %
+        interval.""")
     rows: list[list[Any]] = []
     for task in distinct(records, "task"):
         for data, of in groups(pick(records, task=task), "data"):

@@ -93,9 +93,8 @@ def told(section: Section, records: list[Record]) -> None:
         for r in pick(records, n=1_000_000):
             found = float(np.median(r[name]))
             target.tell(f"{found:.1f} {unit}", found <= bar)
-    section.say("""The file holds points, ids, two columns, neighbours and which of them are torn. First picture:
-        from the start of the page to the drawn points; complete: ids, columns and neighbours are read too; frame:
-        while zooming. Medians, headless Chromium with WebGL in software.""")
+    section.say("""Points, ids, two columns, neighbours and which are torn. First picture: from the start to the
+        drawn points; complete: all is read; frame: while zooming. Medians, headless Chromium, WebGL in software.""")
     section.rows(
         "points | file | making it | writing | first picture | complete | frame",
         "{n:,} | {megabytes:.1f} MB | {making:.0f} s | {writing:.1f} s | {first:.2f} s | {ready:.2f} s | {frame:.2f} s",

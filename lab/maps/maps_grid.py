@@ -179,11 +179,10 @@ def told(section: Section, records: list[Record]) -> None:
     for r in (*of_time, *forces, *costs):
         worst = {name: max(r[name]) for name in ("force_error", "value_error") if name in r}
         whole.setdefault(tuple(r[name] for name in PARTS), {}).update({**r, **worst})
-    section.say("""Fashion-MNIST, perplexity 30, 2 workers. Iteration: time at n = 70,000, next to t-SNE in the same
-        run. Force error: relative root mean square error of the far part of the gradient against exact sums in
-        float64, the largest over eight points of a run with 3,000 points. Cost gap: exact cost of maps by the
-        linear-time path relative to the exact path, medians over five random starts. Spread: largest minus smallest
-        over the five exact runs, relative to their median.""")
+    section.say("""Fashion-MNIST, perplexity 30, 2 workers. Iteration: n = 70,000, next to t-SNE in the same run.
+        Force error: of the far part against exact sums in float64, the largest over eight points of a run, n =
+        3,000. Cost gap: exact cost of maps by linear time relative to the exact path, medians over five starts.
+        Spread: largest minus smallest of the exact runs.""")
     section.rows(
         "divergence | kernel | normalisation | iteration | relative to t-SNE | force error | error of S | cost gap"
         " | spread, exact",

@@ -136,9 +136,8 @@ def told(section: Section, records: list[Record]) -> None:
         memory = f"{gib(r['anonymous_bytes'])} without what is mapped"
         said = f"{r['n_iter']} iterations, {duration(r['processor_seconds'])} of one thread, {memory}"
         files.tell(said, r["n_iter"] == r["max_iter"])
-    section.say("""Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations, two threads; one run of each
-        size. Processor time is that of both threads, neighbours and start included: there was other work on the
-        machine.""")
+    section.say("""Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations, two threads; one run of
+        each, all included.""")
     section.rows(
         "n | processor time of the whole fit | of a point | cost | peak memory of the process",
         "{n:,} | {processor_seconds:time} | {each:.0f} µs | {kl:.3f} | {peak_bytes:GiB}",

@@ -71,9 +71,8 @@ def told(section: Section, records: list[Record]) -> None:
     within = next((f"{name} {slower[name, n]:.1f}" for name, n in worst if slower[name, n] <= SLOWER), "")
     if slower:
         target.tell(", ".join([*beyond, f"the others at most {within}"]), not beyond)
-    section.say("""Synthetic clusters, perplexity 30. Processor time of an iteration, one worker, the mean over a map of
-        750 iterations (300 above 20,000 points, 100 of a million); the shortest run. In brackets as a multiple of
-        t-SNE's.""")
+    section.say("""Synthetic clusters, perplexity 30. Processor time of an iteration, one worker, shortest run; in
+        brackets as a multiple of t-SNE's.""")
     rows = [[name, *(_cell(found[name, n], slower.get((name, n))) for n in sizes)] for name in MEMBERS]
     section.table(["member", *(f"n = {n:,}" for n in sizes)], rows)
 

@@ -112,9 +112,8 @@ def told(section: Section, records: list[Record]) -> None:
     if ours and theirs:
         aucs = f"R_NX area {number(average(ours, 'auc'))} against {number(average(theirs, 'auc'))}"
         target.tell(f"{ratio(ours, theirs):.1f} times faster; {aucs}", ratio(ours, theirs) > 1)
-    section.say("""Fashion-MNIST. Time of the optimisation only, from the same graph and start to the map, 2
-        workers, each program with its own number of iterations. m is the number of noise pairs per pair of
-        neighbours; 5 if not given.""")
+    section.say("""Fashion-MNIST. The optimisation alone, from the same graph and start, 2 workers, each program with
+        its own iterations. m: noise pairs per pair of neighbours, 5 if not given.""")
     section.rows(
         "d | n | graph | method | optimisation | R_NX area | neighbours kept, 10 | trustworthiness, 30"
         " | label accuracy, 10",

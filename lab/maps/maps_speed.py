@@ -117,11 +117,9 @@ def told(section: Section, records: list[Record]) -> None:
         _row("whole fit", n, who, pick(whole, n=n, method="nearfar")) for n, _, who in groups(whole, "n", "method")
     ]
     section.say("""250 iterations with exaggeration and 500 without, 2 workers. Gradient phase: from the same P and
-        start to the map, each program with its own step rule (after the first phase nearfar's momentum is .9,
-        openTSNE's .8, which explains part of the difference in cost). Whole fit: from 50 principal components to
-        the map, neighbour search included, each program with its defaults (scikit-learn's search is exact). KL:
-        exact, in nats. Time: median over runs (shortest – longest). Data: Fashion-MNIST up to 70,000 points,
-        synthetic clusters above.""")
+        start, each with its own step rule (nearfar's later momentum is .9, openTSNE's .8, which explains part of
+        the difference in cost). Whole fit: from 50 principal components, search included. KL: exact, in nats.
+        Median (shortest – longest). Fashion-MNIST up to 70,000 points, synthetic clusters above.""")
     section.table(["part", "n", "program", "runs", "time", "ratio", "KL", "memory"], rows)
 
 

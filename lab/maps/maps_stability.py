@@ -68,8 +68,8 @@ def told(section: Section, records: list[Record]) -> None:
         cost.tell(f"at most {most:.2f}", most < 1)
     if area := average(pick(records, set="planted"), "auc"):
         score.tell(f"{area:.2f}", area > 0.7)
-    section.say("""Processor time of `map_stability` beside that of the fit, one thread; the area under the ROC curve
-        (by chance .5), and the share of unstable points. Mean over seeds ± half of the 95 % interval (Student's t).""")
+    section.say("""Processor time of `map_stability` beside the fit's, one thread; area under the ROC curve; share
+        of unstable points. Mean over seeds ± half of the 95 % interval.""")
     section.rows(
         "set | n | fit | refits | share | area | unstable",
         "{set} | {n:,} | {fit_seconds:time} | {seconds:time} | {share:±} | {auc:±} | {unstable:±}",

@@ -55,8 +55,7 @@ def told(section: Section, records: list[Record]) -> None:
     if both:
         above = sum(ours > theirs for ours, theirs in both)
         target.tell(f"above on {above} of {len(both)}", above == len(both) == 5)
-    section.say("""Whole fits at the defaults of both, one worker. Mean over seeds ± half of the 95 % interval
-        (Student's t); of the time the median.""")
+    section.say("Defaults of both, one worker. Mean over seeds ± half of the 95 % interval; median time.")
     section.rows(
         "set | n | method | R_NX area | neighbours kept, 10 | label accuracy, 10 | time",
         "{set} | {n:,} | {method} | {auc:±} | {preservation:±} | {accuracy:±} | {seconds:time}",

@@ -160,10 +160,9 @@ def told(section: Section, records: list[Record]) -> None:
         above = _above(pick(records, n=r["n"], data=r["data"]), r["stress"], r["method"], "all")
         off = percent(r["error"] / r["value"]) if r["error"] else ""
         shown.append({**r, "above": above, "off": off, "ended": "" if r["converged"] else " (time limit)"})
-    section.say("""Start from classical scaling, one worker, all other parameters at their defaults, one run each.
-        Processor: CPU time. Clock: wall time, on a shared machine. SMACOF: scikit-learn's algorithm and stopping
-        rule, computed in blocks of rows; scikit-learn's own implementation is listed separately. Stress: exact,
-        relative to the map by all pairs; for 100,000 points the library's estimate, with its standard error.""")
+    section.say("""From classical scaling, one worker, one run each. SMACOF: scikit-learn's algorithm and stopping
+        rule in blocks of rows; scikit-learn's own is listed too. Stress: exact, relative to the map by all pairs; for
+        100,000 points the estimate, with its standard error.""")
     section.rows(
         "data | n | stress | method | processor | clock | memory | iterations | above all pairs | error",
         "{data} | {n:,} | {stress} | {method} | {processor_seconds:time} | {seconds:time} | {bytes:MiB}"

@@ -136,11 +136,10 @@ def told(section: Section, records: list[Record]) -> None:
         said = ", ".join(f"{ratio:.1f} times ({n:,})" for n, ratio in ratios.items())
         target.tell(said, min(ratios.values()) >= 1)
     section.say("""Vectors of a million passages of Wikipedia, 100 components; 10 answers, 1,000 queries at once
-        (256 of the exact searches of a million), 1 worker. Queries per second of processor time, median over
-        repeats (least – most), and processor seconds of building; methods take turns. nearfar looks as far as a
-        recall of .95 needs, ranks what is found by the vectors themselves, and returns ids. Of the same lists faiss
-        alone ranks by their codes. Other programs ran on the machine: faiss's flat index of 100,000 answered 4,651
-        a second with 2 workers on an idle one.""")
+        (256 of the exact searches of a million), 1 worker. Queries per processor second, median (least – most);
+        processor seconds of building. nearfar looks as far as a recall of .95 needs, and ranks by the vectors; of
+        the same lists faiss ranks by their codes. On an idle machine faiss's flat index of 100,000 answered 4,651 a
+        second with 2 workers.""")
     section.rows(
         "vectors | method | building | queries per second | recall@10",
         "{n:,} | {method} | {building:.0f} s | {per_second:,.0f} ({least:,.0f} – {most:,.0f}) | {recall:.3f}",

@@ -142,16 +142,13 @@ def ratio_of(ours: list[Record], theirs: list[Record]) -> tuple[float, int] | No
 def told(section: Section, records: list[Record]) -> None:
     for fewer in ALLOWED:
         _target(section, pick(records, hidden=HIDDEN, epochs=EPOCHS), fewer)
-    section.say(f"""An LSTM on the Penn Treebank, 10,000 words: vectors of 200 numbers, one layer of 128 units, and
-        an adaptive softmax, which gives exact perplexities. Parameters are those of the input table, K d + nnz(T)
-        for anchors. The rest, output included, is the same for all and not counted. Bytes: of the table, with its
-        indices. All models train alike, for {EPOCHS} epochs at a rate that falls to 0. For each table and size, the
-        same learning rates are tried, each with all seeds; that with the best mean on the validation set is in the
-        table. All other settings were tuned by hand, with the first seed, on the validation set: of the
-        uncompressed table in six runs, of ANT in some forty. Test perplexity, mean ± standard deviation over seeds,
-        which determine start and dropout. Low rank: shorter vectors and a linear map.""")
-    section.say("""ANT is trained in three phases: with a small penalty on entries of T; with a penalty that rises
-        while there are too many entries and falls while there are too few; without penalty, with zeros fixed.""")
+    section.say(f"""An LSTM on the Penn Treebank: vectors of 200 numbers, one layer of 128, adaptive softmax.
+        Parameters: of the input table, K d + nnz(T) for anchors. {EPOCHS} epochs. Learning rates: of each table the
+        best mean on the validation set; other settings were tuned by hand there, of the uncompressed table in six
+        runs, of ANT in some forty. Mean ± standard deviation over seeds. Low rank: shorter vectors and a linear
+        map.""")
+    section.say("""ANT has three phases: a small penalty; one that follows the number of entries; none, with zeros
+        fixed.""")
     for hidden, epochs, mine in groups(records, "hidden", "epochs"):
         section.say(f"Hidden units: {hidden}; epochs: {epochs}.")
         _table(section, mine)

@@ -141,12 +141,11 @@ def told(section: Section, records: list[Record]) -> None:
     for name, budget in SIZES:
         _best_of_all(section, records, name, budget)
     n_trials = len({r["trial"] for r in pick(records, part=TRIAL)})
-    section.say(f"""Ratings are modelled by scalar products of 16 components, plus a constant. 80 % of the ratings
-        are for training, 10 % for validation, 10 % for the test. Random search with {n_trials} trials per size, or
-        fewer if a table says so. Mean squared error on the test set, mean ± standard deviation over seeds, which
-        determine split, start and order. Parameters: K d + nnz(T) for anchors, users and items together; bytes
-        include indices. Purity: the largest share of a genre among the films that use an anchor, or among the ten
-        with the largest weights; in brackets with shuffled genres. Time: CPU time of a run.""")
+    section.say(f"""Scalar products of 16 components, plus a constant. 80 % of the ratings train, 10 % validate, 10 %
+        test. Random search of {n_trials} trials per size, or as told. Mean squared error of the test, mean ± standard
+        deviation over seeds. Parameters: K d + nnz(T) for anchors; bytes include indices. Purity: the largest share
+        of a genre among the films of an anchor, or the ten with the largest weights; in brackets with shuffled
+        genres.""")
     section.say("""ANT is trained in three phases: with a small penalty on entries of T; with a penalty that rises
         by a fifth per epoch until there are few enough entries; without penalty, with zeros fixed.""")
     shown = {
@@ -156,9 +155,8 @@ def told(section: Section, records: list[Record]) -> None:
         "NBANT": swept(records, NBANT),
     }
     section.table(HEAD, [_row(name, mine) for name, mine in shown.items() if mine])
-    section.say(f"""Sweep over K, with the settings chosen for 60,000 parameters; the penalty rises to its final
-        value there. NBANT, with the same settings, starts from 10 anchors and finds their number in one run
-        {_path(swept(records, NBANT))}.""")
+    section.say(f"""Sweep over K, with the settings for 60,000 parameters. NBANT starts from 10 anchors and finds
+        their number in one run {_path(swept(records, NBANT))}.""")
     section.table(HEAD, [_row(f"ANT, K = {k}", mine) for k, mine in groups(sweep, "n_anchors")])
     for name, budget in SIZES:
         _at_one_size(section, records, name, budget)

@@ -151,18 +151,14 @@ def told(section: Section, records: list[Record]) -> None:
         return
     n_trials = len({r["trial"] for r in pick(records, part=TRIAL)})
     n_train, n_words, n_pairs = (_ends(distinct(records, name)) for name in ("n_train", "n_words", "n_pairs"))
-    section.say(f"""AG News: {n_train} training texts, {records[0]["n_validation"]:,} validation texts,
-        {records[0]["n_test"]:,} test texts; the full training set has 120,000. Duplicates, and training texts that
-        are in the test set, are removed. The network follows table 5 of the paper as far as it is known to us; 48
-        filters per width and texts of at most 40 words are our choice. V is {n_words}: words with at least two
-        occurrences in training. Each method has {n_trials} settings, tried with one seed. Test accuracy, mean ±
-        standard deviation over seeds, which determine validation set, start and order. Parameters of the table: V d
-        or K d + nnz(T); bytes include indices. Time: CPU time of a run.""")
-    section.say(f"""ANT is trained in three phases: one epoch with a small penalty on entries of T; with a rising
-        penalty until there are few enough entries; without penalty, with zeros fixed. With WordNet
-        ({n_pairs or "no"} pairs, in both directions), anchors start as the words with the most relations, entries
-        between a word and a related anchor are not penalised, and in the first two phases anchors shared by
-        unrelated words are penalised.""")
+    section.say(f"""AG News: {n_train} training texts (of 120,000), {records[0]["n_validation"]:,} validation
+        texts, {records[0]["n_test"]:,} test texts, without duplicates. The network follows table 5 of the paper; 48
+        filters per width and 40 words are our choice. V is {n_words}. {n_trials} settings each, tried with one
+        seed. Test accuracy, mean ± standard deviation over seeds. Parameters: V d or K d + nnz(T); bytes include
+        indices.""")
+    section.say(f"""ANT has three phases: an epoch with a small penalty; a rising one until there are few enough
+        entries; none, with zeros fixed. With WordNet ({n_pairs or "no"} pairs), anchors start as the words with the
+        most relations, entries of related anchors have no penalty, and anchors shared by unrelated words have one.""")
     rows = [
         ("uncompressed", whole),
         *((f"{method}, {times} times", finals(records, method, times)) for method, times in cases),

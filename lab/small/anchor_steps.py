@@ -244,10 +244,9 @@ def told(section: Section, records: list[Record]) -> None:
     if beside and plain:
         other.tell(f"{beside / plain:.2f} times", beside <= 1.05 * plain)
     section.say("""step: forward, backward and optimiser of a classifier on the mean of 100 vectors; 50 anchors.
-        prox: the optimiser step only, 100 anchors. Lazy is the implemented step. Eager is the same step followed by
-        thresholding all rows: the 8 slots of each row, or a dense T with dense moments as in the authors' code,
-        with which the target compares. (Eager on slots shows how much of the gain comes from the slots.) Words
-        follow Zipf's law, or are drawn evenly. One thread, median over rounds and seeds; of step, processor time.""")
+        prox: the optimiser alone, 100 anchors. Eager: the same step and thresholds of all rows: the 8 slots of each
+        row, or a dense T as in the authors' code, with which the target compares. Words by Zipf's law, or evenly.
+        One thread, median; of step, processor time.""")
     drawn = [{"draw": "zipf", "words": DRAWS[r.get("draw", "zipf")][1], **r} for r in records if r["part"] != "other"]
     of_parts = reversed([of for *_, of in groups(drawn, "part", "n_words", "batch", "draw")])
     section.rows(
@@ -334,9 +333,8 @@ def told_anchor_memory(section: Section, records: list[Record]) -> None:
             held, losses = record["mib"] / 1024, record["losses"]
             met = held <= allowed and losses[-1] < losses[0]
             target.tell(f"{held:.2f} GiB, loss {losses[0]:.4f} to {losses[-1]:.4f}", met)
-    section.say("""Peak resident memory from the construction of the table on, minus the memory before it, in
-        separate processes: three steps of a classifier on the mean of 100 vectors, on one batch of 256 texts, d =
-        256. Time of the fastest step, one thread.""")
+    section.say("""Peak resident memory from the construction of the table on, in processes of their own: three
+        steps of a classifier, a batch of 256 texts, d = 256. Fastest step, one thread.""")
     row = "{n_words:,} | `{method}` | {n_anchors:,} | {bytes:GiB} | {seconds:time}"
     sized = sorted(({**r, "bytes": r["mib"] * 2**20} for r in records), key=lambda r: (r["n_words"], r["method"]))
     section.rows("V | method | anchors | peak memory | step", row, sized)

@@ -207,13 +207,11 @@ def told(section: Section, records: list[Record]) -> None:
     blocks = [mine for size, mine in groups(records, "sub_vector") if size is not None]
     cited = [r for r in pick(records, sub_vector=None) if r not in whole]
     cited.sort(key=lambda r: r["bytes"], reverse=True)
-    section.say(f"""Skip-gram vectors of {n_words:,} words, {d} numbers each. Each of the three blocks has the size
-        of product quantisation with one byte per 2, 4 and 8 numbers; `compress` uses as many weights as fit. Sizes
-        include indices, codebooks, anchors and scales, but not ids. k-SVD has the sizes at which sparse hash +
-        k-SVD is cited, and stands for it: anchors start from the most frequent words, codes come from the same
-        matching pursuit, and each anchor is updated with its weights. No target was set. Error: norm of the
-        difference over the norm of the vectors. MEN: Spearman's rho with its bootstrap interval. Analogies: the
-        share solved by 3CosAdd among all words. Time: CPU time to compress and restore, one thread.""")
+    section.say(f"""Skip-gram vectors of {n_words:,} words, {d} numbers each. Three blocks, of the size of product
+        quantisation with one byte per 2, 4 and 8 numbers; sizes include indices, codebooks, anchors and scales.
+        k-SVD has the sizes at which sparse hash + k-SVD is cited. Error: norm of the difference over that of the
+        vectors. MEN: Spearman's rho with its bootstrap interval. Analogies by 3CosAdd. Time: to compress and
+        restore, one thread.""")
     head = ["method", "anchors", "weights a word", "bytes a word", "times smaller", "error", "MEN", "analogies", "time"]
     section.table(head, [_row(r, bytes_whole) for block in (whole, *blocks, cited) for r in block])
     said = _said(blocks)

@@ -83,23 +83,17 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""Every method has the most that fits into the bytes, which are those that a server keeps for the
-        vectors: codes, scales, codebooks, anchors, weights and indices, packed. The network and biases of users,
-        films and words are the same for all and not counted. Whole numbers: `nn.QuantizedEmbedding`. int4 and int8
-        rows, product quantisation and RaBitQ round a table after its training; int4 of ANT, NBANT and slimming
-        rounds their weights. Frequency selection, and whole numbers of words: rows for the most frequent objects
-        and one for all others. On the Penn Treebank, whole numbers are in two or three such tables beside each
-        other, each for fewer words than the one before, so that frequent words have longer vectors. The setting
-        that does best in the validation with the first seed is trained with the others: of as many as the last
-        column says. Values are of the test, with half of the 95 % interval (Student's t) where there are several
-        seeds, otherwise in brackets. Seeds draw the split, too, so that most of an interval is common to all
-        methods. Too large: no setting fits.""")
-    section.say("""What the settings are was not looked for equally: the rates and penalties of MovieLens are those
-        that whole numbers were best with, in some twenty trials with the first seed. On AG News, whole numbers and
-        rounded rows of frequent words had fourteen and eight trials at each size, with two seeds that are not told.
-        On the Penn Treebank, ten trials with the first seed led to tables beside each other, and one to the rate of
-        frequency selection; the others have two to four settings there. All were judged by the validation. Anchors
-        are trained as short as all others, less than they need.""")
+    section.say("""Every method has the most that fits into the bytes that a server keeps for the vectors: codes,
+        scales, codebooks, anchors, weights and indices, packed; the rest of the model is the same. Whole numbers:
+        `nn.QuantizedEmbedding`. int4 and int8 rows, product quantisation and RaBitQ round a table after its
+        training; int4 of ANT, NBANT and slimming their weights. Frequency selection, and whole numbers of words:
+        rows for the most frequent objects and one for all others; on the Penn Treebank two or three such tables
+        side by side. The setting that is best in the validation with the first seed, of as many as the last column
+        says. Values are of the test, ± half of the 95 % interval. Too large: no setting fits.""")
+    section.say("""Settings were not looked for equally. MovieLens: rates and penalties are those that whole numbers
+        were best with, in some twenty trials. AG News: whole numbers and rounded rows of frequent words had fourteen
+        and eight trials at each size. Penn Treebank: ten trials led to tables side by side; the others have two to
+        four settings. Anchors are trained as short as all others, less than they need.""")
     for task, (name, what, factor, digits) in MEASURES.items():
         of_task = pick(records, task=task)
         budgets = [b for b in BUDGETS[task] if pick(of_task, budget=b)]

@@ -143,11 +143,9 @@ def told(section: Section, records: list[Record]) -> None:
     _near_the_best(target, [{**r, "less": -r["held_out"]} for r in python], "less")
     _no_set_below(section, pick(wiki, text="17M", n_epochs=5))
     _against_fasttext(section, beside)
-    section.say("""SkipGram with one thread, everything else at its default; Wikipedia's first words and Python's
-        documentation. The mean of Spearman's rho over all sets of word similarity of which the text knows 20 pairs: of
-        Python's documentation that is VERB-143 alone, 37 pairs, so that the loss on a fifth that is held out is told,
-        too. The last column has the chosen rate; in brackets seeds, where there are fewer than three. Cells without a
-        number were not run.""")
+    section.say("""SkipGram with one thread at its defaults. The mean of Spearman's rho over the sets of which the
+        text knows 20 pairs: of Python's documentation VERB-143 alone, so the loss on a held-out fifth is told too.
+        Last column: the chosen rate; in brackets seeds, where fewer than three.""")
     rows = []
     for name, n_epochs, mine in _cells(records):
         for what in ("mean", "held_out"):
@@ -161,9 +159,8 @@ def told(section: Section, records: list[Record]) -> None:
     by_rate = [pick(long, rate=rate) for rate in (*map(float, RATES[:-1]), "auto")]
     rows = [[name, *(_mean(mine, name) for mine in by_rate)] for name in (*_sets(long), "analogies", "mean")]
     section.table(["set", *RATES[:-1], "its own"], rows)
-    section.say("""The first 12 million characters, two million words, in two epochs, one thread, reading included for
-        gensim and fastText. gensim's default rate is 0.025, fastText's 0.05, with sample 1e-4; it learns subwords too
-        and has no seed.""")
+    section.say("""The first two million words in two epochs, one thread, reading included for gensim (default rate
+        0.025) and fastText (0.05, sample 1e-4, with subwords, without a seed).""")
     rows = []
     for method, rate in PEERS:
         if mine := pick(beside, method=method, rate=rate):

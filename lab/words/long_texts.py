@@ -136,9 +136,9 @@ def told(section: Section, records: list[Record]) -> None:
             times[f"{method} {ratio(mine, theirs):.1f} times ({max(both)} million words)"] = ratio(mine, theirs)
     if times:
         faster.tell(", ".join(times), min(times.values()) >= FASTER)
-    section.say("""Skip-gram from a file: counting, numbering and one epoch, d = 100, two threads, in a process of its
-        own. The text is the Wikipedia sample, again and again, each time with rare words of its own. Processor
-        time of all threads; anonymous memory above the start.""")
+    section.say("""Skip-gram from a file: counting, numbering and one epoch, d = 100, two threads. The text is the
+        Wikipedia sample, again and again, each time with rare words of its own. Processor time; anonymous memory
+        above the start.""")
     rows = []
     for millions, method, mine in groups(records, "millions", "method"):
         cells = [middle(mine, name) for name in ("n_words", "seconds", "clock_seconds", "memory_mib", "bound_mib")]

@@ -194,21 +194,18 @@ FACTS = [
 def told(section: Section, records: list[Record]) -> None:
     phrases = [r for r in records if "told" in r]
     _target(section, phrases)
-    section.say("""One pass over the first words of a text, with the settings of a plain call but sample 1e-4: windows
-        of 5, words that occur 5 times. SkipGram 289, Word2DM 17 x 17, multi-sense 96 x 3: about as many numbers.
-        places, Context2DM: `from_contexts` of the means of SkipGram's 17 numbers around each place, or of the centres
-        of their clusters. Authors' code: that of Meyer and Lewis on the same text. wikipedia: the articles of which
-        the sample above is a part, in another order. debian: prose of its documentation, by
-        `python -m lab.words.debian_text`. Loss: of a pair; of the authors' code of six pairs, 4.159 = 6 ln 2 where
-        nothing is learned. Mean ± standard deviation over seeds; Spearman's rho.""")
-    section.say("""The code of Meyer and Lewis (github.com/francois-meyer/lexical-ambiguity-dms) and what is done here.
-        `Word2DM.paper()`, and `MultiSenseWord2DM` with `variant="columns"` and `noise_column="same"`, have their
-        settings; their variants of the second, cosines, all columns at once or one vector as a neighbour, are not here.
-        The paper's figures could not be read: no commit of the repository has any, and only the abstract was at hand.
-        None is shown; "authors' code" is what their programs make of the text here.""")
+    section.say("""One pass over the first words of a text, sample 1e-4, windows of 5, words that occur 5 times.
+        SkipGram 289, Word2DM 17 x 17, multi-sense 96 x 3: about as many numbers. places, Context2DM:
+        `from_contexts` of the means of SkipGram's 17 numbers around each place, or of the centres of their
+        clusters. Authors' code: Meyer and Lewis, same text; its loss is of six pairs, 4.159 = 6 ln 2 where nothing
+        is learned. wikipedia: other articles than above; debian: its documentation. Mean ± standard deviation over
+        seeds; Spearman's rho.""")
+    section.say("""`Word2DM.paper()`, and `MultiSenseWord2DM` with `variant="columns"` and `noise_column="same"`,
+        have the settings of the code of Meyer and Lewis (github.com/francois-meyer/lexical-ambiguity-dms); its other
+        variants are not here. The paper's figures could not be read: none is shown.""")
     section.table(["", "the authors' code", "here"], FACTS)
-    section.say("""The largest differences between the two programs on made vectors: of entries of the matrix of a
-        phrase of five words, and of traces of products of the matrices of words.""")
+    section.say("""The largest differences of the two programs on made vectors: entries of the matrix of a phrase of
+        five words, traces of products of matrices.""")
     section.rows("what | difference", "{method} | {largest:.0e}", pick(records, set="agreement"))
     section.rows(
         "text | million words | model | seeds | loss | WordSim-353 | MEN | SimLex-999",
@@ -218,8 +215,8 @@ def told(section: Section, records: list[Record]) -> None:
             for *_, mine in groups(pick(records, set="words"), "text", "size", "method")
         ),
     )
-    section.say("""Phrases: a composition is chosen on one half of each set and told on the other, as above. In brackets
-        95 % intervals of a bootstrap over the pairs of verbs, all seeds.""")
+    section.say("""Phrases: a composition is chosen on one half of each set and told on the other. In brackets 95 %
+        intervals of a bootstrap over the pairs of verbs, all seeds.""")
     rows = []
     for text, of, size, method, mine in groups(phrases, "text", "set", "size", "method"):
         r = mine[0]
@@ -229,8 +226,8 @@ def told(section: Section, records: list[Record]) -> None:
         rows[-1].append(r["n_covered"])
     head = ["text", "set", "size", "model", "chosen most often", "rho", "difference to SkipGram", "items"]
     section.table(head, rows)
-    section.say("""Without a choice: Phaser with the verb as operator, as in the authors' scripts, against the product
-        of SkipGram's vectors; all items, the same intervals.""")
+    section.say("""Without a choice: Phaser with the verb as operator, against the product of SkipGram's vectors;
+        all items.""")
     rows = []
     for text, size, method, mine in groups(phrases, "text", "size", "method"):
         of = {r["set"]: r for r in mine if "default" in r}

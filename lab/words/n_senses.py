@@ -246,12 +246,10 @@ def told(section: Section, records: list[Record]) -> None:
         share = 1 - float(np.mean([r["several"] for r in mine]))
         controls.tell(f"{share:.1%}", share >= 0.9)
     section.say("""MultiSenseWord2DM at its defaults on Wikipedia with 250 pseudo-words, each of two words of equal
-        frequency; words that come 40 times. Several: the share that gets several senses. P: that the apartness of a
-        word is larger than that of another one of the 200 that come as often, of any others and of the words of one
-        sense; by number: the number of senses in place of apartness; by shortness: the fewer letters the larger, no
-        text is read. In brackets intervals of a bootstrap over words, means over seeds. Rules were found on the halves
-        for development and on the pseudo-words. Both meanings seen: a homonym need not have both in the text; these
-        had, at two of ten places that were read.""")
+        frequency. Several: the share that gets several senses. P: that a word is further apart than one of 200 that
+        come as often, any other, or a word of one sense; by number: by the number of senses; by shortness: by fewer
+        letters, without text. In brackets bootstrap intervals, means over seeds. Rules were found on the halves for
+        development. Both meanings seen: homonyms that had both at two of ten places that were read.""")
     for n_lines in dict.fromkeys(r["lines"] for r in records):
         rows = []
         for kind, half in dict.fromkeys((r["kind"], r["half"]) for r in records):

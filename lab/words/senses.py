@@ -120,12 +120,11 @@ def told(section: Section, records: list[Record]) -> None:
         target.tell(f"{times:.0f} times ({best})", times >= GOAL)
     for of in records[:1]:
         guessed = number(average(records, "right_by_frequency"))
-        section.say(f"""MultiSenseWord2DM at its defaults, 100 numbers and up to 3 senses, on 4.3 million words of
-            Wikipedia, 3 passes; {of["n_words"]:,} words, {of["n_senses"]:,} senses. Their density matrices take
-            {of["bytes_of_matrices"] / 1e6:.0f} MB. Right word: 100 pseudo-words were merged from two words of equal
-            frequency; which of the two was there is told by `sense_of` from the words around, at half of
-            {of["n_places"]:,} places, after the senses were named by the other half. To name the more frequent of
-            the two each time is right in {guessed}. Mean ± standard deviation over seeds.""")
+        section.say(f"""MultiSenseWord2DM at its defaults on 4.3 million words of Wikipedia, 3 passes;
+        {of["n_words"]:,} words, {of["n_senses"]:,} senses, whose density matrices take
+        {of["bytes_of_matrices"] / 1e6:.0f} MB. Right word: of 100 pseudo-words, each of two words of equal
+        frequency, `sense_of` tells which of the two was there, at half of {of["n_places"]:,} places; the other half
+        names the senses. The more frequent of the two is right in {guessed}. Mean ± standard deviation over seeds.""")
     section.table(
         ["storage", "file", "times smaller", "right word", "same sense", "same ten nearest words", "seeds"], rows
     )

@@ -70,9 +70,8 @@ def told(section: Section, records: list[Record]) -> None:
         for mine in filter(None, (ours, theirs)):
             speed = f"{middle(mine, 'megabytes_per_second'):.0f} MB/s"
             rows.append([source, mine[0]["method"], len(mine), times(mine), speed, mib(middle(mine, "bytes"))])
-    section.say("""100 million characters of Wikipedia, 17.2 million words, 79,706 distinct words with at least 5
-        occurrences. nearfar counts the words and writes their numbers to a file; gensim counts them
-        (`build_vocab`). Median of alternating runs.""")
+    section.say("""17.2 million words of Wikipedia, 79,706 distinct words. nearfar counts the words and writes their
+        numbers to a file; gensim counts them (`build_vocab`). Median of alternating runs.""")
     section.table(["source", "program", "runs", "time", "speed", "memory"], rows)
 
 

@@ -203,14 +203,11 @@ def told(section: Section, records: list[Record]) -> None:
             target.tell(f"{ours / best:.1f} times", ours >= FASTER[optimizer] * best)
             said = [f"{value / 1e3:,.0f} k" for value in (ours, shared, best)]
             rows.append([f"{size} x {size}", NAMES[optimizer], *said, batch])
-    section.say(
-        "Pairs per second on 2 workers; a pair is a true pair with five noise words. Same pairs, start and rates."
-    )
+    section.say("Pairs per second on 2 workers; a true pair has five noise words.")
     section.table(["size", "optimiser", "noise per pair", "noise shared", "PyTorch", "at batch size"], rows)
-    section.say("""Gradients between true pairs on the first words of the Wikipedia sample. Tiny, orthogonal: share
-        of pairs whose matrices are tiny, or orthogonal, after the last epoch. Spearman's rho on three sets.
-        Entropies of the 5,000 most frequent words (5 %, median, 95 %). Ambiguous above: how often a pseudo-word has
-        a larger entropy than a word of similar frequency.""")
+    section.say("""Tiny, orthogonal: share of true pairs whose matrices are so after the last epoch. Spearman's rho.
+        Entropies of the 5,000 most frequent words (5 %, median, 95 %). Ambiguous above: how often a pseudo-word has a
+        larger entropy than a word of similar frequency.""")
     last = [{**r, **{name: r[name][-1] for name in ("loss", "tiny", "orthogonal")}} for r in pick(records, part="pull")]
     section.rows(
         "size | setting | loss | tiny | orthogonal | WordSim-353 | SimLex-999 | MEN | entropy | ambiguous above",

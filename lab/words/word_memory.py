@@ -62,8 +62,7 @@ def told(section: Section, records: list[Record]) -> None:
         longest = max(r["text_mib"] for r in records)
         met = all(peak <= r["bound_mib"] for peak, r in zip(peaks, records, strict=True))
         target.tell(f"at most {max(peaks):,.0f} MiB, of texts up to {longest:,} MiB", met)
-    section.say("""Increase in anonymous memory, in a separate process per text. The text is the Wikipedia sample,
-        repeated in a file.""")
+    section.say("Anonymous memory above the start, a process for each text: the Wikipedia sample, repeated.")
     section.rows(
         "text | words | encoding | training | memory: encoding | training | bound",
         "{text_mib:,.0f} MiB | {millions:,.1f} M | {encoding_seconds:time} | {seconds:time} | {encoding_mib:,.0f} MiB"

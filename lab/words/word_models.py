@@ -350,29 +350,26 @@ def run(file: ResultFile, given: Namespace) -> None:
 def told(section: Section, records: list[Record]) -> None:
     phrases = [r for r in pick(records, part="phrases") if "told" in r]
     _target(section, phrases)
-    section.say("""4.3 million words of Wikipedia, 3 passes, windows of up to 5 words on either side, 5 noise words
-        shared by a window, sample 1e-3; mean ± standard deviation over seeds. Numbers: values stored for a word.
-        Learning rates are the best on every other pair of MEN, of three, on 17 million words with 5 passes, and
-        0.05 for models of 17 numbers; the MEN shown is the other half. Spearman's rho.""")
+    section.say("""4.3 million words of Wikipedia, 3 passes, windows of 5, 5 noise words, sample 1e-3; mean ±
+        standard deviation over seeds. Numbers: stored for a word. Rates are the best of three on every other pair
+        of MEN (17 million words, 5 passes), and 0.05 for models of 17 numbers; the MEN shown is the other half.
+        Spearman's rho.""")
     _words_table(section, [r for r in pick(records, part="words") if "loss" in r])
-    section.say("""**Phrases.** A composition is chosen on one half of each set and told on the other; the halves
-        have no pair of verbs in common and change places; five ways to cut, all seeds. In brackets 95 % intervals
-        of a bootstrap over the pairs of verbs, with the choice made anew in each sample. Where the interval of the
-        difference holds 0, the sets do not tell the two models apart.""")
+    section.say("""**Phrases.** A composition is chosen on one half of each set and told on the other, without a
+        pair of verbs in common; five ways to cut, all seeds. In brackets 95 % intervals of a bootstrap over the
+        pairs of verbs, the choice made anew.""")
     _phrases_table(section, phrases)
-    section.say("The same sets with compositions that are not chosen, all items: mean over seeds (least – most).")
+    section.say("The same with compositions that are not chosen, all items: mean over seeds (least – most).")
     _fixed_table(section, phrases)
-    section.say("""**Homonyms.** P(the entropy of a homonym is larger than that of another word), of any other word,
-        and of words that come as often (200 of them); rank correlation of the entropy with the count of a word, and
-        of the share of equally frequent words with less entropy. Means over seeds; the interval is the widest of a
-        bootstrap over the homonyms.""")
+    section.say("""**Homonyms.** P(the entropy of a homonym is larger than that of another word), of any other, and
+        of 200 that come as often; rank correlation of entropy, and of its rank among equally frequent words, with
+        the count. Means over seeds; the widest of the bootstrap intervals.""")
     _homonyms_table(section, pick(records, part="homonyms"))
-    section.say("""**Planted senses**, one seed on 17 million words with 5 passes. 100 pseudo-words, each merged
-        from two words of equal frequency. Separation: how well two senses separate the neighbours of the two words
-        (0 for one vector; chance: with shuffled neighbours). Recovered: the share of their ten neighbours each that
-        are among the words nearest to the senses. Entropy: the probability that it exceeds that of an unplanted
-        word of the same frequency. Lowered: the share of neighbours that lower the entropy by Phaser; the same for
-        other words; and the share of neighbours that lower it more than the other word.""")
+    section.say("""**Planted senses**, one seed, 17 million words, 5 passes, 100 pseudo-words. Separation: how well
+        two senses separate the neighbours of the two words (chance: shuffled). Recovered: the share of their ten
+        neighbours each that are nearest to the senses. Entropy: P that it exceeds that of an unplanted word of the
+        same frequency. Lowered: the share of neighbours that lower the entropy by Phaser; of other words; and that
+        lower it more than the other word.""")
     _senses_table(section, pick(records, part="senses"))
 
 

@@ -174,8 +174,8 @@ def told(section: Section, records: list[Record]) -> None:
     _deterministic(section, records, "skip-gram by Adam, deterministic", DETERMINISTIC_ADAM)
     _short(section, brief)
     section.say("""17 million words of Wikipedia, d = 100, window 5, 5 noise words, sample 1e-3, rate .025, 2
-        workers. Words/s: words of the text without rare ones, times epochs, per second. Quality: Spearman's rho,
-        and the share of analogies solved.""")
+        workers. Words/s: words that are kept, times epochs, a second. Quality: Spearman's rho, and the share of
+        analogies solved.""")
     rows = []
     for n_epochs, source, method, mine in groups(records, "n_epochs", "source", "method"):
         if method not in DETERMINISTIC + DETERMINISTIC_ADAM:
@@ -185,17 +185,16 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["epochs", "source", "program", "words/s", "with encoding", *of_quality, "memory"], rows)
     free = [r for r in records if r["method"] in DETERMINISTIC + DETERMINISTIC_ADAM]
     if free:
-        section.say("""With `deterministic=True` and without, in turn, in the same run, from a file, one epoch, on a
-            machine of two processors. The least of the times, means of the rest.""")
+        section.say("""With `deterministic=True` and without, in turn, one epoch from a file. Least of the times,
+        means of the rest.""")
         rows = []
         for method, workers, mine in groups(free, "method", "workers"):
             times = [duration(min(values(mine, name))) for name in ("seconds", "processor_seconds")]
             rows.append([method.removeprefix("nearfar").strip(", "), workers, *times, *_scores(mine)])
         section.table(["training", "threads", "time", "processor time", *of_quality], rows)
     if brief:
-        section.say("""The same for a short text, its first million words, none left out (52,754 different ones),
-            one epoch, one thread, so that all that differs is what the copies cost; fits in turn, times of each
-            pair, their median.""")
+        section.say("""The same for a million words, one thread, so that only the copies differ: times of each pair,
+        their median.""")
         rows = []
         for name in dict.fromkeys(r["method"].partition(", ")[0] for r in brief):
             if ratios := _ratios(brief, name):

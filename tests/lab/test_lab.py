@@ -111,11 +111,14 @@ def speed_records(n: int, ours: float, theirs: float, nmi: float = 0.6) -> list[
 
 
 def test_without_results_nothing_is_claimed(tmp_path) -> None:
+    from lab.experiment import FAMILIES, experiments_of
+
     text, bars = page(tmp_path)
+    told = [one.name for family in FAMILIES for one in experiments_of(family) if not one.may_be_missing]
     assert text.startswith("# Graphs: benchmarks\n")
-    assert len(bars) == 117
+    assert len(bars) > len(told)
     assert all(row[1:] == ["not measured", "–"] for row in bars.values())
-    assert text.count("Not measured yet.") == text.count("Run `python -m lab run ") == 70
+    assert text.count("Not measured yet.") == text.count("Run `python -m lab run ") == len(told)
     assert "Nothing is measured yet." in text
 
 
@@ -148,7 +151,7 @@ def test_bytes_of_maps_on_a_cluster_are_held_against_the_formula(tmp_path) -> No
         "yes",
     ]
     assert "| 20,000 | 2 | 0.20 s | 10.0 ms | 1,200 | 0.20 | 0.48 | 0.50 | 2.0200 (+1.00%) |" in text
-    assert "had the bits of threads in 1 of 1 runs" in text
+    assert "had the bits of threads in 1 of 1 runs" in " ".join(text.split())
     assert "| 20,000 | 20 | 45 | 2 | 2.00 s | 1.00 s | 9.3 | 9.3 |" in text
 
 
