@@ -447,6 +447,8 @@ QUICK = {
     "deepcopy",
     "saved",
     "meta",
+    "resumed",
+    "clipping",
 }
 # What is refused, and what the error says.
 REFUSED = {

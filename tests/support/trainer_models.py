@@ -1,6 +1,5 @@
-"""Models in trainers of Lightning and of transformers, which take a while to import: used by test_trainers.py."""
+"""A model in the trainer of transformers, which takes a while to import: used by test_trainers.py."""
 
-import lightning.pytorch as lightning
 import torch
 import transformers
 
@@ -18,59 +17,6 @@ def successors(n=320, length=6):
 
 def table():
     return nf.nn.AnchorEmbedding(V, D, K, nnz_per_row=R, penalty=1e-4, sparse=False)
-
-
-# -- Lightning --------------------------------------------------------------------------------------------------------
-
-
-class Module(lightning.LightningModule):
-    def __init__(self) -> None:
-        super().__init__()
-        self.table, self.map = table(), torch.nn.Linear(D, D)
-        self.head = nf.nn.TiedLogits(self.table, True)
-        self.budget = nf.nn.ParameterBudget(self.table, n_steps=STEPS, n_parameters=BUDGET)
-        self.losses: list[float] = []
-
-    def training_step(self, words, _):
-        scores = self.head(self.map(self.table(words[:, :-1])).tanh())
-        loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), words[:, 1:].flatten())
-        self.losses.append(loss.item())
-        return loss
-
-    def on_train_batch_end(self, *_) -> None:
-        self.budget.step()
-
-    def on_save_checkpoint(self, checkpoint) -> None:
-        checkpoint["budget"] = self.budget.state_dict()
-
-    def on_load_checkpoint(self, checkpoint) -> None:
-        self.budget.load_state_dict(checkpoint["budget"])
-
-    def configure_optimizers(self):
-        optimizer = nf.nn.ProxAdam(self.parameters(), lr=0.05)
-        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, STEPS)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-
-def fitted(tmp_path, n_epochs, checkpoint=None, **options):
-    torch.manual_seed(0)
-    model = Module()
-    trainer = lightning.Trainer(
-        max_epochs=n_epochs,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=tmp_path,
-        **options,
-    )
-    rows = torch.utils.data.DataLoader(successors(), batch_size=32)
-    trainer.fit(model, rows, ckpt_path=checkpoint)
-    return model, trainer
-
-
-# -- transformers -----------------------------------------------------------------------------------------------------
 
 
 class Small(transformers.GPT2LMHeadModel):

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from descent import descend
 from numpy.testing import assert_allclose
-from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
-import nearfar as nf  # noqa: E402
 from nearfar.errors import InputError, NearfarWarning  # noqa: E402
 from nearfar.nn import AnchorEmbedding, ProxAdam, ProxSGD, choose_anchors  # noqa: E402
 
@@ -100,29 +98,6 @@ def test_every_way_to_mix_is_that_of_dense_t(dtype, r, n_active, n_ids):
     assert dense.grad.abs().max() > 0.1
 
 
-def test_gradients_are_those_of_differences():
-    layer = make()
-
-    def call(values, anchors, hidden):
-        state = {"slots.values": values, "anchors": anchors}
-        scores = torch.func.functional_call(layer, state, (IDS,)) @ hidden
-        return scores.tanh()
-
-    values = layer.values.detach().clone()  # the gradient is sparse: differences by hand
-    values.requires_grad_()
-    hidden = torch.linspace(-1, 1, D, dtype=torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, h: call(values.detach(), a, h), (layer.anchors, hidden))
-    call(values, layer.anchors, hidden).sum().backward()
-    got = values.grad.to_dense()
-    with torch.no_grad():
-        for row, slot in ((3, 0), (19, 2), (22, 1), (1, 1)):
-            up, down = (values.clone() for _ in range(2))
-            up[row, slot] += 1e-6
-            down[row, slot] -= 1e-6
-            slope = (call(up, layer.anchors, hidden).sum() - call(down, layer.anchors, hidden).sum()) / 2e-6
-            assert float(got[row, slot]) == pytest.approx(float(slope), abs=1e-8)
-
-
 @pytest.mark.parametrize("shape", [(D,), (4, D), (2, 3, D), (0, D)])
 def test_logits_are_products_with_the_table(shape):
     layer = make()
@@ -166,16 +141,6 @@ def test_padding_is_zero_and_stays_zero():
     assert not layer.values.grad[19].any()
 
 
-def test_half_precision_under_autocast():
-    layer = AnchorEmbedding(V, D, K)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        out = layer(IDS)
-        logits = layer.logits(out)
-    (out.float().sum() + logits.float().sum()).backward()
-    assert layer.values.grad.dtype == torch.float32
-    assert_allclose(out.detach().float(), layer.weight.detach()[IDS], atol=0.1)
-
-
 def test_half_precision_with_scaled_gradients():
     generator = torch.Generator().manual_seed(4)
     batches = [torch.randint(V, (6,), generator=generator) for _ in range(8)]
@@ -200,27 +165,6 @@ def test_half_precision_with_scaled_gradients():
                 descend(optimizer, (layer(ids) - 0.3).square().sum())
         ends.append(layer.weight)
     assert_allclose(*ends, atol=0.01)
-
-
-@pytest.mark.slow  # test_drop_in.py compiles a model in one graph
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_a_compiled_model_is_the_model(backend):
-    ends = []
-    for compiled in (False, True):
-        torch.manual_seed(0)
-        table = AnchorEmbedding(V, D, K, nnz_per_row=R, penalty=0.05)
-        model = torch.nn.Sequential(table, torch.nn.Linear(D, D), torch.nn.Tanh())
-        call = torch.compile(model, backend=backend) if compiled else model
-        optimizer, losses = ProxAdam(model.parameters(), lr=0.02), []
-        for seed in range(6):
-            ids = torch.randint(V, (5, 2), generator=torch.Generator().manual_seed(seed))
-            loss = (call(ids) - 1).square().mean()
-            descend(optimizer, loss)
-            losses.append(loss.item())
-        ends.append((losses, table.weight, table.columns))
-    assert ends[0][0] == pytest.approx(ends[1][0], rel=1e-6)
-    assert_allclose(ends[0][1], ends[1][1], atol=1e-6)
-    assert ends[0][2].equal(ends[1][2])
 
 
 def test_functions_that_start_all_embeddings_anew_leave_t_alone():
@@ -387,24 +331,6 @@ def test_what_is_kept_is_what_was(way):
     assert_allclose(layer.weight, before, atol=1e-14)
 
 
-@pytest.mark.parametrize("optimizer", [ProxSGD, ProxAdam])
-def test_training_goes_on_from_stored_states_as_if_nothing_had_been(optimizer):
-    def batches(layer, optimizer, seeds):
-        for seed in seeds:
-            ids = torch.randint(V, (4,), generator=torch.Generator().manual_seed(seed))
-            descend(optimizer, (layer(ids) - 0.3).square().sum())
-
-    through, first, second = (make(penalty=0.05) for _ in range(3))
-    batches(through, optimizer(through.parameters(), lr=0.02), range(12))
-    before = optimizer(first.parameters(), lr=0.02)
-    batches(first, before, range(7))
-    after = optimizer(second.parameters(), lr=0.02)
-    second.load_state_dict(first.state_dict())
-    after.load_state_dict(before.state_dict())
-    batches(second, after, range(7, 12))
-    assert_allclose(second.weight, through.weight, atol=1e-12)
-
-
 def test_moving_to_another_type_keeps_what_is_owed():
     layer = make(penalty=0.05)
     trained(layer)
@@ -476,63 +402,6 @@ def test_anchors_are_chosen_as_each_method_says():
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
-test_bad_input_is_refused = refusals(
-    lambda call: call(),
-    [
-        (lambda: make()(torch.tensor([1, V])), "ids"),
-        (lambda: make()(torch.tensor([-1])), "ids"),
-        (lambda: make()(torch.tensor([1.0])), "ids"),
-        (lambda: make()([1, 2]), "ids"),
-        (lambda: make(k=V + 1), "n_anchors"),
-        (lambda: make(k=0), "n_anchors"),
-        (lambda: make(penalty=-1.0), "penalty"),
-        (lambda: make(penalty=float("nan")), "penalty"),
-        (lambda: make(padding_idx=V), "padding_idx"),
-        (lambda: make(anchor_ids=torch.zeros(K, dtype=torch.long)), "anchor_ids"),
-        (lambda: make(anchor_ids=torch.arange(K) + V), "anchor_ids"),
-        (lambda: make(anchors=torch.ones(K, D + 1)), "anchors"),
-        (lambda: make().logits(torch.ones(2, D + 1)), "hidden"),
-        (lambda: make().logits(torch.ones(2, D), torch.ones(3, 4, dtype=torch.long)), "ids"),
-        (lambda: choose_anchors(2, "k-means++", counts=[1, 2]), "vectors"),
-        (lambda: choose_anchors(3, counts=[1, 2]), "n_anchors"),
-        (lambda: choose_anchors(1, "random"), "counts"),
-        (lambda: choose_anchors(1, "frequency and k-means++", counts=[1, 2], vectors=np.ones((3, 2))), "vectors"),
-        (lambda: choose_anchors(1, "tf-idf", counts=[1, 2], document_counts=[-1, 2]), "document_counts"),
-    ],
-    ": {} must be",
-)
-
-
-def test_states_that_do_not_fit_are_refused():
-    layer = make()
-    state = layer.state_dict()
-    with pytest.raises(InputError, match=r"columns must be in 0 \.\. 6"):
-        layer.load_state_dict({**state, "slots.columns": state["slots.columns"] + K})
-    with pytest.raises(InputError, match="values must be finite and >= 0"):
-        layer.load_state_dict({**state, "slots.values": -state["slots.values"]})
-    for other in (make(r=2), make(n=V + 1)):
-        with pytest.raises(RuntimeError, match="size mismatch"):
-            layer.load_state_dict(other.state_dict())
-    for other in (make(k=K + 1), make(d=D + 1)):
-        with pytest.raises(InputError, match=r"anchors must be of shape \(7, 5\); got shape"):
-            layer.load_state_dict(other.state_dict())
-
-
-@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.SparseAdam, torch.optim.AdamW])
-def test_an_optimiser_that_does_not_shrink_is_refused(optimizer):
-    layer = make()
-    before = dense_t(layer)
-    wrong = optimizer([layer.values], lr=0.1)
-    layer(IDS).sum().backward()
-    expected = f"optimizer must be ProxSGD, ProxAdam or ProxYogi; got {optimizer.__name__}"
-    with pytest.raises(InputError, match=expected):
-        wrong.step()
-    assert_allclose(dense_t(layer), before)
-    rest = torch.optim.AdamW([layer.anchors], lr=0.1)  # it may train what is not T
-    rest.step()
-    layer(IDS)
-
-
 def test_values_that_something_else_has_changed_are_refused():
     layer = make()
     layer(IDS).sum().backward()
@@ -540,7 +409,3 @@ def test_values_that_something_else_has_changed_are_refused():
         layer.values.sub_(0.1)
     with pytest.raises(InputError, match="optimizer must be ProxSGD, ProxAdam or ProxYogi"):
         layer(IDS)
-
-
-def test_the_namespace_has_it():
-    assert nf.nn.AnchorEmbedding is AnchorEmbedding

@@ -2,7 +2,6 @@
 
 import pytest
 from descent import descend
-from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
@@ -69,20 +68,3 @@ def test_a_classifier_of_bags_trains_a_table_of_anchors():
     bags = torch.randint(V, (200, 5))
     right = model(bags).argmax(1) == (bags < V // 2).sum(1).gt(2)
     assert right.float().mean() > 0.9
-
-
-test_what_does_not_fit_is_refused = refusals(
-    lambda call: call(),
-    [
-        (lambda: EmbeddingBag(torch.ones(3, 4)), "table"),
-        (lambda: EmbeddingBag(TABLES["torch"](), "median"), "mode"),
-        (lambda: EmbeddingBag(TABLES["torch"](), max_norm=0), "max_norm"),
-        (lambda: EmbeddingBag(TABLES["torch"]())(IDS), "ids"),
-        (lambda: EmbeddingBag(TABLES["torch"]())(IDS.reshape(4, 2), OFFSETS), "ids"),
-        (lambda: EmbeddingBag(TABLES["torch"]())(IDS, OFFSETS + 1), "offsets"),
-        (lambda: EmbeddingBag(TABLES["torch"]())(IDS, OFFSETS.flip(0)), "offsets"),
-        (lambda: EmbeddingBag(TABLES["torch"](), include_last_offset=True)(IDS, OFFSETS), "offsets"),
-        (lambda: EmbeddingBag(TABLES["torch"]())(IDS, OFFSETS, torch.ones(8)), "per_sample_weights"),
-        (lambda: EmbeddingBag(TABLES["torch"](), "sum")(IDS, OFFSETS, torch.ones(7)), "per_sample_weights"),
-    ],
-)

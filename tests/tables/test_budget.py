@@ -4,12 +4,9 @@ import json
 
 import pytest
 from descent import descend
-from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
-import nearfar as nf  # noqa: E402
-from nearfar.errors import InputError  # noqa: E402
 from nearfar.nn import AnchorEmbedding, ParameterBudget, ProxAdam, ProxSGD, ProxYogi  # noqa: E402
 
 V, D, K = 120, 8, 6
@@ -100,30 +97,3 @@ def test_a_search_goes_on_from_its_state():
         ends.append((layer.weight, budget.state_dict()))
     assert torch.equal(ends[0][0], ends[1][0])
     assert ends[0][1] == ends[1][1]
-
-
-test_budgets_that_cannot_be = refusals(
-    lambda options: ParameterBudget(make(), **{"n_steps": 10, **options}),
-    [
-        ({}, "n_parameters must be given, or nbytes, and not both; got neither"),
-        ({"n_parameters": 500, "nbytes": 900}, "got both"),
-        ({"n_parameters": K * D - 1}, rf"n_parameters must be at least {K * D}; got {K * D - 1}. The anchors alone"),
-        ({"nbytes": 10}, rf"nbytes must be at least {4 * (K * D + V + 1)}; got 10"),
-        ({"n_parameters": 500, "n_steps": 0}, "n_steps must be"),
-        ({"n_parameters": 500, "start": 0.7}, "end must be"),
-        ({"n_parameters": 500, "optimizer": 3}, "optimizer must be"),
-    ],
-)
-
-
-def test_other_things_that_cannot_be():
-    for layers in ([], torch.nn.Embedding(3, 2), [make(), torch.nn.Linear(2, 2)]):
-        with pytest.raises(InputError, match="ParameterBudget: layers must be"):
-            ParameterBudget(layers, n_steps=10, n_parameters=500)
-    layer = make()
-    with pytest.raises(InputError, match="layers must be different"):
-        ParameterBudget([layer, layer], n_steps=10, n_parameters=500)
-    budget = ParameterBudget(layer, n_steps=10, n_parameters=500)
-    with pytest.raises(InputError, match=r"state must be that of a budget of 1 table\(s\)"):
-        budget.load_state_dict({"step": 1})
-    assert nf.nn.ParameterBudget is ParameterBudget

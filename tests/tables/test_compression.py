@@ -217,32 +217,6 @@ def test_rows_that_are_zero(zeros):
     assert small.parameters["error_curve"][-1] == pytest.approx(0, abs=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"n_anchors": 11}, "n_anchors"),
-        ({"n_anchors": 0}, "n_anchors"),
-        ({"n_anchors": 2.5}, "n_anchors"),
-        ({"nnz_per_row": 5}, "nnz_per_row"),
-        ({"nnz_per_row": 0}, "nnz_per_row"),
-        ({"nonnegative": 1}, "nonnegative"),
-        ({"n_iter": -1}, "n_iter"),
-        ({"random_state": "a"}, "random_state"),
-        ({"n_jobs": 0}, "n_jobs"),
-        ({"vectors": np.ones(5)}, "vectors"),
-        ({"vectors": np.ones((0, 3))}, "vectors"),
-        ({"vectors": np.ones((5, 0))}, "vectors"),
-        ({"vectors": [["a", "b"]]}, "vectors"),
-        ({"vectors": np.full((10, 2), np.nan)}, "vectors"),
-        ({"vectors": np.full((10, 2), 1e300)}, "vectors"),
-    ],
-)
-def test_bad_input(arguments, named):
-    given_well = {"vectors": np.ones((10, 3)), "n_anchors": 4, "nnz_per_row": 2}
-    with pytest.raises(InputError, match=rf"^compress: {named} must be "):
-        nf.compress(**{**given_well, **arguments})
-
-
 # -- two sides --------------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ import locale
 import pytest
 from descent import descend
 from numpy.testing import assert_allclose
-from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
@@ -47,17 +46,6 @@ def test_dense_gradients_train_as_sparse_ones(optimizer, tied):
         ends.append(layer.state_dict())
     for name, part in ends[0].items():
         assert torch.equal(part, ends[1][name]), name
-
-
-@pytest.mark.parametrize("clip", [torch.nn.utils.clip_grad_norm_, torch.nn.utils.clip_grad_value_])
-def test_dense_gradients_are_clipped(clip):
-    layer = make(sparse=False)
-    optimizer, before = ProxSGD(layer.parameters(), lr=1.0), layer.values.detach().clone()
-    (100 * layer(batch(0))).sum().backward()
-    clip(layer.parameters(), 0.01)
-    assert layer.values.grad.abs().max() <= 0.01
-    optimizer.step()
-    assert 0 < (layer.values.detach() - before).abs().max() <= 0.0301  # the gradient and the penalty
 
 
 def test_dense_gradients_of_the_other_terms_and_of_copies():
@@ -119,14 +107,6 @@ def test_a_state_saved_after_an_initialiser_is_loaded(tmp_path):
     assert_allclose(other.weight, layer.weight)
     xavier(layer)
     assert layer.export(tmp_path / "t.safetensors").shape == (V, D)
-
-
-def test_states_with_negative_entries_name_the_rows():
-    layer = make()
-    state = layer.state_dict()
-    state["slots.values"][[3, 7], 1] = torch.tensor([-0.5, float("inf")], dtype=torch.float64)
-    with pytest.raises(InputError, match=r"values must be finite and >= 0; got others in 2 row\(s\): 3, 7"):
-        layer.load_state_dict(state)
 
 
 @pytest.mark.parametrize(
@@ -274,18 +254,6 @@ def test_a_resized_table_keeps_its_rows_and_trains_on():
     assert not table.unmet.any()  # all are in the scores
     assert_allclose(table.resize(10).weight, table.weight[:10])
     assert table.export().shape == (10, D)
-
-
-test_what_cannot_be_tied_or_resized = refusals(
-    lambda call: call(),
-    [
-        (lambda: make().resize(K - 1), "num_embeddings must be"),
-        (lambda: make(padding_idx=20).resize(20), "num_embeddings must be more than 20"),
-        (lambda: nf.nn.TiedLogits(torch.nn.Embedding(3, 2)), "table must be an AnchorEmbedding; got Embedding"),
-        (lambda: setattr(make(), "weight", torch.ones(V, D)), "weight"),
-    ],
-    error=(InputError, AttributeError),
-)
 
 
 def test_tables_of_different_sizes_are_not_tied():

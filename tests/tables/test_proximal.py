@@ -7,7 +7,6 @@ import weakref
 import pytest
 from descent import descend
 from numpy.testing import assert_allclose
-from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
@@ -131,28 +130,6 @@ def eager(name, start, batches, goals, penalty, lr):
     return t
 
 
-@every
-def test_lazy_shrinkage_is_eager_shrinkage(name):
-    layer, lr = table(), 0.01
-    start = layer.weight.detach()
-    generator = torch.Generator().manual_seed(2)
-    batches = [torch.randint(11, (n % 4,), generator=generator) for n in range(40)]  # empty ones too
-    goals = [torch.rand(len(ids), 4, dtype=torch.float64, generator=generator) for ids in batches]
-    penalty = [(2.0 if name == "sgd" else 0.5) * (n % 5) for n in range(40)]  # set anew in every step
-    optimizer = MAKE[name]([layer.values], lr)
-    for n, (ids, goal, price) in enumerate(zip(batches, goals, penalty, strict=True)):
-        layer.penalty = price
-        descend(optimizer, (layer(ids) - goal).square().sum())
-        if n == 25:
-            layer.settle()  # at any time
-    expected = eager(name, start, batches, goals, penalty, lr)
-    assert_allclose(layer.weight.detach(), expected, atol=1e-12)
-    assert (expected == 0).any()
-    assert layer.nnz == int((expected > 0).sum())
-    layer.settle()
-    assert_allclose(layer.weight.detach(), expected, atol=1e-12)
-
-
 def test_a_step_touches_the_rows_of_the_batch_alone():
     layer = table(n=1000, penalty=0.01)
     optimizer = ProxAdam([layer.values], lr=0.1)
@@ -205,38 +182,22 @@ def test_an_empty_batch_is_a_step_for_rows_that_owe(name):
     assert layer.nnz < before
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(ProxSGD, torch.optim.SGD), (ProxAdam, torch.optim.Adam)])
+@pytest.mark.parametrize("decay", [0.0, 0.5])
 @pytest.mark.parametrize("shape", [(5, 3), ()])
-def test_other_parameters_are_trained_as_by_torch(ours, theirs, shape):
+def test_other_parameters_are_trained_as_by_torch(decay, shape):
     torch.manual_seed(0)
-    start, lr = torch.randn(shape, dtype=torch.float64), 0.03
-    ends = []
-    for make in (ours, theirs):
+    start, ends = torch.randn(shape, dtype=torch.float64), []
+    for make in (ProxAdam, torch.optim.AdamW):
         x = torch.nn.Parameter(start.clone())
         # eps is added to the root before its correction here, after it in torch
-        optimizer = make([x], lr=lr) if "SGD" in make.__name__ else make([x], lr=lr, eps=1e-14)
-        for _ in range(30):
-            descend(optimizer, (x - 1).pow(4).sum())
-        ends.append(x.detach())
-    assert_allclose(*ends, rtol=1e-9)
-
-
-@pytest.mark.parametrize("decay", [0.0, 0.5])
-def test_other_parameters_decay_as_by_adamw(decay):
-    ends = []
-    for make in (ProxAdam, torch.optim.AdamW):
-        x = torch.nn.Parameter(torch.arange(1.0, 5, dtype=torch.float64))
         optimizer = make([{"params": [x], "weight_decay": decay, "name": "x"}], lr=0.03, eps=1e-14)
         for _ in range(30):
             descend(optimizer, (x - 1).pow(4).sum())
         ends.append(x.detach())
     assert_allclose(*ends, rtol=1e-9)
-
-
-def test_sgd_decays_apart_from_the_gradient():
-    x = torch.nn.Parameter(torch.tensor([2.0]))
-    descend(ProxSGD([x], lr=0.1, weight_decay=0.5), 0 * x.sum())
-    assert x.item() == pytest.approx(2 * (1 - 0.1 * 0.5))
+    x = torch.nn.Parameter(start.clone())
+    descend(ProxSGD([x], lr=0.1, weight_decay=decay), (3 * x).sum())
+    assert_allclose(x.detach(), start * (1 - 0.1 * decay) - 0.3)  # it decays apart from the gradient
 
 
 def test_entries_have_their_own_price_and_no_decay():
@@ -250,32 +211,6 @@ def test_entries_have_their_own_price_and_no_decay():
     assert torch.equal(layer.weight.detach(), before)
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ({"lr": -1.0}, "lr must be a finite number > 0"),
-        ({"betas": (1.5, 2.0)}, "betas must be "),
-        ({"eps": 0.0}, "eps must be a finite number > 0"),
-        ({"weight_decay": -0.1}, "weight_decay must be a finite number >= 0"),
-        (
-            {"momentum": 0.9},
-            "momentum must be left out of a group; its options are lr, betas, eps, weight_decay; got 0.9",
-        ),
-        ({"amsgrad": False}, ""),
-        ({"maximize": True}, "maximize must be left out"),
-    ],
-)
-def test_options_of_a_group_are_checked_as_arguments_are(option, said):
-    group = {"params": [torch.nn.Parameter(torch.ones(2))], **option}
-    makers = [lambda: ProxAdam([group]), lambda: ProxAdam([torch.nn.Parameter(torch.ones(1))]).add_param_group(group)]
-    for make in makers:
-        if said:
-            with pytest.raises(InputError, match=said):
-                make()
-        else:
-            make()
-
-
 def test_sparse_gradients_of_other_tables_are_taken_as_by_sparse_adam():
     ends = []
     for make in (ProxAdam, torch.optim.SparseAdam):
@@ -286,17 +221,6 @@ def test_sparse_gradients_of_other_tables_are_taken_as_by_sparse_adam():
             descend(optimizer, other(torch.tensor([n % 4, 1, 1])).pow(2).sum())
         ends.append(other.weight.detach())
     assert_allclose(*ends, rtol=1e-9)
-
-
-def test_gradients_of_several_calls_add_up():
-    layers = [table(), table()]
-    calls = ([torch.tensor([1, 2, 2, 5])], [torch.tensor([5, 2]), torch.tensor([2, 1])])
-    for layer, parts in zip(layers, calls, strict=True):
-        optimizer = ProxSGD([layer.values], lr=0.1)
-        for ids in parts:
-            layer(ids).pow(2).sum().backward()
-        optimizer.step()
-    assert_allclose(layers[0].weight, layers[1].weight, atol=1e-14)
 
 
 @every
@@ -319,20 +243,6 @@ def test_a_loss_that_is_nan_stops_before_anything_changes(name):
     assert layer.weight.detach().equal(before)
 
 
-test_bad_input_is_refused = refusals(
-    lambda call: call([torch.zeros(2, requires_grad=True)]),
-    [
-        (lambda p: ProxSGD(p, lr=0), "lr"),
-        (lambda p: ProxAdam(p, lr=float("nan")), "lr"),
-        (lambda p: ProxAdam(p, betas=(0.9, 1.0)), "betas"),
-        (lambda p: ProxYogi(p, eps=0), "eps"),
-        (lambda p: ProxYogi(p, initial=-1), "initial"),
-        (lambda p: ProxSGD([torch.zeros(2, dtype=torch.cfloat, requires_grad=True)], lr=1), "params"),
-    ],
-    ": {} must be",
-)
-
-
 # -- between the layer and its optimiser ------------------------------------------------------------------------------
 
 
@@ -350,19 +260,6 @@ def test_rows_are_read_without_the_optimiser():
     layer.settle()
     assert (layer.values < stored)[0].any()  # there was something to come
     assert layer.weight.detach().equal(before)
-
-
-def test_a_state_that_is_loaded_again_changes_nothing():
-    ends = []
-    for reload in (False, True):
-        layer = table(n=4, r=3, penalty=0.5)
-        optimizer = ProxAdam([layer.values], lr=0.01)
-        for step in range(12):
-            descend(optimizer, layer(torch.tensor([step % 3])).square().sum())
-            if reload and step == 7:
-                optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-        ends.append(layer.weight.detach())
-    assert_allclose(ends[0], ends[1], rtol=1e-12)
 
 
 def test_optimisers_of_other_models_are_looked_at_once_and_only_while_a_table_lives():

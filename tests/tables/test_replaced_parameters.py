@@ -1,8 +1,6 @@
 """A table whose parameters are replaced by others, as loaders and wrappers of models do, is that table still."""
 
 import copy
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -101,35 +99,3 @@ def test_entries_without_a_price_come_along(way):
     layer = table(anchor_ids=torch.arange(K))
     layer.set_related(RelatedPairs(graph))
     assert torch.equal(WAYS[way](layer)._unpenalized, layer._unpenalized)
-
-
-SHARDS = """
-import os, sys, torch
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from nearfar.errors import InputError
-from nearfar.nn import AnchorEmbedding, ProxAdam
-
-torch.distributed.init_process_group("gloo", init_method=sys.argv[1], rank=0, world_size=1)
-for make in (ProxAdam, torch.optim.Adam):
-    model = torch.nn.Sequential(AnchorEmbedding(40, 6, 8, nnz_per_row=4, sparse=False), torch.nn.Linear(6, 6))
-    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
-    optimizer = make(model.parameters(), lr=0.02)
-    model(torch.tensor([1, 2])).square().sum().backward()
-    try:
-        optimizer.step()
-    except InputError as error:
-        print(error)
-sys.stdout.flush()
-os._exit(0)  # to take a group apart may wait for ever
-"""
-
-
-@pytest.mark.slow
-def test_shards_are_refused(tmp_path):
-    if torch.__version__.startswith("2.6."):
-        pytest.skip("fully_shard of torch 2.6 fails without a GPU")
-    command = [sys.executable, "-W", "ignore", "-c", SHARDS, (tmp_path / "meet").as_uri()]
-    said = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True).stdout
-    assert "T must be whole in each process; got a part of it, by fully_shard" in said
-    assert "optimizer must be ProxSGD, ProxAdam or ProxYogi; got Adam" in said
