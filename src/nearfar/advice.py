@@ -10,25 +10,30 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from nearfar._core.checks import check_choice
 from nearfar._core.names import public_names
 from nearfar.errors import InputError
+from nearfar.estimators.tasks import TASKS, WALK, is_normalized
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
-    from nearfar._core.types import Floats
     from nearfar.base import RelationLike
     from nearfar.datasets import Graph
-    from nearfar.embedding.vectors import Embedding
+    from nearfar.estimators.edrep import EDRep
+    from nearfar.maps.mds.estimator import MDS
+    from nearfar.maps.neighbor import NeighborEmbedding
     from nearfar.preparation import Prepared
     from nearfar.relations.matrix import Relation
     from nearfar.text.corpus import Corpus
     from nearfar.text.encoded import EncodedCorpus
+    from nearfar.words.skipgram import SkipGram
+
+    Fitted: TypeAlias = EDRep | MDS | NeighborEmbedding | SkipGram
 
 __all__ = ["Advice", "choose"]
 
@@ -38,27 +43,31 @@ _STANDS |= {"vectors": "vectors", "text": "text"}
 _LABELS = ("data", "method", "why", "parameters", "instead")
 
 
-class _Method(NamedTuple):
-    """An estimator with options, on the data, or on a walk of so many steps."""
-
-    estimator: str
-    options: Mapping[str, object] = {}
-    steps: int = 0
-
-
 class Rule(NamedTuple):
-    """What is recommended for data of one kind, and when."""
+    """What is recommended for data of one kind, and when: an estimator with options, on a walk of some steps, or none.
+
+    ``n_components`` is at most what the data allow; ``{d}`` stands for it in the command.
+    """
 
     kind: str
     when: str
     test: Callable[[dict[str, int]], object]
-    n_components: int | None  # or as many as the data allow; the {d} of the command
-    method: _Method
+    estimator: str
+    options: Mapping[str, Any]
     command: str
     why: str
     parameters: str
     instead: str
-    figures: tuple[str, ...] = ()  # of the benchmarks, that the texts quote
+    steps: int = 0
+
+    def of(self, facts: dict[str, int], words: str) -> Advice:
+        """Return what the rule says of data, of which these facts are known."""
+        options, d = dict(self.options), self.options.get("n_components")
+        if d is not None:
+            options["n_components"] = d = min(d, facts.get("most_components", d))
+        command = self.command.replace("{d}", str(d))
+        texts = command, self.why, self.parameters, self.instead
+        return Advice(self.kind, facts, words, self.estimator, options, *texts, steps=self.steps)
 
 
 def _always(_facts: dict[str, int]) -> bool:
@@ -67,9 +76,8 @@ def _always(_facts: dict[str, int]) -> bool:
 
 _GRAPH = "nearfar embed {file} -o OUT --n-components {d}"
 _NODES = (
-    'task: "labels" has 128 components and random_walk(3) (blogcatalog: micro F1 .419 against .394 with 32), "links" a'
-    ' base measure and a temperature that hidden edges choose, "communities" 32 components. recommend(node,'
-    " exclude=relation) ranks whom to link."
+    f'task: "labels" {TASKS["labels"].told}, "links" {TASKS["links"].told}, "communities" {TASKS["communities"].told}.'
+    " recommend(node, exclude=relation) ranks whom to link."
 )
 _FREQUENT = 5  # times that a word comes
 _FEW = 91  # rows: t-SNE's neighbourhoods of 30 are a third of the others
@@ -79,8 +87,8 @@ RULES = (
         "graph",
         "rows sum to 1 (walks, probabilities)",
         lambda facts: facts["normalized"],
-        32,
-        _Method("EDRep"),
+        "EDRep",
+        {"n_components": 32},
         _GRAPH,
         "EDRep learns these probabilities as they are, in linear time.",
         "Walk no further: the rows are normalised already.",
@@ -90,32 +98,31 @@ RULES = (
         "graph",
         "edges go one way",
         lambda facts: facts["directed"],
-        32,
-        _Method("EDRep", {"two_sided": True}, steps=3),
+        "EDRep",
+        {"n_components": 32, "two_sided": True},
         _GRAPH + " --directed",
         "Each node gets a vector as source and one as target, so that scores know the direction.",
         _NODES,
         "If directions mean little, read the edges without them: directed=False.",
-        ("0.419", "0.394"),
+        steps=WALK,
     ),
     Rule(
         "graph",
         "up to 500 nodes",
         lambda facts: facts["n"] <= 500,
-        16,
-        _Method("EDRep", {"task": "communities"}),
+        "EDRep",
+        {"n_components": 16, "task": "communities"},
         _GRAPH + " --task communities",
         "EDRep gives nodes with the same surroundings similar vectors, in milliseconds.",
         _NODES,
         "For a picture alone: nf.TSNE().fit(relation).",
-        ("0.419", "0.394"),
     ),
     Rule(
         "graph",
         "else",
         _always,
-        None,
-        _Method("EDRep", {"task": "labels"}),
+        "EDRep",
+        {"task": "labels"},
         "nearfar embed {file} -o OUT --task labels",
         "EDRep finds groups about as well as DeepWalk in a hundredth of the time (cora: NMI .473 in 65.2 ms against"
         " .444 in 10.03 s).",
@@ -123,28 +130,25 @@ RULES = (
         'Links: task="links". Labels that say what a node does, not to whom it belongs (word'
         " classes): two fits side by side, temperature 1 and -1. Judge by evaluate.ranking and"
         " evaluate.node_classification.",
-        ("0.473", "65.2 ms", "0.444", "10.03 s", "0.419", "0.394"),
     ),
     Rule(
         "two kinds",
         "always",
         _always,
-        None,
-        _Method("EDRep", {"task": "items"}),
+        "EDRep",
+        {"task": "items"},
         "nearfar embed {file} -o OUT --bipartite --task items",
         "Rows and columns get vectors in one space; emb.recommend(user, exclude=relation) ranks items for a user.",
-        "task: normalized(0.5) lets a row count by the root of its sum, how often an item is chosen is a base measure,"
-        " and the temperature is that at which hidden pairs rank best.",
+        f"task: {TASKS['items'].told}.",
         "With features, and for the next item: towers with nn.in_batch_nce (MovieLens: recall@10 .3383 against .1727 by"
         " popularity). evaluate.ranking(baselines=True) judges.",
-        ("0.3383", "0.1727"),
     ),
     Rule(
         "table",
         "fewer than 91 rows",
         lambda facts: facts["n"] < _FEW,
-        None,
-        _Method("MDS"),
+        "MDS",
+        {},
         "nearfar map {file} --plot PICTURE --method mds",
         "So few rows have no neighbourhoods of 30: MDS keeps distances.",
         "None to choose. Bring the columns to one scale first.",
@@ -154,8 +158,8 @@ RULES = (
         "table",
         "up to 1,000,000 rows",
         lambda facts: facts["n"] <= 1_000_000,
-        None,
-        _Method("TSNE"),
+        "TSNE",
+        {},
         "nearfar map {file} --plot PICTURE",
         "t-SNE keeps most neighbours (area under R_NX of Fashion-MNIST .490; NeRV .381, HSSNE .454), in linear time:"
         " 12.49 s for 70,000 rows, 190 s of processor time and 2.45 GiB for a million.",
@@ -163,38 +167,35 @@ RULES = (
         "Judge it by evaluate.neighborhoods; evaluate.map_stability, and nearfar map --stability, say which points have"
         " another place. nf.JSE() has fewer false neighbours on three of four sets (trustworthiness"
         " of single cells .947, t-SNE .936; not on Fashion-MNIST, .990, t-SNE .993). Tight clusters: nf.UMAP().",
-        ("0.490", "0.381", "0.454", "12.49 s", "190 s", "2.45 GiB", "0.947", "0.936", "0.990", "0.993"),
     ),
     Rule(
         "table",
         "else",
         _always,
-        None,
-        _Method("UMAP"),
+        "UMAP",
+        {},
         "nearfar map {file} --plot PICTURE --method umap",
         "UMAP samples pairs: 70,000 rows were optimised in 3.36 s, by t-SNE in 9.66 s. It keeps fewer neighbours.",
         "min_dist=0.1 says how tight clusters are; more than 50 columns: reduce them to 50 principal components.",
         "nf.TSNE() of a sample of the rows, and transform for the others.",
-        ("3.36 s", "9.66 s"),
     ),
     Rule(
         "distances",
         "always",
         _always,
-        None,
-        _Method("MDS", {"metric": "precomputed"}),
+        "MDS",
+        {"metric": "precomputed"},
         "",
         "MDS keeps the distances themselves: as low a stress as SMACOF (20,000 rows: 6.94 s against 133 s).",
         "stress='sammon' gives small distances more weight.",
         'For neighbours: nf.TSNE(metric="precomputed").',
-        ("6.94 s", "133 s"),
     ),
     Rule(
         "vectors",
         "fewer than 91",
         lambda facts: facts["n"] < _FEW,
-        None,
-        _Method("MDS", {"metric": "cosine"}),
+        "MDS",
+        {"metric": "cosine"},
         "nearfar map {file} --plot PICTURE --method mds --metric cosine",
         "So few vectors have no neighbourhoods of 30: MDS keeps distances. Their similarity is the cosine.",
         "None to choose.",
@@ -204,8 +205,8 @@ RULES = (
         "vectors",
         "else",
         _always,
-        None,
-        _Method("TSNE", {"metric": "cosine"}),
+        "TSNE",
+        {"metric": "cosine"},
         "nearfar map {file} --plot PICTURE --metric cosine",
         "Vectors are there already: look at them, search them, or make them smaller. Their similarity is the cosine.",
         "perplexity=30 is the number of neighbours that count.",
@@ -216,8 +217,8 @@ RULES = (
         "text",
         "fewer than 1,000 tokens, or than 50 words that come 5 times",
         lambda facts: facts["n_tokens"] < 1000 or (facts["n_tokens"] < 1_000_000 and facts["n_frequent"] < 50),
-        100,
-        _Method("SkipGram", {"optimizer": "adam", "min_count": 1, "sample": 0}),
+        "SkipGram",
+        {"n_components": 100, "optimizer": "adam", "min_count": 1, "sample": 0},
         "nearfar words train {file} -o OUT --optimizer adam --min-count 1 --sample 0",
         "So short a text trains a model, but teaches it little: every word and every pair counts.",
         "min_count=1 keeps words that come once, sample=0 the frequent ones.",
@@ -227,28 +228,15 @@ RULES = (
         "text",
         "else",
         _always,
-        100,
-        _Method("SkipGram"),
+        "SkipGram",
+        {"n_components": 100},
         "nearfar words train {file} -o OUT",
         "Skip-gram is best on single words (WordSim-353: .519; multi-sense .401, Word2DM .389 on 4 million words).",
         "n_components=100 to 300; window=5; sample=1e-3 thins frequent words.",
         "nf.MultiSenseWord2DM() for ambiguous words and phrases.",
-        ("0.519", "0.401", "0.389"),
     ),
 )
 KINDS = tuple(dict.fromkeys(rule.kind for rule in RULES))
-
-
-class Fitted(Protocol):
-    """What an estimator is after its fit."""
-
-    @property
-    def embedding_(self) -> Floats:
-        """Its vectors, or positions."""
-
-    @property
-    def vectors_(self) -> Embedding:
-        """The same with their ids."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -374,43 +362,13 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
     if kind in ("table", "distances", "vectors") and facts["n"] < 3:
         raise InputError(_OWNER, "data", "of at least 3 rows", f"{facts['n']}", "So few need no map.")
     rule = next(rule for rule in RULES if rule.kind == kind and rule.test(facts))
-    advice = _advice(rule, facts, words)
+    advice = rule.of(facts, words)
     return of_mixed(advice) if facts.get("mixed") else advice
-
-
-def _written(value: object) -> str:
-    return json.dumps(value) if isinstance(value, str) else repr(value)
-
-
-def _advice(rule: Rule, facts: dict[str, int], words: str) -> Advice:
-    """Return what a rule says of data, of which these facts are known."""
-    estimator, others, steps = rule.method
-    d, options = rule.n_components, dict(others)
-    if d is not None:
-        d = min(d, facts.get("most_components", d))
-        options = {"n_components": d, **options}
-    command = rule.command.replace("{d}", str(d))
-    texts = command, rule.why, rule.parameters, rule.instead
-    return Advice(rule.kind, facts, words, estimator, options, *texts, steps=steps)
 
 
 def of_mixed(advice: Advice) -> Advice:
     """Return advice on a table that becomes numbers on one scale first."""
     return replace(advice, prepared=True, command=f"{advice.command} --prepare")
-
-
-def as_markdown() -> str:
-    """Return the rules as the table of the guide."""
-    names = {"vectors": "vectors", "graph": "graph", "two kinds": "relation of two kinds", "table": "table of numbers"}
-    lines = ["| data | when | method | why | parameters | instead |", "|---|---|---|---|---|---|"]
-    above = ""
-    for rule in RULES:
-        code = _advice(rule, {}, "").code
-        parameters = "As above." if rule.parameters == above else rule.parameters
-        cells = (names.get(rule.kind, rule.kind), rule.when, f"`{code}`", rule.why, parameters, rule.instead)
-        above = rule.parameters
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
 
 
 def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
@@ -521,8 +479,7 @@ def _counted_relation(data: object) -> tuple[str, dict[str, int], str]:
             raise InputError(_OWNER, "data", "of two rows and two columns at least", f"a relation of {n} x {m}")
         facts = {"n": n, "n_columns": m, "n_entries": entries, "most_components": min(n, m)}
         return "two kinds", facts, f"a relation of {n:,} rows to {m:,} columns with {entries:,} entries"
-    sums = relation.row_sums[relation.row_sums > 0]
-    normalized = bool(sums.size and np.allclose(sums, 1, atol=1e-4) and not _all_ones(relation))
+    normalized = is_normalized(relation)
     directed = not normalized and not _is_symmetric(relation)
     facts = {"n": n, "n_entries": entries, "isolates": counts["isolates"], "most_components": n}
     facts |= {"directed": directed, "normalized": normalized}
@@ -530,11 +487,6 @@ def _counted_relation(data: object) -> tuple[str, dict[str, int], str]:
     words = "a relation" if normalized else "a directed graph" if directed else "a graph"
     of = f"{entries:,} stored entries" if normalized else f"{edges:,} edges, {entries / max(n, 1):.1f} per node"
     return "graph", facts, f"{words} of {n:,} nodes and {of}, {counts['isolates']:,} nodes without an edge"
-
-
-def _all_ones(relation: Relation) -> bool:
-    """Whether each row has one entry of 1, such as a chain of edges that go one way."""
-    return bool(relation.nnz <= relation.shape[0] and relation.nnz == np.count_nonzero(relation.row_sums))
 
 
 def _is_symmetric(relation: Relation) -> bool:

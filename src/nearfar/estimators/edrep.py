@@ -287,7 +287,7 @@ class EDRep(RelationEmbedder):
 
     _checks: ClassVar[dict[str, Check]] = {
         "n_components": if_given(partial(check_integer, low=1)),
-        "task": if_given(partial(check_choice, choices=TASKS)),
+        "task": if_given(partial(check_choice, choices=tuple(TASKS))),
         "n_epochs": if_given(partial(check_integer, low=1)),
         "n_clusters": if_given(partial(check_integer, low=1)),
         "learning_rate": partial(check_real, low=0, high=1, open_low=True),
