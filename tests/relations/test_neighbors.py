@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy.sparse import csr_array, random_array
 
-from nearfar._core.vector import at_most, load
+from nearfar._core.lanes import at_most, load
 from nearfar.relations.neighbors import VectorIndex, nearest_neighbors, neighbor_index
 from nearfar.search import lists as _inverted_lists
 from nearfar.search.kernels import kth_smallest, sort_pairs

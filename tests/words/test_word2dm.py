@@ -9,7 +9,7 @@ import pytest
 from comparisons import central_differences
 
 import nearfar as nf
-from nearfar._core.vector import LANES
+from nearfar._core.lanes import LANES
 from nearfar.errors import NumericalError
 from nearfar.words import word2dm as kernels
 from nearfar.words.adam import BETAS, CORRECTIONS, EPS

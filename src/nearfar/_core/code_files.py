@@ -36,15 +36,14 @@ _DAY = 86_400  # seconds
 _OURS = re.compile(rf"[\w.<>]+-[0-9a-f]{{{2 * DIGEST}}}\.nbc")
 _UNFINISHED = ".nearfar-code-"
 _PACKAGE = Path(__file__).resolve().parents[1]
-_FOLDER = "Set NEARFAR_CACHE_DIR to a folder that only you can write."
 _SAID: set[str] = set()
 
 
-def warn_once(text: str, hint: str = _FOLDER) -> None:
+def _warn_once(text: str) -> None:
     """Warn of something that is the same for all functions."""
     if text not in _SAID:
         _SAID.add(text)
-        warn_user(f"nearfar: {text}. {hint}")
+        warn_user(f"nearfar: {text}. Set NEARFAR_CACHE_DIR to a folder that only you can write.")
 
 
 @cache
@@ -69,9 +68,9 @@ def cache_folder() -> Path | None:
             tried.append(f"{folder} {danger}")
             continue
         if tried and not known:
-            warn_once(f"compiled code is kept in {folder}, since {tried[0]}")
+            _warn_once(f"compiled code is kept in {folder}, since {tried[0]}")
         return folder
-    warn_once(f"compiled code can be kept nowhere ({'; '.join(tried)}), so each process compiles again")
+    _warn_once(f"compiled code can be kept nowhere ({'; '.join(tried)}), so each process compiles again")
     return None
 
 
@@ -97,10 +96,10 @@ def read(path: Path) -> bytes | None:
         return None
     except OSError as error:
         why = error.strerror or error
-        warn_once(f"compiled code could not be read from {path.parent} ({why}), so it is compiled again each time")
+        _warn_once(f"compiled code could not be read from {path.parent} ({why}), so it is compiled again each time")
         return None
     if danger:
-        warn_once(f"a file of compiled code in {path.parent} {danger}, so it is not run but compiled again")
+        _warn_once(f"a file of compiled code in {path.parent} {danger}, so it is not run but compiled again")
         return None
     if hashlib.blake2b(data[DIGEST:], digest_size=DIGEST).digest() != data[:DIGEST]:
         damaged(path)
@@ -117,7 +116,7 @@ def _opened(path: str, flags: int) -> int:
 
 def damaged(path: Path) -> None:
     """Tell the user that what was read is no machine code."""
-    warn_once(f"a file of compiled code in {path.parent} is damaged, so it is compiled again")
+    _warn_once(f"a file of compiled code in {path.parent} is damaged, so it is compiled again")
 
 
 def write(path: Path, content: bytes) -> None:
@@ -135,7 +134,7 @@ def write(path: Path, content: bytes) -> None:
         _count(path.parent, len(content))
     except OSError as error:
         why = error.strerror or error
-        warn_once(f"compiled code could not be kept in {path.parent} ({why}), so it is compiled again each time")
+        _warn_once(f"compiled code could not be kept in {path.parent} ({why}), so it is compiled again each time")
 
 
 _left = 0

@@ -26,20 +26,9 @@ import numpy as np
 from llvmlite import __version__ as llvmlite_version
 from numba import config, njit
 
-from nearfar._core.code_files import DIGEST, cache_folder, damaged, read, warn_once, write
+from nearfar._core.code_files import DIGEST, cache_folder, damaged, read, write
+from nearfar._core.numba_private import compile_later, options_of
 from nearfar._core.vector import FAST
-
-try:
-    from nearfar._core import numba_private as _numba
-except ImportError as error:
-    from nearfar._core import numba_plain as _numba  # type: ignore[no-redef]
-
-    warn_once(
-        f"numba {numba.__version__} is not one that this version knows ({error}), so functions run more slowly and are "
-        "compiled again in each process",
-        "pip install --upgrade nearfar brings one that fits.",
-    )
-
 
 _Dispatcher: type = type(njit(lambda: None))
 _MADE: WeakSet[Callable[..., Any]] = WeakSet()  # here, by jit
@@ -62,7 +51,7 @@ def jit(function: Callable[..., object] | None = None, /, **options: object) -> 
     """
     if function is None:
         return partial(jit, **options)
-    made: Callable[..., Any] = _numba.compile_later(function, options, CodeFiles)
+    made: Callable[..., Any] = compile_later(function, options, CodeFiles)
     _MADE.add(made)
     return made
 
@@ -102,7 +91,7 @@ def bind(function: Callable[..., Any], functions: tuple[object, ...]) -> Callabl
     bound, given = scope["bound"], function.py_func
     bound.__module__, bound.__name__ = given.__module__, given.__name__
     bound.__qualname__ = f"{given.__qualname__}_{_hash(sorted(_parts(functions, 'functions', set()))).hex()[:16]}"
-    options = _numba.options_of(function)
+    options = options_of(function)
     return jit(bound, fastmath=options["fastmath"], error_model=options["error_model"])
 
 
@@ -187,7 +176,7 @@ def _parts(value: object, where: str, seen: set[object]) -> Iterator[bytes]:
         yield f"{where} is {name}".encode()
         if value not in seen:
             seen.add(value)
-            yield _text((name, _numba.options_of(value), function.__defaults__, function.__code__)).encode()
+            yield _text((name, options_of(value), function.__defaults__, function.__code__)).encode()
             for used, item in _used(function):
                 yield from _parts(item, f"{name} {used}", seen)
     elif isinstance(value, tuple):

@@ -9,9 +9,11 @@ has no masks, they become a branch for each lane; so there whole vectors are loa
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic, models, register_model
+from numba import extending, types
+from numba.extending import models, register_model
 
 from nearfar._core.numba_private import (
     address_of,
@@ -25,6 +27,7 @@ from nearfar._core.numba_private import (
 )
 
 LANES = 16
+intrinsic: Any = extending.intrinsic  # whose types have the arguments that numba passes itself
 _CACHE_LINE = 512  # bits
 
 

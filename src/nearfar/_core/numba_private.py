@@ -1,90 +1,48 @@
 """All that the library uses of numba without numba documenting it.
 
-Any version of numba may change these parts. So the import of this module raises ``ImportError`` where numba is newer
-than the newest version that was tried, which is also the upper bound in ``pyproject.toml``, or where a part is missing.
-Then :mod:`nearfar._core.numba_plain` does the same by documented means.
+Any version of numba may change these parts. So the import of this module raises ``ImportError`` where numba is of
+another version than those that were tried, which are also the bounds in ``pyproject.toml``; first of all, since in
+another the parts may lie elsewhere.
 
 The first half is about how functions are compiled and kept, the second writes single instructions.
 """
 
 from __future__ import annotations
 
-import gc
-import pickle
 import re
-from collections.abc import Callable
-from functools import cache
-from operator import attrgetter
-from pathlib import Path
-from types import FunctionType
-from typing import Protocol
 
 import numba
+
+TRIED = (0, 61), (0, 68)
+"""The oldest and the newest version of numba that were tried."""
+
+if not TRIED[0] <= tuple(map(int, re.findall(r"\d+", numba.__version__)[:2])) <= TRIED[1]:
+    (_, oldest), (_, newest) = TRIED
+    raise ImportError(
+        f"nearfar: numba must be of a version from 0.{oldest} to 0.{newest}; got {numba.__version__}. "
+        f"Run: pip install 'numba>=0.{oldest},<0.{newest + 1}'"
+    )
+
+import gc
+import pickle
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
 from llvmlite import ir
 from llvmlite.binding import Linkage
 from numba import njit
 from numba.core import cgutils, serialize
-from numba.core.base import BaseContext
 from numba.core.caching import _Cache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
 
-NEWEST = 0, 68
-"""The newest version of numba that was tried."""
-
-_PARTS = (
-    (njit(lambda: None), ("_cache", "_compiler.compile", "_compiler._customize_flags", "targetoptions")),
-    (njit(lambda: None), ("get_call_template", "get_overload")),
-    (_Cache, ("load_overload", "save_overload")),
-    (JITCodeLibrary, ("_finalize_final_module", "_get_module_for_linking", "enable_object_caching")),
-    (Compiler, ("compile_extra",)),
-    (CompileResult, ("_rebuild", "_reduce")),
-    (Flags, ("options",)),
-    (serialize, ("dumps",)),
-    (BaseContext, ("cast", "get_dummy_value", "make_array")),
-    (cgutils, ("alloca_once_value", "for_range", "get_or_insert_function", "unpack_tuple")),
-)
-"""Looked for at once, so that a part that is missing is not found out in the middle of a fit."""
-
-
-def _check() -> None:
-    version = re.match(r"(\d+)\.(\d+)", numba.__version__)
-    if version is None or (int(version[1]), int(version[2])) > NEWEST:
-        raise ImportError(f"the newest that was tried is {NEWEST[0]}.{NEWEST[1]}")
-    for owner, names in _PARTS:
-        for name in names:
-            try:
-                attrgetter(name)(owner)
-            except AttributeError as error:
-                raise ImportError(str(error)) from None
-
-
-_check()
-
-
 # How functions are compiled and kept.
 
 
-class CodeFiles(Protocol):
-    """Where the machine code of one function is kept."""
-
-    def path(self, types: str, machine: str) -> Path | None:
-        """Return the file for argument types and a processor, None for none."""
-
-    def read(self, path: Path) -> bytes | None:
-        """Return what was written, None if it is not there or not whole."""
-
-    def write(self, path: Path, content: bytes) -> None:
-        """Write a file, which appears whole or not at all."""
-
-    def damaged(self, path: Path) -> None:
-        """Tell the user that what was read is no machine code."""
-
-    def called(self) -> set[int]:
-        """Return the ids of all compiled functions that this one calls."""
-
-
-def compile_later(function: Callable[..., object], options: dict[str, object], files: Callable[..., CodeFiles]):
+def compile_later(function: Callable[..., object], options: dict[str, object], files: Callable[..., Any]):
     """Return a function that numba compiles when it is called; ``files`` of it are where its machine code is kept."""
     dispatcher = _dispatcher(function, options, files)
     # Compiled callers take another one, without the wrapper for callers in Python: a first t-SNE compiles 6 % less.
@@ -187,7 +145,7 @@ def _without_collections(compile_types):
 class MachineCode(_Cache):
     """What numba asks for machine code of one function, and hands it to."""
 
-    def __init__(self, files: CodeFiles) -> None:
+    def __init__(self, files: Any) -> None:
         self._files = files
         self._enabled = True
         self._paths: dict[object, Path | None] = {}

@@ -1,34 +1,11 @@
-"""Vectors in compiled loops, and arrays as these like them.
-
-The primitives are those of :mod:`nearfar._core.lanes`, or plain ones where numba's private parts are not to be had.
-"""
+"""Arrays as compiled loops like them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
-
-try:
-    from nearfar._core import lanes as _primitives
-except ImportError:  # which the module that compiles tells the user
-    from nearfar._core import numba_plain as _primitives  # type: ignore[no-redef]
-
-LANES = _primitives.LANES
-zeros_like = _primitives.zeros_like
-load = _primitives.load
-store = _primitives.store
-multiply_add = _primitives.multiply_add
-multiply_add_lanes = _primitives.multiply_add_lanes
-add = _primitives.add
-over_root = _primitives.over_root
-at_most = _primitives.at_most
-lane_sum = _primitives.lane_sum
-multiply_rows = _primitives.multiply_rows
-prefetch = _primitives.prefetch
-prefetch_row: Callable[..., None] = _primitives.prefetch_row  # without what numba passes itself
 
 CACHE_LINE = 64  # bytes
 FAST = {"reassoc", "contract", "nsz", "arcp"}

@@ -17,20 +17,9 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
+from nearfar._core.lanes import LANES, add, lane_sum, load, multiply_add, prefetch, prefetch_row, store, zeros_like
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.vector import (
-    FAST,
-    LANES,
-    add,
-    lane_sum,
-    load,
-    multiply_add,
-    prefetch,
-    prefetch_row,
-    read_only,
-    store,
-    zeros_like,
-)
+from nearfar._core.vector import FAST, read_only
 from nearfar.contracts import Floats
 
 if TYPE_CHECKING:

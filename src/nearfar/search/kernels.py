@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
+from nearfar._core.lanes import LANES, at_most, load, multiply_add, store, zeros_like
 from nearfar._core.types import Floats, Longs, Singles
-from nearfar._core.vector import FAST, LANES, at_most, load, multiply_add, store, zeros_like
+from nearfar._core.vector import FAST
 
 TILE = 8
 """Queries whose products are taken together; the members beside them are the LANES of a vector."""

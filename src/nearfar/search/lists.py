@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from scipy.sparse import diags_array, issparse
 
 from nearfar._core.checks import check_matrix
+from nearfar._core.lanes import LANES
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Floats, Integers, RowNumbers
-from nearfar._core.vector import LANES, read_only
+from nearfar._core.vector import read_only
 from nearfar.errors import InputError
 from nearfar.search.distances import check_directions
 from nearfar.search.few import search_few

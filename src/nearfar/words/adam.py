@@ -11,18 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
+from nearfar._core.lanes import LANES, load, multiply_add, multiply_add_lanes, over_root, store, zeros_like
 from nearfar._core.types import Arrays
-from nearfar._core.vector import (
-    FAST,
-    LANES,
-    empty_aligned,
-    load,
-    multiply_add,
-    multiply_add_lanes,
-    over_root,
-    store,
-    zeros_like,
-)
+from nearfar._core.vector import FAST, empty_aligned
 from nearfar.contracts import Floats
 
 BETAS = (0.9, 0.999)

@@ -71,8 +71,9 @@ from nearfar._core.checks import (
     or_auto,
 )
 from nearfar._core.ids import Ids
+from nearfar._core.lanes import LANES
 from nearfar._core.types import Arrays, Floats, Seed
-from nearfar._core.vector import LANES, empty_aligned
+from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, RelationLike, parameters_of
 from nearfar.callbacks import Callback, Progress, Trainer
 from nearfar.embedding.density import DensityEmbedding

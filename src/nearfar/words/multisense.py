@@ -30,19 +30,10 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_real, if_given
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
+from nearfar._core.lanes import LANES, lane_sum, load, multiply_add, multiply_add_lanes, prefetch_row, store, zeros_like
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Arrays, Floats, Seed
-from nearfar._core.vector import (
-    FAST,
-    LANES,
-    lane_sum,
-    load,
-    multiply_add,
-    multiply_add_lanes,
-    prefetch_row,
-    store,
-    zeros_like,
-)
+from nearfar._core.vector import FAST
 from nearfar.callbacks import Callback
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding

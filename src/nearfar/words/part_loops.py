@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from nearfar._core.jit import jit
-from nearfar._core.vector import FAST, LANES, load, multiply_add, store, zeros_like
+from nearfar._core.lanes import LANES, load, multiply_add, store, zeros_like
+from nearfar._core.vector import FAST
 
 
 @jit(fastmath=FAST, error_model="numpy")

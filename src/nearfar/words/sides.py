@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from nearfar._core.lanes import LANES
 from nearfar._core.threads import run_blocks
 from nearfar._core.types import Floats
-from nearfar._core.vector import LANES, empty_aligned
+from nearfar._core.vector import empty_aligned
 from nearfar.words.skipgram import train_windows
 from nearfar.words.windows import TextWindows
 

@@ -24,10 +24,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_flag, check_integer
 from nearfar._core.jit import jit
-from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Arrays, Floats, Seed
-from nearfar._core.vector import (
-    FAST,
+from nearfar._core.lanes import (
     LANES,
     add,
     lane_sum,
@@ -38,6 +35,9 @@ from nearfar._core.vector import (
     store,
     zeros_like,
 )
+from nearfar._core.parameters import keeps_arguments
+from nearfar._core.types import Arrays, Floats, Seed
+from nearfar._core.vector import FAST
 from nearfar.callbacks import Callback
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError

@@ -33,9 +33,10 @@ from numpy.typing import NDArray
 
 from nearfar._core.checkpoint import check_array, generator_of
 from nearfar._core.jit import jit
+from nearfar._core.lanes import prefetch_row
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Arrays, Floats, Longs
-from nearfar._core.vector import FAST, empty_aligned, prefetch_row
+from nearfar._core.vector import FAST, empty_aligned
 from nearfar.words.adam import BETAS
 from nearfar.words.windows import Windows, WindowSource
 

@@ -27,11 +27,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_flag, check_integer, check_real, if_given
 from nearfar._core.jit import jit
-from nearfar._core.notebook import brief
-from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Arrays, Floats, Seed
-from nearfar._core.vector import (
-    FAST,
+from nearfar._core.lanes import (
     LANES,
     lane_sum,
     load,
@@ -42,6 +38,10 @@ from nearfar._core.vector import (
     store,
     zeros_like,
 )
+from nearfar._core.notebook import brief
+from nearfar._core.parameters import keeps_arguments
+from nearfar._core.types import Arrays, Floats, Seed
+from nearfar._core.vector import FAST
 from nearfar.callbacks import Callback, Progress
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.matrices import smat
