@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import nearfar as nf
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import NearfarWarning
 from nearfar.estimators import tasks
 
 
@@ -132,20 +132,6 @@ def test_growth_keeps_what_was_chosen(likes):
     assert grown.vectors_.parameters["temperature"] == temperature
     assert len(grown.vectors_) == 151
     assert grown.base_measure_ is not None
-
-
-@pytest.mark.parametrize(
-    ("task", "kind", "message"),
-    [
-        ("items", "graph", "task must be one for a relation of one kind of objects, such as 'links'.*; got 'items'"),
-        ("links", "likes", "task must be one for a relation of two kinds of objects, such as 'items'.*; got 'links'"),
-        ("communities", "likes", "task must be one for .*; got 'communities'. Groups of rows: task='labels'"),
-        ("clusters", "graph", "task must be one of 'links', 'items'"),
-    ],
-)
-def test_a_task_that_does_not_fit(task, kind, message, graph, likes):
-    with pytest.raises(InputError, match=message):
-        nf.EDRep(task=task).fit({"graph": graph, "likes": likes}[kind])
 
 
 def test_a_cold_far_field_is_told(graph):

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 import nearfar as nf
 from nearfar.edrep import transform as module
 from nearfar.edrep.transform import FittedColumns
-from nearfar.errors import InputError, NearfarWarning, NotFittedError, UnknownIdError
+from nearfar.errors import NearfarWarning, UnknownIdError
 
 # Objects so few, and one Gaussian for them at low temperatures.
 pytestmark = pytest.mark.filterwarnings("ignore:EDRep.fit. normalisers should be known")
@@ -283,25 +283,6 @@ def test_a_fit_in_float64_places_in_float64():
     np.testing.assert_allclose(again, est.transform(new_rows(60)), atol=2e-3)
 
 
-def test_what_cannot_be_placed_is_refused():
-    with pytest.raises(NotFittedError, match="Call fit first"):
-        nf.EDRep().transform(np.ones((1, 4)))
-    est = fitted()
-    with pytest.raises(InputError, match=r"EDRep.transform: P_new must be of 60 columns.*got shape \(2, 59\)"):
-        est.transform(np.ones((2, 59)))
-    with pytest.raises(InputError, match=r"EDRep.transform: P_new must be of 60 columns.*got shape \(2, 61\)"):
-        est.transform(csr_array((2, 61)))
-    for wrong in (np.full((2, 60), np.nan), -np.ones((2, 60))):
-        with pytest.raises(InputError, match="A must be"):
-            est.transform(wrong)
-    with pytest.raises(InputError, match="P_new must be an array of numbers; got list"):
-        est.transform([["a"] * 60])
-    with pytest.raises(InputError, match=r"P_new must be two-dimensional; got 1 dimension, shape \(60,\)"):
-        est.transform(np.ones(60))
-    with pytest.raises(InputError, match="edges must be a file that exists"):
-        est.transform("edges.csv")
-
-
 def test_no_second_copy_of_the_vectors_is_kept():
     for params in ({"far": "exact"}, {"far": "exact", "two_sided": True}):
         est = fitted(**params)
@@ -477,25 +458,6 @@ def test_new_objects_that_only_others_point_to_and_strangers():
     mean = nf.Embedding([emb["a"] + emb["b"]])[0]
     assert mean @ emb["end"] / np.linalg.norm(mean) == pytest.approx(1, abs=1e-4)
     np.testing.assert_allclose(np.linalg.norm(emb.vectors, axis=1), 1, atol=1e-5)  # the strangers p and q too
-
-
-def test_growth_that_fails_leaves_the_estimator_as_it_was(growing):
-    _, part, whole = growing
-    with pytest.raises(NotFittedError, match=r"EDRep.grow: EDRep must be fitted"):
-        nf.EDRep().grow(whole)
-    est = nf.EDRep(8, random_state=0, n_epochs=2).fit(part)
-    before = est.embedding_.copy()
-    with pytest.raises(InputError, match="n_epochs must be"):
-        est.grow(whole, n_epochs=0)
-    with pytest.raises(InputError, match="two_sided must be"):
-        est.set_params(two_sided=False).grow(irregular()[:, :50])
-    sides = nf.EDRep(3, n_epochs=2, random_state=0).fit(irregular()[:, :50])
-    with pytest.raises(
-        InputError, match=r"EDRep.grow: relation must be of as many sides as that of the fit; got shape"
-    ):
-        sides.grow(irregular())
-    np.testing.assert_array_equal(est.embedding_, before)
-    assert len(est.vectors_) == len(before)
 
 
 def test_rows_in_float64_have_the_same_bits_each_time():

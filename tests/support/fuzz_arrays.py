@@ -775,9 +775,9 @@ def run(seed: int, first: int, last: int, told: Path | None = None) -> dict[str,
     wrong: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
     for number in range(first, last):
-        if told is not None:
+        if told is not None:  # in a process of its own
             told.write_text(str(number))
-        faulthandler.dump_traceback_later(SLOW, exit=True)
+            faulthandler.dump_traceback_later(SLOW, exit=True)
         name, words, error = made(seed, number)
         counts[words.split(" (")[0] if error is None else "wrong"] += 1
         if error is not None:

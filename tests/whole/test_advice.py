@@ -10,14 +10,13 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from refusals import refusals
 from scipy.sparse import csr_array
 from scripts import loaded
 
 import nearfar as nf
 from nearfar import advice
 from nearfar.cli import main
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import NearfarWarning
 
 ROOT = Path(__file__).resolve().parents[2]
 make_choosing = loaded(ROOT / "docs" / "make_choosing.py")
@@ -81,33 +80,10 @@ def test_facts_are_said():
 
 def test_a_matrix_that_may_be_two_things_is_asked_about():
     D = np.abs(np.subtract.outer(np.arange(100.0), np.arange(100.0)))
-    with pytest.raises(
-        InputError, match="kind must be 'distances', 'graph' or 'table' for a symmetric matrix with a zero"
-    ):
-        nf.choose(D)
     assert 'nf.MDS(metric="precomputed")' in nf.choose(D, kind="distances").code
     with pytest.warns(NearfarWarning, match="looks like distances"):
         assert nf.choose(D, kind="graph").kind == "graph"
     assert nf.choose(D, kind="table").kind == "table"
-
-
-test_what_is_refused = refusals(
-    lambda data, kind: nf.choose(data, kind=kind),
-    [
-        (None, None, "data must be a relation, a graph, a matrix, vectors or a corpus; got NoneType"),
-        ("edges.csv", None, "data must be .*nearfar advise edges.csv"),
-        (np.ones((3, 3)), "picture", "kind must be one of"),
-        (np.ones((3, 4)), "distances", "data must be square"),
-        (np.ones(3), None, "data must be two-dimensional"),
-        (np.ones((2, 3)), None, "data must be of at least 3 rows; got 2"),
-        (nf.Corpus([["a"], ["b"]]), None, "data must be a text with a sentence of two words; got 2 words"),
-        (np.full((9, 3), np.nan), None, r"choose: X must be finite; got NaN or infinity in 9 row\(s\)"),
-        (np.eye(9), "distances", "choose: X must be .* diagonal"),
-        (pd.DataFrame({"id": range(9)}), None, r"choose: data must be one with a column .*; got 'id' \(row numbers\)"),
-        ("book.txt", "text", "data must be a Corpus with kind='text'; got str"),
-        (nf.Corpus([["a"]]), "graph", "kind must be 'text' for a Corpus; got graph"),
-    ],
-)
 
 
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(100, 4)), columns=list("abcd"))

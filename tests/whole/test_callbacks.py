@@ -243,13 +243,6 @@ def test_a_checkpoint_knows_the_defaults_that_it_was_made_under(kept, monkeypatc
         InputError, match=r"differs in the gradient in use \('forward' there, 'paper' here\), the p0 in use"
     ):
         fit(kept)
-    monkeypatch.undo()
-    older = checkpoint.read(kept)
-    known = {name: value for name, value in older.identity.items() if not name.endswith(" in use")}
-    assert len(known) == len(older.identity) - 4
-    checkpoint.write("test", kept, checkpoint.Snapshot(older.arrays, older.facts, known))
-    with pytest.raises(InputError, match=r"differs in .*the gradient in use \(None there, 'forward' here\)"):
-        fit(kept)
 
 
 def test_what_has_no_effect_may_differ(kept):
@@ -273,16 +266,12 @@ def test_identity_knows_equal_values_from_others():
         assert a != c
 
 
-def test_a_damaged_file_is_refused(kept, tmp_path):
+def test_a_damaged_file_is_refused(kept):
     good = kept.read_bytes()
     for bad in (good[:-1], good[:100], b"", good[:-9] + b"\0" + good[-8:], good + b"\0"):
         kept.write_bytes(bad)
         with pytest.raises(FileFormatError):
             fit(kept)
-    with pytest.raises(InputError, match="resume must be a file that exists"):
-        fit(tmp_path / "nowhere.safetensors")
-    with pytest.raises(InputError, match="resume must be a path"):
-        fit(3)
 
 
 def test_files_of_another_kind_are_refused_both_ways(kept, tmp_path):
@@ -305,14 +294,6 @@ def test_a_later_version_is_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(FileFormatError, match=r"version '2'.*Install a newer nearfar"):
         fit(path)
-
-
-def test_a_state_that_does_not_fit_is_refused(kept):
-    snapshot = checkpoint.read(kept)
-    snapshot.arrays["X"] = snapshot.arrays["X"][:-1]
-    checkpoint.write("test", kept, snapshot)
-    with pytest.raises(InputError, match="resume must be a state of"):
-        fit(kept)
 
 
 def test_only_plain_facts_are_written(tmp_path):
@@ -366,15 +347,6 @@ def test_what_tells_a_fit_from_others_is_found_once_and_only_when_asked(tmp_path
     assert len(calls) == 1
 
 
-def test_a_checkpoint_that_could_not_be_written_is_refused_at_once(tmp_path):
-    with pytest.raises(InputError, match="Checkpoint: path must be in a folder that exists"):
-        Checkpoint(tmp_path / "nowhere" / "x.safetensors")
-    with pytest.raises(InputError, match="Checkpoint: every must be an integer >= 1; got 0"):
-        Checkpoint(tmp_path / "x.safetensors", every=0)
-    with pytest.raises(InputError, match="Checkpoint: path must be a path"):
-        Checkpoint(3)
-
-
 def test_a_checkpoint_is_a_good_parameter(tmp_path):
     keep = Checkpoint(tmp_path / "x.safetensors", every=2)
     assert pickle.loads(pickle.dumps(keep)) == keep
@@ -415,12 +387,6 @@ def test_stopping_rules():
     plateau = fit(schedule="plateau", tol=1e-2, n_epochs=200)
     assert plateau.n_iter_ < 200
     assert plateau.loss_curve_[:-3].min() - plateau.loss_curve_[-3:].min() < 1e-2 * abs(plateau.loss_)
-
-
-@pytest.mark.parametrize("wrong", [3, "stop", [print, None], print])
-def test_what_is_no_sequence_of_callables_is_refused(wrong):
-    with pytest.raises(InputError, match="EDRep: callbacks must be a sequence of callables; got"):
-        fit(callbacks=wrong)
 
 
 class Halving:

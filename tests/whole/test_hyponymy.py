@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar import hyponymy
-from nearfar.errors import InputError, UnknownIdError
 from nearfar.hyponymy import k_BA, k_E, k_hyp, loewner, of_words, scaled
 
 grades = pytest.mark.parametrize("grade", [loewner, k_hyp, k_E, k_BA])
@@ -167,7 +166,7 @@ def test_the_order_is_one(A):
     assert not loewner(b, a)
 
 
-# ---------------------------------------------------------------- stacks, tolerance, what is refused
+# ---------------------------------------------------------------- stacks, tolerance
 
 
 @grades
@@ -202,33 +201,6 @@ def test_the_tolerance_is_that_of_the_largest_eigenvalue():
     assert k_hyp(np.eye(2), np.diag([1.0, 1e-9]), tolerance=1e-12) == pytest.approx(1e-9)
 
 
-@grades
-@pytest.mark.parametrize(
-    ("A", "B", "message"),
-    [
-        ([[1, 2], [0, 1]], np.eye(2), "A must be symmetric"),
-        (np.eye(2), [[1, 2], [2, 1]], "B must be positive semi-definite; got the eigenvalue -1"),
-        ([1, 2], np.eye(2), r"A must be numbers of shape \(\.\.\., n, n\); got int64, shape \(2,\)"),
-        (np.ones((2, 3)), np.eye(2), "A must be square"),
-        (np.eye(2), [[np.nan, 0], [0, 1]], "B must be finite"),
-        (np.eye(2), [[[1]], [[1, 2]]], "B must be matrices of one shape"),
-        (np.eye(2), np.eye(3), r"B must be of a shape that goes with that of A, \(2, 2\); got shape \(3, 3\)"),
-        (np.stack([np.eye(2)] * 2), np.stack([np.eye(2)] * 3), r"\(2, 2, 2\); got shape \(3, 2, 2\)"),
-    ],
-)
-def test_what_is_refused(grade, A, B, message):
-    with pytest.raises(InputError, match=message) as caught:
-        grade(A, B)
-    assert str(caught.value).startswith(grade.__name__ + ": ")
-
-
-@grades
-def test_bad_tolerances(grade):
-    for tolerance in (-1e-9, np.nan, 2, "0"):
-        with pytest.raises(InputError, match="tolerance must be a finite number"):
-            grade(np.eye(2), np.eye(2), tolerance=tolerance)
-
-
 def test_scaled_matrices_have_1_as_their_largest_eigenvalue(rng):
     B = rng.standard_normal((3, 4, 4)) * np.array([1e-5, 1, 1e5])[:, None, None]
     A = B @ B.transpose(0, 2, 1)
@@ -237,8 +209,6 @@ def test_scaled_matrices_have_1_as_their_largest_eigenvalue(rng):
     np.testing.assert_allclose(found / found[:, :1, :1], A / A[:, :1, :1])
     assert loewner(found, np.eye(4)).all()
     assert not scaled(np.zeros((2, 2))).any()
-    with pytest.raises(InputError, match="scaled: A must be positive semi-definite"):
-        scaled(-np.eye(2))
 
 
 # ---------------------------------------------------------------- words
@@ -286,19 +256,3 @@ def test_phrases_are_graded_too(words):
     mixture = words.matrices(["dog", "cat"]).sum(axis=0)
     pair = of_words(words, ["dog", "cat"], mixture)
     assert (pair > of_words(words, ["dog", "cat"], ["car"])).all()
-
-
-def test_bad_words(words):
-    for arguments, message in (
-        ((words, "dog", ["cat"]), r"narrower must be a list of ids, or matrices; got 'dog'. For one id: \[id\]"),
-        ((words, ["dog", "cat"], ["dog", "cat", "car"]), "broader must be as many as narrower, 2, or one; got 3"),
-        ((words, np.eye(3), ["cat"]), r"narrower must be matrices of shape \(k, 4, 4\); got shape \(3, 3\)"),
-        ((words, ["cat"], -np.eye(4)), "broader must be positive semi-definite"),
-        ((nf.Embedding(np.eye(4)), [0], [1]), "embedding must be a DensityEmbedding; got Embedding"),
-    ):
-        with pytest.raises(InputError, match=message):
-            of_words(*arguments)
-    with pytest.raises(InputError, match="measure must be one of 'k_E', 'k_hyp', 'k_BA', 'loewner'; got 'k_e'"):
-        of_words(words, ["dog"], ["cat"], measure="k_e")
-    with pytest.raises(UnknownIdError, match="'cow'"):
-        of_words(words, ["dog"], ["cow"])

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refusals
 from sklearn.base import clone
 
 from nearfar import kernels as _kernels
 from nearfar._core.jit import bind, jit
 from nearfar._core.vector import FAST
 from nearfar.contracts import Kernel as KernelContract
-from nearfar.errors import InputError
 from nearfar.kernels import (
     Exponential,
     HeavyTailed,
@@ -165,30 +163,10 @@ def test_ones_own_kernel_needs_two_methods():
     assert isinstance(as_kernel("test", Cauchy()), Cauchy)
 
 
-def test_names_stand_for_defaults_and_others_are_refused():
+def test_names_stand_for_defaults():
     assert as_kernel("X", "student-t") == StudentT()
     assert as_kernel("X", "heavy-tailed") == HeavyTailed()
-    for several in ("multiscale", [Exponential(1.0), Exponential(4.0)], ("exponential", "student-t")):
-        with pytest.raises(InputError, match=r"kernels.Multiscale\(\[...\]\)"):
-            as_kernel("X", several)
     assert as_kernel("X", "exponential") == Exponential()
-    for wrong in ("gauss", None, StudentT, 3):
-        with pytest.raises(InputError, match=r"^X: kernel must be one of 'exponential', .* or a kernel object; got "):
-            as_kernel("X", wrong)
-
-
-test_wrong_parameters_are_refused = refusals(
-    lambda make: make(),
-    [
-        (lambda: Exponential(0), "Exponential: beta must be a finite number > 0"),
-        (lambda: Exponential([1.0, -1.0]), "Exponential: beta must be a positive number, or one per point"),
-        (lambda: Exponential([[1.0]]), "Exponential: beta must be a positive number, or one per point"),
-        (lambda: HeavyTailed(-1), "HeavyTailed: alpha must be a finite number >= 0"),
-        (lambda: HeavyTailed(1, 0), "HeavyTailed: beta must be a finite number > 0"),
-        (lambda: InhomogeneousStudentT(float("nan")), "InhomogeneousStudentT: nu must be a finite number > 0"),
-        (lambda: StudentT().with_params(nu=3), "StudentT: parameter must be one of its own"),
-    ],
-)
 
 
 @kernels

@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from refusals import refusals
 
 import nearfar as nf
 
@@ -149,25 +148,3 @@ def test_large_and_small_numbers():
     expected = nf.prepare(pd.DataFrame({"x": x})).vectors
     for scale in (1e300, 1e-300):
         np.testing.assert_allclose(nf.prepare(pd.DataFrame({"x": scale * x})).vectors, expected, rtol=1e-6)
-
-
-test_what_is_refused = refusals(
-    nf.prepare,
-    [
-        (np.ones((3, 3)), r"frame must be a frame of pandas, polars or pyarrow; got ndarray. pandas.DataFrame\(X"),
-        (pd.DataFrame({"a": [1, np.inf]}), "frame must be finite; got infinity in column 'a', row 1"),
-        (
-            pd.DataFrame({"id": range(9), "c": 1}),
-            r"categories or dates that differ; got 'id' \(row numbers\), 'c' \(con",
-        ),
-        (pd.DataFrame(), "or dates that differ; got no column"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "whose columns have different names; got 2 columns called 'a'"),
-    ],
-)
-test_what_is_refused_of_new_rows = refusals(
-    lambda frame: nf.prepare(frame, like=nf.prepare(FRAME)),
-    [
-        (FRAME.drop(columns="plan"), "frame must be one with column 'plan', as before"),
-        (FRAME.assign(age="old"), "frame must be of numbers in column 'age', as before; got 'old'"),
-    ],
-)

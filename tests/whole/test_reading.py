@@ -216,15 +216,6 @@ class TestRefusals:
         (tmp_path / "empty.csv").write_text("")
         with pytest.raises(DataError, match="which is empty"):
             nf.read(tmp_path / "empty.csv")
-        with pytest.raises(InputError, match=r"nf\.read\(\[text\]\)"):
-            nf.read("the sea")
-        with pytest.raises(InputError, match="kind must be"):
-            nf.read(GRAPH, kind="pairs")
-
-    @pytest.mark.parametrize("given", [{"a": 1}, 5, None])
-    def test_what_is_nothing(self, given):
-        with pytest.raises(InputError, match="source must be a file, a frame"):
-            nf.read(given)
 
     def test_lines_of_neighbours(self, tmp_path):
         (tmp_path / "metis").write_text("4 3\n2\n1 3\n2 4\n3\n")
