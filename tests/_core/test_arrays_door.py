@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from refusals import refusals
 from scipy import sparse
 
 import nearfar as nf
@@ -74,23 +73,6 @@ def test_long_precision_stays_double():
 def test_objects_beyond_float32_are_doubles():
     found = checks.check_matrix("f", "X", np.array([[1e200, 1], [2, 3]], dtype=object))
     np.testing.assert_array_equal(found, [[1e200, 1], [2, 3]])
-
-
-test_what_is_no_array_of_numbers = refusals(
-    lambda value: checks.check_numbers("f", "X", value),
-    [
-        (masked(), r"without masked entries; got masked entries in 2 row\(s\), first \[3, 7\]\. Remove or impute"),
-        ([masked()[3], masked()[4]], r"without masked entries; got masked entries in 1 row\(s\), first \[0\]"),
-        (X.astype(complex), "an array of numbers; got ndarray .Complex data not supported"),
-        (np.array([[1j, 2]], dtype=object), "an array of numbers; got ndarray .Complex data not supported"),
-        (np.array([["1", 2]], dtype=object), "an array of numbers; got ndarray .the text '1' among the entries"),
-        ([[10**400]], "an array of numbers; got list .int too large"),
-        (np.zeros(3, "M8[D]"), "an array of numbers; got ndarray .entries of type datetime64"),
-        (np.zeros(3, [("a", "f4")]), "an array of numbers; got ndarray .entries of type"),
-        (sparse.csr_array(np.eye(3)), r"an array of numbers; got csr_array\. .*X\.toarray\(\)"),
-    ],
-    "^f: X must be {}",
-)
 
 
 DOORS = {

@@ -1,4 +1,4 @@
-"""What every public estimator and every far field keeps to, whatever its method."""
+"""What every public estimator keeps to, whatever its method; far fields are held to theirs in their room."""
 
 import dataclasses
 import multiprocessing
@@ -7,19 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from registry import ESTIMATORS, FAR_FIELDS, EstimatorCase, FarCase, irregular_graph
+from registry import ESTIMATORS, EstimatorCase, irregular_graph
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import nearfar as nf
-from nearfar.contracts import Divergence, FarField, Field, Kernel, Objective
-from nearfar.errors import InputError, NearfarError, NotFittedError
-from nearfar.far.exact import FarPart
+from nearfar.contracts import Divergence, Field, Kernel, Objective
+from nearfar.errors import InputError, NotFittedError
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective
-from nearfar.words.model import WordModel
-
-far_fields = pytest.mark.parametrize("case", FAR_FIELDS, ids=lambda case: case.name)
 
 
 def estimators(capability: str = "", *, variants: bool = True, clusters: bool = True):
@@ -342,200 +338,11 @@ def test_what_is_no_relation_is_refused_by_name(case):
             case.make().fit(wrong)
 
 
-@estimators()
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [("n_components", 0), ("n_components", 1000), ("n_components", 2.5), ("iterations", 0), ("n_jobs", 0)],
-)
-def test_a_wrong_parameter_is_refused_by_name(case, rng, name, wrong):
-    if wrong == 1000 and issubclass(case.cls, WordModel):
-        pytest.skip("vectors of words may have any length")
-    name = case.iterations if name == "iterations" else name
-    with pytest.raises(InputError, match=rf"^{case.cls.__name__}: {name} must be .+; got {wrong}"):
-        case.make(**{name: wrong}).fit(case.takes(irregular_graph(rng)))
-
-
-# -- the page of contracts ------------------------------------------------------------------------------------------
-
-
-class DotProduct:
-    """The score of EDRep."""
-
-    def value(self, X, Y):
-        return X @ Y.T
-
-    def pull(self, X, Y, weights):
-        return weights @ Y
-
-
-class CrossEntropy:
-    """Its divergence: KL without the entropy of p, which is constant."""
-
-    def value(self, p, q):
-        return -p * np.log(q)
-
-    def derivative(self, p, q):
-        return -p / q
-
-
 def test_parts_keep_to_their_protocols():
-    assert isinstance(CrossEntropy(), Divergence)
+    assert isinstance(nf.divergences.KL(), Divergence)
     for kernel in (nf.kernels.StudentT(), nf.kernels.Exponential(), nf.kernels.HeavyTailed()):
         assert isinstance(kernel, Kernel)
     for field in (nf.far.ExactField(), nf.far.MeshField(), nf.far.BarnesHutField()):
         assert isinstance(field, Field)
     for objective in (NeighborObjective, QuadraticObjective):
         assert issubclass(objective, Objective)
-
-
-def test_the_loss_of_edrep_is_its_row_of_the_table(rng):
-    """Score, divergence, far field and regulariser put together by hand give the loss that EDRep reports."""
-    P = irregular_graph(rng).toarray()
-    X = rng.normal(size=(len(P), 3))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    est = nf.EDRep(3, n_epochs=1, far="exact", init=X, n_jobs=1).fit(P)
-
-    related = (P.sum(axis=1) > 0) | (P.sum(axis=0) > 0)
-    p, x = P[related][:, related], X[related]
-    q = np.exp(DotProduct().value(x, x))
-    q /= q.sum(axis=1, keepdims=True)
-    regulariser = (p.sum(axis=1) @ x) @ x.mean(axis=0)
-    expected = (CrossEntropy().value(p, q).sum() + regulariser) / p.sum()
-    assert est.loss_curve_[0] == pytest.approx(expected, rel=1e-6)
-
-
-# -- far fields -----------------------------------------------------------------------------------------------------
-
-
-def evaluated(case: FarCase, X, Y, *, n_active: int | None = None, seed: int = 8, n_jobs: int = 1):
-    """(log Z, its gradient) of all rows."""
-    part = case.make()
-    part.prepare(Y, len(Y) if n_active is None else n_active, np.random.default_rng(seed), n_jobs)
-    log_z, force = np.empty(len(X)), np.empty_like(X)
-    part.evaluate(X, log_z, force)
-    return log_z, force
-
-
-@pytest.fixture
-def vectors(rng):
-    """Rows, shape (9, 3), and others, shape (40, 3), of uneven lengths."""
-    X = rng.normal(size=(9, 3)) * rng.uniform(0.2, 0.7, (9, 1))
-    Y = rng.normal(size=(40, 3)) * [0.5, 0.3, 0.6] + [0.2, 0, -0.1]
-    return X, Y
-
-
-@far_fields
-def test_far_field_keeps_to_the_protocol(case):
-    assert isinstance(case.make(), FarField)
-
-
-@far_fields
-def test_far_field_same_seed_same_bits_for_any_number_of_workers(case, rng):
-    X, Y = rng.normal(size=(2, 900, 5)).astype(np.float32) / 3
-    first = evaluated(case, X, Y)
-    for n_jobs in (1, 3):
-        for a, b in zip(first, evaluated(case, X, Y, n_jobs=n_jobs), strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-@far_fields
-def test_far_field_leaves_its_input_untouched(case, vectors):
-    X, Y = vectors
-    before = X.copy(), Y.copy()
-    X.flags.writeable = Y.flags.writeable = False
-    evaluated(case, X, Y)
-    np.testing.assert_array_equal(X, before[0])
-    np.testing.assert_array_equal(Y, before[1])
-
-
-@far_fields
-def test_far_field_float32_is_float64(case, vectors):
-    X, Y = vectors
-    log_z, force = evaluated(case, X, Y)
-    log_z32, force32 = evaluated(case, X.astype(np.float32), Y.astype(np.float32))
-    assert (log_z.dtype, log_z32.dtype) == (np.float64, np.float64)
-    assert (force.dtype, force32.dtype) == (np.float64, np.float32)
-    np.testing.assert_allclose(log_z32, log_z, atol=1e-4)
-    np.testing.assert_allclose(force32, force, atol=1e-4)
-
-
-@far_fields
-def test_far_field_force_is_the_gradient_of_its_log_normalizer(case, vectors):
-    X, Y = vectors
-    _, force = evaluated(case, X, Y)
-    step = 6e-6
-    for k in range(X.shape[1]):
-        shift = step * np.eye(3)[k]
-        difference = (evaluated(case, X + shift, Y)[0] - evaluated(case, X - shift, Y)[0]) / (2 * step)
-        np.testing.assert_allclose(force[:, k], difference, rtol=1e-6, atol=1e-8)
-
-
-@far_fields
-def test_far_field_blocks_of_rows_are_the_whole_and_force_may_be_left_out(case, vectors):
-    X, Y = vectors
-    whole, whole_force = evaluated(case, X, Y)
-    part = case.make()
-    part.prepare(Y, len(Y), np.random.default_rng(8), 1)
-    log_z, force = np.full(len(X), np.nan), np.full_like(X, np.nan)
-    for start, stop in ((0, 1), (1, 6), (6, 9)):
-        part.evaluate(X[start:stop], log_z[start:stop], force[start:stop])
-    np.testing.assert_allclose(log_z, whole, rtol=1e-12)
-    np.testing.assert_allclose(force, whole_force, rtol=1e-9, atol=1e-12)
-    if getattr(part, "force_is_optional", False):
-        part.evaluate(X, log_z, None)
-    np.testing.assert_allclose(log_z, whole, rtol=1e-12)
-
-
-@far_fields
-def test_far_field_absent_rows_count_for_nothing(case, vectors):
-    X, Y = vectors
-    padded = np.insert(Y, [0, 7, 7, 40], 0.0, axis=0)
-    for a, b in zip(evaluated(case, X, Y), evaluated(case, X, padded, n_active=40), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("case", [case for case in FAR_FIELDS if not case.sampled], ids=lambda case: case.name)
-def test_far_field_does_not_depend_on_the_order_of_the_others(case, vectors, rng):
-    X, Y = vectors
-    for a, b in zip(evaluated(case, X, Y), evaluated(case, X, Y[rng.permutation(40)]), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-
-
-@far_fields
-def test_far_field_is_near_the_exact_one(case, vectors):
-    X, Y = vectors
-    exact = np.log(np.exp(X @ Y.T).sum(axis=1))
-    assert np.median(abs(np.expm1(evaluated(case, X, Y)[0] - exact))) < 0.2
-
-
-# Those of nearfar itself, which refuse what others need not look at.
-far_parts = pytest.mark.parametrize(
-    "case", [case for case in FAR_FIELDS if isinstance(case.make(), FarPart)], ids=lambda case: case.name
-)
-
-
-@far_parts
-def test_far_field_parameters_are_frozen_and_go_round(case):
-    part = case.make()
-    again = clone(part)
-    assert type(again) is type(part)
-    assert again.get_params() == part.get_params()
-    assert pickle.loads(pickle.dumps(part)).get_params() == part.get_params()
-    for name in part.get_params():
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(part, name, 3)
-    with pytest.raises(InputError, match="no_such_parameter"):
-        part.with_params(no_such_parameter=1)
-
-
-@far_parts
-def test_far_field_asked_before_it_is_prepared_is_a_clear_error(case, vectors):
-    with pytest.raises(NearfarError, match="prepare must be called"):
-        case.make().evaluate(vectors[0], np.empty(9), np.empty((9, 3)))
-
-
-@far_parts
-@pytest.mark.parametrize("n_active", [0, 41])
-def test_far_field_refuses_an_impossible_number_of_others(case, vectors, n_active):
-    with pytest.raises(InputError, match="n_active must be"):
-        evaluated(case, *vectors, n_active=n_active)

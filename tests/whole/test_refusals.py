@@ -17,6 +17,7 @@ from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, as_
 WORDS = nf.DensityEmbedding.from_matrices([np.eye(4), np.diag([1.0, 2, 3, 4]), np.eye(4)], ["bite", "dog", "cat"])
 VECTORS = nf.Embedding(np.eye(4), ["bite", "dog", "cat", "nobody"])
 ROWS = nf.Embedding(np.random.default_rng(0).normal(size=(40, 3)), [f"row {k}" for k in range(40)])
+BY_NAME = [f"Row {k}" for k in range(40)]
 FRAME = pd.DataFrame({"age": np.arange(30.0) ** 2, "plan": ["basic", "gold"] * 15})
 TWO, PAIR = np.eye(2), [{"verb": "bite", "subject": "dog"}]
 
@@ -62,6 +63,10 @@ DOORS = {
     "prepare": nf.prepare,
     "prepare, like": partial(nf.prepare, like=nf.prepare(FRAME)),
     "read": nf.read,
+    "communities": partial(nf.evaluate.communities, ROWS),
+    "neighborhoods": partial(nf.evaluate.neighborhoods, ROWS),
+    "recommend": partial(nf.Embedding([[1, 0]], ["u"], context_vectors=TWO, context_ids=["tea", "rum"]).recommend, "u"),
+    "Embedding": nf.Embedding,
 }
 SYMMETRIC = abs(np.subtract.outer(np.arange(100.0), np.arange(100.0)))
 
@@ -164,6 +169,13 @@ test_refusals = refused(
         ("prepare", "frame", pd.DataFrame([[1, 2]], columns=["a", "a"]), InputError, "got 2 columns called 'a'"),
         ("prepare, like", "frame", FRAME.drop(columns="plan"), InputError, "one with column 'plan', as before"),
         ("prepare, like", "frame", FRAME.assign(age="old"), InputError, "of numbers in column 'age'", "got 'old'"),
+        ("communities", "labels", pd.Series(range(40), BY_NAME), InputError, "'Row 0' is not 'row 0'"),
+        ("communities", "labels", pd.Series([0, 1], ["x", "y"]), InputError, "labels.to_numpy()"),
+        ("communities", "labels", pd.Series("a", ["row 0"] * 40), InputError, "got an index with equal labels"),
+        ("communities", "id", With(labels=pd.Series("a", ROWS.ids[1:])), UnknownIdError, "labels: id", "got 'row 0'"),
+        ("neighborhoods", "Y", nf.Embedding(ROWS.vectors, ROWS.ids[::-1]), InputError, "of the ids of X"),
+        ("recommend", "base_measure", pd.Series({"Tea": 1, "Rum": 9}), InputError, "'Tea' is not 'tea'"),
+        ("Embedding", "column", With(vectors=pd.DataFrame({"id": [7, 7], "v": 1})), InputError, "7 more than once"),
         ("read", "source", "the sea", InputError, "nf.read([text])"),
         ("read", "kind", With(source=nx.path_graph(3), kind="pairs"), InputError, "one of"),
         *(("read", "source", bad, InputError, "a file, a frame") for bad in ({"a": 1}, 5, None)),
