@@ -12,7 +12,8 @@ from nearfar.callbacks import Checkpoint, EarlyStopping, Progress
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 4)).astype("float32")
 frame = pd.DataFrame(X, columns=list("abcd"), index=[f"p{i}" for i in range(40)])
-relation = nf.Relation.from_edges([("<b>a", "b"), ("b", "c"), ("c", "<b>a"), ("c", "d"), ("d", "e")]).random_walk(2)
+tag = "<script>a"
+relation = nf.Relation.from_edges([(tag, "b"), ("b", "c"), ("c", tag), ("c", "d"), ("d", "e")]).random_walk(2)
 text = [["the", "sea", "and", "the", "sky"], ["the", "ship", "and", "the", "shore"]] * 40
 words = ["king", "queen", "man", "woman", "cup"]
 vectors = nf.Embedding([[1, 1, 0], [1, 0, 1], [0.1, 1, 0], [0.1, 0, 1], [-1, 1, 1]], ids=words)
@@ -92,7 +93,7 @@ OF_TORCH = [
     "nf.nn.QuantizedEmbedding(100, 8, bits=2)",
     "nf.nn.TiedLogits(nf.nn.AnchorEmbedding(100, 8, n_anchors=4))",
     "nf.nn.ProxAdam(nf.nn.AnchorEmbedding(100, 8, n_anchors=4).parameters())",
-    "nf.nn.RelatedPairs(relation, ['<b>a', *'bcde'])",
+    "nf.nn.RelatedPairs(relation, [tag, *'bcde'])",
     "nf.nn.UnigramNoise(torch.ones(10**4))",
     "nf.nn.self_normalization(torch.zeros(5000, 3))",
     "nf.nn.SeparableCritic(4, 4)",

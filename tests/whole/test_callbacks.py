@@ -199,28 +199,15 @@ def changed(entry, ids=None):
             r"gradient \('auto' there, 'full' here\), the learning_rate \(0.8",
         ),
         ({"random_state": 4}, r"random_state \(3 there, 4 here\)"),
-        ({"random_state": np.random.default_rng(3)}, "random_state"),
         ({"far": nf.far.GaussianMixture(n_clusters=2)}, "the far"),
         ({"p0": np.ones(2500)}, "in the p0: "),
-        ({"temperature": 0.5}, r"temperature \(1.0 there, 0.5 here\)"),
         ({"init": nf.Embedding(np.ones((2, 64)))}, "in the init: "),
-        (
-            {"relation": lambda: graph().random_walk(3)},
-            "in the relation's weights: ",
-        ),
-        ({"relation": graph}, "in the relation's weights: "),
+        ({"relation": lambda: graph().random_walk(3)}, "in the relation's weights: "),
         (
             {"relation": lambda: changed(17).random_walk(2)},
             r"in the gradient in use \('forward' there, 'paper' here\), the relation's weights: ",
         ),
-        (
-            {"relation": lambda: nf.Relation.from_matrix(ADJACENCY, ids=range(1, 2501)).random_walk(2)},
-            "the relation's ids",
-        ),
-        (
-            {"relation": lambda: nf.Relation.from_matrix(ADJACENCY, map(str, range(2500))).random_walk(2)},
-            "the relation's ids",
-        ),
+        ({"relation": lambda: changed(0, ids=range(1, 2501)).random_walk(2)}, "the relation's ids"),
         (
             {"relation": lambda: nf.Relation.from_matrix(ADJACENCY[:99, :99])},
             r"shape \(\[2500, 2500\] there, \[99, 99\] here",
