@@ -123,6 +123,10 @@ def test_the_tests_lie_as_the_source_does():
     packages = {path.parent.name for path in (ROOT / "src" / "nearfar").glob("*/__init__.py")}
     assert folders - packages == {"docs", "files", "lab", "support", "whole"}
     assert not list((ROOT / "tests").glob("*.py"))
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]  # by which pytest imports them
+    assert sorted({*names}) == sorted(names), (
+        "two test files have one name: call them by their rooms, test_ROOM_refusals.py"
+    )
 
 
 @functools.cache
