@@ -6,7 +6,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,14 +39,7 @@ class RelationEmbedder(Parameters):
     """Base of the estimators that turn a relation into vectors.
 
     A subclass lists its parameters as keyword arguments of ``__init__``, which only stores them.
-
-    ``_capabilities`` declares what a class can do, for the tests that run over all of them: ``"relation-input"``,
-    ``"matrix-input"`` (a plain matrix is a relation, too, not rows of data), ``"deterministic"`` (same seed, same
-    bits), ``"any-n-jobs"`` (... for any number of workers), ``"two-sided"``, ``"init"`` (takes a start),
-    ``"transform"``, ``"resume"``, ``"isolates-left-out"`` (what has no relation gets zeros).
     """
-
-    _capabilities: ClassVar[frozenset[str]] = frozenset()
 
     embedding_: Floats
 

@@ -88,13 +88,12 @@ def drawn_bounds(n: int, d: int) -> NDArray[np.int64]:
 
 
 class Sphere:
-    """Unit vectors and their step, :func:`nearfar.methods.edrep.sphere_step`.
+    """Unit vectors.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = Sphere().start(4, 2, np.random.default_rng(0))
-    >>> Sphere().step(X, np.ones((4, 2), np.float32), learning_rate=0.5)
     >>> np.linalg.norm(X, axis=1).round(6)
     array([1., 1., 1., 1.], dtype=float32)
 
@@ -150,20 +149,6 @@ class Sphere:
         np.divide(X, norms[:, None], out=X, where=norms[:, None] > 0)
         return X
 
-    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
-        """Move unit vectors against their gradient, in place.
-
-        A row whose gradient is zero, or points along the row itself, stays where it is.
-
-        Parameters
-        ----------
-        X, gradient : ndarray of shape (b, d), float32 or float64
-            The vectors and the gradient of the loss in them. ``gradient`` is overwritten.
-        learning_rate : float in [0, 1]
-            Sine of the angle moved.
-        """
-        sphere_step(X, gradient, learning_rate)
-
 
 class Ball(Sphere):
     """Vectors of length at most 1, as in the general form of the EDRep problem (norm-bounded instead of unit).
@@ -195,18 +180,6 @@ class Ball(Sphere):
         norms = np.sqrt(np.einsum("ij,ij->i", X, X))
         np.divide(X, np.maximum(norms, 1)[:, None], out=X)
         return X
-
-    def step(self, X: Floats, gradient: Floats, learning_rate: float) -> None:
-        """Move vectors along their normalised gradients, then project, in place.
-
-        Parameters
-        ----------
-        X, gradient : ndarray of shape (b, d), float32 or float64
-            The vectors and the gradient of the loss in them. ``gradient`` is overwritten.
-        learning_rate : float
-            Length of the step.
-        """
-        ball_step(X, gradient, learning_rate)
 
 
 def ball_step(x: Array, g: Array, rate: float) -> None:

@@ -49,8 +49,6 @@ class GloVe(RelationEmbedder):
     ``f(p) = min(p / p_max, 1) ** 0.75``, by AdaGrad: all rows take a step, then all columns.
     """
 
-    _capabilities = frozenset({"relation-input", "matrix-input", "deterministic", "any-n-jobs", "two-sided", "resume"})
-
     def __init__(self, n_components=50, *, p_max=100.0, learning_rate=0.05, n_epochs=50, callbacks=None,
                  random_state=None, n_jobs=None, verbose=0, engine=None):  # fmt: skip
         self.n_components, self.p_max, self.learning_rate, self.n_epochs = n_components, p_max, learning_rate, n_epochs

@@ -180,28 +180,10 @@ def test_every_estimator_is_in_the_contract_suite_and_in_a_guide():
     estimators = subclasses(RelationEmbedder)
     assert estimators
     # The suite fits relations; MDS, which takes rows or distances, is held to the same in its own tests.
-    of_relations = {cls for cls in estimators if "relation-input" in cls._capabilities}
-    assert estimators - of_relations == {nearfar.MDS}
-    assert of_relations <= {case.cls for case in registry.ESTIMATORS}  # which has one from outside, too
+    assert estimators - {nearfar.MDS} <= {case.cls for case in registry.ESTIMATORS}  # which has one from outside, too
     guides = "".join(path.read_text("utf-8") for path in (ROOT / "docs" / "guide").glob("*.md"))
     for cls in estimators:
         assert f"nf.{cls.__name__}(" in guides, f"no guide shows {cls.__name__}"
-
-
-def test_declared_capabilities_are_known_ones():
-    known = {
-        "relation-input",
-        "matrix-input",
-        "deterministic",
-        "any-n-jobs",
-        "two-sided",
-        "init",
-        "transform",
-        "resume",
-    }
-    known |= {"isolates-left-out"}
-    for case in registry.ESTIMATORS:
-        assert case.cls._capabilities <= known
 
 
 # -- what public signatures say ---------------------------------------------------------------------------------------

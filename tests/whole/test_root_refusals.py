@@ -10,7 +10,7 @@ from refusals import Made, With, refused
 
 import nearfar as nf
 from nearfar import hyponymy
-from nearfar.callbacks import Checkpoint, EarlyStopping, Frames, Trainer
+from nearfar.callbacks import Checkpoint, EarlyStopping, Trainer
 from nearfar.errors import DataError, InputError, UnknownIdError
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, as_kernel
 
@@ -57,7 +57,6 @@ DOORS = {
     "X": partial(as_kernel, "X"),
     "Checkpoint": partial(Checkpoint, path="x.safetensors"),
     "EarlyStopping": trained,
-    "Frames": Frames,
     "Trainer": partial(Trainer, "Mine", 3),
     "choose": nf.choose,
     "prepare": nf.prepare,
@@ -147,7 +146,6 @@ test_refusals = refused(
         ("EarlyStopping", "patience", 0, InputError, "an integer >= 1; got 0"),
         ("EarlyStopping", "tol", 1, InputError, "a finite number in [0, 1); got 1"),
         ("EarlyStopping", "the fit", With(), InputError, "one that holds something out", "Set validation_fraction"),
-        ("Frames", "every", 0, InputError, "an integer >= 1; got 0"),
         ("Trainer", "callbacks", print, InputError, "a sequence of callables"),
         ("choose", "data", None, InputError, "a relation, a graph, a matrix, vectors or a corpus; got NoneType"),
         ("choose", "data", "edges.csv", InputError, "nearfar advise edges.csv"),

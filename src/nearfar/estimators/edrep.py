@@ -9,8 +9,8 @@ import copy
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import cache, partial
 from os import PathLike
 from types import MappingProxyType
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core import checks
-from nearfar._core.checkpoint import restoring
+from nearfar._core.checkpoint import check_array, generator_of, restoring
 from nearfar._core.checks import (
     Check,
     check_choice,
@@ -33,8 +33,8 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import rows_and_ids
 from nearfar._core.parts import RowsInParts
-from nearfar._core.threads import single_threaded_blas
-from nearfar._core.types import Flags, Numbers, RowNumbers, Seed
+from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.types import Doubles, Flags, Numbers, RowNumbers, Seed
 from nearfar._core.warn import warn_user
 from nearfar.base import RelationEmbedder, RelationLike, identity_of
 from nearfar.callbacks import Callback, Trainer
@@ -42,12 +42,10 @@ from nearfar.contracts import FarField, Floats, Place, Rows
 from nearfar.edrep.transform import FittedColumns, weights_of
 from nearfar.engines import Setting, asked_engine, default_engine, place_of
 from nearfar.engines.registry import on_a_cluster, on_cluster
-from nearfar.errors import InputError, NearfarWarning
-from nearfar.estimators.columns import base_measure_of, prior_of
-from nearfar.estimators.far_check import checked_rows, judged
-from nearfar.estimators.starts import check_start, given_rows, known_rows
-from nearfar.estimators.state import FitState
+from nearfar.errors import InputError, NearfarWarning, NumericalError
+from nearfar.estimators.given import base_measure_of, check_start, given_rows, known_rows, prior_of
 from nearfar.estimators.tasks import KNOWN, OPEN, TASKS, TRIAL_EPOCHS, Task, made_for, temperature_of
+from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import centers_of, spherical_kmeans
 from nearfar.far.registry import far_field
 from nearfar.methods.edrep import Problem, State, descend
@@ -72,6 +70,7 @@ REFINE = 0.1  # the share of the epochs with a finer far field, by default
 MOST_CLUSTERS, MANY = 512, 50_000
 WRONG = 0.1  # mean relative error of the normalisers from which a fit warns
 COLLAPSED = 0.9  # mean cosine of the rows, by their weights, from which a fit warns
+N_CHECKED_ROWS = 128  # of which normalisers are compared with the exact ones
 _HINT = "Resume with the same relation and parameters, or start a new fit with init=."
 
 
@@ -105,6 +104,92 @@ class Fitted(NamedTuple):
         whole = np.full((self.relation.operator.shape[0], *values.shape[1:]), missing, values.dtype)
         whole[self.kept] = values
         return whole
+
+
+class FitState(State):
+    """All that is needed to continue a fit; ``X`` and ``Y`` (None with one embedding) are its vectors."""
+
+    @property
+    def X(self) -> Rows:  # noqa: N802 - the letter of the paper
+        """The vectors of the rows."""
+        return self.sides[0]
+
+    @property
+    def Y(self) -> Rows | None:  # noqa: N802
+        """The vectors of the columns of a two-sided fit, or None."""
+        return self.sides[1] if len(self.sides) == 2 else None
+
+    def fetch(self, place: Place, sides: Sequence[Rows]) -> None:
+        """Bring the vectors up to date from where they are."""
+        self.sides = [place.fetch(here, there) for here, there in zip(sides, self.sides, strict=True)]
+
+    def check_finite(self, owner: str, rate: float, start: float) -> None:
+        """Refuse a loss, or sums over all vectors after a step, that are not finite.
+
+        Raises
+        ------
+        NumericalError
+        """
+        if not (np.isfinite(self.losses[-1]) and (self.sums is None or np.isfinite(self.sums).all())):
+            raise NumericalError(
+                f"{owner}: loss and vectors must stay finite; got others, at a loss of {self.losses[-1]}, in epoch "
+                f"{self.epoch} at learning rate {rate:.3g}. Try learning_rate={start / 2:.3g}."
+            )
+
+    def snapshot(self) -> tuple[dict[str, NDArray[np.generic]], dict[str, object]]:
+        """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
+        kept = {"X": self.X, "Y": self.Y, "sums": self.sums, "labels": self.labels, "centers": self.centers}
+        arrays: dict[str, NDArray[np.generic]] = {name: array for name, array in kept.items() if array is not None}
+        arrays["losses"] = np.array(self.losses, np.float64)
+        return arrays, {"epoch": self.epoch, "rng": self.rng.bit_generator.state}
+
+    @classmethod
+    def restored(
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        facts: Mapping[str, Any],
+        sizes: Sequence[int],
+        d: int,
+        n_clusters: int,
+    ) -> Self:
+        """Return the state of a snapshot, for sides of so many rows.
+
+        Raises
+        ------
+        InputError
+            If it has other rows or sides.
+        ValueError, TypeError, LookupError, ArithmeticError
+            If it is the state of no fit of ``d`` components and at most ``n_clusters`` clusters.
+        """
+        sides = {"X": arrays["X"], **({"Y": arrays["Y"]} if "Y" in arrays else {})}
+        if [len(side) for side in sides.values()] != list(sizes):
+            got = f"one of {[len(side) for side in sides.values()]}"
+            raise InputError("EDRep.fit", "resume", f"a state of {list(sizes)} rows", got)
+        dtype, epoch, losses = arrays["X"].dtype, facts["epoch"], arrays["losses"]
+        if dtype not in (np.float32, np.float64) or type(epoch) is not int:
+            raise TypeError(f"vectors of {dtype}, epoch {epoch!r}")
+        rows = {**dict(zip(sides, sizes, strict=True)), "sums": 2, "centers": len(arrays.get("centers", ()))}
+        for name in rows.keys() & arrays.keys():
+            check_array(name, arrays[name], dtype, (rows[name], d))
+        check_array("losses", losses, np.float64, (epoch,))
+        if "labels" in arrays:
+            check_array("labels", arrays["labels"], np.int64, (sizes[-1],), low=-1, high=n_clusters - 1)
+        return cls(
+            sides=list(sides.values()),
+            rng=generator_of(facts["rng"]),
+            epoch=epoch,
+            losses=losses.tolist(),
+            **{name: arrays.get(name) for name in ("sums", "labels", "centers")},
+        )
+
+
+class Checked(NamedTuple):
+    """Rows that are looked at, by number; their weights, log Z as the far field has it, how many others there are."""
+
+    rows: RowNumbers
+    weights: Doubles
+    log_z: Doubles
+    n_active: int
 
 
 class EDRep(RelationEmbedder):
@@ -266,20 +351,6 @@ class EDRep(RelationEmbedder):
     >>> [id for id, score in est.vectors_.most_similar("a", topn=2)]
     ['b', 'c']
     """
-
-    _capabilities: ClassVar[frozenset[str]] = frozenset(
-        {
-            "relation-input",
-            "matrix-input",
-            "isolates-left-out",
-            "deterministic",
-            "any-n-jobs",
-            "two-sided",
-            "init",
-            "transform",
-            "resume",
-        }
-    )
 
     choice_: str | None = None
     base_measure_: NDArray[np.float64] | None = None
@@ -460,7 +531,8 @@ class EDRep(RelationEmbedder):
             state = self._start(rows) if resume is None else self._resumed(rows, trainer, resume)
             self._descend(place, problem, far, state, trainer)
             if self.n_clusters > 1 and state.labels is None and not trainer.stopped:  # with a mixture over the clusters
-                rng, labels = state.rng, self._clusters(state)
+                rng, n_jobs = state.rng, check_n_jobs("EDRep", self.n_jobs)
+                labels = spherical_kmeans(state.sides[-1], self.n_clusters, rng=rng, n_jobs=n_jobs).labels
                 trainer.done = 0
                 del state  # its memory, before the new vectors come
                 state = self._start(rows, rng)
@@ -562,8 +634,9 @@ class EDRep(RelationEmbedder):
             return 0, 1
         return max(1, self.n_epochs - math.ceil(share * self.n_epochs)), n_clusters
 
-    @contextmanager
-    def _place(self, asked: str | Place | None, problem: Problem, far: FarField, rows: Fitted) -> Iterator[Place]:
+    def _place(
+        self, asked: str | Place | None, problem: Problem, far: FarField, rows: Fitted
+    ) -> AbstractContextManager[Place]:
         """Give the place of the fit, if it can run there."""
         setting = Setting(
             owner="EDRep",
@@ -577,8 +650,7 @@ class EDRep(RelationEmbedder):
             check_memory=partial(self._check_memory, problem, rows),
         )
         engine = default_engine(rows.relation.operator, self.storage) if asked is None else asked
-        with place_of(engine, setting) as place:
-            yield place
+        return place_of(engine, setting)
 
     def _trainer(self, problem: Problem, far: FarField, rows: Fitted) -> Trainer:
         """Return what calls callbacks, and knows what tells this fit from others: also what its defaults stood for."""
@@ -595,11 +667,6 @@ class EDRep(RelationEmbedder):
             keeps=self.storage is None,  # vectors in files, or on workers, have checkpoints
         )
 
-    def _clusters(self, state: FitState) -> NDArray[np.int64]:
-        return spherical_kmeans(
-            state.sides[-1], self.n_clusters, rng=state.rng, n_jobs=check_n_jobs("EDRep", self.n_jobs)
-        ).labels
-
     def _resumed(self, rows: Fitted, trainer: Trainer, resume: str | PathLike[str]) -> FitState:
         """Return the state of a checkpoint."""
         sizes = [len(related) for related in rows.present]
@@ -612,9 +679,9 @@ class EDRep(RelationEmbedder):
         """Set the results: vectors, losses, and what new rows are placed before."""
         rel, kept = rows.relation, rows.kept
         others = state.sides[-1]
-        far = _far_of(far, state)
+        far = _FarOf(far)(state)
         far.prepare(others, problem.n_active, state.rng, check_n_jobs("EDRep", self.n_jobs))
-        self._checked_rows = checked_rows(problem, far, kept, state.X)
+        self._checked_rows = self._checked(problem, far, kept, state.X)
         self._warn_if_collapsed(problem, state)
         self._ids = rel.row_ids, rel.column_ids
         self._growth: dict[str, object] = {}
@@ -640,6 +707,19 @@ class EDRep(RelationEmbedder):
         )
         if 0 < problem.temperature < 1 and not isinstance(others, RowsInParts):
             self._warn_if_wrong(problem.temperature)
+
+    @staticmethod
+    def _checked(problem: Problem, far: FarField, kept: RowNumbers | None, X: Floats) -> Checked:
+        """Return a sample of the rows X; ``kept`` are the numbers of all of them, where some are left out."""
+        asked = np.flatnonzero(problem.r > 0)
+        asked = np.sort(np.random.default_rng(0).choice(asked, min(N_CHECKED_ROWS, asked.size), replace=False))
+        log_z, asking = np.empty(asked.size), X[asked] / problem.temperature
+        if hasattr(far, "formula"):  # so few rows need no compiled code
+            formula, numbers = far.formula(asking.dtype)
+            log_z = formula(asking, *numbers)[0]
+        else:
+            far.evaluate(asking, log_z, np.empty_like(asking))
+        return Checked(asked if kept is None else kept[asked], problem.r[asked], log_z, problem.n_active)
 
     def _warn_if_wrong(self, temperature: float) -> None:
         """Say so where the far field misses the normalisers: gradients and losses are then those of another softmax."""
@@ -885,9 +965,26 @@ class EDRep(RelationEmbedder):
     def far_check_(self) -> dict[str, float]:
         """Relative error of the normalisers at the end, on a sample of rows; O(n d) time at each look."""
         self._check_fitted("far_check_")
+        from scipy.special import stdtrit
+
         checked, n_jobs = self._checked_rows, check_n_jobs("EDRep", self.n_jobs)
         asking = self.embedding_[checked.rows] / self._fitted_columns.temperature
-        return judged(checked, asking, self._others, self.base_measure_, n_jobs)
+        exact, oracle = np.empty(len(asking)), Exact(self.base_measure_)
+        with single_threaded_blas():
+            oracle.prepare(self._others, checked.n_active, np.random.default_rng(0), n_jobs)
+            bounds = even_bounds(len(asking), 16)
+            run_blocks(lambda _b, lo, hi: oracle.evaluate(asking[lo:hi], exact[lo:hi], None), bounds, n_jobs)
+        errors = np.abs(np.expm1(np.minimum(checked.log_z - exact, 300.0)))  # their squares stay finite
+        mean, margin = float(errors.mean()), 0.0  # no margin where all rows were looked at
+        if len(asking) == N_CHECKED_ROWS:
+            margin = float(stdtrit(len(asking) - 1, 0.975) * errors.std(ddof=1) / np.sqrt(len(asking)))
+        return {
+            "relative_error": mean,
+            "low": max(0.0, mean - margin),
+            "high": mean + margin,
+            "far": float((checked.weights * checked.log_z).mean()),
+            "exact": float((checked.weights * exact).mean()),
+        }
 
     @property
     def vectors_(self) -> Embedding:
@@ -968,35 +1065,27 @@ class EDRep(RelationEmbedder):
         if rows.kept is not None:  # columns have other numbers, and in the end vectors are spread over all rows
             nbytes += P.nnz * 4 + n * 8
             blocks = max(blocks, n + rows.relation.shape[0])
-        return int(nbytes + (numbers + blocks * self.n_components) * self._width())
-
-    def _width(self) -> int:
-        """Return the bytes of a number of the vectors."""
-        init = self.init[0] if isinstance(self.init, tuple) else self.init
+        init, width = self.init[0] if isinstance(self.init, tuple) else self.init, 4  # bytes of a number
         with suppress(ValueError):  # what is no array is refused by itself
-            return 8 if not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64 else 4
-        return 4
-
-
-def _far_of(far: FarField, state: State) -> FarField:
-    """Return the far field of a state: the given one, or the mixture over its clusters."""
-    if state.centers is not None:
-        return far.with_params(centers=state.centers, covariance="tied")  # type: ignore[attr-defined, no-any-return]
-    if state.labels is not None:
-        n_clusters = int(state.labels.max()) + 1
-        return far.with_params(n_clusters=n_clusters, labels=state.labels)  # type: ignore[attr-defined, no-any-return]
-    return far
+            width = 8 if not hasattr(init, "vectors") and np.asarray(init).dtype == np.float64 else 4
+        return int(nbytes + (numbers + blocks * self.n_components) * width)
 
 
 class _FarOf:
     """The far field of a state, made once for the same clusters: places keep what they know of it."""
 
     def __init__(self, far: FarField) -> None:
-        self._far, self._made = far, far
+        self._far: Any = far
+        self._made: FarField = far
         self._clusters: tuple[object, object] = (None, None)
 
     def __call__(self, state: State) -> FarField:
         clusters = state.labels, state.centers
         if any(new is not old for new, old in zip(clusters, self._clusters, strict=True)):
-            self._made, self._clusters = _far_of(self._far, state), clusters
+            self._clusters = clusters
+            if state.centers is not None:
+                self._made = self._far.with_params(centers=state.centers, covariance="tied")
+            else:
+                n_clusters = int(state.labels.max()) + 1  # type: ignore[union-attr]
+                self._made = self._far.with_params(n_clusters=n_clusters, labels=state.labels)
         return self._made

@@ -267,10 +267,6 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
     True
     """
 
-    _capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"relation-input", "deterministic", "any-n-jobs", "init", "transform"}
-    )
-
     _checks: ClassVar[dict[str, Check]] = {
         "normalization": partial(check_choice, choices=NORMALIZATIONS),
         "learning_rate": or_auto(partial(check_real, low=0, open_low=True)),

@@ -168,7 +168,6 @@ def text_or_relation(corpus: Trained, owner: str) -> TextSource | Corpus | Encod
 class WordModel(RelationEmbedder):
     """Base of the models that train on windows; see the head of the module."""
 
-    _capabilities: ClassVar[frozenset[str]] = frozenset({"relation-input", "deterministic", "resume"})
     _checks: ClassVar[Checks] = {
         "window": partial(check_integer, low=1),
         "n_negative": partial(check_integer, low=1),

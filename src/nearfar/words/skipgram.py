@@ -217,7 +217,6 @@ class SkipGram(WordModel):
     True
     """
 
-    _capabilities: ClassVar[frozenset[str]] = WordModel._capabilities | {"two-sided"}
     _checks: ClassVar[Checks] = {
         **WordModel._checks,
         "n_components": partial(check_integer, low=1),

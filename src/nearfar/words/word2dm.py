@@ -234,7 +234,6 @@ class Word2DM(WordModel):
     True
     """
 
-    _capabilities = WordModel._capabilities | {"two-sided"}
     _tables = ("B", "C", "pull")
     _on_device = ("sgd", "adam")
 

@@ -189,8 +189,6 @@ class MDS(FrameOutput):
     5.0
     """
 
-    _capabilities: ClassVar[frozenset[str]] = frozenset({"deterministic", "any-n-jobs", "init", "transform"})
-
     _not_on: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (PLAIN, *DEVICES, DASK, OWN), "Pairs are summed by compiled code, on the threads of this machine alone."
     )
