@@ -57,7 +57,12 @@ Word = Hashable | NDArray[np.floating]
 """An id, or something composed before; of a noun, a tuple of them, too."""
 
 Stack = NDArray[np.float64]  # (k, n, n) of matrices, or (k, d) of vectors
-Pairing = Callable[[Stack, Stack], Stack]
+_OPERATIONS: dict[str, Callable[[Stack, Stack], Stack]] = {
+    "phaser": algebra.phaser,
+    "fuzz": algebra.fuzz,
+    "diag": algebra.diagonal_product,
+    "traced_add": algebra.traced_sum,
+}
 
 
 def compose(
@@ -251,7 +256,12 @@ class _Task:
         if self.method == "add":
             words = verbs + subjects + objects
             return (self._normalised(functools.reduce(np.add, words) / len(words)),)
-        pair = self._pairing()
+        operate = _OPERATIONS.get(self.method, np.multiply)
+        if self.method == "spider":
+            operate = functools.partial(algebra.spider, basis=self.axes)
+
+        def pair(op: Stack, arg: Stack) -> Stack:
+            return self._normalised(operate(op, arg))
 
         def pair_back(arg: Stack, op: Stack) -> Stack:
             return pair(op, arg)
@@ -261,7 +271,10 @@ class _Task:
         if not verbs:
             return (nouns[0],)
         if self.method == "kronecker" and len(nouns) == 2:
-            return _all_or_none(pair(nouns[0], verbs[0]), pair(nouns[1], verbs[0]))
+            a, b = (pair(noun, verbs[0]) for noun in nouns)
+            axes = tuple(range(1, a.ndim))
+            there = a.any(axis=axes, keepdims=True) & b.any(axis=axes, keepdims=True)  # where one is zero both are
+            return a * there, b * there
         # The object first.
         return (functools.reduce(pair if self.operator == "verb" else pair_back, reversed(nouns), verbs[0]),)
 
@@ -295,30 +308,11 @@ class _Task:
         found[little] = algebra.positive_part(found[little])
         return algebra.of_trace_one(found)
 
-    def _pairing(self) -> Pairing:
-        known: dict[str, Pairing] = {
-            "phaser": algebra.phaser,
-            "fuzz": algebra.fuzz,
-            "diag": algebra.diagonal_product,
-            "traced_add": algebra.traced_sum,
-        }
-        made = known.get(self.method, np.multiply)
-        if self.method == "spider":
-            made = functools.partial(algebra.spider, basis=self.axes)
-        return lambda op, arg: self._normalised(made(op, arg))
-
 
 def _cosines(a: Stack, b: Stack) -> NDArray[np.float64]:
     flat = [unit_rows(side.reshape(len(side), -1)) for side in (a, b)]
     found: NDArray[np.float64] = np.einsum("ki,ki->k", *flat)
     return np.clip(found, -1.0, 1.0)
-
-
-def _all_or_none(a: Stack, b: Stack) -> tuple[Stack, Stack]:
-    """Return two stacks with both zero where one is."""
-    axes = tuple(range(1, a.ndim))
-    there = a.any(axis=axes, keepdims=True) & b.any(axis=axes, keepdims=True)
-    return a * there, b * there
 
 
 if not TYPE_CHECKING:

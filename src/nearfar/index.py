@@ -38,7 +38,7 @@ __all__ = ["EmbeddingIndex"]
 
 METRICS = ("cosine", "dot")
 STORAGES = ("float32", "float16", "int8", "binary")
-_MAGIC, _WITHOUT_CHECKSUM = b"nearfar index 2\n", b"nearfar index 1\n"
+_MAGIC = b"nearfar index 2\n"
 _EXACT_BELOW = 5_000  # allowed rows that are searched one by one
 _LISTS_FROM = 200_000  # rows from which lists are built sooner and searched faster than a graph
 _MOST = 4_000  # candidates for a query
@@ -322,10 +322,9 @@ class EmbeddingIndex:
         self.recall = float(shares.mean())
         self.recall_interval = max(0.0, self.recall - margin), min(1.0, self.recall + margin)
         if recall is not None and self.recall_interval[1] < recall:
-            message = (
+            warn_user(
                 f"{OWNER}: recall is {self.recall:.3f}, not {recall:g} as asked for. Take another kind or storage."
             )
-            warn_user(message)
 
     def _tenth(self, rows: RowNumbers, n_jobs: int) -> NDArray[np.float64]:
         """Return the score of the last of the nearest other rows of each row."""
@@ -413,7 +412,7 @@ def _check(path: Path) -> None:
 
 
 def _facts(file: OpenedFile) -> Facts:
-    """Return what the end of a file says of the index in it, after its checksum was compared, if it has one."""
+    """Return what the end of a file says of the index in it, after its checksum was compared."""
     refused = FileFormatError(
         f"{file.path}: must be an index that EmbeddingIndex.save wrote; got another file. Build it again."
     )
@@ -423,12 +422,12 @@ def _facts(file: OpenedFile) -> Facts:
     file.file.seek(size - tail)
     end = file.file.read()
     length = int.from_bytes(end[:8], "little")
-    if end[8:] not in (_MAGIC, _WITHOUT_CHECKSUM) or length > min(size - tail, 10_000):
+    if end[8:] != _MAGIC or length > min(size - tail, 10_000):
         raise refused
     file.file.seek(size - tail - length)
     try:
         told = json.loads(file.file.read(length))
-        expected: int | None = told.pop("checksum") if end[8:] == _MAGIC else told.pop("checksum", None)
+        expected = told.pop("checksum")
         facts: Facts = told
         known = facts["kind"] in BACKENDS and facts["metric"] in METRICS and facts["storage"] in STORAGES
         known &= len(facts["recall"]) == 3 and isinstance(facts["embedding"], str)
@@ -437,7 +436,7 @@ def _facts(file: OpenedFile) -> Facts:
         raise refused from None
     if not known:
         raise refused
-    if expected is not None and expected != _checksum(file, size - tail - length, facts):
+    if expected != _checksum(file, size - tail - length, facts):
         raise FileFormatError(f"{file.path}: must be what was written; got one that was altered. Build it again.")
     return facts
 

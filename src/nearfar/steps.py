@@ -24,21 +24,6 @@ PATIENCE = 3
 """Epochs without progress after which the plateau schedule halves the rate, and after which tolerance stops a run."""
 
 
-def learning_rate(schedule: str, start: float, epoch: int, n_epochs: int, losses: Sequence[float]) -> float:
-    """Return the rate of ``epoch`` (from 0): a function of what came before, so that a resumed run continues exactly.
-
-    ``"linear"`` falls from ``start`` to 0 at ``n_epochs`` (EDRep, algorithm 1), ``"cosine"`` the same along a half
-    cosine, ``"constant"`` stays, ``"plateau"`` halves whenever ``PATIENCE`` epochs brought no new lowest loss.
-    """
-    if schedule == "linear":
-        return start * (1 - epoch / n_epochs)
-    if schedule == "cosine":
-        return start * (1 + math.cos(math.pi * epoch / n_epochs)) / 2
-    if schedule == "plateau":
-        return start * 0.5 ** n_plateaus(losses)
-    return start
-
-
 def n_plateaus(losses: Sequence[float]) -> int:
     """Return how many times ``PATIENCE`` epochs in a row brought no new lowest loss."""
     best, since, count = math.inf, 0, 0
@@ -50,17 +35,15 @@ def n_plateaus(losses: Sequence[float]) -> int:
     return count
 
 
-def has_converged(losses: Sequence[float], tol: float) -> bool:
-    """Return whether the last ``PATIENCE`` epochs lowered the best loss by less than ``tol`` relative to its size."""
-    if tol <= 0 or len(losses) <= PATIENCE:
-        return False
-    before = min(losses[:-PATIENCE])
-    return before - min(losses[-PATIENCE:]) < tol * abs(before)
-
-
 @dataclass(frozen=True)
 class Rates:
-    """The learning rates of a fit: None where it ends."""
+    """The learning rates of a fit: None where it ends.
+
+    They are functions of what came before, so that a resumed run continues exactly. ``"linear"`` falls from ``start``
+    to 0 at ``n_epochs`` (EDRep, algorithm 1), ``"cosine"`` the same along a half cosine, ``"constant"`` stays,
+    ``"plateau"`` halves whenever ``PATIENCE`` epochs brought no new lowest loss. The last two end where ``PATIENCE``
+    epochs lowered the best loss by less than ``tol``, relative to its size.
+    """
 
     schedule: str
     start: float
@@ -69,12 +52,19 @@ class Rates:
 
     def __call__(self, state: State) -> float | None:
         """Return the rate of the next epoch, from the epochs and losses of a state."""
-        if state.epoch >= self.n_epochs:
+        epoch, losses = state.epoch, state.losses
+        if epoch >= self.n_epochs:
             return None
+        if self.schedule == "linear":
+            return self.start * (1 - epoch / self.n_epochs)
+        if self.schedule == "cosine":
+            return self.start * (1 + math.cos(math.pi * epoch / self.n_epochs)) / 2
         # Under a falling rate the steps die out by themselves: small progress says nothing.
-        if self.schedule in ("constant", "plateau") and has_converged(state.losses, self.tol):
-            return None
-        return learning_rate(self.schedule, self.start, state.epoch, self.n_epochs, state.losses)
+        if self.tol > 0 and len(losses) > PATIENCE:
+            before = min(losses[:-PATIENCE])
+            if before - min(losses[-PATIENCE:]) < self.tol * abs(before):
+                return None
+        return self.start * 0.5 ** n_plateaus(losses) if self.schedule == "plateau" else self.start
 
 
 # What keeps rows valid, and random starts.

@@ -3,6 +3,7 @@
 import runpy
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -17,7 +18,7 @@ from nearfar.engines.plain import Plain
 from nearfar.engines.threads import Threads
 from nearfar.errors import NearfarWarning
 from nearfar.far import Exact, GaussianMixture
-from nearfar.steps import has_converged, learning_rate, n_plateaus
+from nearfar.steps import Rates
 
 
 def relation_matrix(n, m, seed, isolates=True):
@@ -615,17 +616,18 @@ def test_the_default_gradient_follows_the_relation():
 
 
 def test_schedules():
-    linear = [learning_rate("linear", 0.8, e, 4, []) for e in range(4)]
-    np.testing.assert_allclose(linear, [0.8, 0.6, 0.4, 0.2])
-    np.testing.assert_allclose([learning_rate("cosine", 0.8, e, 4, []) for e in (0, 2)], [0.8, 0.4])
-    assert learning_rate("constant", 0.8, 3, 4, []) == 0.8
+    def rates(schedule, *states, tol=0.0):
+        return [Rates(schedule, 0.8, 4, tol)(SimpleNamespace(epoch=e, losses=losses)) for e, losses in states]
+
     falling, stuck = [5.0, 4, 3, 2], [5.0, 4, 4, 4, 4, 4, 4, 4]
-    assert n_plateaus(falling) == 0
-    assert n_plateaus(stuck) == 2
-    assert learning_rate("plateau", 0.8, 8, 99, stuck) == pytest.approx(0.2)
-    assert not has_converged(falling, 0.01)
-    assert has_converged([5.0, 4, 3.999, 3.998, 3.997], 0.01)
-    assert not has_converged(stuck, 0)
+    np.testing.assert_allclose(rates("linear", *((e, []) for e in range(4))), [0.8, 0.6, 0.4, 0.2])
+    np.testing.assert_allclose(rates("cosine", (0, []), (2, [])), [0.8, 0.4])
+    assert rates("constant", (3, []), (4, [])) == [0.8, None]
+    np.testing.assert_allclose(rates("plateau", (3, falling), (3, stuck)), [0.8, 0.2])
+    converged = [5.0, 4, 3.999, 3.998, 3.997]
+    assert rates("constant", (3, falling), (3, converged), tol=0.01) == [0.8, None]
+    assert rates("linear", (3, converged), tol=0.01) == pytest.approx([0.2])
+    assert rates("constant", (3, stuck)) == [0.8]
 
 
 def test_tolerance_stops_and_callbacks_stop():

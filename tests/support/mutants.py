@@ -44,8 +44,8 @@ FAULTS = [
     ),
     Fault(
         "edrep: the rate falls an epoch early",
-        "start * (1 - epoch / n_epochs)",
-        "start * (1 - (epoch + 1) / n_epochs)",
+        "self.start * (1 - epoch / self.n_epochs)",
+        "self.start * (1 - (epoch + 1) / self.n_epochs)",
         "test_edrep",
     ),
     Fault("edrep: the prior in the loss", "prior += r[i] * dot_others", "prior -= r[i] * dot_others", "test_edrep"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -15,22 +15,13 @@ Values = TypeVar("Values")
 _INDEX = ("Unnamed: 0", "")  # names of the index of a frame that was written to CSV and read again
 
 
-class Index(Iterable[Hashable], Protocol):
-    """Labels of pandas."""
-
-    is_unique: bool
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-
-
-def index_of(values: object) -> Index | None:
+def index_of(values: object) -> Any:
     """Return the index of a pandas Series or frame; None of anything else."""
-    index: Index | None = getattr(values, "index", None)
+    index = getattr(values, "index", None)
     return index if hasattr(index, "is_unique") else None  # a list has a method of that name
 
 
-def goes_by_index(owner: str, name: str, index: Index, ids: Ids) -> bool:
+def goes_by_index(owner: str, name: str, index: Any, ids: Ids) -> bool:
     """Return whether what has an index is given by id, and not by row.
 
     By id wherever the index is another than 0 .. n - 1, and also where that holds all ids, in whatever order these are:
@@ -106,11 +97,11 @@ def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Value
         raise InputError(owner, name, expected, type(values).__name__, f"Give an Embedding for {name} by id.")
     if ids is None or (index is None and not mapped):
         return values
-    if not mapped and not goes_by_index(owner, name, cast("Index", index), ids):
+    if not mapped and not goes_by_index(owner, name, index, ids):
         return values
     if index is not None and not index.is_unique:
         raise InputError(owner, name, "one for each id", "an index with equal labels")
-    known = Ids(list(values) if isinstance(values, Mapping) else cast("Index", index))
+    known = Ids(list(values) if isinstance(values, Mapping) else index)
     if known == ids and not mapped:
         return values
     rows = known.rows(ids)
@@ -177,7 +168,9 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
     named = ["id"] if "id" in names else nameless
     index = index_of(X)
     if not named and (index is None or Ids.of_distinct(index).is_range):
-        texts = [name for name in names if _is_text(frame[name])]
+        kinds = {name: type(frame[name].dtype).__name__ for name in names}
+        text = [name for name in names if kinds[name] in ("String", "Object")]
+        texts = [name for name in text if all(isinstance(value, str) for value in frame[name].to_list())]
         named = texts if len(texts) == 1 and frame[texts[0]].n_unique() == len(frame) else []
     if not named:
         return None
@@ -188,11 +181,3 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
         if len({row.shape for row in rows}) == 1 and rows[0].ndim == 1:
             return np.array(rows), ids
     return rest.to_numpy(), ids
-
-
-def _is_text(column: Any) -> bool:
-    """Whether a column of narwhals holds text alone."""
-    return bool(
-        type(column.dtype).__name__ in ("String", "Object")
-        and all(isinstance(value, str) for value in column.to_list())
-    )

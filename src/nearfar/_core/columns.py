@@ -137,7 +137,10 @@ class Column:
             return list(values)
         if self.kind == "date":
             times: NDArray[np.datetime64] = np.asarray(values)
-            return [text.replace("T", " ") for text in np.datetime_as_string(times, _unit_of(times)).tolist()]
+            unit: Any = np.datetime_data(times.dtype)[0]
+            if unit not in "YM":  # else the coarsest that writes all times in full
+                unit = next(one for one in _UNITS if (times.astype(f"M8[{one}]") == times).all())
+            return [text.replace("T", " ") for text in np.datetime_as_string(times, unit).tolist()]
         if self.kind == "number" and self.is_whole:
             values = np.asarray(values).astype(np.int64)
         elif self.kind == "number" and self.values.dtype == np.float64:
@@ -244,12 +247,6 @@ def as_number_first(text: str) -> tuple[float, list[Any]]:
     return (math.inf if math.isnan(number) else number), parts
 
 
-def _unit_of(times: NDArray[np.datetime64]) -> Unit:
-    """Return the coarsest unit that writes all times in full; that of years or months stays."""
-    unit: Any = np.datetime_data(times.dtype)[0]
-    return unit if unit in "YM" else next(one for one in _UNITS if (times.astype(f"M8[{one}]") == times).all())
-
-
 def _series_of(values: object) -> nw.Series[Any] | None:
     """Return a column of pandas, polars or pyarrow in one form; None of anything else."""
     if isinstance(values, (list, tuple, np.ndarray)):
@@ -338,9 +335,16 @@ def _typed(owner: str, name: str, known: list[Any]) -> tuple[Kind, NDArray[Any]]
     if all_are(bool, np.bool_):
         return "truth" if known else "number", np.array(known, np.bool_ if known else np.float64)
     mixed = bool(types & {bool, np.bool_})
-    if all_are(int, np.integer, Decimal) and not mixed and not any(map(_has_fraction, known)):
-        whole = _of_integers(list(map(int, known)))
-        return "other" if whole.dtype == object and abs(whole).max() > sys.float_info.max else "whole", whole
+    if (
+        all_are(int, np.integer, Decimal)
+        and not mixed
+        and all(not isinstance(value, Decimal) or (value.is_finite() and value % 1 == 0) for value in known)
+    ):
+        integers = list(map(int, known))
+        for dtype in (np.int64, np.uint64):
+            with suppress(OverflowError):
+                return "whole", np.array(integers, dtype)
+        return "other" if max(map(abs, integers)) > sys.float_info.max else "whole", np.array(integers, object)
     if all_are(int, float, np.integer, np.floating, Decimal) and not mixed:
         return "number", np.array(list(map(float, known)))
     if all_are(str, bytes):
@@ -356,18 +360,6 @@ def _typed(owner: str, name: str, known: list[Any]) -> tuple[Kind, NDArray[Any]]
         expected = f"of shape ({len(known)},), a name, a number or a date each"
         raise InputError(owner, name, expected, str(error)) from None
     return "other", values
-
-
-def _has_fraction(value: Any) -> bool:
-    return isinstance(value, Decimal) and (not value.is_finite() or value % 1 != 0)
-
-
-def _of_integers(numbers: list[int]) -> NDArray[Any]:
-    """Return integers as int64 or uint64 if these hold them, else as objects."""
-    for dtype in (np.int64, np.uint64):
-        with suppress(OverflowError):
-            return np.array(numbers, dtype)
-    return np.array(numbers, object)
 
 
 def _time_of(value: Any) -> np.datetime64:

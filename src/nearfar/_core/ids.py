@@ -137,8 +137,12 @@ class Ids(Sequence[Hashable]):
             if not isinstance(key, (int, float)) or not -(2**63) <= key < 2**63 or key != int(key):
                 return -1  # NaN is in no range
             return int(self._integer_rows(np.array([int(key)]))[0])
+        if self._lookup is None:
+            assert isinstance(self._store, list)
+            self._lookup = {key: row for row, key in enumerate(self._store)}
+        assert isinstance(self._lookup, dict)
         try:
-            return self._dictionary().get(key, -1)
+            return self._lookup.get(key, -1)
         except TypeError:  # unhashable
             return -1
 
@@ -176,24 +180,14 @@ class Ids(Sequence[Hashable]):
     def _integer_rows(self, keys: NDArray[np.int64]) -> RowNumbers:
         if self._store is None:
             return np.where((keys >= 0) & (keys < self._n), keys, -1)
-        ordered, order = self._sorted()
-        at = np.minimum(np.searchsorted(ordered, keys), self._n - 1)
-        return np.where(ordered[at] == keys, order[at], -1) if self._n else np.full(keys.shape, -1)
-
-    def _sorted(self) -> tuple[NDArray[np.int64], RowNumbers]:
         if self._lookup is None:
             assert isinstance(self._store, np.ndarray)
             order = np.argsort(self._store, kind="stable")
-            self._lookup = (self._store[order], order)
+            self._lookup = self._store[order], order
         assert isinstance(self._lookup, tuple)
-        return self._lookup
-
-    def _dictionary(self) -> dict[Hashable, int]:
-        if self._lookup is None:
-            assert isinstance(self._store, list)
-            self._lookup = {key: row for row, key in enumerate(self._store)}
-        assert isinstance(self._lookup, dict)
-        return self._lookup
+        ordered, order = self._lookup
+        at = np.minimum(np.searchsorted(ordered, keys), self._n - 1)
+        return np.where(ordered[at] == keys, order[at], -1) if self._n else np.full(keys.shape, -1)
 
     def _check_distinct(self, owner: str, name: str) -> None:
         if self._store is None:
