@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from nearfar.words.skipgram import SkipGram
     from nearfar.words.word2dm import Word2DM
 
-# Public name -> module that defines it; a module itself stands for its own name.
+# Public name -> module that defines it, but for modules.
 _HOMES = {
     "ASNE": "nearfar.maps.recipes",
     "Affinities": "nearfar.relations.affinities",
@@ -80,27 +80,13 @@ _HOMES = {
     "WSSNE": "nearfar.maps.weighted",
     "Word2DM": "nearfar.words.word2dm",
     "align": "nearfar.evaluate.alignment",
-    "callbacks": "nearfar.callbacks",
     "choose": "nearfar.advice",
     "classical_mds": "nearfar.maps.mds.estimator",
     "compose": "nearfar.composition",
     "compress": "nearfar.tables.compress",
-    "composition": "nearfar.composition",
-    "datasets": "nearfar.datasets",
-    "divergences": "nearfar.divergences",
-    "errors": "nearfar.errors",
-    "evaluate": "nearfar.evaluate",
-    "far": "nearfar.far",
-    "hyponymy": "nearfar.hyponymy",
-    "index": "nearfar.index",
-    "kernels": "nearfar.kernels",
     "log_normalizers": "nearfar.far.softmax",
-    "nn": "nearfar.nn",
-    "plots": "nearfar.plots",
     "prepare": "nearfar.preparation",
     "read": "nearfar.reading",
-    "scanpy": "nearfar.scanpy",
-    "viewer": "nearfar.viewer",
     "warmup": "nearfar.precompile",
 }
 
@@ -160,4 +146,4 @@ if find_spec("torch") is None:  # `from nearfar import *` has all names of this 
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, [*_HOMES, "__version__"], _HOMES)
+    __getattr__, __dir__ = public_names(__name__, {*__all__, "nn"}, _HOMES)

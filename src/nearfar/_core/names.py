@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from nearfar.errors import no_attribute
 
 
 def public_names(
-    module: str, known: Iterable[str], homes: Mapping[str, str] = MappingProxyType({})
+    module: str, known: Collection[str], homes: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a module: for a name that it has not, it tells which is near.
 
@@ -22,18 +22,16 @@ def public_names(
     ----------
     module : str
         Its name.
-    known : iterable of str
+    known : collection of str
         Its public names.
     homes : mapping of str to str
-        The module that defines each name that is imported when it is first used; a module itself stands for its own
-        name.
+        The module that defines each name that is imported when it is first used; by default it is a module itself.
     """
 
     def get(name: str) -> object:
-        home = homes.get(name)
-        if home is None:
+        if name not in known:
             raise no_attribute(module, name, known)
-        found = importlib.import_module(home)
+        found = importlib.import_module(homes.get(name, f"{module}.{name}"))
         value = getattr(found, name, found)  # `warmup` is a function of the module of that name
         setattr(sys.modules[module], name, value)
         return value
