@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from comparisons import central_differences
-from own_far_field import Quadratic
 from sklearn.base import clone
 
 import nearfar as nf

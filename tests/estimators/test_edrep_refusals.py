@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from own_far_field import Quadratic
 from refusals import Made, With, refused
 from scipy.sparse import csr_array
 
@@ -75,8 +76,8 @@ test_refusals = refused(
         ("EDRep", "schedule", "up", InputError, "one of 'linear'"),
         ("EDRep", "gradient", "newton", InputError, "one of 'auto'"),
         ("EDRep", "far", "near", InputError, "one of"),
-        ("EDRep", "far", With(far="performer", gradient="full"), InputError, "knows the gradient of the others"),
-        ("EDRep", "far", With(far="rfa", base_measure="uniform"), InputError, "one that takes a base measure"),
+        ("EDRep", "far", With(far=Quadratic(), gradient="full"), InputError, "knows the gradient of the others"),
+        ("EDRep", "far", With(far=Quadratic(), base_measure="uniform"), InputError, "one that takes a base measure"),
         ("EDRep", "constraint", "cube", InputError, "one of 'sphere', 'ball'"),
         ("EDRep", "temperature", 0, InputError, "at least 0.001 in size; got 0"),
         ("EDRep", "temperature", "cold", InputError, "a finite number"),

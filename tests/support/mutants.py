@@ -165,7 +165,7 @@ FAULTS = [
         "noise: its share turned over",
         "math.log(others.size / size)",
         "math.log(size / others.size)",
-        "test_far_fields",
+        "test_far_fields test_contracts",
     ),
     Fault("kernel: heavy tail", "return exp(-ln1p(", "return exp(ln1p(", "test_kernels"),
     Fault(

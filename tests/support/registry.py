@@ -3,6 +3,7 @@
 A new estimator or part enters it by a line here; test_meta.py tells when one is missing.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from glove_example import GloVe
 from scipy.sparse import csr_array
 
 import nearfar as nf
+from nearfar import far
 
 
 def irregular_graph(rng: np.random.Generator, n: int = 30) -> csr_array:
@@ -99,6 +101,25 @@ ESTIMATORS = [
     EstimatorCase(nf.MultiSenseWord2DM, {**_SMALL, "variant": "columns"}, "MultiSenseWord2DM, columns", variant=True),
     EstimatorCase(GloVe, _SMALL, "GloVe, outside the library"),
 ]
+
+
+@dataclass(frozen=True)
+class FarCase:
+    """A far field with parameters under which it is smooth and close enough to be compared with itself."""
+
+    make: Callable[[], Any]
+    name: str
+    sampled: bool = False  # which of the others are looked at depends on their order
+
+
+_MORE_FAR_FIELDS = [
+    FarCase(lambda: far.GaussianMixture(n_clusters=3), "gaussian-mixture, three clusters", sampled=True),
+    FarCase(lambda: far.Noise(n_samples=15), "noise, some", sampled=True),
+]
+
+
+FAR_FIELDS = [FarCase(make, name) for name, make in far.registered().items()] + _MORE_FAR_FIELDS
+"""All far fields that have a name, and some with other parameters."""
 
 
 # Losses of torch: functions of scores (B, N) and target (B,), each with options. A name is one of `nearfar.nn`, or

@@ -1,4 +1,4 @@
-"""What every public estimator keeps to, whatever its method; far fields are held to theirs in their room."""
+"""What every public estimator and every far field keeps to, whatever its method."""
 
 import dataclasses
 import multiprocessing
@@ -7,15 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from registry import ESTIMATORS, EstimatorCase, irregular_graph
+from registry import ESTIMATORS, FAR_FIELDS, EstimatorCase, FarCase, irregular_graph
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import nearfar as nf
-from nearfar.contracts import Divergence, Field, Kernel, Objective
+from nearfar.contracts import Divergence, FarField, Field, Kernel, Objective
 from nearfar.errors import InputError, NotFittedError
+from nearfar.far.exact import FarPart
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective
+
+far_fields = pytest.mark.parametrize("case", FAR_FIELDS, ids=lambda case: case.name)
 
 
 def estimators(capability: str = "", *, variants: bool = True, clusters: bool = True):
@@ -346,3 +349,113 @@ def test_parts_keep_to_their_protocols():
         assert isinstance(field, Field)
     for objective in (NeighborObjective, QuadraticObjective):
         assert issubclass(objective, Objective)
+
+
+# -- far fields -----------------------------------------------------------------------------------------------------
+
+
+def evaluated(case: FarCase, X, Y, *, n_active: int | None = None, seed: int = 8, n_jobs: int = 1):
+    """(log Z, its gradient) of all rows."""
+    part = case.make()
+    part.prepare(Y, len(Y) if n_active is None else n_active, np.random.default_rng(seed), n_jobs)
+    log_z, force = np.empty(len(X)), np.empty_like(X)
+    part.evaluate(X, log_z, force)
+    return log_z, force
+
+
+@pytest.fixture
+def vectors(rng):
+    """Rows, shape (9, 3), and others, shape (40, 3), of uneven lengths."""
+    X = rng.normal(size=(9, 3)) * rng.uniform(0.2, 0.7, (9, 1))
+    Y = rng.normal(size=(40, 3)) * [0.5, 0.3, 0.6] + [0.2, 0, -0.1]
+    return X, Y
+
+
+@far_fields
+def test_far_field_keeps_to_the_protocol(case):
+    assert isinstance(case.make(), FarField)
+
+
+@far_fields
+def test_far_field_leaves_its_input_untouched(case, vectors):
+    X, Y = vectors
+    before = X.copy(), Y.copy()
+    X.flags.writeable = Y.flags.writeable = False
+    evaluated(case, X, Y)
+    np.testing.assert_array_equal(X, before[0])
+    np.testing.assert_array_equal(Y, before[1])
+
+
+@far_fields
+def test_far_field_float32_is_float64(case, vectors):
+    X, Y = vectors
+    log_z, force = evaluated(case, X, Y)
+    log_z32, force32 = evaluated(case, X.astype(np.float32), Y.astype(np.float32))
+    assert (log_z.dtype, log_z32.dtype) == (np.float64, np.float64)
+    assert (force.dtype, force32.dtype) == (np.float64, np.float32)
+    np.testing.assert_allclose(log_z32, log_z, atol=1e-4)
+    np.testing.assert_allclose(force32, force, atol=1e-4)
+
+
+@far_fields
+def test_far_field_force_is_the_gradient_of_its_log_normalizer(case, vectors):
+    X, Y = vectors
+    _, force = evaluated(case, X, Y)
+    step = 6e-6
+    for k in range(X.shape[1]):
+        shift = step * np.eye(3)[k]
+        difference = (evaluated(case, X + shift, Y)[0] - evaluated(case, X - shift, Y)[0]) / (2 * step)
+        np.testing.assert_allclose(force[:, k], difference, rtol=1e-6, atol=1e-8)
+
+
+@far_fields
+def test_far_field_blocks_of_rows_are_the_whole_and_force_may_be_left_out(case, vectors):
+    X, Y = vectors
+    whole, whole_force = evaluated(case, X, Y)
+    part = case.make()
+    part.prepare(Y, len(Y), np.random.default_rng(8), 1)
+    log_z, force = np.full(len(X), np.nan), np.full_like(X, np.nan)
+    for start, stop in ((0, 1), (1, 6), (6, 9)):
+        part.evaluate(X[start:stop], log_z[start:stop], force[start:stop])
+    np.testing.assert_allclose(log_z, whole, rtol=1e-12)
+    np.testing.assert_allclose(force, whole_force, rtol=1e-9, atol=1e-12)
+    if getattr(part, "force_is_optional", False):
+        part.evaluate(X, log_z, None)
+    np.testing.assert_allclose(log_z, whole, rtol=1e-12)
+
+
+@far_fields
+def test_far_field_absent_rows_count_for_nothing(case, vectors):
+    X, Y = vectors
+    padded = np.insert(Y, [0, 7, 7, 40], 0.0, axis=0)
+    for a, b in zip(evaluated(case, X, Y), evaluated(case, X, padded, n_active=40), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", [case for case in FAR_FIELDS if not case.sampled], ids=lambda case: case.name)
+def test_far_field_does_not_depend_on_the_order_of_the_others(case, vectors, rng):
+    X, Y = vectors
+    for a, b in zip(evaluated(case, X, Y), evaluated(case, X, Y[rng.permutation(40)]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@far_fields
+def test_far_field_is_near_the_exact_one(case, vectors):
+    X, Y = vectors
+    exact = np.log(np.exp(X @ Y.T).sum(axis=1))
+    assert np.median(abs(np.expm1(evaluated(case, X, Y)[0] - exact))) < 0.2
+
+
+@far_fields
+def test_far_field_parameters_are_frozen_and_go_round(case):
+    part = case.make()
+    assert isinstance(part, FarPart)  # those of nearfar itself
+    again = clone(part)
+    assert type(again) is type(part)
+    assert again.get_params() == part.get_params()
+    assert pickle.loads(pickle.dumps(part)).get_params() == part.get_params()
+    for name in part.get_params():
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(part, name, 3)
+    with pytest.raises(InputError, match="no_such_parameter"):
+        part.with_params(no_such_parameter=1)

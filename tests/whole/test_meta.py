@@ -17,6 +17,7 @@ from scripts import loaded
 import nearfar
 from nearfar import contracts
 from nearfar.base import RelationEmbedder
+from nearfar.contracts import FarField
 from nearfar.engines import registry as engines
 from nearfar.far.exact import FarPart
 
@@ -184,6 +185,13 @@ def test_every_estimator_is_in_the_contract_suite_and_in_a_guide():
     guides = "".join(path.read_text("utf-8") for path in (ROOT / "docs" / "guide").glob("*.md"))
     for cls in estimators:
         assert f"nf.{cls.__name__}(" in guides, f"no guide shows {cls.__name__}"
+
+
+def test_every_far_field_is_in_the_contract_suite():
+    fields = subclasses(FarPart)
+    assert fields
+    assert fields == {type(case.make()) for case in registry.FAR_FIELDS}
+    assert all(isinstance(case.make(), FarField) for case in registry.FAR_FIELDS)
 
 
 # -- what public signatures say ---------------------------------------------------------------------------------------
