@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     )
     from nearfar.advice import choose
     from nearfar.composition import compose
+    from nearfar.embedding.anchored import AnchoredEmbedding
     from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, SenseEmbedding
+    from nearfar.embedding.senses import SenseEmbedding
+    from nearfar.embedding.vectors import Embedding
     from nearfar.estimators.edrep import EDRep
     from nearfar.evaluate.alignment import align
     from nearfar.far.softmax import log_normalizers
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ASNE": "nearfar.maps.recipes",
     "Affinities": "nearfar.relations.affinities",
-    "AnchoredEmbedding": "nearfar.embedding.vectors",
+    "AnchoredEmbedding": "nearfar.embedding.anchored",
     "Corpus": "nearfar.text",
     "DensityEmbedding": "nearfar.embedding.density",
     "EDRep": "nearfar.estimators.edrep",
@@ -71,7 +73,7 @@ _HOMES = {
     "NeighborEmbedding": "nearfar.maps.neighbor",
     "Relation": "nearfar.relations.matrix",
     "SSNE": "nearfar.maps.recipes",
-    "SenseEmbedding": "nearfar.embedding.vectors",
+    "SenseEmbedding": "nearfar.embedding.senses",
     "SkipGram": "nearfar.words.skipgram",
     "TASNE": "nearfar.maps.recipes",
     "TSNE": "nearfar.maps.recipes",

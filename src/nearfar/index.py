@@ -19,17 +19,14 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import atomic_write, checksum
+from nearfar._core.atomic import OpenedFile, atomic_write, checksum
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_path, check_real
 from nearfar._core.names import public_names
-from nearfar._core.opened import OpenedFile
 from nearfar._core.progress import ProgressLine
 from nearfar._core.types import Floats, RowNumbers
 from nearfar._core.warn import warn_user
 from nearfar.base import digest_of_ids, digest_of_pieces
-from nearfar.embedding.labelled import as_list
-from nearfar.embedding.near import Answers, Queries, warn_of_unmet
-from nearfar.embedding.plain import Embedding
+from nearfar.embedding.vectors import Answers, Embedding, Queries, as_list
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError
 from nearfar.search.candidates import BACKENDS, OWNER, Backend, alike, first_found, ranked
 from nearfar.search.products import LeftOut, best_rows, unit_rows
@@ -156,8 +153,7 @@ class EmbeddingIndex:
         """
         owner, emb = "EmbeddingIndex.search", self.embedding
         topn, workers = check_integer(owner, "topn", topn, low=1), check_n_jobs(owner, n_jobs)
-        queries, left_out, unmet = emb._question(owner, Q, exclude)
-        warn_of_unmet(owner, unmet, "an id of these", emb.ids)
+        queries, left_out = emb._question(owner, Q, exclude)
         there = self._there(owner, where)
         numbers = np.where(there, np.cumsum(there) - 1, -1)
         among = left_out.among(numbers)

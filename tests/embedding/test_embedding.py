@@ -510,18 +510,6 @@ def test_what_is_left_out_must_be_lists(exclude):
         items.search(["i1", "i2"], exclude=exclude)
 
 
-def test_pickles_that_name_the_former_module_of_all_embeddings_load():
-    anchored = nf.AnchoredEmbedding([[1, 0], [0.5, 0.5]], [[4, 0, 0], [0, 2, 2]], context_weights=[[0, 3]])
-    senses = nf.SenseEmbedding([[3, 0], [0, 3]], [("bank", 0), ("bank", 1)], weights=[0.7, 0.3])
-    for emb in (nf.Embedding([[1, 0], [3, 1]], ["ann", "bob"]), anchored, senses):
-        written = pickle.dumps(emb, protocol=2)
-        module = type(emb).__module__.encode()
-        assert b"c" + module + b"\n" in written
-        loaded = pickle.loads(written.replace(module, b"nearfar.embedding.vectors"))
-        assert type(loaded) is type(emb)
-        assert loaded.equals(emb)
-
-
 class TestOfWhatOthersHave:
     """What users try first: a frame whose names are a column, KeyedVectors, and a tensor of the result."""
 

@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar._core import atomic as _folders
-from nearfar._core.opened import OpenedFile
 from nearfar.errors import DataError, FileFormatError, InputError
 from nearfar.relations import mapped as _out_of_core
 from nearfar.relations.kernels import transpose
@@ -618,13 +617,13 @@ def test_open_takes_no_time(folder):
     """Nothing is read but the header: a folder of any size opens alike."""
     nf.Relation.from_edges(irregular_edges(), storage=folder)
     reads = []
-    original = OpenedFile.npy
+    original = _folders.OpenedFile.npy
 
     def counted(file):
         reads.append(file.path.name)
         return original(file)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OpenedFile, "npy", counted)
+        patch.setattr(_folders.OpenedFile, "npy", counted)
         nf.Relation.open(folder)
     assert sorted(reads) == ["data.npy", "ids.npy", "indices.npy", "indptr.npy"]

@@ -36,10 +36,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import atomic_write
+from nearfar._core.atomic import OpenedFile, atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
-from nearfar._core.opened import OpenedFile
 from nearfar._core.types import Arrays
 from nearfar.errors import InputError
 
@@ -56,7 +55,15 @@ def write_arrays(owner: str, path: Path, arrays: Arrays, metadata: dict[str, str
     """Write arrays and metadata with their checksum; the file appears whole or not at all."""
     # The format wants the arrays aligned: eight-byte numbers first, single bytes last.
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))
-    header = _header(ordered, {**metadata, "checksum": _NO_CHECKSUM})
+    entries: dict[str, object] = {"__metadata__": {**metadata, "checksum": _NO_CHECKSUM}}
+    start = 0
+    for name, array in ordered:
+        stop, dtype = start + array.nbytes, _TYPES[array.dtype.name]
+        entries[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [start, stop]}
+        start = stop
+    text = json.dumps(entries, separators=(",", ":")).encode("ascii")
+    text += b" " * (-len(text) % 8)
+    header = len(text).to_bytes(8, "little") + text
     digest, body = hashlib.blake2b(header, digest_size=32), 0
 
     def check(written: Path) -> None:
@@ -164,19 +171,6 @@ def check_version(path: Path, metadata: Mapping[str, str], what: str, versions: 
     return form
 
 
-def _header(arrays: list[tuple[str, NDArray[np.generic]]], metadata: dict[str, str]) -> bytes:
-    entries: dict[str, object] = {"__metadata__": metadata}
-    start = 0
-    for name, array in arrays:
-        stop = start + array.nbytes
-        dtype = _TYPES[array.dtype.name]
-        entries[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [start, stop]}
-        start = stop
-    text = json.dumps(entries, separators=(",", ":")).encode("ascii")
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
-
-
 def _chunks(array: NDArray[np.generic]) -> Iterator[memoryview]:
     if sys.byteorder == "big" or array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
@@ -237,9 +231,9 @@ def pack_ids(owner: str, name: str, ids: Ids) -> tuple[str, Arrays]:
         # Lone surrogates, which file names may bring, are kept.
         encoded = [str(key).encode("utf-8", "surrogatepass") for key in keys]
         ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), dtype=np.int64)
-        return "str", {f"{name}.data": _bytes(b"".join(encoded)), f"{name}.ends": ends}
+        return "str", {f"{name}.data": np.frombuffer(b"".join(encoded), np.uint8), f"{name}.ends": ends}
     text = json.dumps([_encode(owner, key) for key in keys], separators=(",", ":"))
-    return "json", {f"{name}.data": _bytes(text.encode("ascii"))}
+    return "json", {f"{name}.data": np.frombuffer(text.encode("ascii"), np.uint8)}
 
 
 def unpack_ids(path: Path, name: str, kind: str, arrays: Mapping[str, NDArray[Any]], n: int) -> Ids:
@@ -251,33 +245,27 @@ def unpack_ids(path: Path, name: str, kind: str, arrays: Mapping[str, NDArray[An
         If the arrays are not there, do not fit, or do not hold ``n`` distinct ids.
     """
     try:
-        ids = _unpack(name, kind, arrays, n)
+        if kind == "range":
+            ids = Ids(n)
+        elif kind == "int":
+            ids = Ids(arrays[name].astype(np.int64, casting="safe"))
+        elif kind not in ("str", "json"):
+            raise ValueError(f"ids of the unknown kind {kind!r}")
+        else:
+            data = arrays[f"{name}.data"].astype(np.uint8, casting="safe").tobytes()
+            if kind == "json":
+                ids = Ids([_decode(item) for item in json.loads(data)])
+            else:
+                ends = arrays[f"{name}.ends"].tolist()
+                starts = [0, *ends[:-1]] if ends else []
+                if ends and (ends[-1] != len(data) or any(a > b for a, b in zip(starts, ends, strict=True))):
+                    raise ValueError("the ends of the ids do not fit their text")
+                ids = Ids([data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)])
     except (KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
         raise bad_file(path, f"one with readable {name}", f"{type(error).__name__}: {error}") from error
     if len(ids) != n:
         raise bad_file(path, f"one with {n} {name}, one for each row", f"{len(ids)}")
     return ids
-
-
-def _unpack(name: str, kind: str, arrays: Mapping[str, NDArray[Any]], n: int) -> Ids:
-    if kind == "range":
-        return Ids(n)
-    if kind == "int":
-        return Ids(arrays[name].astype(np.int64, casting="safe"))
-    if kind not in ("str", "json"):
-        raise ValueError(f"ids of the unknown kind {kind!r}")
-    data = arrays[f"{name}.data"].astype(np.uint8, casting="safe").tobytes()
-    if kind == "str":
-        ends = arrays[f"{name}.ends"].tolist()
-        starts = [0, *ends[:-1]] if ends else []
-        if ends and (ends[-1] != len(data) or any(a > b for a, b in zip(starts, ends, strict=True))):
-            raise ValueError("the ends of the ids do not fit their text")
-        return Ids([data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)])
-    return Ids([_decode(item) for item in json.loads(data)])
-
-
-def _bytes(data: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(data, np.uint8)
 
 
 def _encode(owner: str, key: Any) -> object:

@@ -83,23 +83,19 @@ def read(path: Path) -> Snapshot:
     FileFormatError
         If it is truncated, altered, of a later version, or no checkpoint.
     """
-    if path.is_dir():
-        arrays, content = read_folder(FOLDER, path)
-        return Snapshot(arrays, *(_object(path, content.get(name)) for name in ("facts", "identity")))
-    arrays, metadata = read_arrays(path)
-    check_version(path, metadata, "a checkpoint", {FORMAT: VERSION})
-    # Arrays from a safetensors file may start at any byte; a fit works on aligned ones.
-    aligned = {name: np.require(array, requirements=["C", "A", "W", "O"]) for name, array in arrays.items()}
     with restoring(path):
-        facts, identity = json.loads(metadata["facts"]), json.loads(metadata["identity"])
-    return Snapshot(aligned, _object(path, facts), _object(path, identity))
-
-
-def _object(path: Path, value: object) -> dict[str, object]:
-    with restoring(path):
-        if not isinstance(value, dict):
+        if path.is_dir():
+            arrays, content = read_folder(FOLDER, path)
+        else:
+            arrays, metadata = read_arrays(path)
+            check_version(path, metadata, "a checkpoint", {FORMAT: VERSION})
+            # Arrays from a safetensors file may start at any byte; a fit works on aligned ones.
+            arrays = {name: np.require(array, requirements=["C", "A", "W", "O"]) for name, array in arrays.items()}
+            content = {name: json.loads(metadata[name]) for name in ("facts", "identity")}
+        facts, identity = content["facts"], content["identity"]
+        if not isinstance(facts, dict) or not isinstance(identity, dict):
             raise TypeError("facts or identity that are no JSON object")
-        return value
+    return Snapshot(arrays, facts, identity)
 
 
 @contextmanager

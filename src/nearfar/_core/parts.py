@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.atomic import (
     FolderKind,
+    OpenedFolder,
     atomic_write,
     check_unaltered,
     checksum,
@@ -26,7 +27,6 @@ from nearfar._core.atomic import (
 )
 from nearfar._core.checks import bad_folder
 from nearfar._core.lazy import Asked, LazyRows
-from nearfar._core.opened import OpenedFolder
 from nearfar._core.types import Floats, RowNumbers
 from nearfar.errors import InputError
 
@@ -160,17 +160,11 @@ def write_part(path: Path, array: NDArray[np.generic]) -> int:
     return found
 
 
-class _Described(TypedDict):
-    bounds: list[int]
-    columns: int
-    dtype: str
-
-
 def write_folder(
     kind: FolderKind, folder: Path, arrays: Mapping[str, NDArray[np.generic] | LazyRows], fields: Mapping[str, object]
 ) -> None:
     """Write arrays, some of them in parts, and last the header, to a folder that ``kind.new`` gave."""
-    checksums, described = dict[str, int](), dict[str, _Described | None]()
+    checksums, described = dict[str, int](), dict[str, object]()
     for name, array in arrays.items():
         if isinstance(array, RowsInParts):
             checksums |= array.write(folder, name)

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from nearfar.embedding.labelled import Side
-    from nearfar.embedding.vectors import Embedding
+    from nearfar.embedding.vectors import Embedding, Side
     from nearfar.relations.matrix import Relation
     from nearfar.relations.tables import Table as Known
     from nearfar.text import Corpus
@@ -44,7 +43,7 @@ def load_known(file: str, side: Side | None = None) -> Embedding:
 def load_words(file: str) -> Embedding:
     """Return what a file holds, as density matrices if it holds these."""
     from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import SenseEmbedding
+    from nearfar.embedding.senses import SenseEmbedding
 
     loaded = load_known(file)
     return DensityEmbedding.from_senses(loaded) if isinstance(loaded, SenseEmbedding) else loaded

@@ -30,8 +30,7 @@ from nearfar.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
     from nearfar.advice import Advice
-    from nearfar.embedding.labelled import Side
-    from nearfar.embedding.vectors import Embedding
+    from nearfar.embedding.vectors import Embedding, Side
     from nearfar.evaluate.alignment import Alignment
 
 # ruff: noqa: D301 - as in cli/__init__.py

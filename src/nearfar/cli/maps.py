@@ -24,9 +24,8 @@ from nearfar.points import Table, read_annotated, read_table
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
-    from nearfar.embedding.labelled import Side
     from nearfar.embedding.metadata import Metadata
-    from nearfar.embedding.vectors import Embedding
+    from nearfar.embedding.vectors import Embedding, Side
     from nearfar.evaluate.map_stability import MapStability
     from nearfar.relations.delimited import TextFormat
 

@@ -25,8 +25,7 @@ from nearfar.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from nearfar.embedding.labelled import Bits, Side
-    from nearfar.embedding.vectors import Embedding
+    from nearfar.embedding.vectors import Bits, Embedding, Side
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -155,8 +154,9 @@ def info(file: str, as_json: bool) -> None:
       nearfar info contacts.safetensors --json | jq .parameters
     """
     from nearfar._core.parts import RowsInParts
+    from nearfar.embedding.anchored import AnchoredEmbedding
     from nearfar.embedding.files.registry import format_of
-    from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
+    from nearfar.embedding.vectors import Embedding
 
     embedding = Embedding.load(file)
     norms, context = embedding._row_norms(), embedding.context_ids

@@ -29,7 +29,8 @@ from nearfar.cli.shared import (
 if TYPE_CHECKING:
     from nearfar.composition import Method
     from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding
+    from nearfar.embedding.senses import Sense, SenseEmbedding
+    from nearfar.embedding.vectors import Embedding
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -308,7 +309,7 @@ def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int,
       nearfar words train book.txt --model multisense -o words.safetensors
       nearfar words sense-of words.safetensors bank "on the bank of the river"
     """
-    from nearfar.embedding.vectors import SenseEmbedding
+    from nearfar.embedding.senses import SenseEmbedding
 
     embedding = SenseEmbedding.load(file)
     chances = embedding.sense_probabilities(word, sentence, window=window)
@@ -328,7 +329,8 @@ def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int,
 def _with_senses(file: str) -> SenseEmbedding | DensityEmbedding:
     """Return what FILE holds as an embedding that has senses and entropies."""
     from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import Embedding, SenseEmbedding
+    from nearfar.embedding.senses import SenseEmbedding
+    from nearfar.embedding.vectors import Embedding
 
     plain = Embedding.load(file)
     return plain if isinstance(plain, SenseEmbedding) else DensityEmbedding.load(file)

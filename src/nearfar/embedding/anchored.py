@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_sparse
 from nearfar._core.ids import Ids
 from nearfar.embedding.files import Content
-from nearfar.embedding.labelled import Bits, Labelled
 from nearfar.embedding.mixtures import Mixtures, heaviest
-from nearfar.embedding.near import Found
-from nearfar.embedding.plain import Embedding
 from nearfar.embedding.quantized import KINDS
+from nearfar.embedding.vectors import Bits, Embedding, Found
 from nearfar.errors import InputError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -270,7 +268,7 @@ class AnchoredEmbedding(Embedding):
 
     # -- as an embedding -------------------------------------------------------------------------------------------
 
-    def equals(self, other: Labelled) -> bool:
+    def equals(self, other: Embedding) -> bool:
         """Whether another embedding has the same ids and, bit for bit, the same vectors.
 
         Parameters
@@ -289,12 +287,8 @@ class AnchoredEmbedding(Embedding):
         return super().equals(other)
 
     @classmethod
-    def _is_of(cls, content: Content) -> bool:
-        return isinstance(content.vectors, Mixtures)
-
-    @classmethod
     def _from_content(cls, content: Content) -> Self:
-        if not cls._is_of(content):
+        if not isinstance(content.vectors, Mixtures):
             hint = "Embedding.load reads them."
             raise InputError("AnchoredEmbedding", "vectors", "mixtures of anchors", "plain vectors", hint)
         return cls._of(*content.sides())

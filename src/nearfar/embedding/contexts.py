@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_matrix, check_memory, from_tensor
 from nearfar._core.types import Doubles, Floats
 from nearfar.embedding import matrices as algebra
-from nearfar.embedding.labelled import as_list
+from nearfar.embedding.vectors import as_list
 from nearfar.errors import InputError
 
 MOST_SENSES = 10  # that "auto" tries
@@ -82,26 +82,35 @@ class Reader:
             raise InputError(self.owner, "words", f"{len(X)}, one for each vector", str(len(numbers)))
         return Batch(X, np.array(numbers, np.int64), np.ones(len(X)))
 
-    @property
-    def is_read_once(self) -> bool:
-        """Whether the batches are gone after one reading."""
-        return iter(self.batches) is self.batches
 
-
-def rows_of_contexts(reader: Reader, dim: int | None, centred: bool, senses: Senses | None) -> Floats:
+def rows_of_contexts(
+    reader: Reader,
+    dim: int | None,
+    centred: bool,
+    n_senses: int | str | None,
+    max_contexts: int,
+    by_count: bool,
+) -> Floats:
     """Return the density matrices of all words as rows, in the order of ``reader.numbers``."""
     batches: Iterable[Batch] = reader
-    if senses is not None:
-        batches = [clustered(reader, senses)]
-    elif dim is not None and reader.is_read_once:
+    if n_senses is not None:
+        batches = [clustered(reader, n_senses, max_contexts, by_count)]
+    elif dim is not None and iter(reader.batches) is reader.batches:
         hint = "Give a list of batches, or an object whose __iter__ starts anew."
         raise InputError(reader.owner, "vectors", "batches that can be read twice, for dim", "an iterator", hint)
     if dim is not None:
         mean, axes = principal_axes(reader, batches, dim, centred)
-        batches = Projected(batches, mean, axes)
+        batches = (Batch((batch.vectors - mean) @ axes, batch.rows, batch.weights) for batch in batches)
     sums = np.zeros((0, 0))
     for batch in batches:
-        sums = _grown(reader, sums, len(reader.numbers), batch.vectors.shape[1])
+        d = batch.vectors.shape[1]
+        if len(reader.numbers) > len(sums) or not sums.size:  # room for as many words again
+            n = max(len(reader.numbers), 2 * len(sums))
+            hint = f"dim=17 keeps 17 of {d} directions; or leave rare words out."
+            check_memory(reader.owner, "vectors", 4 * n * d * (d + 1), hint)
+            grown = np.zeros((n, d * (d + 1) // 2))
+            grown[: len(sums)] = sums.reshape(len(sums), grown.shape[1])
+            sums = grown
         for row, X, weights in batch.by_word():
             X = X.astype(np.float64)
             sums[row] += algebra.svec((X * weights[:, None]).T @ X)
@@ -110,21 +119,6 @@ def rows_of_contexts(reader: Reader, dim: int | None, centred: bool, senses: Sen
         block = slice(start, start + algebra.BLOCK)
         sums[block] = algebra.svec(algebra.of_trace_one(algebra.smat(sums[block])))
     return cast(Floats, sums.astype(reader.dtype, copy=False))
-
-
-def _grown(reader: Reader, sums: Doubles, n_words: int, d: int) -> Doubles:
-    """Return sums with room for so many words, twice as much where there was none."""
-    if n_words <= len(sums) and sums.size:
-        return sums
-    made_of = max(n_words, 2 * len(sums)), d * (d + 1) // 2
-    hint = f"dim=17 keeps 17 of {d} directions; or leave rare words out."
-    check_memory(reader.owner, "vectors", 8 * made_of[0] * made_of[1], hint)
-    made = np.zeros(made_of)
-    made[: len(sums)] = sums.reshape(len(sums), made_of[1])
-    return made
-
-
-# ---------------------------------------------------------------- fewer numbers
 
 
 def principal_axes(reader: Reader, batches: Iterable[Batch], dim: int, centred: bool) -> tuple[Doubles, Doubles]:
@@ -144,32 +138,7 @@ def principal_axes(reader: Reader, batches: Iterable[Batch], dim: int, centred: 
     return mean, np.ascontiguousarray(axes)
 
 
-@dataclass(frozen=True)
-class Projected:
-    """Batches whose vectors are projected as they are read."""
-
-    batches: Iterable[Batch]
-    mean: Doubles
-    axes: Doubles
-
-    def __iter__(self) -> Iterator[Batch]:
-        for batch in self.batches:
-            yield Batch((batch.vectors - self.mean) @ self.axes, batch.rows, batch.weights)
-
-
-# ---------------------------------------------------------------- senses
-
-
-@dataclass(frozen=True)
-class Senses:
-    """How a word's vectors are put into clusters: how many, of how many vectors, weighted by counts or alike."""
-
-    n: int | str
-    max_contexts: int
-    by_count: bool
-
-
-def clustered(reader: Reader, senses: Senses) -> Batch:
+def clustered(reader: Reader, n_senses: int | str, max_contexts: int, by_count: bool) -> Batch:
     """Return the centres of the clusters of each word's vectors, weighted by their shares or all alike."""
     read = list(reader)
     whole = Batch(
@@ -179,12 +148,12 @@ def clustered(reader: Reader, senses: Senses) -> Batch:
     rows: list[int] = []
     weights: list[float] = []
     for row, X, _ in whole.by_word():
-        places = X[:: -(-len(X) // senses.max_contexts)].astype(np.float64)  # evenly spaced in the text
-        labels = clusters(places, senses.n)
+        places = X[:: -(-len(X) // max_contexts)].astype(np.float64)  # evenly spaced in the text
+        labels = clusters(places, n_senses)
         counts = np.bincount(labels)
         centres += [places[labels == k].mean(axis=0) for k in range(len(counts))]
         rows += [row] * len(counts)
-        weights += (counts / len(places) if senses.by_count else np.ones(len(counts))).tolist()
+        weights += (counts / len(places) if by_count else np.ones(len(counts))).tolist()
     return Batch(
         np.reshape(centres, (len(centres), whole.vectors.shape[1])), np.array(rows, np.int64), np.array(weights)
     )

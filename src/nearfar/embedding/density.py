@@ -17,10 +17,8 @@ from nearfar._core.lazy import Matrix
 from nearfar._core.types import Doubles, Floats
 from nearfar.embedding import contexts
 from nearfar.embedding import matrices as algebra
-from nearfar.embedding.labelled import as_list
-from nearfar.embedding.near import Item
-from nearfar.embedding.plain import Embedding
 from nearfar.embedding.senses import Sense, SenseEmbedding
+from nearfar.embedding.vectors import Embedding, Item, as_list
 from nearfar.errors import InputError
 from nearfar.search.products import nearest_rows
 
@@ -279,8 +277,8 @@ class DensityEmbedding(Embedding):
         check_choice(owner, "sense_weights", sense_weights, ("counts", "equal"))
         max_contexts = check_integer(owner, "max_contexts", max_contexts, low=2)
         reader = contexts.Reader(owner, vectors if words is None else [(vectors, words)])
-        senses = contexts.Senses(n_senses, max_contexts, sense_weights == "counts") if n_senses else None
-        rows = contexts.rows_of_contexts(reader, dim, reduction == "pca", senses)
+        by_count = sense_weights == "counts"
+        rows = contexts.rows_of_contexts(reader, dim, reduction == "pca", n_senses, max_contexts, by_count)
         return cls(rows, list(reader.numbers), parameters=parameters)
 
     @property

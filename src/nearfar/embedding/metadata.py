@@ -102,20 +102,62 @@ def joined(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) -> J
     NearfarWarning
         If no column holds the ids, and row k goes to id k.
     """
+    # Lines have an id each in a column or in the index, or go by row.
     table, index = _table(owner, metadata)
     if id_column is not None and id_column not in table:
         raise InputError(owner, "id_column", f"one of {', '.join(map(repr, table))}", repr(id_column))
     in_file = isinstance(metadata, str | os.PathLike)
     listed = {name: objects_of(values) for name, values in table.items()}
-    size = len(next(iter(table.values()))) if table else 0
-    keys = [name_of(key) for key in ids]
+    keys, n = [name_of(key) for key in ids], len(ids)
     row_of = {key: row for row, key in enumerate(keys)}
-    where = _rows_of(owner, listed, index, row_of, id_column, ids.is_range)
-    if where is None:
-        where = None, _by_row(owner, metadata, listed, index, ids, size)
-    name, rows = where
-    columns = {column: _read(values) if in_file else values for column, values in table.items() if column != name}
-    return Joined(columns, rows, len(keys), len(keys) - len(set(rows[rows >= 0].tolist())))
+    if id_column is not None:
+        candidates: dict[str | None, Sequence[object]] = {id_column: listed[id_column]}
+    else:
+        by_row = index == list(range(n)) and not ids.is_range and any(name_of(row) not in row_of for row in range(n))
+        candidates = {} if index is None or by_row else {None: index}
+        # Where ids are row numbers, any column of small numbers would look like them: its name must say what it is.
+        candidates.update({name: listed[name] for name in listed if not ids.is_range or name.lower() in _IDS})
+    most, column, rows = 0, None, np.empty(0, np.int64)
+    for name, values in candidates.items():
+        found = np.array([row_of.get(name_of(value), -1) for value in values], np.int64)
+        known = found[found >= 0]
+        hits = len(set(known.tolist()))
+        if hits == len(known) and hits > most:  # an id occurs once
+            most, column, rows = hits, name, found
+        elif id_column is not None:
+            values = [name_of(value) for value in values]
+            if hits:
+                twice = next(value for value in values if value in row_of and values.count(value) > 1)
+                raise InputError(owner, "metadata", "one line for each id", f"several for {twice!r}")
+            got = f"none of them; {id_column!r} holds {', '.join(map(repr, values[:3]))}"
+            expected = f"ids of the embedding such as {', '.join(map(repr, keys[:3]))}"
+            raise InputError(owner, "metadata", expected, got)
+    if not most:
+        size = len(next(iter(table.values()))) if table else 0
+        if size != n:
+            hint = "No column holds the ids; name it with id_column=."
+            raise InputError(owner, "metadata", f"{n} rows, or a column with the ids", f"{size} rows", hint)
+        told = labels = index is not None and index != list(range(size))
+        if not ids.is_range:  # of which line k is the id k
+            columns = [values for values in (index, *listed.values()) if values is not None]
+            hints = (near_hint(map(name_of, values[:_SAMPLE]), keys, 0.5) for values in columns)
+            near, named = next(filter(None, hints), ""), [name for name in listed if name.lower() in _IDS]
+            if near or labels or named or in_file:
+                shown = index if labels else listed[named[0]] if named else next(iter(columns), [])
+                expected = f"a table with ids such as {', '.join(map(repr, ids[:3]))}"
+                got = f"one without, such as {', '.join(map(repr, list(shown or [])[:3]))}"
+                raise InputError(
+                    owner, "metadata", expected, got, near or "Name the column of the ids with id_column=."
+                )
+            # Lists of what surely are no ids go by row.
+            names = (len(set(map(str, v))) == size > 1 and all(isinstance(x, str) for x in v) for v in columns)
+            told = any(names) or index is not None or not isinstance(metadata, Mapping)
+        if told:
+            text = "no column holds the ids: row k goes to id k, in the order of the embedding"
+            warn_user(f"{owner}: {text}. Give the ids as a column or an index.")
+        rows = np.arange(size)
+    kept = {name: _read(values) if in_file else values for name, values in table.items() if name != column}
+    return Joined(kept, rows, n, n - len(set(rows[rows >= 0].tolist())))
 
 
 def facts_of(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) -> list[Fact]:
@@ -171,7 +213,12 @@ def _fact(owner: str, name: str, values: list[object]) -> Fact:
 def _table(owner: str, metadata: Metadata) -> tuple[dict[str, Sequence[object]], list[object] | None]:
     """Return the columns by name, those of a file as text, and the index of a pandas frame or of columns with keys."""
     if isinstance(metadata, str | os.PathLike):
-        return _file(owner, metadata), None
+        from nearfar.relations.delimited import FOUND_OUT, read_table
+
+        path, form = os.fspath(metadata), metadata.form if isinstance(metadata, TableFile) else FOUND_OUT
+        if not os.path.isfile(path):  # noqa: PTH113
+            raise InputError(owner, "metadata", "a CSV file that is there", repr(path))
+        return {**read_table(owner, path, form, "metadata")}, None
     table: dict[str, Any]
     index: list[object] | None
     if isinstance(metadata, Mapping):
@@ -229,17 +276,6 @@ class TableFile(os.PathLike[str]):
         return self.path
 
 
-def _file(owner: str, metadata: str | os.PathLike[str]) -> dict[str, Sequence[object]]:
-    from pathlib import Path
-
-    from nearfar.relations.delimited import FOUND_OUT, read_table
-
-    if not Path(metadata).is_file():
-        raise InputError(owner, "metadata", "a CSV file that is there", repr(os.fspath(metadata)))
-    form = metadata.form if isinstance(metadata, TableFile) else FOUND_OUT
-    return {**read_table(owner, os.fspath(metadata), form, "metadata")}
-
-
 def _read(column: Sequence[object]) -> list[int | float | str | None]:
     """Return a column of a CSV file as numbers if all of it can be read so, else as text; None for an empty field."""
     fields = [str(field) for field in column]
@@ -251,72 +287,3 @@ def _read(column: Sequence[object]) -> list[int | float | str | None]:
         except ValueError:
             continue
     return [field or None for field in fields]
-
-
-def _rows_of(
-    owner: str,
-    table: Mapping[str, Sequence[object]],
-    index: list[object] | None,
-    row_of: Mapping[str, int],
-    id_column: str | None,
-    is_range: bool,
-) -> tuple[str | None, NDArray[np.int64]] | None:
-    """Return the name of the column of ids (None for the index) and each line's row, -1 for an id that is not there."""
-    if id_column is not None:
-        candidates: dict[str | None, Sequence[object]] = {id_column: table[id_column]}
-    else:
-        numbered = len(index or ()) == len(row_of) and index == list(range(len(row_of)))
-        by_row = numbered and not is_range and any(name_of(row) not in row_of for row in range(len(row_of)))
-        candidates = {} if index is None or by_row else {None: index}
-        # Where ids are row numbers, any column of small numbers would look like them: its name must say what it is.
-        candidates.update({name: table[name] for name in table if not is_range or name.lower() in _IDS})
-    best: tuple[int, str | None, NDArray[np.int64]] | None = None
-    for name, values in candidates.items():
-        rows = np.array([row_of.get(name_of(value), -1) for value in values], np.int64)
-        known = rows[rows >= 0]
-        hits = len(set(known.tolist()))
-        if hits and hits == len(known) and (best is None or hits > best[0]):  # an id occurs once
-            best = hits, name, rows
-        elif id_column is not None:
-            values = [name_of(value) for value in values]
-            if hits:
-                twice = next(value for value in values if value in row_of and values.count(value) > 1)
-                raise InputError(owner, "metadata", "one line for each id", f"several for {twice!r}")
-            got = f"none of them; {id_column!r} holds {', '.join(map(repr, values[:3]))}"
-            expected = f"ids of the embedding such as {', '.join(map(repr, list(row_of)[:3]))}"
-            raise InputError(owner, "metadata", expected, got)
-    return None if best is None else best[1:]
-
-
-def _by_row(
-    owner: str,
-    metadata: Metadata,
-    table: Mapping[str, Sequence[object]],
-    index: list[object] | None,
-    ids: Ids,
-    size: int,
-) -> NDArray[np.int64]:
-    """Return the rows of lines without ids: line k is row k, unless there could be ids that were meant."""
-    columns = [values for values in (index, *table.values()) if values is not None]
-    if size != len(ids):
-        hint = "No column holds the ids; name it with id_column=."
-        raise InputError(owner, "metadata", f"{len(ids)} rows, or a column with the ids", f"{size} rows", hint)
-    labels = index is not None and index != list(range(size))
-    text = "no column holds the ids: row k goes to id k, in the order of the embedding"
-    text = f"{owner}: {text}. Give the ids as a column or an index."
-    if ids.is_range:  # of which line k is the id k
-        if labels:
-            warn_user(text)
-        return np.arange(size)
-    hints = (near_hint(map(name_of, column[:_SAMPLE]), map(name_of, ids), 0.5) for column in columns)
-    near = next(filter(None, hints), "")
-    named = [name for name in table if name.lower() in _IDS]
-    if near or labels or named or isinstance(metadata, str | os.PathLike):
-        shown = index if labels else table[named[0]] if named else next(iter(columns), [])
-        expected = f"a table with ids such as {', '.join(map(repr, ids[:3]))}"
-        got = f"one without, such as {', '.join(map(repr, list(shown or [])[:3]))}"
-        raise InputError(owner, "metadata", expected, got, near or "Name the column of the ids with id_column=.")
-    names = any(len(set(map(str, some))) == size > 1 and all(isinstance(v, str) for v in some) for some in columns)
-    if names or index is not None or not isinstance(metadata, Mapping):  # lists of what surely are no ids go by row
-        warn_user(text)
-    return np.arange(size)

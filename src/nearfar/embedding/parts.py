@@ -83,16 +83,6 @@ class Parts:
             raise ValueError(f"parts of the scale {scale!r} and the order {order!r}")
         return cls(CUTTERS[str(facts["kind"])].from_stored(facts, arrays), keys, vectors, str(scale), order)
 
-    def equals(self, other: Parts | None) -> bool:
-        """Whether others are, bit for bit, the same."""
-        if other is None:
-            return False
-        (facts, arrays), (others, theirs) = self.to_arrays(), other.to_arrays()
-        same = facts == others and arrays.keys() == theirs.keys()
-        return same and all(
-            a.dtype == theirs[name].dtype and np.array_equal(a, theirs[name]) for name, a in arrays.items()
-        )
-
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self.keys, self.vectors = read_only(self.keys), read_only(self.vectors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,15 +15,10 @@ from nearfar._core.types import RowNumbers
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files import Content
-from nearfar.embedding.labelled import Labelled, Side, as_list
 from nearfar.embedding.matrices import entropy
-from nearfar.embedding.near import Found
-from nearfar.embedding.plain import Embedding
+from nearfar.embedding.vectors import Embedding, Found, as_list
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.search.products import nearest_rows, unit_rows
-
-if TYPE_CHECKING:
-    pass
 
 RARE = 0.05
 """Senses that are meant in a smaller share of a word's contexts are not shown."""
@@ -236,28 +231,10 @@ class SenseEmbedding(Embedding):
         made._apartness = None if self._apartness is None else read_only(self._apartness[at])
         return made
 
-    def side(self, name: Side) -> Embedding:  # type: ignore[override]
-        """Return one side: the senses without the context, or the words as neighbours, a plain Embedding.
-
-        Parameters
-        ----------
-        name : {"vectors", "context"}
-
-        Returns
-        -------
-        SenseEmbedding or Embedding
-
-        Raises
-        ------
-        InputError
-            If there is no other side.
-        """
-        return super().side(name)
-
     def _other_side(self, vectors: Matrix, ids: Ids) -> Embedding:  # type: ignore[override]
         return Embedding._of(vectors, ids, self._parameters)
 
-    def equals(self, other: Labelled) -> bool:
+    def equals(self, other: Embedding) -> bool:
         """Whether another embedding has the same senses and, bit for bit, the same vectors and weights.
 
         Parameters
@@ -519,10 +496,6 @@ class SenseEmbedding(Embedding):
         content = super()._content()
         content.weights, content.counts, content.apartness = self._weights, self._counts, self._apartness
         return content
-
-    @classmethod
-    def _is_of(cls, content: Content) -> bool:
-        return content.weights is not None
 
     @classmethod
     def _from_content(cls, content: Content) -> Self:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_random_state
 from nearfar._core.types import Seed
-from nearfar.embedding.vectors import AnchoredEmbedding
+from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.errors import InputError
 from nearfar.evaluate.labels import lists_of
 

@@ -41,8 +41,7 @@ from nearfar.search.elsewhere import SETS
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from nearfar.embedding.plain import Fitted
-    from nearfar.embedding.vectors import Embedding
+    from nearfar.embedding.vectors import Embedding, Fitted
 
 _OWNER = "evaluate.neighborhoods"
 _SIZES = (5, 15, 50)  # where the caller gives none, those that the rows allow

@@ -26,7 +26,7 @@ from nearfar.relations.matrix import Relation, as_relation
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.base import RelationEmbedder, RelationLike
-    from nearfar.embedding.near import Answers
+    from nearfar.embedding.vectors import Answers
     from nearfar.evaluate.baselines import Pairs
     from nearfar.relations.inputs import EdgeSource
 

@@ -23,7 +23,8 @@ from nearfar.evaluate.words import check_embedding, given_items, spearman
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import Embedding, SenseEmbedding
+    from nearfar.embedding.senses import SenseEmbedding
+    from nearfar.embedding.vectors import Embedding
     from nearfar.text import EncodedCorpus
 
 Pair = tuple[str, str]
@@ -331,7 +332,8 @@ def ambiguity(
     (12, True)
     """
     from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.vectors import SenseEmbedding, as_list
+    from nearfar.embedding.senses import SenseEmbedding
+    from nearfar.embedding.vectors import as_list
 
     owner = "ambiguity"
     if not isinstance(embedding, (DensityEmbedding, SenseEmbedding)):

@@ -16,8 +16,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.atomic import OpenedFile
 from nearfar._core.checks import check_path, require
-from nearfar._core.opened import OpenedFile
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError, NearfarError
 from nearfar.relations.columns import choose_columns

@@ -29,6 +29,7 @@ from nearfar._core.arrays import pack_ids, unpack_ids
 from nearfar._core.atomic import (
     ArrayFile,
     FolderKind,
+    OpenedFolder,
     check_unaltered,
     map_raw,
     map_within,
@@ -37,7 +38,6 @@ from nearfar._core.atomic import (
 )
 from nearfar._core.checks import available_processors, bad_folder
 from nearfar._core.ids import Ids
-from nearfar._core.opened import OpenedFolder
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds
 from nearfar._core.types import Arrays

@@ -44,9 +44,9 @@ from nearfar._core.tensors import (
     reads_values,
 )
 from nearfar._core.warn import warn_user
+from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
-from nearfar.embedding.vectors import AnchoredEmbedding
 from nearfar.errors import InputError
 from nearfar.tables.knowledge import RelatedPairs, check_pairs, related_slots, row_penalties
 from nearfar.tables.slots import (

@@ -28,7 +28,8 @@ from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Doubles, Indices, Seed, Singles
 from nearfar._core.vector import FAST
-from nearfar.embedding.vectors import AnchoredEmbedding, Embedding
+from nearfar.embedding.anchored import AnchoredEmbedding
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.search.products import row_norms
 

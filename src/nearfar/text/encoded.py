@@ -24,11 +24,10 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import ArrayFile, FolderKind, check_unaltered, map_npy, mapped, whole
+from nearfar._core.atomic import ArrayFile, FolderKind, OpenedFolder, check_unaltered, map_npy, mapped, whole
 from nearfar._core.checks import check_integer, check_path, check_real
 from nearfar._core.jit import jit
 from nearfar._core.notebook import facts_table
-from nearfar._core.opened import OpenedFolder
 from nearfar._core.threads import run_blocks
 from nearfar._core.types import Bytes
 from nearfar.errors import DataError, InputError

@@ -29,9 +29,11 @@ from nearfar._core.ids import Ids
 from nearfar._core.notebook import frame_of
 from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.warn import warn_user
+from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.files.content import name_of
-from nearfar.embedding.vectors import AnchoredEmbedding, Embedding, Sense, SenseEmbedding
+from nearfar.embedding.senses import Sense, SenseEmbedding
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.evaluate.map_stability import MapStability, map_stability
 from nearfar.evaluate.neighborhoods import METRICS, RELATION, Neighborhoods, metric_of, neighborhoods

@@ -36,7 +36,8 @@ from nearfar._core.types import Arrays, Floats, Seed
 from nearfar._core.vector import FAST
 from nearfar.callbacks import Callback
 from nearfar.embedding.density import DensityEmbedding
-from nearfar.embedding.vectors import Embedding, Sense, SenseEmbedding
+from nearfar.embedding.senses import Sense, SenseEmbedding
+from nearfar.embedding.vectors import Embedding
 from nearfar.engines.registry import DEVICES
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p

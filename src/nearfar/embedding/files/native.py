@@ -50,11 +50,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_ids, write_arrays
-from nearfar._core.atomic import FolderKind, atomic_write
+from nearfar._core.atomic import FolderKind, OpenedFile, atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import LazyRows, Matrix
-from nearfar._core.opened import OpenedFile
 from nearfar._core.parts import RowsInParts, read_folder, write_folder
 from nearfar._core.types import Arrays
 from nearfar._version import __version__

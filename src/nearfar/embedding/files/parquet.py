@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import atomic_write, checksum
+from nearfar._core.atomic import OpenedFile, atomic_write, checksum
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
-from nearfar._core.opened import OpenedFile
 from nearfar.contracts import Floats
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters, text_ids
 from nearfar.errors import InputError
