@@ -184,7 +184,7 @@ _FUNCTION = r'^ *def {}(?P<signature>\(.*?\)) -> .*?"""(?P<text>.*?)"""'
 def parameters_of(callee: str) -> dict[str, Parameter]:
     """Return the parameters of a function or a class by their names; no more of its module is parsed than that."""
     module, _, path = callee.partition(":")
-    source = Path(__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8")
+    whole = source = _source(module)
     *classes, name = path.split(".")
     for owner in classes:
         source = re.split(rf"^class {owner}\b", source, maxsplit=1, flags=re.MULTILINE)[1]
@@ -196,11 +196,20 @@ def parameters_of(callee: str) -> dict[str, Parameter]:
     [said] = (item for item in ast.walk(tree) if isinstance(item, ast.arguments))
     names, defaults = [*said.args, *said.kwonlyargs], [*said.defaults, *said.kw_defaults]
     defaults = [*[None] * (len(names) - len(defaults)), *defaults]  # the first ones have none
-    types = [ast.unparse(item.annotation) if item.annotation else "" for item in names]
+    given = {item.arg: (item.annotation, default) for item, default in zip(names, defaults, strict=True)}
+    if options := re.search(r"Unpack\[(\w+)\]", found["signature"]):  # attributes of a class beside these names
+        beside = re.search(rf"^from nearfar\.(\S+) import .*\b{options[1]}\b", whole, re.MULTILINE)
+        shared = ast.walk(ast.parse(_source(beside[1]))) if beside else ()
+        of_class = {ast.unparse(node.target): node for node in shared if isinstance(node, ast.AnnAssign) and node.value}
+        given |= {name: (node.annotation, node.value) for name, node in of_class.items() if name[0] != "_"}
     return {
-        item.arg: Parameter(types, default, *described.get(item.arg, ("", "")))
-        for item, types, default in zip(names, types, defaults, strict=True)
+        name: Parameter(ast.unparse(kind) if kind else "", default, *described.get(name, ("", "")))
+        for name, (kind, default) in given.items()
     }
+
+
+def _source(module: str) -> str:
+    return Path(__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8")
 
 
 def _described(docstring: str) -> dict[str, tuple[str, str]]:
