@@ -8,7 +8,7 @@ import pytest
 
 import nearfar as nf
 from nearfar._core.vector import CACHE_LINE, empty_aligned
-from nearfar.relations.products import Threads
+from nearfar.relations.operators import Threads
 
 pytestmark = pytest.mark.usefixtures("products")
 

@@ -12,9 +12,8 @@ import pytest
 from comparisons import assert_same_arrays
 
 import nearfar as nf
-from nearfar.relations import kernels, operators, products
-from nearfar.relations.operators import Sparse
-from nearfar.relations.products import Threads
+from nearfar.relations import kernels, operators
+from nearfar.relations.operators import Sparse, Threads
 
 N, M = 61, 47
 
@@ -152,7 +151,7 @@ def test_what_scipy_multiplies_with_belongs_to_one_matrix(rng):
     operator = two_ways(rng, weighted=True, scaled=True, symmetric=True)[0]
     X = rng.random((N, 3))
     size, before = operator.nbytes, len(pickle.dumps(operator))
-    kept = len(products._FOR_SCIPY)
+    kept = len(operators._FOR_SCIPY)
     plain, transposed = operator.matmat(X, n_jobs=1), operator.rmatmat(X, n_jobs=1)
     dense = operator.rows(0, N).toarray()
     np.testing.assert_allclose(transposed, dense.T @ X, rtol=1e-6)
@@ -167,7 +166,7 @@ def test_what_scipy_multiplies_with_belongs_to_one_matrix(rng):
     np.testing.assert_array_equal(again.rmatmat(X, n_jobs=1), transposed)
     del operator, other, again
     gc.collect()
-    assert len(products._FOR_SCIPY) <= kept
+    assert len(operators._FOR_SCIPY) <= kept
 
 
 MISERABLES = """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nearfar.contracts import Floats
 from nearfar.engines import Setting
 from nearfar.errors import InputError
+from nearfar.methods.noise_maps import Circle
 
 if TYPE_CHECKING:
     from nearfar.contracts import Potential, Term
@@ -26,24 +27,6 @@ OfPairs = Callable[..., tuple[Floats | None, ...]]
 """A formula for ``pairs``."""
 Pattern = tuple[NDArray[np.integer], NDArray[np.integer]]
 """The pairs of each row: indptr, columns."""
-
-
-@runtime_checkable
-class Drawn(Protocol):
-    """Pairs that are not stored."""
-
-    def sums(
-        self, formula: Callable[..., Any], mine: Any, theirs: Any, entries: Any, shared: Mapping[str, object]
-    ) -> tuple[Any, ...]:
-        """Return the sums of a formula over the pairs of each row."""
-
-
-class Prepared(Protocol):
-    """A far field of the softmax or of a map, which take other things beside the others."""
-
-    @property
-    def prepare(self) -> Callable[..., None]:
-        """Take in the others."""
 
 
 class Plain:
@@ -65,7 +48,7 @@ class Plain:
     def pairs(
         self,
         formula: OfPairs,
-        pattern: Pattern | Drawn,
+        pattern: Pattern | Circle,
         mine: Sequence[Floats],
         theirs: Sequence[Floats],
         *entries: Floats | None,
@@ -73,11 +56,11 @@ class Plain:
     ) -> tuple[Floats, ...]:
         """Return the sums over the pairs of each row."""
         with np.errstate(all="ignore"):
-            if isinstance(pattern, Drawn):
+            if isinstance(pattern, Circle):
                 return pattern.sums(formula, mine, theirs, entries, shared)
             return pair_sums(formula, pattern, (0, len(pattern[0]) - 1), (mine, theirs), entries, shared)
 
-    def far(self, far: Prepared, others: Floats, *given: object) -> Asked:
+    def far(self, far: Any, others: Floats, *given: object) -> Asked:
         """Return the far field over the others, of whom none moves before all rows have asked."""
         far.prepare(others, *given, 1)
         return Asked(far, others)
@@ -154,8 +137,8 @@ class Asked:
     n_jobs : int, default=1
     """
 
-    def __init__(self, far: Prepared, others: Floats, n_jobs: int = 1) -> None:
-        self.far: Any = far  # what is asked of it depends on its kind
+    def __init__(self, far: Any, others: Floats, n_jobs: int = 1) -> None:
+        self.far = far  # of the softmax or of a map, of which other things are asked
         self._others, self._n_jobs = others, n_jobs
 
     def __call__(self, x: Floats) -> tuple[NDArray[np.float64], Floats]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nearfar._core.ids import Ids
+    from nearfar.tables.anchors import AnchorEmbedding
 
 _OWNER = "evaluate.anchor_purity"
 
@@ -48,15 +49,8 @@ class AnchorPurity:
     n_objects: NDArray[np.int64] = field(repr=False)
 
 
-class Exported(Protocol):
-    """What becomes an embedding, such as :class:`nearfar.nn.AnchorEmbedding`."""
-
-    def export(self) -> AnchoredEmbedding:
-        """Return it as an embedding."""
-
-
 def anchor_purity(
-    embedding: AnchoredEmbedding | Exported,
+    embedding: AnchoredEmbedding | AnchorEmbedding,
     labels: Iterable[object],
     *,
     topn: int | None = None,

@@ -18,6 +18,7 @@ Source: Damrich, Böhm, Hamprecht & Kobak (2023), "From t-SNE to UMAP with contr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,12 +52,12 @@ class Circle:
 
     def sums(
         self,
-        formula: Callable[..., tuple[Array, ...]],
-        mine: Sequence[Array],
-        theirs: Sequence[Array],
+        formula: Callable[..., tuple[Any, ...]],
+        mine: Sequence[Any],
+        theirs: Sequence[Any],
         entries: object,
         shared: Mapping[str, object],
-    ) -> tuple[Array, ...]:
+    ) -> tuple[Any, ...]:
         """Return the sums of a formula over the pairs of which each point is the first.
 
         ``entries`` are nothing, or True: then a pair does the opposite to its second, which counts, too.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,6 @@ from nearfar.relations.tables import Name, Roles
 
 if TYPE_CHECKING:
     import torch
-
-
-class Entry(Protocol):
-    """Who takes the edges."""
-
-    owner: str
-
-    def add_ids(self, keys: Sequence[Hashable], side: int = 0) -> None:
-        """Enter ids without an edge."""
 
 
 class Graph(NamedTuple):
@@ -97,7 +88,7 @@ def is_graph(relation: object) -> bool:
     return is_directed(relation) is not None
 
 
-def graph_pieces(graph: Graph, collector: Entry, roles: Roles, bipartite: bool, n_rows: int) -> Pieces:
+def graph_pieces(graph: Graph, collector: Any, roles: Roles, bipartite: bool, n_rows: int) -> Pieces:
     """Enter the nodes in the order of the graph, and yield the edges; an undirected one comes once."""
     owner = collector.owner
     Roles(roles.source, roles.target).refuse(owner, f"a graph of {graph.make}")
@@ -168,7 +159,7 @@ def edge_index_of(edges: object) -> torch.Tensor | None:
 
 
 def index_pieces(
-    edges: object, tensor: torch.Tensor, collector: Entry, roles: Roles, bipartite: bool, n_rows: int
+    edges: object, tensor: torch.Tensor, collector: Any, roles: Roles, bipartite: bool, n_rows: int
 ) -> Pieces:
     """Yield the edges of a graph, whose nodes are entered in their order, or of an edge_index alone."""
     owner = collector.owner

@@ -31,12 +31,12 @@ from nearfar.errors import DataError, InputError, UnknownIdError
 from nearfar.relations.operators import (
     LinearOperator,
     Product,
+    Threads,
     Walk,
     WeightedSum,
     sparse_from_edges,
     sparse_from_matrix,
 )
-from nearfar.relations.products import Threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -19,8 +19,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.relations.kernels import NO_WEIGHTS, ScaledCsr, pair_finish, pair_start, pair_step, product
-from nearfar.relations.operators import LinearOperator, Sparse
-from nearfar.relations.products import Threads, Workspace, blocks_of
+from nearfar.relations.operators import LinearOperator, Sparse, Threads, Workspace, blocks_of
 
 Room = Callable[[str, tuple[int, int], np.dtype[np.floating]], Floats]
 """Returns an array in a file, by the name, the shape and the dtype."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +32,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-class Met(Protocol):
-    """Windows, as far as they are looked at here."""
-
-    @property
-    def inputs(self) -> NDArray[np.int32]:
-        """The words around."""
-
-    def _replace(self, *, inputs: NDArray[np.int32]) -> Self: ...
-
-
-W = TypeVar("W", bound=Met)
-Train = Callable[[W, float, NDArray[np.float64]], None]
+Train = Callable[[Any, float, NDArray[np.float64]], None]
 """Trains on windows at a rate."""
 
 TOGETHER = 256
@@ -122,14 +111,14 @@ class WordParts:
         met.data[:] = 1
         return np.asarray(met.T @ words[: self.n_words])
 
-    def trainer(self, make: Callable[[Arrays], Train[W]], arrays: Arrays, name: str) -> Train[W]:
+    def trainer(self, make: Callable[[Arrays], Train], arrays: Arrays, name: str) -> Train:
         """Return what trains on windows a table of parts of this name.
 
         ``make`` returns what trains arrays in which a table of words is in its place.
         """
         table = arrays[name]
 
-        def train(windows: W, rate: float, sums: NDArray[np.float64]) -> None:
+        def train(windows: Any, rate: float, sums: NDArray[np.float64]) -> None:
             n = min(windows.inputs.size, self.n_words)
             words, inputs = np.empty(n, np.int32), np.empty(windows.inputs.size, np.int32)
             rows, before = (empty_aligned((n, table.shape[1]), table.dtype) for _ in range(2))

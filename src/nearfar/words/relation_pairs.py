@@ -31,8 +31,8 @@ from nearfar.relations.operators import (
     Transposed,
     Walk,
     WeightedSum,
+    blocks_of,
 )
-from nearfar.relations.products import blocks_of
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.parts import WordParts
 from nearfar.words.windows import SamplingOptions, Windows, noise_table

@@ -9,55 +9,21 @@ client that was stopped itself, makes no worker silent.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager
 from threading import Thread
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nearfar._core.checks import require
 from nearfar._core.warn import warn_user
 from nearfar.engines.registry import current_client
 from nearfar.errors import NumericalError
 
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
 T = TypeVar("T")
-
-
-class Future(Protocol):
-    """What a worker has, or will have made."""
-
-    status: str
-
-
-class Client(Protocol):
-    """A client of Dask, as far as it is used; Dask itself says little of types."""
-
-    scheduler: Any
-    """What the scheduler can be asked for."""
-
-    def ncores(self) -> Mapping[str, int]:
-        """Return the threads of each worker."""
-
-    def processing(self) -> Mapping[str, Sequence[object]]:
-        """Return the tasks that each worker has."""
-
-    def scheduler_info(self, n_workers: int) -> Mapping[str, Any]:
-        """Return what the scheduler knows of its workers: of all for -1."""
-
-    def submit(self, function: Callable[..., object], *arguments: object, **options: object) -> Future:
-        """Submit a task."""
-
-    def run(self, function: Callable[..., object], *arguments: object) -> Mapping[str, Any]:
-        """Run it on every worker now."""
-
-    def sync(self, function: Callable[..., object], **options: object) -> object:
-        """Run what Dask runs in its own thread."""
-
-    def compute(self, collections: object) -> list[Future]:
-        """Submit what Dask's collections are made of."""
-
-    def gather(self, futures: Sequence[Future]) -> list[Any]:
-        """Return results: whoever asks knows what they are."""
 
 
 @contextmanager
@@ -224,4 +190,5 @@ def _replace(client: Client, silent: list[str]) -> None:
     """Let nannies end and start workers anew, and the scheduler leave out those that have none."""
     reason = f"nearfar-silent-{time.monotonic()}"
     options = {"timeout": 60, "on_error": "return", "wait_for_workers": False, "stimulus_id": reason}
-    client.sync(client.scheduler.restart_workers, workers=silent, **options)  # the client's own refuses without nannies
+    scheduler: Any = client.scheduler
+    client.sync(scheduler.restart_workers, workers=silent, **options)  # the client's own refuses without nannies

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, vstack
 from nearfar._core.checks import require
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
-from nearfar.engines.dask.client import Client, gathered
+from nearfar.engines.dask.client import gathered
 from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, kept
 from nearfar.errors import DataError, InputError
 from nearfar.relations.edges import Edges, read_edges
@@ -29,14 +29,14 @@ from nearfar.relations.kernels import build_csr
 from nearfar.relations.operators import (
     LinearOperator,
     RowScaled,
+    V,
     check_some_edge,
     check_sums,
     inverse_of,
 )
-from nearfar.relations.products import Products as AnyProducts
-from nearfar.relations.products import V
 
 if TYPE_CHECKING:
+    from distributed import Client
     from pandas import DataFrame
 
 OWNER = "Relation.from_edges"
@@ -74,12 +74,10 @@ class ClusterSparse(LinearOperator):
         """The rows, in parts on the workers."""
         return self._rows
 
-    def through(
-        self, engine: AnyProducts[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
-    ) -> V:
+    def through(self, engine: Any, X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False) -> V:
         """Return ``base + factor * A X``."""
         rows = self._columns if transposed else self._rows
-        return engine.stored(self, rows, X, base, factor, transposed=transposed)
+        return engine.stored(self, rows, X, base, factor, transposed=transposed)  # type: ignore[no-any-return]
 
     def product(self, X: Floats, *, transposed: bool) -> Floats:
         """Send X to the workers and take the product back: for what the client does once, as sums of rows."""

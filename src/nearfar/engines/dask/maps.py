@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from nearfar.contracts import Floats, Kernel, Potential, Term
-from nearfar.engines.dask.client import Client, Future, gathered
+from nearfar.engines.dask.client import gathered
 from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, kept, taken
 from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
@@ -54,6 +54,7 @@ from nearfar.maps.objective import RowBlocks, row_sums, strengths_of_pairs
 from nearfar.methods.linear_maps import Cost, Near, sums
 
 if TYPE_CHECKING:
+    from distributed import Client, Future
     from scipy.sparse import csr_array
 
 AHEAD = 3  # iterations whose tasks are handed out before the first of them is waited for
@@ -70,7 +71,7 @@ Tree = tuple[Callable[..., object], bool, Sequence[Node], Sequence[Node], Mappin
 """A formula that will run: whether its rows change together, what stands for them, for other rows, and for the rest."""
 Pattern = tuple[NDArray[np.integer], NDArray[np.uint32], Floats, Floats]
 """Of the rows of a part: indptr, columns, p_ij, p_ji."""
-Parcels = Mapping[tuple[str, int], Future]
+Parcels = Mapping[tuple[str, int], "Future"]
 """The rows of a part that a worker needs, by its address and the part."""
 Told = tuple[tuple[Floats, Floats], list[Floats]]
 """The bounding box of a part, and sums."""
@@ -97,7 +98,7 @@ class Plan(NamedTuple):
 # What a task is made of: a tree whose leaves are numbers, or count the futures that the task is given.
 
 
-class Inputs(list[Future]):
+class Inputs(list["Future"]):
     """The futures that a task is given."""
 
     def number(self, future: Future) -> int:

@@ -33,13 +33,15 @@ from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats
 from nearfar.embedding.files.native import FOLDER
 from nearfar.engines import Setting
-from nearfar.engines.dask.client import Client, Future, answered, client_of, gathered
+from nearfar.engines.dask.client import answered, client_of, gathered
 from nearfar.engines.dask.rows import Owners, Parts, Products, aligned, bounds_of, kept, sent
 from nearfar.engines.threads import Compiled, Threads
 from nearfar.errors import InputError
 from nearfar.relations.operators import LinearOperator, Sparse
 
 if TYPE_CHECKING:
+    from distributed import Client, Future
+
     from nearfar.edrep.transform import FittedColumns
     from nearfar.engines.dask.maps import MapWorkers
     from nearfar.far.gaussian_mixture import GaussianMixture

@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,16 @@ from numpy.typing import NDArray
 from nearfar._core.parts import RowsInParts
 from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
-from nearfar.engines.dask.client import Client, Future, gathered
+from nearfar.engines.dask.client import gathered
+from nearfar.relations import operators
 from nearfar.relations.kernels import NO_STORED_WEIGHTS, NO_WEIGHTS, ScaledCsr, product, vector_product
-from nearfar.relations.products import OnWorkers, ScaledSparse
+from nearfar.relations.operators import LinearOperator, Sparse
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 T = TypeVar("T")
-Parts = list[Future]
+Parts = list["Future"]
 """A future for each part."""
 
 
@@ -117,7 +121,7 @@ class Block(NamedTuple):
     needed: list[NDArray[np.int32]]
 
 
-def rows_of_sparse(A: ScaledSparse, start: int, stop: int, *, transposed: bool) -> Rows:
+def rows_of_sparse(A: Sparse, start: int, stop: int, *, transposed: bool) -> Rows:
     """Return rows start..stop of a sparse matrix or of its transpose; views."""
     indptr, indices, data = A.stored(transposed=transposed)
     row_scale, column_scale = (None, A.row_scale) if transposed else (A.row_scale, None)
@@ -194,11 +198,11 @@ def scaled(scale: NDArray[np.float32], X: Floats, base: Floats | None, factor: f
     return out if base is None else out + base
 
 
-Stored = tuple[Parts, list[list[int]], dict[tuple[int, int], Future]]
+Stored = tuple[Parts, list[list[int]], dict[tuple[int, int], "Future"]]
 """Blocks of a matrix, how many rows each needs of each part, and which these are."""
 
 
-class Products:
+class Products(operators.Products[Parts]):
     """Products of operators with vectors in parts; what :meth:`LinearOperator.through` asks for.
 
     Parameters
@@ -211,37 +215,25 @@ class Products:
     def __init__(self, owners: Owners, width: int) -> None:
         self.owners, self.width = owners, width
         self._blocks: dict[tuple[int, bool], Stored] = {}
-        self._kept: list[ScaledSparse | OnWorkers] = []  # so that no id is given twice
+        self._kept: list[LinearOperator] = []  # so that no id is given twice
         self._scales: dict[int, tuple[NDArray[np.float32], Parts]] = {}
 
-    def sparse(self, A: ScaledSparse, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
+    def sparse(self, A: Sparse, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
         """Return ``base + factor * A X``, of A or its transpose; its rows are sent to the workers the first time."""
         if (id(A), transposed) not in self._blocks:
             bounds = bounds_of(A.shape[transposed])
             self._keep(A, [rows_of_sparse(A, a, b, transposed=transposed) for a, b in pairwise(bounds)], transposed)
         return self._times(self._blocks[id(A), transposed], X, base, factor)
 
-    @property
-    def inner(self) -> Products:
-        """The same for results in between."""
-        return self
-
-    def onto(self, made: Parts) -> Products:  # noqa: ARG002
-        """Return the same: each result is new."""
-        return self
-
-    def give(self, made: Parts) -> None:
-        """Leave it: workers forget what nobody refers to."""
-
     def stored(
-        self, A: OnWorkers, rows: Sequence[object], X: Parts, base: Parts | None, factor: float, *, transposed: bool
+        self, A: Any, rows: Sequence[object], X: Parts, base: Parts | None, factor: float, *, transposed: bool
     ) -> Parts:
         """Return the same for a matrix whose rows (those of the transpose) are on the workers already."""
         if (id(A), transposed) not in self._blocks:
             self._keep(A, rows, transposed)
         return self._times(self._blocks[id(A), transposed], X, base, factor)
 
-    def _keep(self, A: ScaledSparse | OnWorkers, rows: Sequence[object], transposed: bool) -> None:
+    def _keep(self, A: LinearOperator, rows: Sequence[object], transposed: bool) -> None:
         """Keep blocks whose columns are numbered by the rows that they need, and which rows these are."""
         submit, n = self.owners.submit, len(rows)
         bounds = bounds_of(A.shape[not transposed])

@@ -15,7 +15,7 @@ import copy
 from collections.abc import Callable
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,15 @@ from numpy.typing import NDArray
 from nearfar._core.lazy import Matrix
 from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers
-from nearfar.engines.dask.client import Client, client_of, gathered
+from nearfar.engines.dask.client import client_of, gathered
 from nearfar.engines.dask.rows import Owners, Parts, bounds_of, kept, sent
 from nearfar.engines.dask.rows import Rows as SparseRows
 from nearfar.search.lists import VectorIndex
 from nearfar.search.nearest import NeighborIndex, Neighbors, best_first
 from nearfar.search.products import LeftOut, best_rows, row_norms
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Known = TypeVar("Known")
 Best = tuple[RowNumbers, NDArray[np.float64]]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
 from nearfar._core.types import Longs
 from nearfar._core.vector import read_only
-from nearfar.engines.dask.client import Client, Future, client_of, gathered
+from nearfar.engines.dask.client import client_of, gathered
 from nearfar.engines.dask.edges import ClusterSparse, n_entries
 from nearfar.engines.dask.rows import Owners, Parts, Rows, bounds_of, kept
 from nearfar.engines.registry import current_client
@@ -31,6 +31,9 @@ from nearfar.relations.cooccurrence import pairs_of_text, positive_information, 
 from nearfar.relations.operators import check_sums
 from nearfar.text.encoded import EncodedCorpus, Packed, Words, WordTable, renumber
 from nearfar.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 
 class Counted(NamedTuple):

@@ -19,7 +19,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.engines import Setting
-from nearfar.engines.plain import Asked, OfPairs, Pattern, Prepared, pair_sums
+from nearfar.engines.plain import Asked, OfPairs, Pattern, pair_sums
 from nearfar.engines.threads import density, edrep, maps, noise
 from nearfar.engines.threads.loops import Formula, equal_work
 from nearfar.errors import InputError
@@ -125,7 +125,7 @@ class Threads:
             self._kept[name] = np.empty(shape, dtype)
         return self._kept[name]
 
-    def far(self, far: Prepared, others: Floats, *given: object) -> Compiled:
+    def far(self, far: Any, others: Floats, *given: object) -> Compiled:
         """Return the far field over the others, over a copy where it reads them again."""
         others = others.copy() if getattr(far, "keeps_others", True) else others
         far.prepare(others, *given, self.n_jobs)

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from nearfar.engines.torch import to_device
 from nearfar.errors import InputError
+from nearfar.relations import operators
 from nearfar.relations.kernels import transpose
-from nearfar.relations.products import ScaledSparse
+from nearfar.relations.operators import Sparse
 
 
-class Products:
+class Products(operators.Products[Tensor]):
     """Products of operators with vectors on one device; what :meth:`LinearOperator.through` asks for.
 
     Each matrix is brought to the device once, in numbers of ``dtype``; its scale stays apart, so that a symmetric one
@@ -25,10 +26,10 @@ class Products:
     def __init__(self, owner: str, device: torch.device, dtype: torch.dtype) -> None:
         self.owner, self.device, self.dtype = owner, device, dtype
         # With what has the id, so that it keeps it.
-        self._matrices: dict[tuple[int, bool], tuple[ScaledSparse, Tensor]] = {}
+        self._matrices: dict[tuple[int, bool], tuple[Sparse, Tensor]] = {}
         self._scales: dict[int, tuple[object, Tensor]] = {}
 
-    def sparse(self, A: ScaledSparse, X: Tensor, base: Tensor | None, factor: float, *, transposed: bool) -> Tensor:
+    def sparse(self, A: Sparse, X: Tensor, base: Tensor | None, factor: float, *, transposed: bool) -> Tensor:
         """Return ``base + factor * A X``, of A or its transpose, a new tensor."""
         scale = None if A.row_scale is None else self._scale(A.row_scale)
         matrix = self._matrix(A, transposed and not A.symmetric)
@@ -48,18 +49,6 @@ class Products:
         out = X * (self._scale(scale) * factor)
         return out if base is None else out.add_(base)
 
-    @property
-    def inner(self) -> Products:
-        """The same for results in between."""
-        return self
-
-    def onto(self, made: Tensor) -> Products:  # noqa: ARG002
-        """Return the same: each result is new."""
-        return self
-
-    def give(self, made: Tensor) -> None:
-        """Leave it: torch finds the memory again."""
-
     def stored(self, *_: object, **__: object) -> Tensor:
         """Refuse a matrix whose rows are on the workers of a cluster."""
         raise InputError(self.owner, "relation", "one of this machine where device is set", "one on a cluster")
@@ -69,7 +58,7 @@ class Products:
             self._scales[id(scale)] = (scale, to_device(scale, self.device).to(self.dtype)[:, None])
         return self._scales[id(scale)][1]
 
-    def _matrix(self, A: ScaledSparse, transposed: bool) -> Tensor:
+    def _matrix(self, A: Sparse, transposed: bool) -> Tensor:
         """Return A or its transpose, made when it is first needed."""
         if (id(A), transposed) not in self._matrices:
             indptr, indices, data, shape = A.indptr, A.indices, A.data, A.shape

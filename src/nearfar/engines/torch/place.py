@@ -19,11 +19,12 @@ from torch import Tensor
 
 from nearfar.contracts import Floats, Potential, Term
 from nearfar.engines import Setting, device_of_engine
-from nearfar.engines.plain import Drawn, Pattern, Prepared, check_pairs
+from nearfar.engines.plain import Pattern, check_pairs
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.engines.torch.operators import Products
 from nearfar.engines.torch.softmax import block_rows
 from nearfar.errors import InputError
+from nearfar.methods.noise_maps import Circle
 from nearfar.relations.operators import LinearOperator
 
 Formula = Callable[..., tuple[Any, ...]]
@@ -78,7 +79,7 @@ class Device:
     def pairs(
         self,
         formula: Formula,
-        pattern: Pattern | Drawn,
+        pattern: Pattern | Circle,
         mine: Sequence[Tensor],
         theirs: Sequence[Tensor],
         *entries: Tensor | Floats | None,
@@ -86,7 +87,7 @@ class Device:
     ) -> tuple[Tensor, ...]:
         """Return the sums over the pairs of each row, some rows at a time."""
         with self._work():
-            if isinstance(pattern, Drawn):
+            if isinstance(pattern, Circle):
                 return pattern.sums(formula, mine, theirs, entries, shared)
             stored, values = self._stored(pattern), [None if part is None else self.there(part) for part in entries]
             tiles = []
@@ -116,7 +117,7 @@ class Device:
             self._patterns[id(columns)] = Stored(columns, first, second, whole, rows.tolist(), indptr[rows].tolist())
         return self._patterns[id(columns)]
 
-    def far(self, far: Prepared, others: Tensor, *given: object) -> Asked:
+    def far(self, far: Any, others: Tensor, *given: object) -> Asked:
         """Return the form of the far field here, over the others; nothing is drawn."""
         with self._work():
             if self._far[0] is not far:
