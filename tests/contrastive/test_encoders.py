@@ -1,17 +1,14 @@
 """Chunks that are encoded twice, and prefixes of vectors: the same gradients as of the whole and by hand."""
 
-import math
 from functools import partial
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from result_files import page, write_results  # noqa: E402
 from torch.nn.functional import normalize  # noqa: E402
 
 import nearfar.nn as nn  # noqa: E402
-from nearfar.errors import InputError  # noqa: E402
 
 GENERATOR = torch.Generator().manual_seed(0)
 INPUTS, ANSWERS = torch.randn(2, 12, 4, dtype=torch.float64, generator=GENERATOR)
@@ -116,23 +113,6 @@ def test_autocast_is_that_of_the_pass_forward():
     assert torch.equal(*found)
 
 
-@pytest.mark.parametrize(
-    ("encoder", "chunks", "message"),
-    [
-        ("encoder", [INPUTS], "encoder must be callable"),
-        (Encoder(), INPUTS, "chunks must be several; got one tensor. Split it"),
-        (Encoder(), [], "chunks must be at least one; got none"),
-        (torch.nn.Flatten(0), [INPUTS], "what encoder returns must be of 2 dimension"),
-        (lambda rows: rows[:, : len(rows)], INPUTS.split([2, 10]), r"what encoder returns must be of shape \(\*, 2\)"),
-        (lambda rows: rows.tolist(), [INPUTS], "what encoder returns must be a tensor; got list"),
-        (lambda rows: rows.long(), [INPUTS], "what encoder returns must be a tensor of floating-point"),
-    ],
-)
-def test_what_cannot_be_encoded(encoder, chunks, message):
-    with pytest.raises(InputError, match=f"encode_in_chunks: {message}"):
-        nn.encode_in_chunks(encoder, chunks)
-
-
 # -- prefixes
 
 
@@ -164,67 +144,4 @@ def test_the_gradient_of_prefixes_is_right():
     assert torch.autograd.gradcheck(lambda *given: nn.matryoshka(loss, *given, dims=(2, 4), weights=(2, 1)), parts)
 
 
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
-@pytest.mark.slow  # the compiler is imported
-def test_prefixes_are_one_graph():
-    def loss(queries):
-        return nn.matryoshka(nn.in_batch_nce, queries, ANSWERS, dims=(2, 4))
-
-    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(compiled(INPUTS), loss(INPUTS))
-
-
-@pytest.mark.parametrize(
-    ("vectors", "options", "message"),
-    [
-        ((INPUTS,), {"dims": (0, 4)}, "dims must be"),
-        ((INPUTS,), {"dims": (2, 5)}, "dims must be"),
-        ((INPUTS,), {"dims": (2.5,)}, "dims must be"),
-        ((INPUTS,), {"dims": ()}, "dims must be one length or more"),
-        ((INPUTS,), {"dims": (2, 2)}, "dims must be one length or more, each once"),
-        ((INPUTS,), {"dims": (2, 4), "weights": (1,)}, "weights must be 2 numbers"),
-        ((INPUTS,), {"dims": (2, 4), "weights": (0, 0)}, "weights must be 2 numbers, not all 0"),
-        ((INPUTS,), {"dims": (2,), "weights": (math.nan,)}, "weights must be"),
-        ((INPUTS,), {"dims": (2,), "weights": (-1,)}, "weights must be"),
-        ((), {"dims": (2,)}, "vectors must be tensors"),
-        ((INPUTS.tolist(),), {"dims": (2,)}, "vectors must be tensors"),
-    ],
-)
-def test_prefixes_that_are_none(vectors, options, message):
-    with pytest.raises(InputError, match=f"matryoshka: {message}"):
-        nn.matryoshka(torch.sum, *vectors, **options)
-
-
-def test_a_loss_is_a_function():
-    with pytest.raises(InputError, match="matryoshka: loss must be callable"):
-        nn.matryoshka(3, INPUTS, dims=(2,))
-
-
 # -- the benchmark
-
-
-def test_the_methods_that_are_compared_have_one_gradient():
-    from lab.contrastive.cached_gradients import BLOCKED, CHUNKED, GRAD_CACHE, PLAIN, task
-
-    for pair in ((PLAIN, BLOCKED), (GRAD_CACHE, CHUNKED)):  # which draw the same dropout
-        mine, theirs = (task(method, 300)() for method in pair)  # a chunk, and a smaller one
-        assert mine == pytest.approx(theirs, rel=1e-4)
-
-
-@pytest.mark.parametrize(("held", "met"), [(0.3e9, "yes"), (14e9, "**no**")])
-def test_chunks_are_beside_grad_cache(tmp_path, held, met):
-    from lab.contrastive.cached_gradients import BLOCKED, CHUNKED, GRAD_CACHE, PLAIN
-
-    same = {"size": 32768, "loss": 11.1, "gradient": 1.4}
-    records = [
-        {"method": PLAIN, "bytes": 15e9, "resident": 15.5e9, "seconds": 95.0, **same},
-        {"method": GRAD_CACHE, "bytes": 13e9, "resident": 13.5e9, "seconds": 100.0, **same},
-        {"method": BLOCKED, "bytes": 2e9, "resident": 2.5e9, "seconds": 80.0, **same},
-        {"method": CHUNKED, "bytes": held, "resident": 0.5e9, "seconds": 110.0, **same},
-    ]
-    write_results(tmp_path, "cached_gradients", records)
-    text, bars = page(tmp_path)
-    found = bars["memory of encode_in_chunks and in_batch_nce"]
-    assert found[1].startswith(f"{held / 1e9:.2f} GB against 13.00 GB, 110 s against 100 s")
-    assert found[2] == met
-    assert "| 32,768 | `GradCache` | 13.00 | 13.50 |" in text

@@ -1,4 +1,4 @@
-"""Every loss in every context of real training: it works, or says at the first call why not."""
+"""Every loss in every context of real training: it works."""
 
 import pytest
 
@@ -17,10 +17,5 @@ CELLS = [
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 @pytest.mark.parametrize(("loss", "context"), CELLS)
-def test_a_loss_works_or_says_why_not(loss, context):
-    refused = given.REFUSED.get((loss, context))
-    if refused is None:
-        given.CONTEXTS[context](given.LOSSES[loss])
-    else:
-        with pytest.raises(Exception, match=refused):
-            given.CONTEXTS[context](given.LOSSES[loss])
+def test_a_loss_works(loss, context):
+    given.CONTEXTS[context](given.LOSSES[loss])

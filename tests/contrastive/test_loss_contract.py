@@ -14,8 +14,6 @@ torch = pytest.importorskip("torch")
 
 from registry import LOSSES  # noqa: E402
 
-from nearfar.errors import InputError  # noqa: E402
-
 TARGET = torch.tensor([2, 0, 3, 1, 0])
 SCORES = torch.tensor(
     [
@@ -154,23 +152,3 @@ def test_half_precision_is_computed_in_float32(loss, dtype):
     for value in values:
         value.backward()
     torch.testing.assert_close(narrow.grad, wide.grad.to(dtype))
-
-
-@pytest.mark.parametrize(
-    ("argument", "scores", "target", "more"),
-    [
-        ("scores", SCORES[0], TARGET, {}),
-        ("scores", SCORES[:, :1], TARGET * 0, {}),
-        ("scores", SCORES.masked_fill(SCORES > 0.9, math.nan), TARGET, {}),
-        ("scores", SCORES.index_fill(1, torch.tensor([2]), -math.inf), TARGET, {}),  # the true one of the first row
-        ("target", SCORES, TARGET[:4], {}),
-        ("target", SCORES, TARGET + 1, {}),
-        ("target", SCORES, TARGET * 0 - 100, {}),  # nothing is left
-        ("target", SCORES, TARGET.index_fill(0, torch.tensor([1]), -100), {"ignore_index": -1}),
-        ("ignore_index", SCORES, TARGET, {"ignore_index": 1.5}),
-        ("reduction", SCORES, TARGET, {"reduction": "median"}),
-    ],
-)
-def test_bad_input_is_refused_by_name(loss, argument, scores, target, more):
-    with pytest.raises(InputError, match=f"{loss.function.__name__}: {argument} must be"):
-        loss(scores, target, **more)

@@ -104,24 +104,6 @@ def test_a_loss_is_its_twin_in_every_reduction(name):
 
 
 @every_loss
-def test_a_masked_candidate_is_as_if_it_were_not_there(name):
-    loss, _, options = LOSSES[name]
-    scores, target = candidates(5, masked=False)
-    scores, target = torch.cat([scores[:, :2], torch.full((5, 1), -INF), scores[:, 2:]], 1), target % 2
-    scores.requires_grad_()
-    options = {k: v[..., [0, 1, 1, 2, 3]] if isinstance(v, torch.Tensor) else v for k, v in options.items()}
-    kept = [0, 1, 3, 4]
-    fewer = {k: v[..., kept] if isinstance(v, torch.Tensor) else v for k, v in options.items()}
-    loss(scores, target, **options).backward()
-    left = scores[:, kept].detach().requires_grad_()
-    value = loss(left, target, **fewer)
-    value.backward()
-    torch.testing.assert_close(loss(scores.detach(), target, **options), value.detach())
-    torch.testing.assert_close(scores.grad[:, kept], left.grad)
-    assert not scores.grad[:, 2].any()
-
-
-@every_loss
 def test_rows_of_different_lengths_are_padded_by_minus_infinity(name, monkeypatch):
     monkeypatch.setattr(_rows, "BLOCK", 9)  # two rows at a time
     loss, _, options = LOSSES[name]
@@ -157,16 +139,6 @@ def test_losses_of_tiny_examples_are_those_found_by_hand():
     assert value.item() == pytest.approx(ln((2 + 3 / (2 / 2) + 5 / (2 / 10)) / 2))
     hit = nn.sampled_softmax(scores[0, :1], scores[:, 1:], noise_log_q, torch.tensor([7]), torch.tensor([3, 7]))
     assert hit.item() == pytest.approx(ln((2 + 3) / 2))
-
-
-def test_a_wrong_slope_does_not_pass_the_check_of_gradients():
-    def without_minus_one(logits, target, log_z):
-        logits.sub_(log_z[:, None]).exp_()
-
-    wrong = _rows.RANKING._replace(slope=without_minus_one)
-    scores, target = candidates(masked=False)
-    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
-        torch.autograd.gradcheck(lambda s: _rows.row_loss(wrong, s, target, None), scores.requires_grad_())
 
 
 @pytest.mark.parametrize("name", ["global, log q", "global, log q per row", "local", "local, log q per row"])
@@ -222,18 +194,6 @@ def test_a_far_better_true_candidate_keeps_its_digits(loss):
         torch.testing.assert_close(scores.grad, torch.tensor([[-1.0, 1.0]]) * math.exp(-30), rtol=1e-5, atol=0)
     else:
         assert 0 <= value.item() < 1e-6
-
-
-def test_scores_need_not_be_contiguous():
-    scores, target = candidates(masked=False)
-    expected = nn.global_nce(scores, target)
-    turned = scores.T.contiguous().T.requires_grad_()
-    nn.global_nce(turned, target).backward()
-    plain = scores.clone().requires_grad_()
-    nn.global_nce(plain, target).backward()
-    torch.testing.assert_close(nn.global_nce(turned, target), expected)
-    torch.testing.assert_close(turned.grad, plain.grad)
-    assert torch.equal(nn.global_nce(torch.zeros(1, 3).expand(2, 3), torch.tensor([1, 2])), torch.tensor(3.0).log())
 
 
 # ------------------------------------------------------------------------------------- sampled softmax
@@ -366,31 +326,6 @@ def test_the_loss_of_skip_gram_windows_is_local_nce():
     losses = nn.local_nce(scores, torch.zeros(len(inputs), dtype=torch.int64), reduction="sum")
     assert sums[0] == pytest.approx(losses.item(), rel=1e-5)
     assert sums[1] == (scores > -INF).sum()
-
-
-def test_the_step_of_skip_gram_is_that_of_local_nce():
-    rng = np.random.default_rng(6)
-    X, Y = (rng.normal(size=(2, 9, 32)) / 3).astype(np.float32)
-    inputs, outs = np.array([4, 0, 7], np.int32), np.array([3, 1, 8, 5], np.int32)
-    tables = [torch.tensor(table, requires_grad=True) for table in (X, Y)]
-    scores = tables[0][inputs] @ tables[1][outs].T
-    nn.local_nce(scores, torch.zeros(3, dtype=torch.int64), reduction="sum").backward()
-    expected = [(table - 0.1 * table.grad).detach() for table in tables]
-    window = inputs, np.array([0, 3]), outs[None], np.array([0, 1])
-    kernels.train_windows(window, np.float32(0.1), X, Y, None, np.zeros(2))
-    np.testing.assert_allclose(X, expected[0], atol=1e-5)
-    np.testing.assert_allclose(Y, expected[1], atol=1e-5)
-
-
-def test_losses_that_torch_has_agree():
-    scores, target = candidates(masked=True)
-    torch.testing.assert_close(nn.global_nce(scores, target), torch.nn.functional.cross_entropy(scores, target))
-    one_hot = torch.nn.functional.one_hot(target, 4).double()
-    scores, target = candidates(masked=False)
-    per_pair = torch.nn.functional.binary_cross_entropy_with_logits(scores, one_hot, reduction="none")
-    torch.testing.assert_close(nn.local_nce(scores, target, reduction="none"), per_pair.sum(1))
-    margins = torch.nn.functional.multi_margin_loss(scores, target, margin=0.8, reduction="none") * 4
-    torch.testing.assert_close(nn.hinge(scores, target, 0.8, "sum", "none"), margins)
 
 
 @pytest.mark.parametrize("loss", [nn.global_nce, nn.local_nce])

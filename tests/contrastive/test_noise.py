@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from refusals import refusals
 from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch")
 
-import nearfar as nf  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402
 from nearfar.nn import AdaptiveNoise, CategoricalNoise, InBatchNoise, UniformNoise, UnigramNoise  # noqa: E402
 
@@ -325,65 +323,6 @@ def test_adaptive_noise_in_half_precision_is_computed_in_float32():
 
 
 # -- bad input ------------------------------------------------------------------------------------------------------
-
-BAD = [
-    (lambda: UniformNoise(0), "UniformNoise: n must be an integer >= 1; got 0"),
-    (lambda: UniformNoise(2.0), "n must be an integer"),
-    (lambda: CategoricalNoise([0.5, 0.4]), "probabilities must be .*sum.* 1; got a sum of 0.9"),
-    (lambda: CategoricalNoise([1.5, -0.5]), "probabilities must be"),
-    (lambda: CategoricalNoise([math.nan, 1.0]), "probabilities must be finite"),
-    (lambda: CategoricalNoise(torch.eye(3)), r"probabilities must be of shape \(n,\)"),
-    (lambda: CategoricalNoise([]), r"probabilities must be of shape \(n,\)"),
-    (lambda: CategoricalNoise(["a", "b"]), "probabilities must be numbers"),
-    (lambda: UnigramNoise([3, -1]), "counts must be finite and >= 0; got -1.0 at 1"),
-    (lambda: UnigramNoise([3, math.inf]), "counts must be finite and >= 0; got inf at 1"),
-    (lambda: UnigramNoise([0, 0]), "counts must be positive somewhere; got nothing but zeros"),
-    (lambda: UnigramNoise([1, 2], power=-1), "power must be a finite number >= 0"),
-    (lambda: InBatchNoise(3, counts=[1, 2]), r"counts must be of shape \(3,\); got shape \(2,\)"),
-    (lambda: InBatchNoise(3, rate=1), r"rate must be a finite number in \(0, 1\.?0?\)"),
-    (lambda: InBatchNoise(3).sample(2), r"the batch must be there; got none\. Call observe\(ids\) first"),
-    (lambda: InBatchNoise(3).observe(torch.tensor([3])), r"observe: ids must be in 0 \.\. 2; got ids from 3 to 3"),
-    (lambda: InBatchNoise(3).observe(torch.empty(0, dtype=int)), "ids must be of at least one item"),
-    (
-        lambda: UniformNoise(3).log_prob(torch.tensor([0, -1])),
-        r"log_prob: ids must be in 0 \.\. 2; got ids from -1 to 0",
-    ),
-    (lambda: UnigramNoise([1, 2]).log_prob(torch.tensor([2])), r"UnigramNoise.log_prob: ids must be in 0 \.\. 1"),
-    (
-        lambda: UniformNoise(3).log_prob(torch.zeros(2)),
-        r"ids must be a tensor of integers; got torch.float32",
-    ),
-    (lambda: UniformNoise(3).log_prob([1]), "ids must be a tensor; got list"),
-    (
-        lambda: UniformNoise(3).log_prob(torch.tensor([True])),
-        "ids must be a tensor of integers; got torch.bool",
-    ),
-    (lambda: UniformNoise(3).sample(-1), "shape must be an integer >= 0; got -1"),
-    (lambda: UniformNoise(3).sample((2, 1.5)), "shape must be an integer >= 0; got 1.5"),
-    (lambda: AdaptiveNoise(3), "score_function must be callable; got 3"),
-    (lambda: AdaptiveNoise(lambda: [1.0]).sample(2), r"returns a float tensor of shape \(n,\) or \(B, n\); got list"),
-    (lambda: AdaptiveNoise(lambda: torch.tensor([1, 2])).sample(2), "got torch.int64 of shape"),
-    (lambda: AdaptiveNoise(lambda: torch.tensor([math.nan, 1])).sample(2), "returns numbers or -inf"),
-    (lambda: AdaptiveNoise(lambda: torch.tensor([math.inf, 1])).sample(2), "returns numbers or -inf"),
-    (lambda: AdaptiveNoise(lambda: torch.full((1, 2), -math.inf)).sample((1, 2)), "a number in each row"),
-    (lambda: AdaptiveNoise(lambda: SCORES).sample(4), "shape must be of first side 3"),
-    (
-        lambda: AdaptiveNoise(lambda: SCORES).log_prob(torch.tensor([0])),
-        r"the sample must be there; got none\. Call sample",
-    ),
-    (lambda: over_scores(SCORES).log_prob(torch.tensor([0])), r"ids must be of shape \(3, \.\.\.\); got shape \(1,\)"),
-]
-
-
-test_bad_input_is_refused = refusals(
-    lambda bad: bad(),
-    BAD,
-)
-
-
-def test_all_are_names_of_nn():
-    for name in ("UniformNoise", "UnigramNoise", "CategoricalNoise", "InBatchNoise", "AdaptiveNoise"):
-        assert getattr(nf.nn, name).__name__ == name
 
 
 @pytest.mark.parametrize("counts", [None, [5, 1, 3, 8, 2, 2]])

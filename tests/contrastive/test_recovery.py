@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from refusals import refusals
 
 torch = pytest.importorskip("torch")
 
@@ -92,25 +91,3 @@ def test_half_precision_is_computed_in_float32(dtype):
 def test_a_masked_id_has_probability_zero():
     found = recover_conditional(torch.tensor([[1.0, -math.inf, 0.0]])).exp()
     torch.testing.assert_close(found, torch.tensor([[math.e, 0.0, 1.0]]) / (math.e + 1))
-
-
-S, LOG_Q = torch.zeros(2, 3), torch.full((3,), -1.0)
-BAD = [
-    (lambda: recover_conditional(S[0]), "recover_conditional: scores must be of 2 dimension"),
-    (lambda: recover_conditional(S.long()), "scores must be a tensor of floating-point numbers"),
-    (lambda: recover_conditional(S + math.nan), "scores must be free of NaN"),
-    (lambda: recover_conditional(S, loss="binary"), "loss must be one of 'global', 'local'; got 'binary'"),
-    (lambda: recover_conditional(S, LOG_Q, n_candidates=5), "n_candidates must be left out for loss='global'; got 5"),
-    (lambda: recover_conditional(S, LOG_Q, "local"), "n_candidates must be given together with log_q.*got None"),
-    (lambda: recover_conditional(S, None, "local", 5), "n_candidates must be given together with log_q.*got 5"),
-    (lambda: recover_conditional(S, LOG_Q, "local", 1), "n_candidates must be a finite number > 1; got 1"),
-    (lambda: recover_conditional(S, LOG_Q[:2]), r"log_q must be of shape \(3,\); got shape \(2,\)"),
-    (lambda: recover_conditional(S, torch.tensor([0.5, 0.5, 0.0]).log()), "log_q must be finite; got -inf"),
-    (lambda: self_normalization(S, LOG_Q), "self_normalization: n_candidates must be given together with log_q"),
-]
-
-
-test_bad_input_is_refused = refusals(
-    lambda bad: bad(),
-    BAD,
-)

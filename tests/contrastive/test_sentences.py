@@ -11,7 +11,6 @@ from torch.nn.functional import normalize  # noqa: E402
 
 import nearfar.nn as nn  # noqa: E402
 from nearfar.contrastive.sentences import text_ids  # noqa: E402
-from nearfar.errors import InputError  # noqa: E402
 
 
 class Model(torch.nn.Module):
@@ -112,32 +111,6 @@ def test_the_gradient_reaches_the_model_and_is_right():
         return torch.func.functional_call(loss, {"model.words.weight": weight}, ([QUERIES, ANSWERS, WORSE],))
 
     assert torch.autograd.gradcheck(of_words, model.words.weight)
-
-
-@pytest.mark.parametrize(
-    ("options", "columns", "message"),
-    [
-        ({}, [QUERIES], "sentence_features must be two columns or more; got 1"),
-        ({}, [QUERIES, {k: v[:3] for k, v in ANSWERS.items()}], "sentence_features must be with the tokens of 4 texts"),
-        ({"chunk_size": 2}, [{"offsets": torch.tensor([0])}] * 2, "chunk_size must be left out"),
-        ({"chunk_size": 0}, [], "chunk_size must be"),
-        ({"n_buckets": 0}, [], "n_buckets must be"),
-        ({"gather": 1}, [], "gather must be"),
-    ],
-)
-def test_what_cannot_be_used(options, columns, message):
-    with pytest.raises(InputError, match=f"SentenceRankingLoss: {message}"):
-        nn.SentenceRankingLoss(Model(), **options)(columns)
-
-
-def test_pictures_have_no_tokens():
-    class Pictures(torch.nn.Module):
-        def forward(self, features):
-            return {"sentence_embedding": features["pixels"]}
-
-    features = {"pixels": torch.ones(3, 2)}
-    with pytest.raises(InputError, match="with 'input_ids', the tokens of texts; got"):
-        nn.SentenceRankingLoss(Pictures())([features, features])
 
 
 def test_the_package_is_not_imported():

@@ -34,6 +34,9 @@ LOSSES = {
     "supcon": lambda q, k, _, part: nn.supcon(q + k, LABELS[part], log_q=LOG_Q[0, part], temperature=0.3),
     "siglip": lambda q, k, n, part: nn.siglip(q, k, negatives=n, temperature=0.3, bias=-1.0, **facts(part)),
     "siglip, plain": lambda q, k, _, __: nn.siglip(q, k),
+    "in_batch_scores": lambda q, k, _, part: nn.local_nce(
+        *nn.in_batch_scores(q, k, ids=IDS[0, part], temperature=0.3), nn.gather_rows(LOG_Q[0, part])
+    ),
 }
 
 
@@ -92,7 +95,11 @@ def process(rank, init, out):
         queries, keys = (nn.encode_in_chunks(encoder, rows[part].split(3)) for rows in INPUTS[:2])
         nn.in_batch_nce(queries, keys).backward()
         found["chunks"] = gradients(encoder)
+        queries, keys, _ = INPUTS[:, part]
+        found["alone"] = nn.in_batch_nce(queries, keys, gather=False)
+        found["pair"] = nn.in_batch_nce(queries[:1], keys[:1])  # a batch of one in each: two keys in all
         for name, fails in {
+            "mixed": lambda: nn.gather_rows(queries if rank else queries.float()),
             "uneven": lambda: nn.siglip(*INPUTS[:2, : 3 + rank]),
             "without": lambda: nn.symmetric_nce(*INPUTS[:2, part], query_ids=QUERY_IDS[part] if rank else None),
             "negatives": lambda: nn.in_batch_nce(*INPUTS[:2, part], negatives=INPUTS[2, : 3 + rank]),
@@ -168,8 +175,16 @@ def test_chunks_in_two_processes(two_processes):
             torch.testing.assert_close(mine, theirs)
 
 
+def test_a_process_can_stay_by_itself(two_processes):
+    for rank, result in enumerate(two_processes):
+        queries, keys, _ = INPUTS[:, B * rank : B * rank + B]
+        torch.testing.assert_close(result["alone"], nn.in_batch_nce(queries, keys))
+        assert result["pair"] > 0
+
+
 def test_what_differs_between_processes_is_told_in_each(two_processes):
     for result in two_processes:
+        assert "process 0: shape (4, 3), torch.float32; process 1: shape (4, 3), torch.float64" in result["mixed"]
         assert result["uneven"].startswith("siglip: keys must be alike in all processes; got process 0: shape (3, 3)")
         assert "with_ids=False; process 1" in result["without"]
         assert "n_negatives=3; process 1" in result["negatives"]

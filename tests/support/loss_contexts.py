@@ -1,7 +1,7 @@
 """Where a contrastive loss is used in real training: each context computes one, and fails if that goes wrong.
 
-What each cell has to be is ``REFUSED``; tests/contrastive/test_loss_contexts.py runs them. Several processes are in
-test_in_batch.py and test_vectors_in_processes.py.
+tests/contrastive/test_loss_contexts.py runs them. Several processes are in test_vectors_in_processes.py, derivatives in
+test_loss_contract.py and test_vectors.py.
 """
 
 import torch
@@ -39,10 +39,10 @@ LOSSES = {
 }
 
 
-def vectors(dtype=torch.float32, seed=0):
+def vectors():
     """Return queries and keys, in reach of every loss."""
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(B, D, generator=generator).tanh().to(dtype).mul(0.4).requires_grad_() for _ in range(2)]
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(B, D, generator=generator).tanh().mul(0.4).requires_grad_() for _ in range(2)]
 
 
 def slopes(loss, parts):
@@ -55,11 +55,6 @@ def same(found, expected, **tolerances):
     """Compare losses and gradients."""
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.double(), other.double(), **(tolerances or {"rtol": 1e-5, "atol": 1e-6}))
-
-
-def eager(loss):
-    """The gradient is that of finite differences."""
-    assert torch.autograd.gradcheck(loss, vectors(torch.float64))
 
 
 def full_graph(loss):
@@ -113,28 +108,10 @@ def chunks(loss):
     same(*found)
 
 
-def twice(loss):
-    """The gradient can be differentiated."""
-    assert torch.autograd.gradgradcheck(loss, vectors(torch.float64), atol=1e-4)
-
-
-def func(loss):
-    """The gradient by torch.func is that of autograd, also over a batch by vmap."""
-    parts = vectors()
-    same(torch.func.grad(loss, argnums=(0, 1))(*parts), slopes(loss, parts)[1:])
-    several = [torch.stack(pair) for pair in zip(vectors(), vectors(seed=1), strict=True)]
-    found = torch.func.vmap(torch.func.grad(loss))(*several)
-    same(found, [slopes(loss, vectors(seed=seed))[1] for seed in range(2)])
-
-
 CONTEXTS = {
-    "eager": eager,
     "full graph": full_graph,
     "bfloat16": bfloat16,
     "float16, scaled": float16,
     "checkpointing": checkpointing,
     "chunks (GradCache)": chunks,
-    "double backward": twice,
-    "torch.func": func,
 }
-REFUSED = {}

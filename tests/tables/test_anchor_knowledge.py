@@ -149,39 +149,6 @@ def costs(n=11):
     return table
 
 
-@pytest.mark.parametrize(
-    ("name", "r"),
-    [
-        ("adam", 4),
-        ("sgd", 4),
-        pytest.param("yogi", 4, marks=pytest.mark.slow),
-        pytest.param("adam", 2, marks=pytest.mark.slow),
-    ],
-)
-def test_free_entries_go_where_the_loss_is_least(name, r):
-    layer = free_table(r=r, penalty=0.2)
-    rows = torch.tensor([0, 4, 5, 6, 9])
-    centre = torch.tensor(
-        [
-            [0.05, 0.7, -1, 0.06],
-            [0.06, 0.05, 1.5, 0],
-            [0.5, 0, 0.08, 0.3],
-            [0.4, 0.095, 0.09, 0.08],
-            [0, -0.3, 0.6, 0.09],
-        ],
-        dtype=torch.float64,
-    )
-    optimizer = MAKE[name]([layer.values])
-    for lr in (0.05, 0.01, 0.002):
-        optimizer.param_groups[0]["lr"] = lr
-        for _ in range(100):
-            descend(optimizer, (layer(rows) - centre).square().sum())
-    expected = (centre - 0.1 * costs()[rows]).clamp(min=0)
-    assert expected[0, 3] == 0.06  # by far too small for its price
-    assert_allclose(layer.weight.detach()[rows], expected, atol=2e-3)
-    assert (layer.weight.detach()[rows] == 0).equal(expected == 0)
-
-
 @every
 @pytest.mark.parametrize("free", [False, True])
 def test_lazy_shrinkage_is_eager_shrinkage(name, free):

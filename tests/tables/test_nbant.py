@@ -141,34 +141,6 @@ def train(layer, optimizer, steps=3):
         descend(optimizer, (layer(torch.arange(layer.num_embeddings)) - 0.5).square().sum())
 
 
-def test_anchors_come_back_as_they_left():
-    layer = make(penalty=1e-4)
-    optimizer = ProxAdam(layer.parameters(), lr=0.02)
-    scheduler = free(layer, initial=5)
-    parts, shapes = [id(p) for p in layer.parameters()], [p.shape for p in layer.parameters()]
-    for loss in (3, 2, 1):  # up to 8
-        train(layer, optimizer)
-        scheduler.step(loss)
-    train(layer, optimizer)
-    layer.settle()
-    anchors, values = layer.anchors.detach().clone(), layer.values.detach().clone()
-    assert layer.n_active == 8
-    last = layer.columns.long() == 7
-    scheduler.step(2)  # up once: as it was
-    scheduler.step(3)
-    assert layer.n_active == 7
-    train(layer, optimizer)
-    assert not layer.anchors[:7].equal(anchors[:7])
-    for loss in (2, 1):
-        scheduler.step(loss)
-    assert layer.n_active == 8
-    layer.settle()
-    assert layer.anchors[7:].equal(anchors[7:])
-    assert layer.values[last].equal(values[last])
-    assert [id(p) for p in layer.parameters()] == parts
-    assert [p.shape for p in layer.parameters()] == shapes
-
-
 def test_the_best_epoch_can_be_had_again():
     layer = make()
     scheduler = free(layer, initial=5)
