@@ -6,7 +6,7 @@
 #   make test-all   the slow tests too, with new examples of each property
 #   make test-machines   the tests of numbers as on other processors, locales, time zones, in random order; MACHINE=nehalem
 #   make bounds     the tests with every index of compiled code checked: slow, for each night rather than each change
-#   make fuzz       damaged files for every reader, SECONDS=5 for each reader and engine; DRAWS=10000 of hostile arrays;
+#   make fuzz       damaged files for every reader, SECONDS=5 for each reader; DRAWS=10000 of hostile arrays;
 #                   LOADS=10000 of files while they are written, replaced, mixed, flipped, cut, and writers are killed
 #   make kills      N=1000 kills at random moments of everything that writes
 #   make test-oldest, make test-newest   the tests with the oldest versions that pyproject.toml allows, and the latest
@@ -86,7 +86,7 @@ bounds: $(STAMP)-dev
 SECONDS ?= 5
 DRAWS ?= 10000
 LOADS ?= 10000
-fuzz: $(STAMP)-fuzz
+fuzz: $(STAMP)-dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/fuzz.py --seconds $(SECONDS)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/fuzz_arrays.py -n $(DRAWS)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/fuzz_races.py -n $(LOADS)

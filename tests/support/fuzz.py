@@ -1,15 +1,16 @@
 """Damaged files for every reader: `make fuzz`. A file is read, or refused by an error of nearfar; nothing else.
 
-Sound files are made here and damaged, by hypothesis and, where it is installed, by atheris, which follows what the
-code of the readers does with them. Checksums are not compared, so that damage gets behind them: whoever makes a file on
-purpose writes one that fits. Each reader has a process of its own. It fails if it ends, if a file takes longer than
-`SLOW` seconds or `MUCH` more memory than sound ones, if another exception comes out, or if what was read is unsound.
-Failing files are kept in --folder, the shortest for each place in the code; `--again FILE` reads one of them once more.
+Sound files are made here and damaged by hypothesis. Checksums are not compared, so that damage gets behind them:
+whoever makes a file on purpose writes one that fits. Each reader has a process of its own. It fails if it ends, if a
+file takes longer than `SLOW` seconds or `MUCH` more memory than sound ones, if another exception comes out, or if what
+was read is unsound. Failing files are kept in --folder, the shortest for each place in the code; `--again FILE` reads
+one of them once more.
 """
 
 import argparse
 import contextlib
 import faulthandler
+import gzip
 import hashlib
 import importlib.util
 import io
@@ -25,13 +26,14 @@ import time
 import traceback
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
+import stored
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from stored import UnsoundError, check, plain, vectors
 
 import nearfar as nf
 from nearfar.callbacks import Checkpoint
@@ -40,10 +42,6 @@ from nearfar.errors import NearfarError, NearfarWarning
 SLOW = 10  # seconds of processor time
 MUCH = 512 << 20  # bytes of memory beyond those that sound files take
 MOST = 1 << 16  # bytes of a damaged file
-
-
-class UnsoundError(Exception):
-    """Something was read that it should not have been."""
 
 
 class Reader(NamedTuple):
@@ -57,7 +55,6 @@ class Reader(NamedTuple):
 
 # -- what there is to read --------------------------------------------------------------------------------------------
 
-IDS = ["ann", "Zoë", "50%", "new york", "日本"]
 EDGES = "source,target,weight\nann,bob,1.5\nbob,cy,2\n# a remark\ncy,ann,0.5\ncy,dan,1e3\n"
 CONTACTS = "t i j\n20 1 2\n20 2 3\n40 1 3\n60 2 3\n60 1 4\n"
 TEXT = "the sea and the ship\nthe ship at sea\n\na sea of ships and the Meer öäü\n" * 4
@@ -71,66 +68,6 @@ SYNSETS = (
 )
 GRAPH = nf.Relation.from_edges([(k, k * k % 9) for k in range(9)] + [(k, (k + 1) % 9) for k in range(9)])
 QUICK = {"n_jobs": 1, "random_state": 0, "n_epochs": 2}
-
-
-def vectors(dtype=np.float32):
-    return np.random.default_rng(0).standard_normal((5, 3)).astype(dtype)
-
-
-def plain():
-    return nf.Embedding(vectors(), IDS, parameters={"n_components": 3})
-
-
-def two_sided():
-    return nf.Embedding(vectors(np.float64), IDS, context_vectors=vectors()[:2], context_ids=[("b", 1), 2.5])
-
-
-def density():
-    return nf.DensityEmbedding.from_factors(np.random.default_rng(0).standard_normal((5, 3, 2)), IDS)
-
-
-def anchored():
-    rng = np.random.default_rng(0)
-    return nf.AnchoredEmbedding(rng.random((5, 3)) + 0.1, rng.standard_normal((3, 2)).astype(np.float32), IDS)
-
-
-def senses():
-    ids = [("ann", 0), ("ann", 2), ("Zoë", 0), ("50%", 0), ("日本", 0)]
-    return nf.SenseEmbedding(vectors(), ids, weights=[0.5, 0.5, 1, 1, 1], context_vectors=vectors())
-
-
-def check_embedding(read: nf.Embedding) -> None:
-    """Rows are finite, ids are distinct and find their rows; similar ones are found, and all of it can be saved."""
-    X, ids = np.asarray(read.vectors), read.ids.to_list()
-    if X.ndim != 2 or len(X) != len(ids) or len(set(ids)) != len(ids) or not np.isfinite(X).all():
-        raise UnsoundError(f"vectors of shape {X.shape}, {len(ids)} ids, {len(set(ids))} of them distinct")
-    if ids:
-        np.testing.assert_array_equal(read[ids[-1]], X[-1])
-    if len(ids) > 1 and X.shape[1] and X.size < 10_000:
-        read.most_similar(ids[0], topn=1)
-    with tempfile.TemporaryDirectory() as folder:
-        read.save(Path(folder, "x.safetensors"))
-
-
-def check_relation(read: nf.Relation) -> None:
-    """Ids fit the shape; products are finite and agree with the matrix."""
-    rows, columns = read.row_ids.to_list(), read.column_ids.to_list()
-    if (len(rows), len(columns)) != read.shape or len(set(rows)) != len(rows):
-        raise UnsoundError(f"{len(rows)} and {len(columns)} ids for shape {read.shape}")
-    found = read.normalized().matmat(np.ones((read.shape[1], 2), np.float32))
-    if found.shape != (read.shape[0], 2) or not np.isfinite(found).all():
-        raise UnsoundError(f"a product of shape {found.shape}, {np.isfinite(found).sum()} numbers of it finite")
-
-
-def embedding_reader(name: str, make: Callable[[], nf.Embedding], suffix: str) -> Reader:
-    kind = type(make())
-
-    def read(folder: Path) -> None:
-        check_embedding(kind.load(folder / f"x{suffix}"))
-
-    return Reader(name, f"x{suffix}", lambda folder: make().save(folder / f"x{suffix}"), read)
-
-
 # The files of a stored folder, listed: to store one in order to look compiles what relations and texts need.
 STORED = {
     "relation": ("data.npy", "ids.data.npy", "ids.ends.npy", "indices.npy", "indptr.npy", "relation.json"),
@@ -138,24 +75,27 @@ STORED = {
 }
 
 
-def folder_readers(name: str, make: Callable[[Path], object], read: Callable[[Path], object]) -> Iterator[Reader]:
-    """One for each file of a stored folder."""
-    for file in STORED[name]:
-        yield Reader(
-            f"{name}: {file}",
-            f"stored/{file}",
-            lambda folder: make(folder / "stored"),
-            lambda folder: read(folder / "stored"),
-        )
+def text_reader(name: str, file: str, text: str | bytes, read: Callable[[Path], object]) -> Reader:
+    """A file of text, beside all that WordNet has."""
 
-
-def text_reader(name: str, file: str, text: str, read: Callable[[Path], object]) -> Reader:
     def make(folder: Path) -> None:
-        for other in ("data.noun", "data.verb", "data.adj", "data.adv") if file == "data.noun" else ():
-            (folder / other).write_text(SYNSETS)
-        (folder / file).write_text(text, encoding="utf-8")
+        for other in ("noun", "verb", "adj", "adv") if file == "data.noun" else ():
+            (folder / f"data.{other}").write_text(SYNSETS)
+        (folder / file).write_bytes(text if isinstance(text, bytes) else text.encode())
 
     return Reader(name, file, make, lambda folder: read(folder / file))
+
+
+def checkpoint_reader(name: str, model: Callable[..., object], data: object) -> Reader:
+    """A checkpoint, from which a fit goes on."""
+
+    def make(folder: Path) -> None:
+        model(**QUICK, callbacks=[Checkpoint(folder / "run.safetensors", every=1), lambda _: True]).fit(data)
+
+    def read(folder: Path) -> None:
+        check(model(**QUICK).fit(data, resume=folder / "run.safetensors").vectors_)
+
+    return Reader(name, "run.safetensors", make, read)
 
 
 def edges_in_parquet(folder: Path) -> None:
@@ -164,42 +104,6 @@ def edges_in_parquet(folder: Path) -> None:
 
     columns = {"source": ["a", "b", "c"], "target": ["b", "c", "a"], "weight": [1.0, 2.0, 0.5]}
     parquet.write_table(pyarrow.table(columns), folder / "x.parquet")
-
-
-def make_checkpoint(folder: Path) -> None:
-    callbacks = [Checkpoint(folder / "run.safetensors", every=1), lambda _: True]
-    nf.EDRep(2, **QUICK, callbacks=callbacks).fit(GRAPH)
-
-
-def make_word_checkpoint(folder: Path) -> None:
-    callbacks = [Checkpoint(folder / "run.safetensors", every=1), lambda _: True]
-    nf.SkipGram(2, **QUICK, min_count=1, sample=0, callbacks=callbacks).fit(TEXT.split("\n"))
-
-
-def read_checkpoint(folder: Path) -> None:
-    check_embedding(nf.EDRep(2, **QUICK).fit(GRAPH, resume=folder / "run.safetensors").vectors_)
-
-
-def read_word_checkpoint(folder: Path) -> None:
-    model = nf.SkipGram(2, **QUICK, min_count=1, sample=0)
-    check_embedding(model.fit(TEXT.split("\n"), resume=folder / "run.safetensors").vectors_)
-
-
-def make_index(kind: str) -> Callable[[Path], None]:
-    return lambda folder: plain().index(kind, n_jobs=1).save(folder / "x.index")
-
-
-def read_index(folder: Path) -> None:
-    plain().open_index(folder / "x.index").search(["ann", "Zoë"], topn=2)
-
-
-def read_contacts(path: Path) -> None:
-    check_relation(nf.Relation.from_contacts(path))
-
-
-def read_encoded(folder: Path) -> None:
-    text = nf.EncodedCorpus.open(folder)
-    check_relation(nf.Relation.from_corpus(text, window=2))
 
 
 def read_table(path: Path) -> None:
@@ -212,11 +116,7 @@ def read_table(path: Path) -> None:
 def read_metadata(path: Path) -> None:
     from nearfar.viewer.metadata import columns_of
 
-    columns_of("fuzz", path, nf.Embedding(vectors(), IDS).ids, None)
-
-
-def read_phrases(path: Path) -> None:
-    nf.evaluate.phrases(nf.Embedding(vectors(), ["ann", "Zoë", "see", "like", "日本"]), path, method="add")
+    columns_of("fuzz", path, plain().ids, None)
 
 
 def read_labels(path: Path) -> None:
@@ -225,11 +125,11 @@ def read_labels(path: Path) -> None:
     labels_of("fuzz", plain(), str(path))
 
 
-def command_line(path: Path) -> None:
+def command_line(folder: Path) -> None:
     """The arguments of a command, one a line; it may end by 0 or 2, and may not show a traceback."""
     from nearfar.cli import main
 
-    arguments = path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
+    arguments = (folder / "arguments").read_bytes().decode("utf-8", "surrogateescape").split("\n")
     if arguments[0] not in ("info", "convert", "similar", "compare", "advise", "embed"):
         return
     quiet = io.TextIOWrapper(io.BytesIO(), errors="replace")
@@ -246,79 +146,45 @@ def make_command_line(folder: Path) -> None:
     (folder / "arguments").write_text("\n".join(map(str, arguments)))
 
 
+def of_kind(kind: stored.Kind, file: str = "") -> Reader:
+    """What is stored, of which one file is damaged."""
+    name, damaged = (f"{kind.name}: {file}", f"stored/{file}") if file else (kind.name, kind.path)
+    load = lambda folder: check(kind.load(folder / kind.path))  # noqa: E731
+    return Reader(name, damaged, lambda folder: kind.write(folder / kind.path, 0), load)
+
+
 def readers() -> list[Reader]:
     """All of them, as far as what they need is installed."""
-    from nearfar.embedding.files import FORMATS
-
-    found = []
-    for name, form in FORMATS.items():
-        if form.requires is None or importlib.util.find_spec(form.requires[0]):
-            suffixes = [s for s in form.suffixes if s in (form.suffixes[0], ".txt.gz", ".bin.gz")]
-            found += [embedding_reader(f"{name} {suffix}", plain, suffix) for suffix in suffixes]
+    words = nf.Embedding(vectors(0), ["ann", "Zoë", "see", "like", "日本"])
+    relation, judge = nf.Relation, nf.evaluate
+    found = [of_kind(kind) for kind in stored.kinds() if kind.path != "stored"]
+    found += [of_kind(kind, file) for kind in stored.kinds() for file in STORED.get(kind.name, ())]
     found += [
-        embedding_reader(f"{make.__name__} .safetensors", make, ".safetensors")
-        for make in (two_sided, density, anchored, senses)
-    ]
-    found += [
-        embedding_reader("int4 .safetensors", lambda: plain().quantize("int4"), ".safetensors"),
-        embedding_reader("senses, int8 .safetensors", lambda: senses().quantize(), ".safetensors"),
-        embedding_reader("anchored, packed .safetensors", lambda: anchored().quantize("int8"), ".safetensors"),
-        Reader("ids of a projector", "x.metadata.tsv", lambda f: plain().save(f / "x.tsv"), read_projector),
-        text_reader("edges .csv", "edges.csv", EDGES, lambda path: check_relation(nf.Relation.from_edges(path))),
-        text_reader("edges, two sides", "edges.tsv", EDGES.replace(",", "\t"), read_bipartite),
-        text_reader("contacts", "contacts.csv", CONTACTS, read_contacts),
+        text_reader("edges .csv", "edges.csv", EDGES, lambda path: check(relation.from_edges(path))),
+        text_reader("edges .gz", "edges.csv.gz", PACKED, lambda path: check(relation.from_edges(path))),
+        text_reader("edges, two sides", "e.csv", EDGES, lambda path: check(relation.from_edges(path, bipartite=True))),
+        text_reader("contacts", "contacts.csv", CONTACTS, lambda path: check(relation.from_contacts(path))),
         text_reader("text", "text.txt", TEXT, lambda path: nf.Corpus(path).vocabulary(min_count=2)),
         text_reader("vocabulary", "words.tsv", "word\tcount\nthe\t9\nsea\t4\n", nf.Vocabulary.load),
-        text_reader("WordNet", "data.noun", SYNSETS, read_wordnet),
+        text_reader("WordNet", "data.noun", SYNSETS, lambda path: check(relation.from_wordnet(path.parent, SEA))),
         text_reader("table", "table.csv", "name;a;b\nann;1;2.5\nbob;-3;1e3\n", read_table),
-        text_reader("pairs", "pairs.tsv", PAIRS, lambda path: nf.evaluate.word_similarity(plain(), path)),
-        text_reader("questions", "q.txt", QUESTIONS, lambda path: nf.evaluate.word_analogies(plain(), path)),
-        text_reader("phrases", "p.csv", PHRASES, read_phrases),
+        text_reader("pairs", "pairs.tsv", PAIRS, lambda path: judge.word_similarity(plain(), path)),
+        text_reader("questions", "q.txt", QUESTIONS, lambda path: judge.word_analogies(plain(), path)),
+        text_reader("phrases", "p.csv", PHRASES, lambda path: judge.phrases(words, path, method="add")),
         text_reader("labels", "labels.csv", "id,label\nann,a\nZoë,b\n50%,a\n", read_labels),
         text_reader("metadata", "meta.csv", "id,group,n\nann,1,2.5\nZoë,,x\n50%,2,\n", read_metadata),
-        Reader("edges .gz", "edges.csv.gz", packed_edges, read_edges_gz),
-        Reader("checkpoint", "run.safetensors", make_checkpoint, read_checkpoint),
-        Reader("checkpoint of words", "run.safetensors", make_word_checkpoint, read_word_checkpoint),
-        Reader("command line", "arguments", make_command_line, lambda folder: command_line(folder / "arguments")),
+        checkpoint_reader("checkpoint of a fit", lambda **given: nf.EDRep(2, **given), GRAPH),
+        checkpoint_reader("checkpoint of words", lambda **given: nf.SkipGram(2, **FEW, **given), TEXT.split("\n")),
+        Reader("command line", "arguments", make_command_line, command_line),
     ]
     if importlib.util.find_spec("pyarrow"):
-        read = lambda folder: check_relation(nf.Relation.from_edges(folder / "x.parquet"))  # noqa: E731
+        read = lambda folder: check(relation.from_edges(folder / "x.parquet"))  # noqa: E731
         found.append(Reader("edges .parquet", "x.parquet", edges_in_parquet, read))
-    for kind in ("lists", "faiss", "usearch"):
-        if kind == "lists" or importlib.util.find_spec(kind):
-            found.append(Reader(f"index, {kind}", "x.index", make_index(kind), read_index))
-    pairs = [("a", "b", 2.0), ("b", "c", 1.0), ("c", "d", 0.5), ("a", "d", 3.0)]
-    found += folder_readers(
-        "relation",
-        lambda folder: nf.Relation.from_edges(pairs, directed=True, storage=folder),
-        lambda folder: check_relation(nf.Relation.open(folder)),
-    )
-    found += folder_readers(
-        "text", lambda folder: nf.Corpus(TEXT.split("\n")).encode(min_count=1, folder=folder), read_encoded
-    )
     return found
 
 
-def read_projector(folder: Path) -> None:
-    check_embedding(nf.Embedding.load(folder / "x.tsv"))
-
-
-def read_bipartite(path: Path) -> None:
-    check_relation(nf.Relation.from_edges(path, bipartite=True))
-
-
-def read_wordnet(path: Path) -> None:
-    check_relation(nf.Relation.from_wordnet(path.parent, ["ship", "sea", "sea boat", "air"]))
-
-
-def packed_edges(folder: Path) -> None:
-    import gzip
-
-    (folder / "edges.csv.gz").write_bytes(gzip.compress(EDGES.encode(), mtime=0))
-
-
-def read_edges_gz(folder: Path) -> None:
-    check_relation(nf.Relation.from_edges(folder / "edges.csv.gz"))
+PACKED = gzip.compress(EDGES.encode(), mtime=0)
+SEA, FEW = ["ship", "sea", "sea boat", "air"], {"min_count": 1, "sample": 0}
 
 
 # -- damage -----------------------------------------------------------------------------------------------------------
@@ -387,18 +253,11 @@ class FittingChecksums:
         return self.Any()
 
 
-def to_memory_alone() -> None:
-    """Write without waiting for the disk."""
-    os.fsync = lambda descriptor: None
-
-
 class Findings:
     """Reads damaged files, and keeps those that something else came of than an error of nearfar."""
 
     def __init__(self, reader: Reader, kept: Path) -> None:
         self.reader, self.kept = reader, kept
-        self.count = kept / f"{_file_name(reader.name)}.count"
-        self.count.write_text("")
         self._folder = tempfile.TemporaryDirectory()
         self.folder = Path(self._folder.name)
         reader.make(self.folder)
@@ -428,9 +287,6 @@ class Findings:
             self.n_refused += 1
         except Exception as error:
             self.found(data, error)
-        if (self.n_read + self.n_refused) % 50 == 0:  # atheris ends the process by itself
-            told = f"{self.n_read} read, {self.n_refused} refused, {time.process_time():.1f} s of processor time"
-            self.count.write_text(told)
         if (peak := self._peak()) > self.memory + MUCH:
             self.memory = peak
             self.found(data, MemoryError(f"{peak >> 20} MiB"))
@@ -452,7 +308,8 @@ def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() else "-" for c in name)
 
 
-def by_hypothesis(findings: Findings, seconds: float, start: int) -> None:
+def damage(findings: Findings, seconds: float, start: int) -> None:
+    """Read damaged files for so long."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         start += 1
@@ -473,84 +330,34 @@ def by_hypothesis(findings: Findings, seconds: float, start: int) -> None:
         one()
 
 
-def by_atheris(findings: Findings, seconds: float, start: int) -> None:
-    import atheris
-
-    with tempfile.TemporaryDirectory() as corpus:
-        Path(corpus, "sound").write_bytes(findings.sound)
-        Path(corpus, "words").write_text("".join(f'"{"".join(f"{chr(92)}x{b:02x}" for b in o)}"\n' for o in ODD if o))
-        options = [f"-max_total_time={seconds:.0f}", f"-seed={start + 1}", f"-max_len={MOST}", "-rss_limit_mb=0"]
-        options += [
-            "-verbosity=0",
-            f"-dict={corpus}/words",
-            f"-artifact_prefix={corpus}/",
-            "-timeout=3600",
-        ]  # the parent watches
-        atheris.Setup([sys.argv[0], *options, corpus], findings.case)
-        with contextlib.suppress(SystemExit):
-            atheris.Fuzz()
-
-
-def instrument() -> None:
-    """Let atheris follow the modules that read: those without compiled functions, which would not compile then."""
-    import atheris
-
-    root = Path(nf.__file__).parent
-    names = []
-    for path in root.rglob("*.py"):
-        parts = path.relative_to(root.parent).with_suffix("").parts
-        if re.search(r"^@(jit|intrinsic)|numba", path.read_text(encoding="utf-8"), re.MULTILINE):
-            continue
-        if parts[1] in ("_core", "embedding", "relations", "text", "viewer", "cli") and parts[-1] != "__init__":
-            names.append(".".join(parts))
-    loaded = [name for name in names if name in sys.modules]
-    for name in loaded:  # in place: other modules hold references to the functions
-        module = sys.modules[name]
-        for value in list(vars(module).values()):
-            if getattr(value, "__module__", None) == name:
-                _instrument(atheris, value)
-
-
-def _instrument(atheris, value) -> None:
-    if isinstance(value, type):
-        for attribute in list(vars(value).values()):
-            _instrument(atheris, getattr(attribute, "__func__", attribute))
-    elif type(value) is type(_instrument):
-        with contextlib.suppress(Exception):
-            atheris.instrument_func(value)
-
-
-ENGINES = {"hypothesis": by_hypothesis, "atheris": by_atheris}
-
-
 # -- the run ----------------------------------------------------------------------------------------------------------
 
 
 def child(options: argparse.Namespace) -> None:
-    """One reader with one engine."""
+    """One reader."""
     reader = next(reader for reader in readers() if reader.name == options.reader)
     without_checksums()
-    to_memory_alone()
+    os.fsync = lambda descriptor: None  # without waiting for the disk
     faulthandler.enable()
     findings = Findings(reader, options.folder)
     if options.again:
         findings.case(options.again.read_bytes())
     else:
-        if options.engine == "atheris":
-            instrument()
-            findings.case(findings.sound)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 20, resource.RLIM_INFINITY))
-        ENGINES[options.engine](findings, options.seconds, options.seed)
+        damage(findings, options.seconds, options.seed)
+    sys.stdout.write(
+        f"{findings.n_read} read, {findings.n_refused} refused, {time.process_time():.1f} s of processor time"
+    )
+    sys.stdout.flush()
     os._exit(0)
 
 
 def main() -> int:
     """Run all readers, and say what was found."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=5, help="for each reader and engine")
+    parser.add_argument("--seconds", type=float, default=5, help="for each reader")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only", default="", help="readers whose name this regular expression finds")
-    parser.add_argument("--engine", choices=ENGINES)
     parser.add_argument("--folder", type=Path, default=Path("fuzz-output"))
     parser.add_argument("--again", type=Path, help="read this file once more, with the reader of --only")
     parser.add_argument("--reader", help=argparse.SUPPRESS)
@@ -559,13 +366,8 @@ def main() -> int:
     options.folder.mkdir(exist_ok=True)
     if options.reader:
         child(options)
-    engines = [options.engine] if options.engine else list(ENGINES)
-    if "atheris" in engines and importlib.util.find_spec("atheris") is None:
-        sys.stdout.write("atheris is not installed (pip install atheris): hypothesis alone\n")
-        engines.remove("atheris")
     names = [reader.name for reader in readers() if re.search(options.only, reader.name)]
-    runs = [(name, engine) for name in names for engine in engines[: 1 if options.again else None]]
-    failed = [f"{name} ({engine})" for name, engine in runs if not run(options, name, engine)]
+    failed = [name for name in names if not run(options, name)]
     found = sorted(options.folder.glob("*.txt"))
     for path in found:
         sys.stdout.write(f"\n{path}\n{path.read_text()}\n")
@@ -573,15 +375,15 @@ def main() -> int:
     return 1 if found or failed else 0
 
 
-def run(options: argparse.Namespace, name: str, engine: str) -> bool:
+def run(options: argparse.Namespace, name: str) -> bool:
     """Run one reader in a process of its own; return whether it came to its end."""
-    command = [sys.executable, sys.argv[0], "--reader", name, "--engine", engine, "--seconds", str(options.seconds)]
+    command = [sys.executable, sys.argv[0], "--reader", name, "--seconds", str(options.seconds)]
     command += ["--seed", str(options.seed), "--folder", str(options.folder)]
     command += ["--again", str(options.again.resolve())] if options.again else []
     last = options.folder / f"{_file_name(name)}.last"
-    told = last.with_suffix(".stderr")
-    with told.open("w") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+    told, count = last.with_suffix(".stderr"), last.with_suffix(".count")
+    with told.open("w") as errors, count.open("w") as counts:
+        process = subprocess.Popen(command, stdout=counts, stderr=errors)
         seen, used, start = -1.0, 0.0, time.time()
         while process.poll() is None:
             time.sleep(0.2)
@@ -593,9 +395,8 @@ def run(options: argparse.Namespace, name: str, engine: str) -> bool:
             if slow or time.time() - start > options.seconds + 600:
                 process.send_signal(signal.SIGABRT)  # it says where it is
                 process.wait()
-    count = last.with_suffix(".count")
     result = count.read_text() if process.returncode == 0 else f"ended: {process.returncode}"
-    sys.stdout.write(f"{name:40} {engine:10} {result}\n")
+    sys.stdout.write(f"{name:40} {result}\n")
     sys.stdout.flush()
     if process.returncode:
         kept = options.folder / f"{_file_name(name)}.ended.found"

@@ -4,9 +4,7 @@ For each format there are some versions. One of them is at a path, and is loaded
 between two file operations of the reader something happens there: a writer takes its next steps, is killed for good or
 comes to its end; a file or folder is replaced; files of two folders are exchanged; a bit is flipped; a file is cut.
 Python tells of its file operations (audit events), so the moments are those that a seed draws, whatever the machine
-does. In --processes the writers are processes of their own, killed by SIGKILL, at the moments that the machine draws.
-
-No bits are flipped where nothing could tell: word2vec's formats, unpacked, and SQLite have no room for a checksum.
+does. No bits are flipped where nothing could tell: some formats have no room for a checksum.
 """
 
 import argparse
@@ -14,7 +12,6 @@ import contextlib
 import os
 import random
 import shutil
-import signal
 import sys
 import tempfile
 import threading
@@ -23,148 +20,16 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
+from stored import AN_HOUR_AGO, Kind, kinds
 
-import nearfar as nf
-from nearfar._core import checkpoint
 from nearfar.errors import NearfarError, NearfarWarning
 
 VERSIONS = 4
 LOADS = 40  # in one folder
-AN_HOUR_AGO = 4000  # seconds
 EVENTS = {"open", "mmap.__new__", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir"}
-
-
-class Kind(NamedTuple):
-    """A format: what writes a version of it to a path, and what loads it and says what was found."""
-
-    name: str
-    path: str
-    write: Callable[[Path, int], object]
-    load: Callable[[Path], object]
-    checksums: bool = True
-
-
-# -- the formats ------------------------------------------------------------------------------------------------------
-
-
-def vectors(version: int, n: int = 4) -> np.ndarray:
-    return np.random.default_rng(version).standard_normal((n, 3)).astype(np.float32)
-
-
-def plain(version: int) -> nf.Embedding:
-    """The last two versions have the same ids, the others as many."""
-    ids = [f"{min(version, VERSIONS - 2)} {k}" for k in range(4)]
-    return nf.Embedding(vectors(version), ids, parameters={"version": version})
-
-
-def two_sided(version: int) -> nf.Embedding:
-    parameters = {"version": version}
-    return nf.Embedding(vectors(version), context_vectors=vectors(version + 50), parameters=parameters)
-
-
-def anchored(version: int) -> nf.AnchoredEmbedding:
-    return nf.AnchoredEmbedding(abs(vectors(version)) + 0.1, vectors(version + 50, 3), list("abcd"))
-
-
-def state(emb: nf.Embedding) -> object:
-    others = emb.context_vectors
-    found = [None if rows is None else np.asarray(rows).tobytes() for rows in (emb.vectors, others)]
-    return found, emb.ids.to_list(), emb.parameters
-
-
-def embedding(suffix: str, make: Callable[[int], nf.Embedding] = plain, name: str = "", checksums: bool = True) -> Kind:
-    kind = type(make(0))
-
-    def write(path: Path, version: int) -> None:
-        make(version).save(path)
-
-    return Kind(f"{suffix} {name}".strip(), f"x{suffix}", write, lambda path: state(kind.load(path)), checksums)
-
-
-def write_relation(path: Path, version: int) -> None:
-    edges = [(f"n{k}", f"n{k * k % 7}", 1.0 + (k + version) % 5) for k in range(7)]
-    nf.Relation.from_edges(edges, directed=True, storage=path)
-
-
-def load_relation(path: Path) -> object:
-    rel = nf.Relation.open(path)
-    return rel.row_ids.to_list(), rel.matmat(np.arange(7.0), n_jobs=1).tobytes()
-
-
-def load_transpose(path: Path) -> object:
-    rel = nf.Relation.open(path, verify=True)
-    return rel.row_ids.to_list(), rel.rmatmat(np.arange(7.0), n_jobs=1).tobytes()
-
-
-def write_text(path: Path, version: int) -> None:
-    words = [f"w{k * (version + 1) % 5}" for k in range(12)]
-    nf.Corpus([words, words[:5]]).encode(min_count=1, folder=path)
-
-
-def load_text(path: Path) -> object:
-    text = nf.EncodedCorpus.open(path)
-    counted = nf.Relation.from_corpus(text, window=2)
-    return text.vocabulary.words.to_list(), text.vocabulary.counts.tolist(), counted.row_sums.tobytes(), text.n_tokens
-
-
-def write_parts(path: Path, version: int) -> None:
-    from nearfar.embedding.files import Content
-    from nearfar.embedding.files.native import write_parts as write
-
-    emb = two_sided(version)
-    content = Content(emb.vectors, emb.ids, emb.context_vectors, emb.context_ids, {"version": version})
-    write("fuzz", "path", path, content)
-
-
-def write_checkpoint(path: Path, version: int) -> None:
-    arrays = {"X": vectors(version), "order": np.arange(version, version + 4)}
-    checkpoint.write("fuzz", path, checkpoint.Snapshot(arrays, {"epoch": version}, {"kind": "fuzz"}))
-
-
-def load_checkpoint(path: Path) -> object:
-    found = checkpoint.read(path)
-    return {name: array.tobytes() for name, array in found.arrays.items()}, found.facts, found.identity
-
-
-def index(name: str) -> Kind:
-    """Versions look farther and farther; all are of one embedding."""
-    emb = nf.Embedding(vectors(0, 40))
-
-    def load(path: Path) -> object:
-        opened = emb.open_index(path)
-        return opened._effort, opened.search(range(5), 3, n_jobs=1)[0].tolist()
-
-    def write(path: Path, version: int) -> None:
-        emb.index(name, expansion=20 + version, n_jobs=1).save(path)
-
-    return Kind(f"index, {name}", "x.index", write, load)
-
-
-def kinds() -> list[Kind]:
-    """All of them, as far as what they need is installed."""
-    needs = {".parquet": "pyarrow", ".h5ad": "anndata"}
-    suffixes = (".safetensors", ".npz", ".vec.gz", ".bin.gz", ".csv", ".vec", ".bin", *needs)
-    found = [
-        embedding(suffix, checksums=suffix not in (".vec", ".bin", ".csv", ".h5ad"))
-        for suffix in suffixes
-        if find_spec(needs.get(suffix, "numpy"))
-    ]
-    found += [
-        embedding(".safetensors", two_sided, "two-sided"),
-        embedding(".safetensors", anchored, "anchored"),
-        embedding(".safetensors", lambda version: plain(version).quantize(), "int8"),
-        Kind("parts", "stored", write_parts, lambda path: state(nf.Embedding.load(path))),
-        Kind("checkpoint", "x.safetensors", write_checkpoint, load_checkpoint),
-        Kind("relation", "stored", write_relation, load_relation),
-        Kind("relation, transposed", "stored", write_relation, load_transpose),
-        Kind("text", "stored", write_text, load_text),
-    ]
-    return found + [index(name) for name in ("faiss", "usearch") if find_spec(name)]
 
 
 # -- moments ----------------------------------------------------------------------------------------------------------
@@ -382,7 +247,7 @@ class Race:
             self.act(self.put)
         READING.append(self)
         try:
-            return self.kind.load(self.path)
+            return self.kind.state(self.kind.load(self.path))
         finally:
             READING.remove(self)
 
@@ -409,7 +274,7 @@ def versions_of(kind: Kind, folder: Path) -> tuple[list[Path], list[object]]:
     for version, place in enumerate(made):
         place.mkdir()
         kind.write(place / kind.path, version)
-        states.append(kind.load(place / kind.path))
+        states.append(kind.state(kind.load(place / kind.path)))
     if any(states[a] == states[b] for a in range(VERSIONS) for b in range(a)):
         raise ValueError(f"{kind.name}: two versions are the same")
     return made, states
@@ -441,44 +306,7 @@ def races(kind: Kind, made: list[Path], states: list[object], seed: str, n: int)
     return Result(counts, failures)
 
 
-def with_processes(kind: Kind, made: list[Path], states: list[object], seed: str, n: int) -> Result:
-    """Load so many times while a process writes, which is killed again and again."""
-    rng, counts, failures = random.Random(seed), Counter[str](), []
-    with tempfile.TemporaryDirectory(dir=made[0].parents[1]) as name:
-        path = Path(name, kind.path)
-        for source in made[0].iterdir():
-            (shutil.copytree if source.is_dir() else shutil.copyfile)(source, path.parent / source.name)
-        child, until = 0, 0.0
-        for _ in range(n):
-            if time.monotonic() > until:
-                if child:
-                    os.kill(child, signal.SIGKILL)
-                    os.waitpid(child, 0)
-                    counts["(kill)"] += 1
-                child, until = writing(kind, path, rng.randrange(1 << 30)), time.monotonic() + rng.uniform(0.005, 0.2)
-            outcome, said = judged(lambda: kind.load(path), states)
-            counts[outcome] += 1
-            failures += [f"{kind.name}, {seed}: {said}"] if said else []
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    return Result(counts, failures)
-
-
-def writing(kind: Kind, path: Path, seed: int) -> int:
-    """Return the number of a new process that writes one version after the other."""
-    child = os.fork()
-    if child:
-        return child
-    rng = random.Random(seed)
-    try:
-        while True:
-            with contextlib.suppress(NearfarError, OSError):
-                kind.write(path, rng.randrange(VERSIONS))
-    finally:
-        os._exit(1)
-
-
-def main(n: int, processes: int, seed: int, only: str = "", again: str = "") -> int:
+def main(n: int, seed: int, only: str = "", again: str = "") -> int:
     """Load so many times in all, and say what came of it."""
     warnings.simplefilter("ignore", NearfarWarning)
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: there are none at work
@@ -493,14 +321,13 @@ def main(n: int, processes: int, seed: int, only: str = "", again: str = "") -> 
         Path(name, "made").mkdir()
         tempfile.tempdir = name  # what killed writers leave goes, too
         ready = [(kind, *versions_of(kind, Path(name, "made"))) for kind in every]
-        for run, total in ((races, n), (with_processes, processes)):
-            for turn in range(-(-total // (LOADS * len(every)))):
-                for kind, made, states in ready:
-                    if (again and again != f"{seed} {turn}") or len(failures) > 20:
-                        continue
-                    result = run(kind, made, states, f"{seed} {turn}", LOADS)
-                    results[kind.name] += result.counts
-                    failures += result.failures
+        for turn in range(-(-n // (LOADS * len(every)))):
+            for kind, made, states in ready:
+                if (again and again != f"{seed} {turn}") or len(failures) > 20:
+                    continue
+                result = races(kind, made, states, f"{seed} {turn}", LOADS)
+                results[kind.name] += result.counts
+                failures += result.failures
     total = Counter[str]()
     for name, counts in results.items():
         total += counts
@@ -517,9 +344,8 @@ def main(n: int, processes: int, seed: int, only: str = "", again: str = "") -> 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("-n", type=int, default=10_000, help="how many loads at moments that are drawn")
-    parser.add_argument("--processes", type=int, default=1000, help="how many beside processes that write")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only", default="", help="formats whose name contains this")
     parser.add_argument("--again", default="", help="the seed and the turn of a failure, such as '7 12'")
     options = parser.parse_args()
-    sys.exit(main(options.n, options.processes, options.seed, options.only, options.again))
+    sys.exit(main(options.n, options.seed, options.only, options.again))

@@ -20,13 +20,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
+import stored
+from stored import AN_HOUR_AGO, state_of
 
 import nearfar as nf
+from nearfar._core import checkpoint
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import NearfarWarning
 
-AN_HOUR_AGO = 4000  # seconds
 SLOW = 60
 
 
@@ -45,7 +46,6 @@ class Case(NamedTuple):
 
 TEXT = [["the", "sea", "the", "ship"], ["a", "sea", "b", "c"], ["c", "d", "the", "e"]] * 400
 GRAPH = nf.Relation.from_edges([(k, k * k % 400) for k in range(400)] + [(k, (k + 1) % 400) for k in range(400)])
-EDGES = [(f"n{k}", f"n{k * k % 997}", 1.0 + k % 7) for k in range(3000)]
 WORDS = {"n_components": 8, "n_epochs": 6, "sample": 0, "min_count": 1, "random_state": 0, "n_jobs": 1}
 
 
@@ -53,111 +53,45 @@ def nothing(_folder: Path) -> None:
     """Leave the folder empty."""
 
 
-def bits(embedding: nf.Embedding) -> bytes:
-    return np.asarray(embedding.vectors).tobytes() + repr(embedding.ids.to_list()).encode()
-
-
 def fit(name: str, make: Callable[..., object], data: object) -> Case:
     """A fit that writes a checkpoint in each epoch and its vectors at its end; where there is one it goes on."""
 
     def act(folder: Path) -> None:
-        checkpoint = folder / "run.safetensors"
-        model = make(callbacks=[Checkpoint(checkpoint, every=1)])
-        model.fit(data, resume=checkpoint if checkpoint.exists() else None)
+        kept = folder / "run.safetensors"
+        model = make(callbacks=[Checkpoint(kept, every=1)])
+        model.fit(data, resume=kept if kept.exists() else None)
         model.vectors_.save(folder / "x.npz")
 
     def state(folder: Path) -> object:
         if (folder / "run.safetensors").exists():
-            from nearfar._core import checkpoint
-
             checkpoint.read(folder / "run.safetensors")
-        return bits(nf.Embedding.load(folder / "x.npz")) if (folder / "x.npz").exists() else None
+        return state_of(nf.Embedding.load(folder / "x.npz"))[:2] if (folder / "x.npz").exists() else None
 
     return Case(f"fit, {name}", nothing, act, state)
 
 
-def save(suffix: str) -> Case:
-    """Vectors in place of others."""
-    rng = np.random.default_rng(0)
-    old, new = (
-        nf.Embedding(rng.standard_normal((n, 8)).astype(np.float32), [f"{n} {k}" for k in range(n)]) for n in (40, 900)
-    )
-
-    def state(folder: Path) -> object:
-        return bits(nf.Embedding.load(folder / path))
-
-    path = f"x{suffix}"
-    return Case(f"save {suffix}", lambda f: old.save(f / path), lambda f: new.save(f / path), state)
-
-
-def index(kind: str) -> Case:
-    rng = np.random.default_rng(0)
-    emb = nf.Embedding(rng.standard_normal((300, 8)).astype(np.float32))
-
-    def state(folder: Path) -> object:
-        opened = emb.open_index(folder / "x.index")
-        return opened.recall_interval, opened._effort, opened.search(range(20), 3)[1].shape
-
-    def make(effort: int) -> Callable[[Path], None]:
-        return lambda folder: emb.index(kind, expansion=effort, n_jobs=1).save(folder / "x.index")
-
-    return Case(f"index, {kind}", make(20), make(90), state)
-
-
-def relation(folder: Path) -> object:
-    found = nf.Relation.open(folder / "stored", verify=True)
-    found.matmat(np.ones((found.shape[1], 1), np.float32))
-    return found.shape, found.nnz, found.row_sums.tobytes(), found.row_ids.to_list()
-
-
 def transpose(folder: Path) -> None:
-    found = nf.Relation.open(folder / "stored")
-    found.rmatmat(np.ones((found.shape[0], 2), np.float32), n_jobs=1)
+    """Ask for what needs the transpose: what is there is used, what is not is made."""
+    stored.transposed(nf.Relation.open(folder / "stored"))
 
 
-def transposed(folder: Path) -> object:
-    """The product needs the transpose: what is there is used, what is not is made."""
-    found = nf.Relation.open(folder / "stored", verify=True)
-    return found.rmatmat(np.ones((found.shape[0], 2), np.float32), n_jobs=1).tobytes()
-
-
-def encoded(folder: Path) -> object:
-    text = nf.EncodedCorpus.open(folder / "stored")
-    return nf.Relation.from_corpus(text, window=2).row_sums.tobytes(), text.vocabulary.words.to_list()
+def of_kind(kind: stored.Kind) -> Case:
+    """One version in place of another."""
+    old, new = (lambda folder, version=version: kind.write(folder / kind.path, version) for version in (0, 1))
+    return Case(kind.name, old, new, lambda folder: kind.state(kind.load(folder / kind.path)))
 
 
 def cases() -> list[Case]:
     """All of them, as far as what they need is installed."""
-    from importlib.util import find_spec
-
-    needs = {".parquet": "pyarrow", ".h5ad": "anndata"}
-    suffixes = [".safetensors", ".npz", ".vec.gz", ".bin", ".csv", *needs]
+    directed = next(kind for kind in stored.kinds(900) if kind.name == "relation, transposed")
     return [
         fit("EDRep", lambda **more: nf.EDRep(8, n_epochs=12, random_state=0, n_jobs=1, **more), GRAPH),
         fit("EDRep, two threads", lambda **more: nf.EDRep(4, n_epochs=9, random_state=0, n_jobs=2, **more), GRAPH),
         fit("SkipGram", lambda **more: nf.SkipGram(**WORDS, **more), TEXT),
         fit("Word2DM", lambda **more: nf.Word2DM(**WORDS, n_factors=2, optimizer="adam", **more), TEXT),
         fit("MultiSenseWord2DM", lambda **more: nf.MultiSenseWord2DM(**WORDS, n_senses=2, **more), TEXT),
-        *(save(suffix) for suffix in suffixes if find_spec(needs.get(suffix, "numpy"))),
-        *(index(kind) for kind in ("faiss", "usearch", "lists") if find_spec("faiss" if kind == "lists" else kind)),
-        Case(
-            "relation",
-            lambda folder: nf.Relation.from_edges(EDGES[:99], storage=folder / "stored"),
-            lambda folder: nf.Relation.from_edges(EDGES, storage=folder / "stored"),
-            relation,
-        ),
-        Case(
-            "transpose",
-            lambda folder: nf.Relation.from_edges(EDGES, directed=True, storage=folder / "stored"),
-            transpose,
-            transposed,
-        ),
-        Case(
-            "encoded text",
-            lambda folder: nf.Corpus(TEXT[:9]).encode(min_count=1, folder=folder / "stored"),
-            lambda folder: nf.Corpus(TEXT).encode(min_count=1, folder=folder / "stored"),
-            encoded,
-        ),
+        *(of_kind(kind) for kind in stored.kinds(900)),
+        of_kind(directed)._replace(name="transpose", act=transpose),
     ]
 
 

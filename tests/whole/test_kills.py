@@ -11,7 +11,7 @@ import pytest
     [
         "fit, EDRep",
         "relation",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("save .safetensors", "encoded text")),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (".safetensors", "text")),
     ],
 )
 def test_a_kill_leaves_the_old_or_the_new_and_the_next_one_goes_on(name):
