@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A table with mixed columns
 #
-# For analysts. Each row is a customer, a house, a patient; some columns are numbers, some are categories. You want to
-# see which rows are alike, which are odd, and what drives the groups.
+# Each row is a customer, a house, a patient; some columns are numbers, some are categories. You want to see which rows
+# are alike, which are odd, and what drives the groups.
 
 # %%
 import numpy as np
@@ -30,8 +30,8 @@ print(table.head(3))
 # ## From columns to distances
 #
 # `nf.prepare` puts numbers on one scale, skewed ones on a logarithmic one, and makes a column of 0 and 1 of each
-# category, divided by the square root of 2: two rows that differ in a category are at distance 1, as two rows that
-# differ by one standard deviation. Row numbers, ids and labels are left out. It says what it did with each column.
+# category, divided by the square root of 2: rows that differ in a category are at distance 1. Row numbers, ids and labels
+# are left out. It says what it did with each column.
 
 # %%
 X = nf.prepare(table)

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Single cells and genes
 #
-# For biologists. You have a table of counts, cells by genes, and want a map of the cells that you may believe, and
-# genes that act together. The table here is drawn: three cell types, one of which matures along a path, with 300 genes.
-# Your own is an AnnData object: `nf.TSNE().fit(adata)` takes `adata.X`, or the PCA in `adata.obsm` if it is there; so
-# does `nearfar map cells.h5ad`.
+# You have a table of counts, cells by genes, and want a map of the cells that you may believe, and genes that act
+# together. The table here is drawn: three cell types, one of which matures along a path, with 300 genes. Your own is an
+# AnnData object: `nf.TSNE().fit(adata)` takes `adata.X`, or the PCA in `adata.obsm` if it is there; so does `nearfar map
+# cells.h5ad`.
 
 # %%
 import numpy as np
@@ -54,8 +54,8 @@ worst = np.argsort(-points.missing[15])[:3]
 print("cells whose neighbours the map tore away:", worst, points.missing[15][worst].round(2))
 
 # %% [markdown]
-# The path of the third type is a question about distances along it, not only about neighbours. Rank correlation of the
-# age with the first direction of that type's part of the map:
+# The path of the third type is a question about distances along it. Rank correlation of the age with the first direction
+# of that type's part of the map:
 
 # %%
 from scipy.stats import spearmanr
@@ -89,9 +89,9 @@ print("of the same program:", sum(program[int(name.split()[1])] == 3 for name, _
 # %% [markdown]
 # ## Pairs of genes
 #
-# Known pairs of things that interact are a relation too. Its vectors tell which other pairs may interact. The same
-# steps serve for proteins, or drugs and their targets. The pairs here are drawn: genes in six pathways. A part of them
-# is hidden, and a classifier learns from the cosines which pairs interact.
+# Known pairs of things that interact are a relation too, whose vectors tell which other pairs may interact. The pairs
+# here are drawn: genes in six pathways. A part of them is hidden, and a classifier learns from the cosines which pairs
+# interact.
 
 # %%
 from sklearn.linear_model import LogisticRegression
@@ -113,12 +113,12 @@ print(f"ROC AUC {cross_val_score(LogisticRegression(), cosine, interact, cv=3, s
 # - **Hidden pairs** must not be among those that make the vectors, in either order. For graphs,
 #   [`link_prediction`](judging-graphs.md#link-prediction) takes care of this.
 # - **Degrees.** If the pairs without interaction are of objects that interact with nobody, the degrees tell almost
-#   everything, and any method looks good. Compare with the degrees alone, and score pairs whose objects both have known
-#   pairs. An object without a known pair has no vector; its cosines are 0.
+#   everything. Compare with them, and score pairs whose objects both have known pairs. An object without one has no
+#   vector.
 # - **Temperature.** Below 1, vectors tell single pairs better; at 1 they tell groups. Choose it on other pairs.
 #
-# The [benchmarks](../benchmarks.md) compare EDRep with Gene2Vec on the published pairs of Gene2Vec, beside the degrees.
-# The EDRep paper uses vectors of co-expression instead, so its figures (92 % against 84 %) are of another task.
+# On the published pairs of Gene2Vec EDRep is ahead ([benchmarks](../benchmarks.md)). The EDRep paper uses vectors of
+# co-expression instead, so its figures (92 % against 84 %) are of another task.
 #
 # Go on: [maps](maps.md), [evaluating maps](judging-maps.md), [the map page](map-page.md) with metadata and trust
 # colours, [other tools](embeddings.md#scanpy) such as scanpy.

@@ -1,12 +1,11 @@
 # %% [markdown]
 # # Contacts over time: who is infected when?
 #
-# For epidemiologists. You have contacts: who met whom, and when. A few people are tested at some times. What are the
-# states of all others?
+# You have contacts: who met whom, and when. A few people are tested at some times. What are the states of all others?
 #
 # The contacts here are drawn: 60 people in three groups, meetings over five days, mostly within a group. Your own are a
-# file or a data frame with two columns of people and one of times:
-# `nf.Relation.from_contacts("contacts.csv", window=900)`.
+# file or a data frame with two columns of people and one of times: `nf.Relation.from_contacts("contacts.csv",
+# window=900)`.
 
 # %%
 import numpy as np
@@ -32,7 +31,7 @@ print(len(contacts), "contacts, such as", contacts[0])
 #
 # `from_contacts` makes one node of each person at each time with a contact, and relates a person to itself and to the
 # people met at their *next* contact: the supra-adjacency matrix of DyANE. Whatever spreads goes along these relations,
-# forward in time. [Below](#how-contacts-become-a-relation) are the details.
+# forward in time. [Details below](#how-contacts-become-a-relation).
 
 # %%
 relation = nf.Relation.from_contacts(contacts, window=2)
@@ -53,9 +52,9 @@ print(times[:6], path.shape)
 # %% [markdown]
 # ## An outbreak
 #
-# `simulate_sir` lets an infection spread. If the contacts of a person with infected ones in a slice weigh $w$, the
-# person is infected with probability $1 - (1 - \beta)^w$; an infected one recovers with probability $\mu$ per step of
-# time. Here $\beta = .3$ and $\mu = .02$. `initial=` says who is infected at the start, or how many.
+# `simulate_sir` lets an infection spread. If the contacts of a person with infected ones in a slice weigh $w$, the person
+# is infected with probability $1 - (1 - \beta)^w$; an infected one recovers with probability $\mu$ per step of time.
+# `initial=` says who is infected at the start, or how many.
 
 # %%
 states = nf.datasets.simulate_sir(contacts, 0.3, 0.02, window=2, initial=["p0"], random_state=1)
@@ -84,11 +83,11 @@ figure
 
 # %% [markdown]
 # Chance is the share of the most frequent state. `found.curve_error` is the mean difference of the two curves. In use
-# only some states are known: give these as `states` and as `observed`, and `found.states` holds the state of everybody
-# at every time; nothing is scored then. The time alone says a lot: early on nobody is infected. Functions of the time
-# beside the vectors (`nf.Embedding(np.hstack([people.vectors, splines]), people.ids)`) improve the prediction. On
-# real contacts of a conference ([benchmarks](../benchmarks.md)) states that spread over the relation are ahead of
-# vectors (macro F1 .696 against .678). `relation=relation` tells them, too: use `found.baselines["label spreading"]`.
+# only some states are known: give these as `states` and as `observed`, and `found.states` holds the state of everybody at
+# every time; nothing is scored then. The time alone says a lot: functions of the time beside the vectors
+# (`nf.Embedding(np.hstack([people.vectors, splines]), people.ids)`) improve the prediction. On real contacts of a
+# conference states that spread over the relation are ahead of vectors (macro F1 .696 against .678). `relation=relation`
+# tells them, too: use `found.baselines["label spreading"]`.
 #
 # ## How contacts become a relation
 #
@@ -111,8 +110,8 @@ figure
 # | $(i, t)$ | $(j, t_j^+)$ for each contact of $i$ and $j$ at $t$ | that of the contact; several in one slice add up |
 # | $(j, t)$ | $(i, t_i^+)$ likewise | the same |
 #
-# Contacts have no direction. The last time of a node is a *sink*: it has no row, but stays in the normaliser of every
-# row. A node that appears only once has neither row nor column, and gets the zero vector; `rel.describe()` counts both.
+# Contacts have no direction. The last time of a node is a *sink*. A node that appears only once has neither row nor
+# column, and gets the zero vector; `rel.describe()` counts both.
 #
 # Without `window=` every time is a slice of its own. Windows begin at the first contact; the time in an id is when the
 # slice begins. `step=` less than the window makes slices overlap.
@@ -133,9 +132,9 @@ figure
 #   groups, which are left out.
 # - A Parquet file, or a pandas, polars or pyarrow frame.
 #
-# The time is the column named so (`t`, `time`, `timestamp`, `date`, `start`, `when`, ...), or the only one of three
-# that holds numbers or dates; of several, the first if it grows more than the others. Otherwise say
-# `columns=(source, target, time)`. `describe()` says what was read.
+# The time is the column named so (`t`, `time`, `timestamp`, `date`, `start`, `when`, ...), or the only one of three that
+# holds numbers or dates; of several, the first if it grows more than the others. Otherwise say `columns=(source, target,
+# time)`.
 #
 # Times are numbers or dates. The window of dates is a `timedelta`, or a number of seconds:
 #

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # A divergence of your own
 #
-# For those who develop methods. A neighbour embedding is a divergence between P, the neighbours in the data, and Q,
-# those in the map, times a kernel, times a normalisation. You write the divergence in a few lines; the library brings
-# the gradient, linear time, `transform` and the evaluation.
+# A neighbour embedding is a divergence between P, the neighbours in the data, and Q, those in the map, times a kernel,
+# times a normalisation. You write the divergence in a few lines; the library brings the gradient, linear time,
+# `transform` and the evaluation.
 #
 # The example is the squared Hellinger distance, $\sum (\sqrt p - \sqrt q)^2$ (Im, Verma & Branson 2018). It is
 # symmetric and bounded.
@@ -84,7 +84,6 @@ for name, divergence in {"Hellinger": Hellinger(), "KL": "kl", "reverse KL": "re
 # %% [markdown]
 # ## Linear time
 #
-# With `value` and `derivative` alone a fit takes quadratic time. Divergences whose derivative without neighbours is
-# $b \ln q$ plus a constant run in linear time: give the formulas as compiled functions. Hellinger's is 1 where $p =
-# 0$: a constant, so it can. [Parts of your own](extending.md) shows how, for an alpha-divergence, with a kernel, a
-# far field, a loss and an estimator of your own.
+# With `value` and `derivative` alone a fit takes quadratic time. Divergences whose derivative without neighbours is $b
+# \ln q$ plus a constant run in linear time: give the formulas as compiled functions. Hellinger's is 1 where $p = 0$: a
+# constant, so it can. [Parts of your own](extending.md) shows how, for an alpha-divergence.

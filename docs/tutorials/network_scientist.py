@@ -1,9 +1,9 @@
 # %% [markdown]
 # # A graph: groups and missing links
 #
-# For network scientists. You have a graph and want to know which nodes belong together, and which links are missing.
-# The graph is that of the characters of *Les Misérables*: two are linked if they are in a chapter together, and the
-# weight says in how many. It comes with networkx.
+# You have a graph and want to know which nodes belong together, and which links are missing. The graph is that of the
+# characters of *Les Misérables*, which comes with networkx: two are linked if they are in a chapter together, and the
+# weight says in how many.
 
 # %%
 import networkx as nx
@@ -61,9 +61,8 @@ figure
 # %% [markdown]
 # ## Missing links
 #
-# `link_prediction` hides a fifth of the edges, but keeps a random spanning tree. The vectors of the remaining graph
-# then predict which pairs are hidden edges. An AUC of 0.5 is chance. Each repeat hides other edges; the interval is
-# over these.
+# `link_prediction` hides a fifth of the edges, but keeps a random spanning tree. The vectors of the remaining graph then
+# predict which pairs are hidden edges. An AUC of 0.5 is chance.
 
 
 # %%

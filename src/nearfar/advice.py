@@ -140,7 +140,7 @@ RULES = (
         "nearfar embed {file} -o OUT --bipartite --task items",
         "Rows and columns get vectors in one space; emb.recommend(user, exclude=relation) ranks items for a user.",
         f"task: {TASKS['items'].told}.",
-        "With features, and for the next item: towers with nn.in_batch_nce (MovieLens: recall@10 .3383 against .1727 by"
+        "With features, and for the next item: towers with nn.in_batch_nce (MovieLens: recall@10 .3349 against .1727 by"
         " popularity). evaluate.ranking(baselines=True) judges.",
     ),
     Rule(
@@ -231,7 +231,7 @@ RULES = (
         "SkipGram",
         {"n_components": 100},
         "nearfar words train {file} -o OUT",
-        "Skip-gram is best on single words (WordSim-353: .519; multi-sense .401, Word2DM .389 on 4 million words).",
+        "Skip-gram is best on single words (WordSim-353: .519; multi-sense .417, Word2DM .389 on 4 million words).",
         "n_components=100 to 300; window=5; sample=1e-3 thins frequent words.",
         "nf.MultiSenseWord2DM() for ambiguous words and phrases.",
     ),

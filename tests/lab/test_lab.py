@@ -1016,7 +1016,7 @@ def test_the_pages_are_those_of_the_result_files() -> None:
     assert overview == pages.overview()
     assert len(overview.split()) <= 3000
     for name in pages.FAMILIES:
-        assert f"](../lab/tables/{name}.md)" in overview
+        assert f"`lab/tables/{name}.md`" in overview
 
 
 def test_the_model_of_a_cluster_finds_its_constants_again() -> None:
