@@ -143,9 +143,7 @@ def overview(folder: Path = RESULTS) -> str:
         lines += [f"## {of.TITLE}", "", *paragraph(text), *beside(panels), ""]
         missed = [f"- Missed: {t.what}. Aimed at: {t.target}. Measured: {t.measured}." for t in misses(name, folder)]
         lines += [*missed, *([""] if missed else [])]
-        lines += paragraph(
-            f"Machine: {machines_of(read_of, folder)}. All tables: `lab/tables/{name}.md`."
-        )
+        lines += paragraph(f"Machine: {machines_of(read_of, folder)}. All tables: `lab/tables/{name}.md`.")
     return "\n".join(lines)
 
 

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Which words are ambiguous?
 #
-# An ambiguous word occurs in several kinds of sentences. Its [density matrix](word2dm.md#density-matrices) is a mixture,
-# whose entropy measures how mixed it is. This tutorial looks for ambiguous words in a generated text with a known answer,
-# and in a real text, the documentation of Python.
+# An ambiguous word occurs in several kinds of sentences. Its [density matrix](word2dm.md#density-matrices) is a
+# mixture, whose entropy measures how mixed it is. This tutorial looks for ambiguous words in a generated text with a
+# known answer, and in a real text, the documentation of Python.
 
 # %%
 import re
@@ -65,8 +65,8 @@ figure.axes[0].set_ylabel("entropy of the density matrix")
 figure
 
 # %% [markdown]
-# Each dot is a word. All ambiguous words (orange) lie above all others, one of them barely. `Word2DM` keeps too little of
-# a rare sense: the weights of its senses are not frequencies.
+# Each dot is a word. All ambiguous words (orange) lie above all others, one of them barely. `Word2DM` keeps too little
+# of a rare sense: the weights of its senses are not frequencies.
 #
 # ## List the senses
 #
@@ -171,8 +171,8 @@ axes.set(xscale="log", xlabel="how often the word comes", ylabel="entropy")
 figure
 
 # %% [markdown]
-# The words with the least entropy belong to one subject: `try` and `suite` occur only in the descriptions of statements.
-# Those with the most belong to none. In between are words with different meanings in different places:
+# The words with the least entropy belong to one subject: `try` and `suite` occur only in the descriptions of
+# statements. Those with the most belong to none. In between are words with different meanings in different places:
 
 # %%
 for word in ("case", "line", "return", "set"):
@@ -195,11 +195,11 @@ for neighbour, word in (("debugger", "line"), ("characters", "line"), ("pattern"
 # %% [markdown]
 # ## Limits
 #
-# **Entropy is not ambiguity in the sense of a dictionary.** It measures in how many kinds of contexts a word occurs. The
-# words with the most entropy above, `to`, `of`, `must`, occur everywhere. Compare words of the same frequency.
+# **Entropy is not ambiguity in the sense of a dictionary.** It measures in how many kinds of contexts a word occurs.
+# The words with the most entropy above, `to`, `of`, `must`, occur everywhere. Compare words of the same frequency.
 #
-# **Planted ambiguity is harder to see in real text.** A pseudo-word made of two words has more entropy than the two have
-# on average, but most words of the same frequency have even more:
+# **Planted ambiguity is harder to see in real text.** A pseudo-word made of two words has more entropy than the two
+# have on average, but most words of the same frequency have even more:
 
 # %%
 pairs = [
@@ -224,9 +224,9 @@ print(f"P(larger than for a word of the same frequency) = {found.entropy_auc:.2f
 # 0. The published form of `Word2DM` learns nothing from a small text: 1.17 for words of one topic, 1.18 for others
 # ([failures and remedies](word2dm.md#failures-and-remedies)).
 #
-# **Small texts need more epochs, and weak signals a smaller ridge.** With 300 sentences, 20 epochs are better than 5. If
-# 60 % of the words have nothing to do with the topic of their sentence, ambiguous words are told from others in 54 % of
-# cases with a ridge of .05, and in 98 % with .001.
+# **Small texts need more epochs, and weak signals a smaller ridge.** With 300 sentences, 20 epochs are better than 5.
+# If 60 % of the words have nothing to do with the topic of their sentence, ambiguous words are told from others in 54 %
+# of cases with a ridge of .05, and in 98 % with .001.
 #
 # **Results vary with the seed.** With two seeds, the entropies on the real text have a rank correlation of .94. Train
 # twice before you interpret a single word.

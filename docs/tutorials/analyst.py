@@ -30,8 +30,8 @@ print(table.head(3))
 # ## From columns to distances
 #
 # `nf.prepare` puts numbers on one scale, skewed ones on a logarithmic one, and makes a column of 0 and 1 of each
-# category, divided by the square root of 2: rows that differ in a category are at distance 1. Row numbers, ids and labels
-# are left out. It says what it did with each column.
+# category, divided by the square root of 2: rows that differ in a category are at distance 1. Row numbers, ids and
+# labels are left out. It says what it did with each column.
 
 # %%
 X = nf.prepare(table)

@@ -3,8 +3,8 @@
 #
 # You have a table of counts, cells by genes, and want a map of the cells that you may believe, and genes that act
 # together. The table here is drawn: three cell types, one of which matures along a path, with 300 genes. Your own is an
-# AnnData object: `nf.TSNE().fit(adata)` takes `adata.X`, or the PCA in `adata.obsm` if it is there; so does `nearfar map
-# cells.h5ad`.
+# AnnData object: `nf.TSNE().fit(adata)` takes `adata.X`, or the PCA in `adata.obsm` if it is there; so does `nearfar
+# map cells.h5ad`.
 
 # %%
 import numpy as np
@@ -54,8 +54,8 @@ worst = np.argsort(-points.missing[15])[:3]
 print("cells whose neighbours the map tore away:", worst, points.missing[15][worst].round(2))
 
 # %% [markdown]
-# The path of the third type is a question about distances along it. Rank correlation of the age with the first direction
-# of that type's part of the map:
+# The path of the third type is a question about distances along it. Rank correlation of the age with the first
+# direction of that type's part of the map:
 
 # %%
 from scipy.stats import spearmanr

@@ -52,9 +52,9 @@ print(times[:6], path.shape)
 # %% [markdown]
 # ## An outbreak
 #
-# `simulate_sir` lets an infection spread. If the contacts of a person with infected ones in a slice weigh $w$, the person
-# is infected with probability $1 - (1 - \beta)^w$; an infected one recovers with probability $\mu$ per step of time.
-# `initial=` says who is infected at the start, or how many.
+# `simulate_sir` lets an infection spread. If the contacts of a person with infected ones in a slice weigh $w$, the
+# person is infected with probability $1 - (1 - \beta)^w$; an infected one recovers with probability $\mu$ per step of
+# time. `initial=` says who is infected at the start, or how many.
 
 # %%
 states = nf.datasets.simulate_sir(contacts, 0.3, 0.02, window=2, initial=["p0"], random_state=1)
@@ -83,8 +83,8 @@ figure
 
 # %% [markdown]
 # Chance is the share of the most frequent state. `found.curve_error` is the mean difference of the two curves. In use
-# only some states are known: give these as `states` and as `observed`, and `found.states` holds the state of everybody at
-# every time; nothing is scored then. The time alone says a lot: functions of the time beside the vectors
+# only some states are known: give these as `states` and as `observed`, and `found.states` holds the state of everybody
+# at every time; nothing is scored then. The time alone says a lot: functions of the time beside the vectors
 # (`nf.Embedding(np.hstack([people.vectors, splines]), people.ids)`) improve the prediction. On real contacts of a
 # conference states that spread over the relation are ahead of vectors (macro F1 .696 against .678). `relation=relation`
 # tells them, too: use `found.baselines["label spreading"]`.
@@ -132,9 +132,9 @@ figure
 #   groups, which are left out.
 # - A Parquet file, or a pandas, polars or pyarrow frame.
 #
-# The time is the column named so (`t`, `time`, `timestamp`, `date`, `start`, `when`, ...), or the only one of three that
-# holds numbers or dates; of several, the first if it grows more than the others. Otherwise say `columns=(source, target,
-# time)`.
+# The time is the column named so (`t`, `time`, `timestamp`, `date`, `start`, `when`, ...), or the only one of three
+# that holds numbers or dates; of several, the first if it grows more than the others. Otherwise say `columns=(source,
+# target, time)`.
 #
 # Times are numbers or dates. The window of dates is a `timedelta`, or a number of seconds:
 #

@@ -61,8 +61,8 @@ figure
 # %% [markdown]
 # ## Missing links
 #
-# `link_prediction` hides a fifth of the edges, but keeps a random spanning tree. The vectors of the remaining graph then
-# predict which pairs are hidden edges. An AUC of 0.5 is chance.
+# `link_prediction` hides a fifth of the edges, but keeps a random spanning tree. The vectors of the remaining graph
+# then predict which pairs are hidden edges. An AUC of 0.5 is chance.
 
 
 # %%

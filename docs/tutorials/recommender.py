@@ -1,8 +1,8 @@
 # %% [markdown]
 # # From likes to recommendations, in a small table
 #
-# You know which user liked which item, and want the next items for each user, from vectors that an index can serve, in a
-# table that fits.
+# You know which user liked which item, and want the next items for each user, from vectors that an index can serve, in
+# a table that fits.
 #
 # The likes are drawn: 600 users and 300 items, six tastes, popular and rare items.
 
@@ -30,8 +30,8 @@ print(train.size, "likes to learn from,", test.size, "to find")
 # and scores, best first, as two arrays for a list of users.
 #
 # - `exclude` leaves out what a user has: ids, or the relation of all that were seen.
-# - The score is `x . y / temperature` and the logarithm of the base measure. So vectors say how much *more* often a user
-#   chooses an item than others do ([why](retrieval.md)). Where little-known items are wanted,
+# - The score is `x . y / temperature` and the logarithm of the base measure. So vectors say how much *more* often a
+#   user chooses an item than others do ([why](retrieval.md)). Where little-known items are wanted,
 #   `base_measure=np.ones(n_items)` leaves it out.
 # - An item of which nothing is known is never recommended. A user of whom nothing is known gets the popular items.
 
@@ -157,8 +157,8 @@ print([name for name, _ in exported.anchor_objects(0, topn=5)])
 # :end-before: "<!-- recommend: end -->"
 # ```
 #
-# - The next like: EASE is ahead in the first ten; `EDRep(task="items")`, PureSVD, `SkipGram` on the relation with $\ln p$
-#   added, ALS and towers are close to each other. Towers with 200 anchors for the films are behind.
+# - The next like: EASE is ahead in the first ten; `EDRep(task="items")`, PureSVD, `SkipGram` on the relation with $\ln
+#   p$ added, ALS and towers are close to each other. Towers with 200 anchors for the films are behind.
 # - A random part of the likes: recall@20 of `EDRep(task="items")` is .360, of EASE .347, of ALS .339, of PureSVD .309
 #   (`python -m lab run baselines`). Without the task `EDRep` is worse than a list of popular films.
 # - Towers, where users or items have features, and for new items: see [Retrieval](retrieval.md#on-movielens-1m).

@@ -233,7 +233,9 @@ def told(section: Section, records: list[Record]) -> None:
         found = (f"{min(r):.0f} to {max(r):.0f} times ({RIVALS[name].__name__})" for name, r in ratios.items())
         said = f"{', '.join(found)}, in {min(of_time):.2f} to {max(of_time):.2f} of the mixture's time"
         target.tell(said, min(map(min, ratios.values())) >= 10)
-    section.table(["data", "rows", "mixture", "time", "error", *(rival.__name__ for rival in RIVALS.values()), "KS"], rows)
+    section.table(
+        ["data", "rows", "mixture", "time", "error", *(rival.__name__ for rival in RIVALS.values()), "KS"], rows
+    )
     sizes = sorted({(r["data"], r["n"], r["d"], r["n_rows"]) for r in errors})
     stated = "; ".join(f"{data}: {n:,} vectors of {d} numbers, {m:,} rows computed exactly" for data, n, d, m in sizes)
     if stated:
