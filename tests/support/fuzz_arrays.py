@@ -7,24 +7,25 @@ of, no end of the process. A draw depends on its number and the seed alone; `--a
 """
 
 import argparse
+import contextlib
 import dataclasses
 import datetime
 import decimal
 import faulthandler
 import re
-import subprocess
 import sys
-import tempfile
 import time
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pandas as pd
+from hazards import lines_of, say
 from scipy import sparse
+from sparse_entries import FAULTS
 
 import nearfar as nf
 from nearfar.errors import NearfarError, NearfarWarning
@@ -71,10 +72,6 @@ def _times(factor: float, dtype: str = "f8") -> Callable[[np.random.Generator, n
     return change
 
 
-def _as(dtype: str) -> Callable[[np.random.Generator, np.ndarray], np.ndarray]:
-    return _times(1.0, dtype)
-
-
 def _zero_rows(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
     X = X.copy()
     X[rng.integers(0, len(X), 3)] = 0
@@ -107,38 +104,17 @@ def _structured(_rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
     return made
 
 
-def _objects(_rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
-    return X.astype(object)
-
-
 def _ragged(_rng: np.random.Generator, X: np.ndarray) -> list:
     return [list(row)[: k % max(len(row), 1) + 1] for k, row in enumerate(X)]
 
 
 def _frame(rng: np.random.Generator, X: np.ndarray) -> pd.DataFrame:
     frame = pd.DataFrame(X, columns=[f"c{k}" for k in range(X.shape[1])])
-    what, first = rng.integers(11), frame.columns[:1]
-    for name in first:
-        column = frame[name]
-        if what == 1:
-            frame[name] = column.mask(column > 0).astype("Float64")
-        elif what == 2:
-            frame[name] = pd.Categorical(["abc"[k % 3] for k in range(len(column))])
-        elif what == 3:
-            frame[name] = pd.date_range("2020-01-01", periods=len(column), tz="UTC")
-        elif what == 4:
-            frame[name] = [f"name {k}" for k in range(len(column))]
-        elif what == 5:
-            frame[name] = pd.arrays.SparseArray(np.where(column > 0, column, 0))
-        elif what == 6:
-            frame[name] = (column > 0).astype("boolean").mask(column > 1)
-        elif what == 7:
-            frame[name] = [None, *column[1:]]
-        elif what == 8:
-            frame[name] = pd.to_timedelta(np.arange(len(column)), unit="h")
-    if what == 9:
+    with contextlib.suppress(Exception):  # of what is no column
+        frame["c0"] = COLUMNS[str(rng.choice(list(COLUMNS)))](rng, len(X))
+    if rng.random() < 0.1:
         frame.columns = ["same"] * frame.shape[1]
-    if what == 10:
+    if rng.random() < 0.1:
         frame.index = ["twice"] * len(frame)
     return frame
 
@@ -178,17 +154,17 @@ MATRICES: dict[str, Callable[[np.random.Generator, np.ndarray], object]] = {
     "equal rows": _equal_rows,
     "ones": lambda _, X: np.ones_like(X),
     "negative": lambda _, X: -np.abs(X) - 1,
-    "float16": _as("f2"),
-    "big-endian float64": _as(">f8"),
-    "big-endian float32": _as(">f4"),
-    "big-endian int": _as(">i4"),
-    "long double": _as("g"),
+    "float16": _times(1.0, "f2"),
+    "big-endian float64": _times(1.0, ">f8"),
+    "big-endian float32": _times(1.0, ">f4"),
+    "big-endian int": _times(1.0, ">i4"),
+    "long double": _times(1.0, "g"),
     "int8": _times(50.0, "i1"),
     "int64, large": _times(2.0**60, "i8"),
     "uint64": lambda _, X: (np.abs(X) * 2.0**62).astype("u8"),
     "bool": lambda _, X: X > 0,
-    "complex": _as("c16"),
-    "objects": _objects,
+    "complex": _times(1.0, "c16"),
+    "objects": lambda _, X: X.astype(object),
     "None": _set(None),
     "pd.NA": _set(pd.NA),
     "text": _set("a"),
@@ -231,31 +207,8 @@ MATRICES: dict[str, Callable[[np.random.Generator, np.ndarray], object]] = {
 }
 
 
-def _broken(rng: np.random.Generator, A: sparse.csr_array) -> sparse.csr_array:
-    A = A.copy()
-    what, at = rng.integers(9), rng.integers(max(A.nnz, 1))
-    if A.nnz == 0:
-        return A
-    if what == 0:
-        A.indices[at] = A.shape[1] + rng.choice([0, 5, 10**6, 2**31 - 1 - A.shape[1]])
-    elif what == 1:
-        A.indices[at] = -1 - rng.integers(3) * 10**5
-    elif what == 2:
-        A.indptr[rng.integers(len(A.indptr))] = rng.choice([-5, 10**6, 2**31 - 1])
-    elif what == 3:
-        A.indptr = A.indptr[: rng.integers(len(A.indptr))]
-    elif what == 4:
-        A.data = A.data[: rng.integers(A.nnz)]
-    elif what == 5:
-        A.indices = A.indices[: rng.integers(A.nnz)]
-    elif what == 6:
-        A.indices = A.indices.astype(np.float64)
-    elif what == 7:
-        A.indptr[-1] += 3
-    else:
-        A.indices = A.indices[::-1].copy()  # not in order
-    A.has_sorted_indices = A.has_canonical_format = True
-    return A
+def _broken(rng: np.random.Generator, A: sparse.csr_array) -> object:
+    return FAULTS[rng.integers(len(FAULTS))](A.copy()) if A.nnz > 30 and np.diff(A.indptr).all() else A
 
 
 def _twice(rng: np.random.Generator, A: sparse.csr_array) -> sparse.coo_array:
@@ -291,8 +244,6 @@ def _valued(rng: np.random.Generator, A: sparse.csr_array) -> sparse.csr_array:
 SPARSE: dict[str, Callable[[np.random.Generator, sparse.csr_array], object]] = {
     "sound": lambda _, A: A,
     "broken": _broken,
-    "broken csc": lambda rng, A: _csc(rng, A),
-    "broken coo": lambda rng, A: _coo(rng, A),
     "twice": _twice,
     "typed": _typed,
     "valued": _valued,
@@ -307,22 +258,6 @@ SPARSE: dict[str, Callable[[np.random.Generator, sparse.csr_array], object]] = {
     "matrix": lambda _, A: sparse.csr_matrix(A),
     "one dimension": lambda _, A: sparse.coo_array(A.toarray().ravel()),
 }
-
-
-def _csc(rng: np.random.Generator, A: sparse.csr_array) -> sparse.csc_array:
-    turned = _broken(rng, sparse.csr_array(A.T))
-    made = sparse.csc_array(A.shape)
-    made.data, made.indices, made.indptr = turned.data, turned.indices, turned.indptr
-    return made
-
-
-def _coo(rng: np.random.Generator, A: sparse.csr_array) -> sparse.coo_array:
-    made = A.tocoo()
-    if made.nnz:
-        rows, columns = (np.array(part) for part in made.coords)
-        (rows, columns)[rng.integers(2)][rng.integers(made.nnz)] = rng.choice([-1, -(10**6), 10**6, 2**31 - 1])
-        made.coords = (rows, columns)
-    return made
 
 
 # -- hostile columns ---------------------------------------------------------------------------------------------------
@@ -386,6 +321,7 @@ class Draw:
 
     def __init__(self, seed: int, number: int) -> None:
         self.rng = np.random.default_rng([seed, number])
+        self.name = str(self.rng.choice(list(TARGETS)))
         self.words: list[str] = []
         self.must_be_refused = False
 
@@ -457,20 +393,9 @@ class Draw:
 
 QUICK = {"n_jobs": 1, "random_state": 0}
 MAP = {**QUICK, "max_iter": 3, "perplexity": 3}
-MAPS = {
-    "TSNE": MAP,
-    "SSNE": MAP,
-    "ASNE": MAP,
-    "TASNE": MAP,
-    "HSSNE": {**MAP, "alpha": 0.3},
-    "NeRV": MAP,
-    "JSE": MAP,
-    "WSSNE": MAP,
-    "InhomogeneousTSNE": MAP,
-    "NeighborEmbedding": MAP,
-    "UMAP": {**QUICK, "max_iter": 3, "n_neighbors": 4},
-    "MDS": {**QUICK, "max_iter": 3},
-}
+MAPS = dict.fromkeys(("TSNE", "SSNE", "ASNE", "TASNE", "NeRV", "JSE", "WSSNE", "InhomogeneousTSNE"), MAP)
+MAPS |= {"NeighborEmbedding": MAP, "HSSNE": {**MAP, "alpha": 0.3}, "MDS": {**QUICK, "max_iter": 3}}
+MAPS |= {"UMAP": {**QUICK, "max_iter": 3, "n_neighbors": 4}}
 RELATIONS = {
     "EDRep": {**QUICK, "n_components": 3, "n_epochs": 2},
     "SkipGram": {**QUICK, "n_components": 3, "n_epochs": 1},
@@ -741,50 +666,35 @@ def numbers_of(found: object, name: str = "result") -> Iterator[tuple[str, np.nd
         yield from numbers_of(value, part)
 
 
-def made(seed: int, number: int) -> tuple[str, str, BaseException | None]:
-    """Make one draw; return what was called, the arguments in words, and what went wrong."""
+def call(draw: Draw) -> str:
+    """Make a draw, and judge what comes of it; return what was called."""
+    name = draw.name
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", NearfarWarning)
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"pandas|matplotlib|torch")
+        found = TARGETS[name](draw)
+    if draw.must_be_refused and name not in BY_SHAPE:
+        raise UnsoundError("masked entries were taken")
+    for part, array in numbers_of(found):
+        if not np.isfinite(array).all() and not DOCUMENTED.search(part):
+            raise UnsoundError(f"{part}: {np.count_nonzero(~np.isfinite(array))} of {array.size} not finite")
+    return name
+
+
+def told(seed: int, number: int) -> str:
+    """Make a draw; return "taken", "refused", or what was called, where and how it went wrong, in a line."""
     draw = Draw(seed, number)
-    name = str(draw.rng.choice(list(TARGETS)))
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            warnings.simplefilter("ignore", NearfarWarning)
-            warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"pandas|matplotlib|torch")
-            found = TARGETS[name](draw)
-        if draw.must_be_refused and name not in BY_SHAPE:
-            raise UnsoundError("masked entries were taken")
-        for told, array in numbers_of(found):
-            if not np.isfinite(array).all() and not DOCUMENTED.search(told):
-                raise UnsoundError(f"{told}: {np.count_nonzero(~np.isfinite(array))} of {array.size} not finite")
-    except NearfarError as error:
-        return name, f"refused ({', '.join(draw.words)})", None if str(error) else error
+        call(draw)
     except Exception as error:
-        return name, ", ".join(draw.words), error
-    return name, f"taken ({', '.join(draw.words)})", None
-
-
-def place_of(error: BaseException) -> str:
-    """Return where in nearfar an exception came from, in a line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    places = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if "/nearfar/" in f.filename][-1:]
-    return f"{type(error).__name__} at {(places or ['the draw'])[0]}"
-
-
-def run(seed: int, first: int, last: int, told: Path | None = None) -> dict[str, list[str]]:
-    """Make draws; return the wrong ones by the place where they went wrong."""
-    wrong: dict[str, list[str]] = {}
-    counts: Counter[str] = Counter()
-    for number in range(first, last):
-        if told is not None:  # in a process of its own
-            told.write_text(str(number))
-            faulthandler.dump_traceback_later(SLOW, exit=True)
-        name, words, error = made(seed, number)
-        counts[words.split(" (")[0] if error is None else "wrong"] += 1
-        if error is not None:
-            wrong.setdefault(f"{name}: {place_of(error)}", []).append(f"{number} ({words}): {error!r:.300}")
-    faulthandler.cancel_dump_traceback_later()
-    wrong.setdefault("", []).append(str(dict(counts)))
-    return wrong
+        if isinstance(error, NearfarError) and str(error):
+            return "refused"
+        frames = traceback.extract_tb(error.__traceback__)
+        place = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if "/nearfar/" in f.filename][-1:]
+        where = f"{draw.name}: {type(error).__name__} at {(place or ['the draw'])[0]}"
+        return " ".join(f"{where} ({', '.join(draw.words)}): {error!r:.300}".split())
+    return "taken"
 
 
 def main() -> int:
@@ -793,41 +703,31 @@ def main() -> int:
     parser.add_argument("-n", type=int, default=10_000, help="draws")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--again", type=int, help="make this draw alone, and show what it raises")
-    parser.add_argument("--part", type=int, nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--told", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    import matplotlib
-
     matplotlib.use("Agg")
     if options.again is not None:
-        name, words, error = made(options.seed, options.again)
-        sys.stdout.write(f"{name}: {words}\n")
-        if error is not None:
-            sys.stdout.write("".join(traceback.format_exception(error)))
-        return int(error is not None)
-    if options.part:
-        faulthandler.enable()
-        for place, draws in run(options.seed, *options.part, options.told).items():
-            sys.stdout.write(f"{place or 'counts'}\t{len(draws)}\t{draws[0]}\n")
+        draw = Draw(options.seed, options.again)
+        sys.stdout.write(f"{draw.name}\n{call(draw)}: taken ({', '.join(draw.words)})\n")
         return 0
-    failed, at = 0, 0
-    with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder, "told")
-        while at < options.n:  # a process that ends leaves the draws after it to the next
-            command = [sys.executable, sys.argv[0], "--seed", str(options.seed), "--told", str(told)]
-            command += ["--part", str(at), str(min(at + 1000, options.n))]
-            process = subprocess.run(command, capture_output=True, text=True, check=False)
-            sys.stdout.write(process.stdout)
-            failed += sum(not line.startswith("counts") for line in process.stdout.splitlines())
-            if process.returncode:
-                at = int(told.read_text()) + 1
-                failed += 1
-                sys.stdout.write(f"ended: {process.returncode} in draw {at - 1}\n{process.stderr[-2000:]}\n")
-            else:
-                at = min(at + 1000, options.n)
-            sys.stdout.flush()
-    sys.stdout.write(f"{options.n} draws of arrays; seed {options.seed}; {failed} places where something went wrong\n")
-    return int(failed > 0)
+    if options.first is not None:
+        faulthandler.enable()
+        for number in range(options.first, min(options.first + 1000, options.n)):
+            faulthandler.dump_traceback_later(SLOW, exit=True)
+            say(f"{number} -> ")
+            say(f"{told(options.seed, number)}\n")
+        return 0
+    command = [sys.executable, sys.argv[0], "-n", str(options.n), "--seed", str(options.seed), "--first"]
+    found = [line.partition(" -> ")[2] for line in lines_of(command, options.n)]
+    wrong: dict[str, list[str]] = {}
+    for number, line in enumerate(found):
+        if line not in ("taken", "refused"):
+            wrong.setdefault(line.partition(" (")[0], []).append(f"{number}: {line}")
+    for place, lines in wrong.items():
+        sys.stdout.write(f"{place}\t{len(lines)}\t{lines[0]}\n")
+    counts = ", ".join(f"{found.count(what)} {what}" for what in ("taken", "refused"))
+    sys.stdout.write(f"{options.n} draws of arrays ({counts}); seed {options.seed}; {len(wrong)} places went wrong\n")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

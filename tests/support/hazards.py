@@ -20,16 +20,16 @@ def _run():
     cases = [(f"{module} {name}", use) for module in MODULES for name, use in importlib.import_module(module).cases()]
     os.fsync = lambda descriptor: None  # no power is cut here
     for name, use in cases[int(sys.argv[1]) :]:
-        _say(f"{name} -> ")
+        say(f"{name} -> ")
         try:
             use()
         except Exception as error:  # whatever it is, the test looks at it
-            _say(f"{type(error).__name__} {' '.join(str(error).split())}\n")
+            say(f"{type(error).__name__} {' '.join(str(error).split())}\n")
         else:
-            _say("nothing\n")
+            say("nothing\n")
 
 
-def _say(text):
+def say(text):
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -41,16 +41,23 @@ def outcomes(module):
 
 @functools.cache
 def _outcomes():
-    found = {}
+    return dict(line.partition(" -> ")[::2] for line in lines_of([sys.executable, __file__]))
+
+
+def lines_of(command, n=0):
+    """Return a line of each case, n at least, of a script that takes the number of the first one and may end early.
+
+    It says "name -> " before a case and what came of it afterwards; where a case ends it, that is said.
+    """
+    found = []
     while True:
-        command = [sys.executable, __file__, str(len(found))]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        lines = [line.partition(" -> ")[::2] for line in done.stdout.splitlines()]
-        found |= dict(lines)
-        if done.returncode == 0:
+        done = subprocess.run([*command, str(len(found))], capture_output=True, text=True, timeout=3600, check=False)
+        found += done.stdout.splitlines()
+        if done.returncode:
+            assert done.stdout, done.stderr
+            found[-1] += f"ended the process: {done.returncode} {' '.join(done.stderr[-2000:].split())}".strip()
+        elif len(found) >= n:
             return found
-        assert lines, done.stderr
-        found[lines[-1][0]] = f"ended the process: {done.returncode}"
 
 
 def leave_group(folder):
