@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import nearfar as nf
-from nearfar.errors import InputError, MissingDependencyError, UnknownIdError
 from nearfar.search import products as _search
 
 
@@ -47,8 +46,6 @@ class TestHolding:
         emb = nf.Embedding([[1.0, 2], [3, 4], [5, 6]], ids=[30, 10, 0])
         assert emb[0].tolist() == [5, 6]
         assert emb[np.int64(30)].tolist() == [1, 2]
-        with pytest.raises(UnknownIdError, match=r"got 1\. It holds 3 ids, such as 30, 10, 0"):
-            emb[1]
 
     def test_default_ids_count_rows(self):
         assert list(nf.Embedding(np.eye(3))) == [0, 1, 2]
@@ -84,41 +81,6 @@ class TestHolding:
         assert list(nf.Embedding(Y[:2], ids="ab", context_vectors=Y).context_ids) == [0, 1, 2]
         two = nf.Embedding(Y[:2], ids="ab", context_vectors=2 * Y, context_ids="xyz")
         assert two.context["z"].tolist() == [2, 2]
-        with pytest.raises(UnknownIdError, match="other side"):
-            two["x"]
-        with pytest.raises(InputError, match="two-sided"):
-            _ = nf.Embedding(Y).context
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({"vectors": [[1, 2], [3]]}, "vectors must be a matrix"),
-            ({"vectors": [1.0, 2]}, "two-dimensional"),
-            ({"vectors": [[1.0, np.nan]]}, "finite"),
-            ({"vectors": np.ones((2, 0))}, "at least one column"),
-            ({"vectors": np.ones((2, 2)), "ids": "abc"}, "ids must be 2, one for each row; got 3"),
-            ({"vectors": np.ones((2, 2)), "ids": "aa"}, "distinct; got 'a'"),
-            ({"vectors": np.ones((2, 2)), "ids": [[1], [2]]}, "hashable"),
-            ({"vectors": np.ones((2, 2)), "context_vectors": np.ones((2, 3))}, "of 2 columns"),
-            ({"vectors": np.ones((2, 2)), "context_ids": "ab"}, "with context_vectors only"),
-            ({"vectors": np.ones((2, 2)), "parameters": [1]}, "mapping"),
-        ],
-    )
-    def test_refuses(self, arguments, message):
-        with pytest.raises(InputError, match=message):
-            nf.Embedding(**arguments)
-
-    def test_hints(self, emb):
-        for key, hint in [
-            ("Ann", "Did you mean 'ann'"),
-            ("17", "Did you mean 17"),
-            (np.array([0.5]), "subset"),
-            (slice(3), "vectors\\[rows\\]"),
-            (0.5, "NumPy array"),
-            ("zoe", "It holds 7 ids, such as 'ann', 'bob', 'cem'"),
-        ]:
-            with pytest.raises(UnknownIdError, match=hint):
-                emb[key]
 
     def test_survives_pickle_and_copy_read_only(self, emb):
         two = nf.Embedding(emb.vectors, emb.ids, context_vectors=emb.vectors[:2], parameters={"a": 1})
@@ -199,20 +161,6 @@ class TestSimilar:
         assert emb.similarity("ann", "bob") == pytest.approx(expected)
         assert emb.similarity("ann", emb["bob"]) == pytest.approx(expected)
         assert emb.similarity("ann", "ann") <= 1.0
-
-    def test_refuses(self, emb):
-        with pytest.raises(InputError, match="at least one id or vector"):
-            emb.most_similar([])
-        with pytest.raises(InputError, match="topn must be an integer >= 1"):
-            emb.most_similar("ann", topn=0)
-        with pytest.raises(InputError, match="of 3 columns"):
-            emb.most_similar(np.ones(4))
-        with pytest.raises(InputError, match="finite"):
-            emb.similarity("ann", np.array([np.nan, 1, 2]))
-        with pytest.raises(UnknownIdError, match="'zoe'"):
-            emb.most_similar("ann", "zoe")
-        with pytest.raises(UnknownIdError, match="as a NumPy array, not as a list"):
-            emb.most_similar([0.1, 0.2, 0.3])
 
     def test_agrees_with_gensim(self, rng):
         KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors
@@ -330,21 +278,6 @@ class TestSearch:
         assert ids.dtype == np.int64
         assert set(ids.ravel().tolist()) <= {10, 20, 30, 40}
 
-    def test_refuses(self, emb):
-        for Q, message in [
-            ("ann", r"For one id: \[id\]"),
-            (5, "a list of ids"),
-            (np.ones(3), "two-dimensional"),
-            (np.ones((2, 2)), "of 3 columns"),
-            (np.full((1, 3), np.inf), "finite"),
-        ]:
-            with pytest.raises(InputError, match=message):
-                emb.search(Q)
-        with pytest.raises(UnknownIdError, match="'x', 'y'"):
-            emb.search(["ann", "x", "y"])
-        with pytest.raises(InputError, match="metric"):
-            emb.search(["ann"], metric="euclidean")
-
     def test_no_queries(self, emb):
         assert emb.search([], 3)[0].shape == (0, 3)
 
@@ -357,12 +290,6 @@ class TestSubsetAndFrame:
         assert np.array_equal(part.vectors, emb.vectors[[6, 1]])
         assert np.array_equal(part.context_vectors, emb.vectors[:2])
         assert part.parameters == {"a": 1}
-        with pytest.raises(UnknownIdError, match="'zoe'"):
-            emb.subset(["ann", "zoe"])
-        with pytest.raises(InputError, match="distinct"):
-            emb.subset(["ann", "ann"])
-        with pytest.raises(InputError, match="list of ids"):
-            emb.subset("ann")
 
     @pytest.mark.parametrize("ids", [["a", "b b", "ü"], [5, 3, 1]])
     @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
@@ -375,15 +302,6 @@ class TestSubsetAndFrame:
 
     def test_frames_of_mixed_ids(self, emb):
         assert emb.to_frame()["id"].tolist() == list(emb)
-        with pytest.raises(InputError, match="all integers or all strings"):
-            emb.to_frame("polars")
-        with pytest.raises(InputError, match="backend"):
-            emb.to_frame("duckdb")
-
-    def test_frame_of_a_library_that_is_not_there(self, emb, monkeypatch):
-        monkeypatch.setitem(__import__("sys").modules, "polars", None)
-        with pytest.raises(MissingDependencyError, match="polars"):
-            emb.to_frame("polars")
 
 
 def test_scikit_learn_takes_an_embedding_as_it_is():
@@ -414,11 +332,6 @@ def test_several_ids_are_a_matrix(kind):
     assert_array_equal(emb[np.array(["milk", "tea"])], emb[["milk", "tea"]])
     numbers = nf.Embedding(np.eye(3), [30, 10, 20])
     assert_array_equal(numbers[np.array([20, 30])], np.eye(3)[[2, 0]])
-    with pytest.raises(UnknownIdError, match="got 'coffee'"):
-        emb[["tea", "coffee"]]
-    for mask in (np.array([True, False, True]), np.array([0.5, 1.0]), np.array([[10]])):
-        with pytest.raises((UnknownIdError, TypeError)):
-            numbers[mask]
 
 
 @pytest.mark.parametrize("kind", ["plain", "anchored"])
@@ -437,62 +350,6 @@ def test_which_one_does_not_match(kind):
     expected = KEYS[min((0, 1, 3), key=lambda row: cosines[row])]
     assert emb.doesnt_match(["milk", "tea", 7]) == expected
     assert emb.doesnt_match(key for key in ("tea", "milk", 7)) == expected
-    for keys, message in (
-        ([7, "tea"], "at least three ids; got 2"),
-        ("tea", "a list of ids"),
-        (["tea"] * 3, "distinct"),
-    ):
-        with pytest.raises(InputError, match=message):
-            emb.doesnt_match(keys)
-    with pytest.raises(UnknownIdError):
-        emb.doesnt_match(["tea", "milk", "coffee"])
-
-
-@pytest.mark.parametrize("metric", ["cosine", "dot"])
-def test_what_was_seen_is_left_out(metric):
-    rng = np.random.default_rng(0)
-    items, users = nf.Embedding(rng.normal(size=(30, 4)), [f"i{k}" for k in range(30)]), rng.normal(size=(5, 4))
-    seen = [[], ["i3"], [f"i{k}" for k in range(10)], ["i1", "i1", "nobody knows it"], ("i7", "i8")]
-    ids, scores = items.search(users, topn=6, metric=metric, exclude=seen)
-    whole, all_scores = items.search(users, topn=30, metric=metric)
-    assert ids.shape == scores.shape == (5, 6)
-    for row, out, found, values, some in zip(whole, seen, ids, all_scores, scores, strict=True):
-        kept = [k for k, item in enumerate(row) if item not in out][:6]
-        assert list(found) == list(row[kept])
-        np.testing.assert_array_equal(some, values[kept])
-    ids, scores = items.search(users, topn=40, metric=metric, exclude=seen)
-    assert ids.shape == (5, 30)  # all that the first one is left
-    np.testing.assert_array_equal(np.sum(scores > -np.inf, axis=1), [30, 29, 20, 29, 28])
-    assert all(key is None for key in ids[scores == -np.inf])
-    assert len(set(ids[2, :20])) == 20
-    by_id = items.search(["i2", "i9"], topn=4, metric=metric, exclude=[["i5"], []])[0]
-    assert not {"i2", "i5"} & set(by_id[0])
-    assert "i9" not in by_id[1]
-    np.testing.assert_array_equal(items.search(users.tolist(), 3)[0], items.search(users, 3)[0])
-    np.testing.assert_array_equal(items.search(list(users), 3)[0], items.search(users, 3)[0])
-    assert items.search(users[:1], exclude=[items.ids])[0].shape == (1, 0)
-
-
-@pytest.mark.parametrize("texts", [True, False])
-def test_who_has_seen_everything_takes_nothing_from_the_others(texts):
-    rng = np.random.default_rng(0)
-    ids = [f"i{k}" if texts else k + 100 for k in range(300)]
-    emb = nf.Embedding(rng.normal(size=(300, 8)), ids)
-    nothing = None if texts else -1
-    asked = [ids[k] for k in range(40)]
-    seen = [ids if k == 7 else ids[:298] if k == 9 else [ids[k]] for k in range(40)]  # themselves, too
-    alone, all_scores = emb.search(asked, 5)
-    for search in (emb.search, emb.index(kind="lists").search):
-        found, scores = search(asked, 5, exclude=seen)
-        assert found.shape == (40, 5)
-        others = np.setdiff1d(np.arange(40), [7, 9])
-        np.testing.assert_array_equal(found[others], alone[others])
-        np.testing.assert_allclose(scores[others], all_scores[others])
-        assert found[7].tolist() == [nothing] * 5
-        assert (scores[7] == -np.inf).all()
-        assert set(found[9, :2]) == set(ids[298:])
-        assert found[9, 2:].tolist() == [nothing] * 3
-        assert (found.dtype == np.int64) != texts
 
 
 def test_one_heavy_user_does_not_make_every_search_of_an_index_long():
@@ -501,13 +358,6 @@ def test_one_heavy_user_does_not_make_every_search_of_an_index_long():
     wanted = np.array([1, 2, 3, 100_000, 4, 90_000, 5])
     groups = [group.tolist() for group in candidates.alike(wanted, np.arange(7) < 6)]
     assert groups == [[0, 1, 2, 4], [3, 5]]
-
-
-@pytest.mark.parametrize("exclude", ["ab", 3, [["i1"]], [3, 4], [["i1"], "i2"]])
-def test_what_is_left_out_must_be_lists(exclude):
-    items = nf.Embedding(np.eye(3), ["i1", "i2", "i3"])
-    with pytest.raises(InputError, match=r"exclude must be lists of ids, one for each query \(2\)"):
-        items.search(["i1", "i2"], exclude=exclude)
 
 
 class TestOfWhatOthersHave:
@@ -525,16 +375,6 @@ class TestOfWhatOthersHave:
         arrays = frame.assign(vector=[np.array(row) for row in frame["vector"]])
         for given_frame in (frame, arrays, pl.from_pandas(frame), frame.rename(columns={"word": "id"})):
             assert nf.Embedding(given_frame).equals(nf.Embedding([[1.0, 3], [2, 4]], ["a", "b"]))
-
-    def test_text_that_names_no_rows_is_refused_as_before(self):
-        pd = pytest.importorskip("pandas")
-        frame = pd.DataFrame({"kind": ["a", "a"], "x": [1.0, 2]})
-        with pytest.raises(InputError, match="column 'kind'"):
-            nf.Embedding(frame)
-        with pytest.raises(InputError, match="matrix of numbers"):  # of two lengths
-            nf.Embedding(pd.DataFrame({"word": ["a", "b"], "vector": [[1.0, 3], [2.0]]}))
-        with pytest.raises(InputError, match="column 'word'"):  # the index names the rows
-            nf.Embedding(pd.DataFrame({"word": ["a", "b"], "x": [1.0, 2]}, index=["p", "q"]))
 
     def test_keyed_vectors(self):
         KeyedVectors = pytest.importorskip("gensim.models").KeyedVectors

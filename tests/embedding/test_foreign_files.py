@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nearfar as nf
-from nearfar.errors import FileFormatError, InputError
+from nearfar.errors import FileFormatError
 
 words = st.lists(st.text("abcABC éß日 ", min_size=1, max_size=9).map(str.strip).filter(bool), min_size=1, max_size=12)
 function_scoped = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -77,12 +77,6 @@ def test_text_and_binary_under_the_name_of_the_other(tmp_path, rng):
         assert nf.Embedding.load(tmp_path / f"y{other}", format=form).equals(emb)
 
 
-def test_models_of_torch_are_named(tmp_path):
-    (tmp_path / "pytorch_model.bin").write_bytes(b"PK\3\4" + bytes(99))
-    with pytest.raises(FileFormatError, match=r"got a zip archive.*torch.load"):
-        nf.Embedding.load(tmp_path / "pytorch_model.bin")
-
-
 def test_safetensors_of_others_are_named(tmp_path):
     save_file = pytest.importorskip("safetensors.numpy").save_file
     path = tmp_path / "model.safetensors"
@@ -95,12 +89,6 @@ def test_safetensors_of_others_are_named(tmp_path):
 
     rows = eval(call, {"safetensors": safetensors})
     assert np.array_equal(nf.Embedding.from_arrays(list("abc"), rows).vectors, np.eye(3))
-    save_file({"embeddings": np.eye(3, dtype="f4")}, path, metadata={"format": "pt", "checksum": "a" * 64})
-    with pytest.raises(FileFormatError, match="of another program: 'embeddings'"):
-        nf.Embedding.load(path)
-    path.write_bytes(path.read_bytes()[:-4])  # one that is not whole
-    with pytest.raises(FileFormatError, match="cut short"):
-        nf.Embedding.load(path)
 
 
 @pytest.mark.parametrize("kind", ["tensor", "float64", "bfloat16", "half", "parameter", "of a graph", "turned"])
@@ -129,10 +117,7 @@ def test_tensors_are_taken_as_arrays_are(kind):
     assert nf.MDS(random_state=0).fit(made).embedding_.shape == (3, 2)
 
 
-def test_tensors_that_are_no_vectors():
+def test_tensors_of_integers_are_ids():
     torch = pytest.importorskip("torch")
-    for bad in (torch.eye(3).to_sparse(), torch.eye(3) * 1j, torch.empty(3, 3, device="meta"), torch.ones(3)):
-        with pytest.raises(InputError, match="vectors must be"):
-            nf.Embedding(bad)
     emb = nf.Embedding(np.eye(3))
-    assert emb.search(torch.tensor([2, 0]), 1)[0].tolist() == [[0], [1]]  # integers are ids
+    assert emb.search(torch.tensor([2, 0]), 1)[0].tolist() == [[0], [1]]

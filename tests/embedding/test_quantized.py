@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import nearfar as nf
-from nearfar._core.arrays import read_arrays, write_arrays
-from nearfar.errors import FileFormatError, InputError
+from nearfar._core.arrays import read_arrays
 
 KINDS = ["int8", "int4"]
 
@@ -95,57 +94,6 @@ def test_very_large_and_very_small_numbers():
         assert_allclose(found[2], X[2], atol=0.01)
 
 
-def test_what_cannot_be_quantised(tmp_path):
-    with pytest.raises(InputError, match=r"Embedding.quantize: kind must be one of .*; got 'int3'"):
-        make().quantize("int3")
-    with pytest.raises(InputError, match="finite"):
-        nf.Embedding([[1.0, np.nan]]).quantize("int4")
-    density = nf.DensityEmbedding.from_matrices(np.stack([np.eye(2), np.ones((2, 2))]))
-    for call in (density.quantize, lambda: density.save(tmp_path / "x.safetensors", quantize="int4")):
-        with pytest.raises(InputError, match="must be one of vectors; got DensityEmbedding") as caught:
-            call()
-        assert "Embedding(emb.vectors, emb.ids) has the rows and searches them" in str(caught.value)
-    assert not list(tmp_path.iterdir())
-    nf.Embedding(density.vectors, density.ids).quantize().save(tmp_path / "x.safetensors")
-    with pytest.raises(FileFormatError, match="density matrices, of trace 1"):
-        nf.DensityEmbedding.load(tmp_path / "x.safetensors")
-    for other, name in ((mixtures(), "AnchoredEmbedding"), (senses(), "SenseEmbedding")):
-        with pytest.raises(InputError, match=rf"{name}.quantize: kind must be one of"):
-            other.quantize("int2")
-
-
-def damage(emb, change, path):
-    """Save an embedding, change what its file holds, and see that the file is refused."""
-    emb.save(path)
-    arrays, metadata = read_arrays(path)
-    metadata.pop("checksum")
-    change(arrays, metadata)
-    write_arrays("test", path, arrays, metadata)
-    with pytest.raises(FileFormatError):
-        nf.Embedding.load(path)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda a, m: a.pop("scales"),
-        lambda a, m: a.update(scales=np.full(70, 0x7F80, np.uint16)),  # infinite
-        lambda a, m: a.update(scales=np.full(70, 0x7FC0, np.uint16)),  # NaN
-        lambda a, m: a.update(scales=np.full(70, 0x7F00, np.uint16)),  # too large times 7
-        lambda a, m: a.update(scales=np.full(70, 0xBF80, np.uint16)),  # negative
-        lambda a, m: a.update(scales=a["scales"][1:]),
-        lambda a, m: a.update(codes=a["codes"][:, 1:].copy()),
-        lambda a, m: m.update(kind="int2"),
-        lambda a, m: m.update(columns="-3"),
-        lambda a, m: m.update(columns="9"),
-        lambda a, m: m.update(version="2"),
-        lambda a, m: m.update(ids="range", columns=""),
-    ],
-)
-def test_damaged_files(change, tmp_path):
-    damage(make().quantize("int4"), change, tmp_path / "x.safetensors")
-
-
 # -- senses -----------------------------------------------------------------------------------------------------------
 
 
@@ -201,35 +149,6 @@ def test_senses_are_what_their_rounded_vectors_are(kind, two_sided, tmp_path):
             assert found.context.nbytes == found._context_vectors.nbytes  # still of few bits
     small.save(tmp_path / "x.npz")
     assert nf.SenseEmbedding.load(tmp_path / "x.npz").equals(floats)
-
-
-def test_senses_of_rounded_context_words_that_are_others(tmp_path):
-    emb = nf.SenseEmbedding(np.eye(3), [(7, 0), (7, 300), (9, 0)], weights=[0.5, 0.5, 1], context_vectors=np.eye(3),
-                            context_ids="abc")  # fmt: skip
-    emb.save(tmp_path / "s.safetensors", quantize="int4")
-    loaded = nf.SenseEmbedding.load(tmp_path / "s.safetensors")
-    assert list(loaded.context_ids) == ["a", "b", "c"]
-    assert list(loaded.ids) == [(7, 0), (7, 300), (9, 0)]
-    assert_allclose(loaded.vectors, np.eye(3), atol=0.01)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda a, m: a.pop("weights"),
-        lambda a, m: a.pop("counts"),
-        lambda a, m: a.update(counts=a["counts"] + np.uint8(1)),
-        lambda a, m: a.update(numbers=np.zeros_like(a["numbers"])),  # a word with one sense twice
-        lambda a, m: a.update(weights=a["weights"] * 2),
-        lambda a, m: a.update(weights=np.full_like(a["weights"], np.nan)),
-        lambda a, m: a.update(scales=a["scales"][1:]),
-        lambda a, m: a.update({"context.codes": a["context.codes"][1:].copy(), "context.scales": a["scales"][:11]}),
-        lambda a, m: m.update(format="nearfar.quantized"),  # 12 ids for 16 rows
-        lambda a, m: m.update(version="2"),
-    ],
-)
-def test_damaged_files_of_senses(change, tmp_path):
-    damage(senses().quantize("int8"), change, tmp_path / "x.safetensors")
 
 
 def test_rounded_senses_are_a_hundred_times_smaller_than_matrices(tmp_path):
@@ -292,36 +211,3 @@ def test_both_sides_of_mixtures_are_packed(tmp_path):
     assert loaded.context.ids.to_list() == list("abcdefg")
     make().save(tmp_path / "y.safetensors", quantize="int8")
     assert nf.Embedding.load(tmp_path / "y.safetensors").equals(make().quantize("int8"))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda a, m: m.update(packed="int3"),
-        lambda a, m: m.update(bits="4,4"),
-        lambda a, m: m.update(bits="4,40,3"),
-        lambda a, m: m.update(bits="4,-4,3"),
-        lambda a, m: m.update(least="-900"),
-        lambda a, m: m.update(least=""),
-        lambda a, m: m.update(rows="999"),
-        lambda a, m: m.update(entries="7"),
-        lambda a, m: a.pop("columns"),
-        lambda a, m: a.update(columns=np.full_like(a["columns"], 255)),
-        lambda a, m: a.update(counts=np.full_like(a["counts"], 255)),
-        lambda a, m: a.update({"weights.scale": -a["weights.scale"]}),
-    ],
-)
-def test_damaged_files_of_mixtures(change, tmp_path):
-    damage(mixtures().quantize("int4"), change, tmp_path / "x.safetensors")
-
-
-def test_a_layer_is_exported_packed(tmp_path):
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(0)
-    layer = nf.nn.AnchorEmbedding(400, 8, 20, nnz_per_row=5)
-    small = layer.export(tmp_path / "x.safetensors", quantize="int4")
-    assert nf.Embedding.load(tmp_path / "x.safetensors").equals(small)
-    layer.export(tmp_path / "y.safetensors", int8=True)
-    assert (tmp_path / "x.safetensors").stat().st_size < 0.75 * (tmp_path / "y.safetensors").stat().st_size
-    with pytest.raises(InputError, match="int8 must be False where quantize is given"):
-        layer.export(int8=True, quantize="int8")

@@ -15,13 +15,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import nearfar as nf
-from nearfar._core import arrays as _arrays
 from nearfar._core import atomic
 from nearfar._core.atomic import atomic_write
 from nearfar._core.ids import Ids
 from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.files.content import text_id
-from nearfar.errors import FileFormatError, InputError, MissingDependencyError, NearfarWarning
+from nearfar.errors import FileFormatError, InputError, NearfarWarning
 
 WORDS = ["ann", "b ob", "Zoë", "", "50%", "%20", "new\u00a0york", "日本", "tab\tid", "a\nb", "'\"\\,"]
 EVERYTHING = [".safetensors", ".npz"]
@@ -86,24 +85,6 @@ class TestContract:
             assert nf.Embedding.load(path).vectors.shape == (0, 2)
         except FileFormatError as error:
             assert "an empty file" in str(error)  # noqa: PT017 - where no line tells the number of columns
-
-    def test_ids_come_back_as_they_were_or_as_text_or_are_refused(self, kind, path, tmp_path):
-        as_text = {("b", 1): "b@1"}
-        for ids in (["a", ("b", 1)], [1, "1"], [1.5, None], [7, -1], [1, "b"], ["a", "\ud800"], WORDS):
-            emb = nf.Embedding(np.arange(2.0 * len(ids)).reshape(-1, 2), ids)
-            try:
-                again = roundtrip(emb, path)
-            except InputError as error:
-                assert error.argument == "ids"  # noqa: PT017
-                assert not kind.keeps_both_sides
-                assert_clean(tmp_path)
-                continue
-            kept = list(again)
-            assert kept == (
-                ids if kind.keeps_both_sides or type(kept[0]) is int else [as_text.get(key, str(key)) for key in ids]
-            )
-            for file in tmp_path.iterdir():
-                file.unlink()
 
     def test_both_sides_come_back_or_the_loss_is_said(self, emb, kind, path):
         emb = emb.subset(["ann", "50%", "Zoë"])
@@ -222,14 +203,6 @@ def test_what_a_format_cannot_hold_is_known_before_a_fit(name, path, ids):
     assert np.array_equal(nf.Embedding.load(path, name).vectors, emb.vectors)
 
 
-def test_a_package_that_is_missing_is_named(emb, tmp_path, monkeypatch):
-    emb.subset(["ann"]).save(tmp_path / "x.parquet")
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    for use in (emb.save, nf.Embedding.load):
-        with pytest.raises(MissingDependencyError, match=r"nearfar\[parquet\]"):
-            use(tmp_path / "x.parquet")
-
-
 class TestRoundTrip:
     @pytest.mark.parametrize("suffix", EVERYTHING)
     def test_everything(self, rng, tmp_path, suffix):
@@ -255,20 +228,6 @@ class TestRoundTrip:
         for ids, context_ids in [(None, None), ([5, -3, 2**62], ["p", "q", "r"]), (["a", "b", "c"], [(1, 2), 4, "x"])]:
             emb = nf.Embedding(X, ids, context_vectors=-X, context_ids=context_ids)
             assert roundtrip(emb, tmp_path / f"x{suffix}").equals(emb)
-
-    @pytest.mark.parametrize("suffix", [".safetensors", ".npz", ".parquet"])
-    def test_integers_stay_integers(self, rng, tmp_path, suffix):
-        emb = nf.Embedding(rng.standard_normal((3, 2)), [7, -1, 2**40], parameters={"seed": 1})
-        again = roundtrip(emb, tmp_path / f"x{suffix}")
-        assert again.equals(emb)
-        assert again.parameters == {"seed": 1}
-
-    @pytest.mark.parametrize("suffix", [".txt", ".bin", ".tsv"])
-    def test_text_formats_give_integers_back_as_text(self, rng, tmp_path, suffix):
-        emb = nf.Embedding(rng.standard_normal((3, 2)), [7, -1, 2**40])
-        again = roundtrip(emb, tmp_path / f"x{suffix}")
-        assert list(again) == ["7", "-1", str(2**40)]
-        assert np.array_equal(again.vectors, emb.vectors.astype(np.float32))
 
     @function_scoped
     @given(st.lists(st.text(st.characters(exclude_categories=[]), max_size=6), min_size=1, max_size=8, unique=True))
@@ -310,37 +269,11 @@ class TestRoundTrip:
         assert roundtrip(emb, tmp_path / "x.safetensors").equals(nf.Embedding(X[::2, ::-2].copy()))
 
 
-class TestChoosing:
-    def test_suffix_tells_the_format(self, tmp_path):
-        assert registry.format_of("t", "A.SafeTensors") == "safetensors"
-        assert registry.format_of("t", tmp_path / "a.b.vec.gz") == "word2vec-text"
-        assert registry.format_of("t", "x.dat", "npz") == "npz"
-        with pytest.raises(InputError, match=r"one of the suffixes .*\.safetensors.*got 'x\.pkl'"):
-            registry.format_of("t", "x.pkl")
-        with pytest.raises(InputError, match="format must be one of"):
-            registry.format_of("t", "x.npz", "pickle")
-
-    def test_format_can_be_named(self, emb, tmp_path):
-        assert roundtrip(emb, tmp_path / "words.dat", format="word2vec-text").equals(emb)
-        assert nf.Embedding.from_word2vec(tmp_path / "words.dat", binary=False).equals(emb)
-
-    def test_ids_that_no_format_can_hold(self, tmp_path):
-        with pytest.raises(InputError, match=r"to be stored; got <object .*\(object\)"):
-            nf.Embedding(np.eye(2), ["a", (1, object())]).save(tmp_path / "x.safetensors")
-        assert_clean(tmp_path)
-
-    def test_a_projector_has_no_ids_with_tabs(self, tmp_path):
-        for bad in ("a\tb", "a\nb", "\udc80"):
-            with pytest.raises(InputError, match="free of tabs and line breaks"):
-                nf.Embedding(np.eye(2), ["a", bad]).save(tmp_path / "x.tsv")
-        assert_clean(tmp_path)
-
-    def test_files_that_are_not_there(self, tmp_path):
-        with pytest.raises(InputError, match="no such file"):
-            nf.Embedding.load(tmp_path / "x.npz")
-        (tmp_path / "y.npz").mkdir()
-        with pytest.raises(InputError, match="a folder"):
-            nf.Embedding.load(tmp_path / "y.npz")
+def test_the_suffix_or_the_word_tells_the_format(emb, tmp_path):
+    for name in ("A.SafeTensors", "a.b.vec.gz", "a#b.npz"):
+        assert roundtrip(emb, tmp_path / name).equals(emb)
+    assert roundtrip(emb, tmp_path / "words.dat", format="word2vec-text").equals(emb)
+    assert nf.Embedding.from_word2vec(tmp_path / "words.dat", binary=False).equals(emb)
 
 
 class TestNative:
@@ -381,65 +314,6 @@ class TestNative:
         with pytest.raises(FileFormatError, match="cut short or altered"):
             nf.Embedding.load(path)
 
-    def test_a_safetensors_file_of_others_is_refused(self, tmp_path):
-        from safetensors.numpy import save_file
-
-        save_file({"vectors": np.eye(2)}, tmp_path / "x.safetensors")
-        with pytest.raises(FileFormatError, match="an embedding written by nearfar"):
-            nf.Embedding.load(tmp_path / "x.safetensors")
-
-    def test_a_later_version_is_refused(self, path):
-        arrays, metadata = _arrays.read_arrays(path)
-        del metadata["checksum"]
-        _arrays.write_arrays("test", path, arrays, metadata | {"version": "2"})
-        with pytest.raises(FileFormatError, match=r"version '2'.*Install a newer nearfar"):
-            nf.Embedding.load(path)
-
-    def test_a_right_checksum_does_not_excuse_a_wrong_header(self, path, monkeypatch):
-        emb = nf.Embedding.load(path)
-        monkeypatch.setitem(_arrays._TYPES, "float32", "F64")  # the arrays no longer fill their places
-        emb.save(path)
-        monkeypatch.undo()
-        with pytest.raises(FileFormatError, match="a safetensors file; got"):
-            nf.Embedding.load(path)
-
-    def test_a_file_too_large_for_a_header_is_refused_at_once(self, path):
-        path.write_bytes((2**40).to_bytes(8, "little") + b"{}")
-        with pytest.raises(FileFormatError, match="a safetensors file"):
-            nf.Embedding.load(path)
-
-    def test_what_is_consistent_but_wrong_is_refused(self, path):
-        # The checksum is right; the content makes no sense.
-        X = np.eye(2, dtype=np.float32)
-        good = {"format": "nearfar.embedding", "version": "1", "ids": "range", "parameters": "{}"}
-        _arrays.write_arrays("test", path, {"vectors": X}, good)
-        assert len(nf.Embedding.load(path).ids) == 2
-        data = np.frombuffer(b"ab", np.uint8)
-        for arrays, changes, message in [
-            ({}, {}, "KeyError: 'vectors'"),
-            ({"vectors": X[0]}, {}, "vectors are two-dimensional"),
-            ({"vectors": X + np.float32(np.inf)}, {}, "vectors are finite"),
-            ({"vectors": X}, {"ids": "int"}, "readable ids"),
-            ({"vectors": X}, {"ids": "odd"}, "unknown kind"),
-            ({"vectors": X, "ids": np.arange(3)}, {"ids": "int"}, "2 ids"),
-            ({"vectors": X, "ids": np.array([1, 1])}, {"ids": "int"}, "distinct"),
-            ({"vectors": X, "ids.data": data, "ids.ends": np.array([1, 9])}, {"ids": "str"}, "do not fit"),
-            ({"vectors": X, "ids.data": data, "ids.ends": np.array([2, 1])}, {"ids": "str"}, "do not fit"),
-            ({"vectors": X, "ids.data": data}, {"ids": "json"}, "readable ids"),
-            ({"vectors": X}, {"parameters": "{"}, "JSONDecodeError"),
-            ({"vectors": X}, {"parameters": "[]"}, "JSON object"),
-            ({"vectors": X}, {"version": "0"}, "version '0'"),
-            ({"vectors": X, "context_vectors": X[:, :1]}, {"context_ids": "same"}, "context_vectors are of 2 columns"),
-            (
-                {"vectors": X, "context_vectors": X[:1]},
-                {"context_ids": "same"},
-                "an id for each row of the other side; got 2 for 1",
-            ),
-        ]:
-            _arrays.write_arrays("test", path, arrays, good | changes)
-            with pytest.raises(FileFormatError, match=message):
-                nf.Embedding.load(path)
-
 
 class TestAtomicWrite:
     def test_replaces_and_keeps_permissions(self, tmp_path):
@@ -479,34 +353,6 @@ class TestAtomicWrite:
             write()
         assert path.read_bytes() == b"old"
         assert_clean(tmp_path, "x")
-
-    # NumPy 2.0 leaves the archive to the garbage collection, which finds its file closed.
-    @pytest.mark.filterwarnings("ignore:.*ZipFile.__del__:pytest.PytestUnraisableExceptionWarning")
-    @pytest.mark.parametrize("suffix", [*EVERYTHING, ".vec", ".bin", ".vec.gz", ".parquet", ".tsv"])
-    def test_a_full_disk_leaves_the_files_from_before(self, rng, tmp_path, suffix):
-        if suffix == ".parquet":
-            pytest.importorskip("pyarrow")
-        path = tmp_path / f"x{suffix}"
-        nf.Embedding(numbers(rng, 4, 3), list("abcd")).save(path)
-        before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-        large = nf.Embedding(numbers(rng, 2000, 8), [f"row {i}" for i in range(2000)])
-        for limit in (10, 30_000):
-            with pytest.raises(OSError) as caught, full_disk(limit):  # noqa: PT011 - its number tells
-                large.save(path)
-            assert caught.value.errno == errno.EFBIG
-            assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
-
-    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
-    def test_devices_are_no_targets(self, emb):
-        with pytest.raises(InputError, match="device or pipe"):
-            emb.save("/dev/full", format="word2vec-text")
-
-    def test_targets_that_cannot_be(self, emb, tmp_path):
-        with pytest.raises(InputError, match="folder that exists"):
-            emb.save(tmp_path / "nowhere" / "x.npz")
-        (tmp_path / "y.npz").mkdir()
-        with pytest.raises(InputError, match="a folder"):
-            emb.save(tmp_path / "y.npz")
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
     def test_a_folder_without_permission(self, emb, tmp_path):
@@ -573,9 +419,6 @@ class TestWord2vec:
         ours = nf.Embedding.load(tmp_path / "theirs.vec")
         assert list(ours) == names
         assert np.array_equal(ours.vectors, theirs.vectors)
-        (tmp_path / "theirs.vec").write_text("1 2\nArea 51 0.5 0.25\n")  # might as well be a number too many
-        with pytest.raises(FileFormatError, match="3 numbers in line 2"):
-            nf.Embedding.load(tmp_path / "theirs.vec")
 
     def test_files_by_others_are_taken_literally(self, tmp_path):
         path = tmp_path / "x.txt"
@@ -602,41 +445,6 @@ class TestWord2vec:
             emb = nf.Embedding.load(tmp_path / "x.txt")
         assert caught[0].filename == __file__
         assert dict(zip(emb, emb.vectors.ravel().tolist(), strict=True)) == {"a": 1, "b": 2, "c": 4}
-        (tmp_path / "x.txt").write_bytes(b"+2 1\na 1\na 2\n")
-        with pytest.raises(FileFormatError, match="distinct"):
-            nf.Embedding.load(tmp_path / "x.txt")
-
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            (b"", "the first line ''"),
-            (b"the 0.1 x\n", r"the first line 'the 0\.1 x"),
-            (b"the 0.1\n", r"the first line 'the 0\.1"),
-            (b"the 1 2\ncat 3\n", "1 numbers in line 2"),
-            (b"the 1 2\n\ncat 3 4\n", "an empty line 2"),
-            (b"the 1 2\ncat 3 nan\n", r"finite; got NaN or infinity in 1 row"),
-            (b"2 0\n", "first line"),
-            (b"-2 3\n", "first line"),
-            (b"2 2\na 1 2\n", "too short|its end in row 2"),
-            (b"2 2\naaaaaaaaaaaa 1 2\n", "its end in row 2"),
-            (b"2 2\na 1 2\nb 1\n", "1 numbers in line 3"),
-            (b"2 3\na 1 2 3\nb 1 2 3 4\n", "4 numbers in line 3"),
-            (b"2 2\na 5\nb 1 2\n", "1 numbers in line 2"),
-            (b"2 2\na 1 2\n\nb 1 2\n", "0 numbers in line 3"),
-            (b"2 2\na 1 2\nb 1 x\n", "line 3: could not convert"),
-            (b"1 2\na 1 2\nb 1 2\n", "more from line 3 on"),
-            (b"2 2\na 1 2\nb 1 nan\n", r"finite; got NaN or infinity in 1 row\(s\), first \[1\]"),
-            (b"2 2\na 1 2\nb 1 1e99\n", r"finite; got NaN or infinity in 1 row\(s\), first \[1\]"),
-            (b"+1 1\na%2 1\n", "without two hexadecimal digits"),
-            (b"+1 1\n%FF 1\n", "UnicodeDecodeError"),
-            (b"999999999999 999999\na 1\n", "too short"),
-        ],
-    )
-    def test_bad_text(self, tmp_path, text, message):
-        for name in ("x.txt", "x.txt.gz"):
-            (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
-            with pytest.raises(FileFormatError, match=message):
-                nf.Embedding.load(tmp_path / name)
 
     @pytest.mark.parametrize("suffix", [".txt", ".vec.gz"])
     def test_a_text_without_a_first_line(self, tmp_path, suffix):
@@ -697,36 +505,6 @@ class TestNpz:
         assert nf.Embedding.load(path)["bb"].tolist() == [0, 1]
         np.savez(path, vectors=np.eye(2))
         assert list(nf.Embedding.load(path)) == [0, 1]
-        for arrays, message in [
-            ({"X": np.eye(2)}, "an array 'vectors'"),
-            ({"vectors": np.ones(2)}, "two-dimensional"),
-            ({"vectors": np.full((2, 2), np.nan)}, "finite"),
-            ({"vectors": np.eye(2), "ids": np.arange(3)}, "ids are 2, one for each row; got 3"),
-            ({"vectors": np.eye(2), "ids": np.array([1.5, 2])}, "an id for each row"),
-            ({"vectors": np.eye(2), "ids": np.array(["a", "a"])}, "distinct"),
-            ({"vectors": np.eye(2), "metadata": np.array("{")}, "JSONDecodeError"),
-        ]:
-            np.savez(path, **arrays)
-            with pytest.raises(FileFormatError, match=message):
-                nf.Embedding.load(path)
-
-    def test_objects_are_never_unpickled(self, tmp_path):
-        np.savez(tmp_path / "x.npz", vectors=np.array([[object()]], dtype=object))
-        with pytest.raises(FileFormatError, match="Object arrays"):
-            nf.Embedding.load(tmp_path / "x.npz")
-        np.save(tmp_path / "x.npy", np.eye(2))
-        with pytest.raises(FileFormatError):
-            nf.Embedding.load(tmp_path / "x.npy", format="npz")
-
-    def test_damage_is_refused(self, emb, tmp_path):
-        path = tmp_path / "x.npz"
-        emb.save(path)
-        good = path.read_bytes()
-        at = good.index(emb.vectors.tobytes()) + 5
-        for bad in (good[:at] + b"\x07" + good[at + 1 :], good[:-30], good[:50], b""):
-            path.write_bytes(bad)
-            with pytest.raises(FileFormatError):
-                nf.Embedding.load(path)
 
 
 class TestParquet:
@@ -737,31 +515,6 @@ class TestParquet:
         emb = nf.Embedding.load(path)
         assert emb["b"].tolist() == [3, 4]
         assert emb.vectors.dtype == np.float64
-        for columns, message in [
-            ({"id": ["a"]}, "columns 'id' and 'vector'"),
-            ({"id": ["a", "b"], "vector": [[1.0], [1.0, 2.0]]}, "one length"),
-            ({"id": ["a", "b"], "vector": [[1.0], None]}, "one length"),
-            ({"id": ["a", "b"], "vector": [[1.0], [None]]}, "one length"),
-            ({"id": ["a", "b"], "vector": [1.0, 2.0]}, "lists of floats"),
-            ({"id": ["a", "b"], "vector": [["x"], ["y"]]}, "lists of floats"),
-            ({"id": ["a", None], "vector": [[1.0], [2.0]]}, "integers or all text"),
-            ({"id": [1.5, 2.5], "vector": [[1.0], [2.0]]}, "integers or all text"),
-            ({"id": ["a", "a"], "vector": [[1.0], [2.0]]}, "distinct"),
-            ({"id": ["a", "b"], "vector": [[1.0], [float("inf")]]}, "finite"),
-        ]:
-            polars.DataFrame(columns).write_parquet(path)
-            with pytest.raises(FileFormatError, match=message):
-                nf.Embedding.load(path)
-
-    def test_damage_is_refused(self, rng, tmp_path):
-        path = tmp_path / "x.parquet"
-        emb = nf.Embedding(rng.standard_normal((40, 3)), [f"w{i}" for i in range(40)])
-        emb.save(path)
-        good = path.read_bytes()
-        for bad in (good[:-10], good[: len(good) // 2], b"", good[:200] + bytes([good[200] ^ 1]) + good[201:]):
-            path.write_bytes(bad)
-            with pytest.raises(FileFormatError):
-                nf.Embedding.load(path)
 
 
 class TestProjector:
@@ -777,40 +530,12 @@ class TestProjector:
         (tmp_path / "x.metadata.tsv").write_bytes(b"a\r\nb\r\n")
         assert list(nf.Embedding.load(tmp_path / "x.tsv")) == ["a", "b"]
 
-    @pytest.mark.parametrize(
-        ("vectors", "ids", "message"),
-        [
-            (b"1\t2\n3\n", b"a\nb\n", "1 in line 2"),
-            (b"1\t2\n3\tx\n", b"a\nb\n", "line 2: could not convert"),
-            (b"1\t2\n3\tinf\n", b"a\nb\n", "finite; got NaN or infinity in 1 row"),
-            (b"1\n2\n", b"a\n", "2 lines, one for each vector; got 1"),
-            (b"1\n2\n", b"a\na\n", "distinct"),
-            (b"1\n2\n", b"\xff\nb\n", "in UTF-8"),
-            (b"", b"", "empty"),
-        ],
-    )
-    def test_bad_pairs(self, tmp_path, vectors, ids, message):
-        (tmp_path / "x.tsv").write_bytes(vectors)
-        with pytest.raises(FileFormatError, match=r"ids in x\.metadata\.tsv"):
-            nf.Embedding.load(tmp_path / "x.tsv")
-        (tmp_path / "x.metadata.tsv").write_bytes(ids)
-        with pytest.raises(FileFormatError, match=message):
-            nf.Embedding.load(tmp_path / "x.tsv")
-
 
 @pytest.mark.parametrize("suffix", [".vec", ".bin", ".vec.gz"])
-def test_no_id_is_written_that_is_too_long_to_be_read(tmp_path, suffix):
-    for key, fits in (("a" * 65536, True), ("a" * 65537, False), (" " * 21845, True), (" " * 21846, False)):
+def test_the_longest_ids_come_back(tmp_path, suffix):
+    for key in ("a" * 65536, " " * 21845):
         emb = nf.Embedding(np.eye(2, dtype=np.float32), [key, "b"])
-        if fits:
-            emb.save(tmp_path / f"x{suffix}")
-            assert nf.Embedding.load(tmp_path / f"x{suffix}").equals(emb)
-            continue
-        for attempt in (emb.save, lambda path, ids=emb.ids: registry.check_output("save", path, ids=[ids])):
-            with pytest.raises(
-                InputError, match=r"ids must be of at most 65,536 bytes for this format; got .* Save as"
-            ):
-                attempt(tmp_path / f"x{suffix}")
+        assert roundtrip(emb, tmp_path / f"x{suffix}").equals(emb)
 
 
 def test_what_cannot_be_read_does_not_take_the_place_of_what_can(emb, name, path, tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.errors import FileFormatError
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "embeddings.md"
 
@@ -62,18 +61,3 @@ def test_csv_for_pandas_and_from_it(emb, tmp_path):
     assert nf.Embedding.load(tmp_path / "ours.csv").equals(emb.subset(["w3", "w7"]))
     pd.DataFrame(emb.vectors, emb.ids).to_csv(tmp_path / "theirs.csv")
     assert nf.Embedding.load(tmp_path / "theirs.csv").equals(emb)
-
-
-@pytest.mark.parametrize(("text", "told"), [
-    ("", "a heading"),
-    ("id\na\n", "a heading"),
-    ("id,v0\na,1\nb\n", r"2 fields .* got 1 in line 3"),
-    ("id,v0\na,x\n", "line 2: could not convert"),
-    ('id,v0\n"a,1\n', "line 2"),
-    ("id,v0\na,1\na,2\n", "distinct"),
-    ("id,v0\na,nan\n", "finite"),
-])  # fmt: skip
-def test_a_csv_that_holds_no_vectors_is_refused(tmp_path, text, told):
-    (tmp_path / "x.csv").write_text(text)
-    with pytest.raises(FileFormatError, match=told):
-        nf.Embedding.load(tmp_path / "x.csv")
