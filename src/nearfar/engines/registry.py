@@ -14,11 +14,7 @@ import importlib
 import sys
 from typing import Any
 
-from nearfar.errors import InputError
-
-THREADS, DASK = ENGINES = ("threads", "dask")
-"""What ``engine=`` takes where threads of this process, or workers of a Dask cluster, do the work."""
-
+THREADS, DASK = "threads", "dask"
 PLAIN = "plain"
 """The engine of small data, in NumPy."""
 DEVICES = ("torch", "cuda")
@@ -119,18 +115,13 @@ def on_a_cluster(owner: str, engine: str | None, *, by_default: bool = True) -> 
     Raises
     ------
     InputError
-        Another name than those of ``ENGINES``.
+        Another name than ``"threads"`` and ``"dask"``.
     """
     if engine is None:
         return by_default and current_client() is not None
     from nearfar._core.checks import check_choice  # which imports NumPy
 
-    return check_choice(owner, "engine", engine, ENGINES) == "dask"
-
-
-def refused_on_cluster(owner: str, argument: str, expected: str, got: str) -> InputError:
-    """Return the error for an argument that workers cannot serve."""
-    return InputError(owner, argument, expected, got, "Or take engine='threads'.")
+    return check_choice(owner, "engine", engine, (THREADS, DASK)) == DASK
 
 
 def found(name: str) -> Any:

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_n_jobs
 from nearfar._core.threads import even_bounds
 from nearfar.contracts import Floats, Kernel, Objective, Place, Rows
-from nearfar.engines.registry import PLAIN, THREADS
 from nearfar.errors import InputError
 from nearfar.maps.objective import RowBlocks, probabilities, row_sums, union_pattern
 from nearfar.maps.options import OfMap
@@ -174,14 +173,10 @@ class DenseMap(OfMap):
         Y = self.embedding_ if copies is None else self.embedding_[copies.first]
         return correlation_of(probabilities(owner, relation, "pair"), Y, check_n_jobs(owner, self.n_jobs))
 
-    def _check_density(self, asked: str | Place | None, pull: object) -> None:
-        """Refuse what densities are not kept with."""
-        owner = type(self).__name__
-        if self.density_weight and asked not in (None, PLAIN, THREADS):
-            expected = f"{PLAIN!r} or {THREADS!r} with a density_weight"
-            raise InputError(owner, "engine", expected, repr(asked), f"Take engine={THREADS!r}.")
+    def _check_density(self, pull: object) -> None:
+        """Refuse a pull, with which densities are not kept."""
         if self.density_weight and pull is not None:
-            raise InputError(owner, "density_weight", "0 with a pull", self.density_weight)
+            raise InputError(type(self).__name__, "density_weight", "0 with a pull", self.density_weight)
 
     def _check_distances(self, P: RowBlocks) -> None:
         """Refuse a relation that has no distances."""

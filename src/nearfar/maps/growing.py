@@ -184,7 +184,7 @@ class GrowingMap(OfMap):
 
     # What the map itself does.
     _checked: Callable[[], Parts]
-    _asked: Callable[[], str | Place | None]
+    _asked: Callable[[Parts], str | Place | None]
     _noise: Callable[[], NoisePairs | None]
     _problem: Callable[[Parts, str | Place | None, Shown], Problem]
     _place: Callable[[Problem], AbstractContextManager[Place]]
@@ -253,7 +253,8 @@ class GrowingMap(OfMap):
         n_iter = check_integer(owner, "n_iter", n_iter, low=1)
         weight = usual_weight(self.embedding_) if pull_weight is None else pull_weight
         check_real(owner, "pull_weight", weight, low=0, open_low=True)
-        parts, asked = self._checked(), self._asked()
+        parts = self._checked()
+        asked = self._asked(parts)
         self._check_grows(owner, parts)
         joined, old = self._joined(owner, X), cast("Affinities", self.affinities_)
         n, n_old, free = len(joined.ids), len(self.embedding_), joined.free
@@ -293,7 +294,8 @@ class GrowingMap(OfMap):
 
     def _cost_as_it_is(self) -> float:
         """Return the cost of the map without the pull, in the time of an iteration and of what comes before it."""
-        affinities, parts, asked = self.affinities_, self._checked(), self._asked()
+        affinities, parts = self.affinities_, self._checked()
+        asked = self._asked(parts)
         relation = self.relation_ if affinities is None else affinities._drawn()
         problem = self._problem(parts, asked, Shown(relation, affinities, None, copies=self._copies))
         Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]

@@ -45,19 +45,17 @@ from nearfar.engines import (
     check_engine,
     check_verbs,
     device_of_engine,
+    is_cluster,
     is_device,
     place_of,
 )
 from nearfar.engines.registry import (
     DASK,
-    ENGINES,
     PLAIN,
     THREADS,
     current_client,
-    on_a_cluster,
     on_cluster,
     on_device,
-    refused_on_cluster,
 )
 from nearfar.errors import InputError
 from nearfar.far.barnes_hut import BarnesHutField
@@ -102,7 +100,6 @@ TREE_FROM = 6000
 """Points from which on, with three components, far="auto" is the tree."""
 _FELL = 1e-4
 """Share of itself by which the cost of a fit falls at least, once the exaggeration has ended."""
-_ON_THREADS = "Take engine='threads'."
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
 
@@ -353,8 +350,9 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             Ctrl-C ended the fit, which keeps the map of about the last look, 50 iterations at most before. Until the
             first one, and while neighbours are searched, KeyboardInterrupt comes out, the estimator as it was.
         """
-        parts, asked = self._checked(), self._asked()
-        self._check_density(asked, pull)
+        parts = self._checked()
+        asked = self._asked(parts)
+        self._check_density(pull)
         rng = check_random_state(type(self).__name__, self.random_state)
         X, left_out = coordinates_of(type(self).__name__, X, self.metric)
         with self._workers(asked, parts):
@@ -410,7 +408,9 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         divergence, kernel, _ = self._checked()
         elsewhere = None
         if self._device is not None:
-            elsewhere = partial(on_device("places of new points"), self._torch_device())
+            require(f"{owner}(engine=)", "torch", "torch")
+            device = on_device("device")(owner, self._device, "engine")
+            elsewhere = partial(on_device("places of new points"), device)
         P_new: SparseMatrix | Numbers
         if isinstance(X, Relation):
             P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
@@ -529,13 +529,13 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
 
     # The steps of a fit.
 
-    def _asked(self) -> str | Place | None:
+    def _asked(self, parts: Parts) -> str | Place | None:
         """Return the engine that is asked for; refuse what it does not do, before any work."""
         owner = type(self).__name__
         asked: str | Place | None = asked_engine(owner, self.engine)
         if asked is not None and not isinstance(asked, str):
             check_verbs(owner, asked, (*VERBS, "pairs"))
-        self._is_plain(asked, 0)
+        self._runs_on(asked, asked, parts)
         return asked
 
     @contextmanager
@@ -564,9 +564,9 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         """Return where n points are drawn: as is asked for, on workers that are there, or as their number says."""
         if self._on_workers(asked, parts, n):
             return DASK
-        if asked is not None and asked not in ENGINES:
+        if asked is not None:
             return asked
-        return PLAIN if self._is_plain(asked, n) else THREADS
+        return PLAIN if n <= FEW and self.far == "auto" and self._runs_on(PLAIN, None, parts) else THREADS
 
     def _start(self, problem: Problem, shown: Shown, rng: np.random.Generator) -> tuple[Floats, float]:
         """Return first positions, and the reach of the kernel."""
@@ -784,33 +784,36 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             _warn_of_pairs(owner, "This divergence, kernel and normalization", n)
 
     def _on_workers(self, asked: str | Place | None, parts: Parts, n: int = EXACT_UP_TO + 1) -> bool:
-        """Return whether the iterations run on a cluster: by name, or in the context of a client if workers can.
+        """Return whether the iterations run on a cluster: by name, or in the context of a client if workers can."""
+        return is_cluster(asked) and self._runs_on(DASK, asked, parts, n)
 
-        What they cannot do is refused where they were asked for by name.
-        """
-        owner = type(self).__name__
-        if asked is not None and not (isinstance(asked, str) and asked in ENGINES):
-            return False
-        if not on_a_cluster(f"{owner}.fit", asked):
-            return False
-        require(f"{owner}.fit", "distributed", "cluster")
-        beyond = next(self._beyond_workers(parts, n), None)
+    def _runs_on(
+        self, engine: str | Place | None, asked: str | Place | None, parts: Parts, n: int = EXACT_UP_TO + 1
+    ) -> bool:
+        """Return whether an engine draws n points; what it does not do is refused where it was asked for by name."""
+        beyond = next(self._beyond(engine, parts, n), None)
         if beyond is not None and asked is not None:
-            raise refused_on_cluster(owner, *beyond)
+            raise InputError(type(self).__name__, *beyond, f"Or take engine={THREADS!r}.")
         return beyond is None
 
-    def _beyond_workers(self, parts: Parts, n: int) -> Iterator[tuple[str, str, str]]:
-        """Yield what workers, who sum charges on a mesh, cannot do: an argument, what it may be there, what it is."""
+    def _beyond(self, engine: str | Place | None, parts: Parts, n: int) -> Iterator[tuple[str, str, str]]:
+        """Yield what an engine does not do: an argument, what it may be there, what it is."""
+        field, (divergence, kernel, normalization) = self._far(), parts
+        if self.density_weight and engine not in (None, PLAIN, THREADS):
+            yield "engine", f"{PLAIN!r} or {THREADS!r} with a density_weight", repr(engine)
+        if engine == PLAIN and field not in ("auto", "exact"):
+            yield "far", f"'auto' or 'exact' with engine={PLAIN!r}", repr(self.far)
+        if engine == PLAIN and self.storage is not None:
+            yield "storage", f"None with engine={PLAIN!r}", repr(self.storage)
+        if engine != DASK:
+            return
+        # Workers sum charges on a mesh.
         if self.n_components not in (1, 2):
             yield "n_components", "1 or 2 on a cluster, as for the mesh", repr(self.n_components)
-        if self.density_weight:
-            yield "density_weight", "0 on a cluster", repr(self.density_weight)
-        field = self._far()
         on_mesh = field == "fft" or vars(type(field)).get("in_parts", False) or (field == "auto" and n > EXACT_UP_TO)
         if self._noise() is not None or not on_mesh:
             few = "" if n > EXACT_UP_TO else f", which sums pair by pair up to {EXACT_UP_TO} points"
             yield "far", "'fft', or 'auto' where that is the mesh, on a cluster", f"{self.far!r}{few}"
-        divergence, kernel, normalization = parts
         if parameter_of_each(kernel) is not None or self._learns:
             yield "kernel", "the same for all points on a cluster", repr(kernel)
         if not is_linear_time(kernel, divergence, normalization):
@@ -853,36 +856,6 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         if self.n_components == 3 and n > TREE_FROM and self._device is None:
             return "barnes-hut"
         return "exact"
-
-    def _torch_device(self) -> object:
-        """Return the device that was asked for."""
-        owner = type(self).__name__
-        require(f"{owner}(engine=)", "torch", "torch")
-        return on_device("device")(owner, self._device, "engine")
-
-    def _is_plain(self, asked: str | Place | None, n: int) -> bool:
-        """Return whether n points are drawn in plain NumPy: by name, or so few that nothing need be compiled for them.
-
-        Raises
-        ------
-        InputError
-            By name, what is not done there.
-        """
-        beyond = next(self._beyond_plain(), None)
-        if beyond is not None and asked == PLAIN:
-            argument, expected = beyond
-            got = repr(getattr(self, argument))
-            raise InputError(type(self).__name__, argument, f"{expected} with engine={PLAIN!r}", got, _ON_THREADS)
-        if beyond is not None:
-            return False
-        return asked == PLAIN or (asked is None and n <= FEW and self.far == "auto")
-
-    def _beyond_plain(self) -> Iterator[tuple[str, str]]:
-        """Yield what is not done in plain NumPy: an argument, and what it may be there."""
-        if self._far() not in ("auto", "exact"):
-            yield "far", "'auto' or 'exact'"
-        if self.storage is not None:
-            yield "storage", "None"
 
     @property
     def _learns(self) -> bool:

@@ -31,6 +31,7 @@ from nearfar._core.parameters import keeps_arguments
 from nearfar.base import PointsLike
 from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, JensenShannon
+from nearfar.engines.registry import PLAIN
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
@@ -233,10 +234,10 @@ class HSSNE(Recipe):
     def _learns(self) -> bool:
         return self.alpha == "learn"
 
-    def _beyond_plain(self) -> Iterator[tuple[str, str]]:
-        if self._learns:
-            yield "alpha", "a number"
-        yield from super()._beyond_plain()
+    def _beyond(self, engine: str | Place | None, parts: Parts, n: int) -> Iterator[tuple[str, str, str]]:
+        if engine == PLAIN and self._learns:
+            yield "alpha", f"a number with engine={PLAIN!r}", repr(self.alpha)
+        yield from super()._beyond(engine, parts, n)
 
     @contextmanager
     def _at_learned(self) -> Iterator[None]:
