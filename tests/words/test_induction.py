@@ -8,7 +8,7 @@ import pytest
 import nearfar as nf
 from nearfar.methods.words import clusters
 from nearfar.words import induction
-from nearfar.words.sides import learn_sides
+from nearfar.words.induction import learn_sides
 
 QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1, "min_sense_count": 50}
 

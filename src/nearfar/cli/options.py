@@ -198,9 +198,12 @@ def parameters_of(callee: str) -> dict[str, Parameter]:
     defaults = [*[None] * (len(names) - len(defaults)), *defaults]  # the first ones have none
     given = {item.arg: (item.annotation, default) for item, default in zip(names, defaults, strict=True)}
     if options := re.search(r"Unpack\[(\w+)\]", found["signature"]):  # attributes of a class beside these names
-        beside = re.search(rf"^from nearfar\.(\S+) import .*\b{options[1]}\b", whole, re.MULTILINE)
-        shared = ast.walk(ast.parse(_source(beside[1]))) if beside else ()
-        of_class = {ast.unparse(node.target): node for node in shared if isinstance(node, ast.AnnAssign) and node.value}
+        beside = re.search(rf"^from nearfar\.(\S+) import (?:\([^)]*|.*)\b{options[1]}\b", whole, re.MULTILINE)
+        shared = _source(beside[1]) if beside else ""
+        for text in re.findall(r'"""(.*?)"""', shared, re.DOTALL):
+            described = _described(inspect.cleandoc(text)) | described
+        fields = (node for node in ast.walk(ast.parse(shared)) if isinstance(node, ast.AnnAssign))
+        of_class = {ast.unparse(node.target): node for node in fields if node.value}
         given |= {name: (node.annotation, node.value) for name, node in of_class.items() if name[0] != "_"}
     return {
         name: Parameter(ast.unparse(kind) if kind else "", default, *described.get(name, ("", "")))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,27 +23,6 @@ OWNER = "Embedding.index"
 _MARGIN = {"float32": 1, "float16": 2, "int8": 3, "binary": 20}  # candidates of a graph for each answer
 _AT_ONCE = 2**16  # rows that are normalised together
 _LINKED = 2**13  # rows that a graph takes in between two words about it
-
-
-class Backend(Protocol):
-    """What finds candidates; the rows of a matrix are its keys. ``effort`` is how far it looks."""
-
-    margin: int
-    """Candidates for each answer."""
-    least: int
-    """The effort that is tried first."""
-
-    def build(self, X: Floats, storage: str, n_jobs: int, told: Callable[[int], None]) -> None:
-        """Take in the rows; ``told`` is called with the number of rows after some of them."""
-
-    def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> RowNumbers:
-        """Return candidate rows, shape (q, k); -1 where there are no more."""
-
-    def save(self, path: str) -> None:
-        """Write the index."""
-
-    def view(self, path: str) -> None:
-        """Open an index from the disk, without reading all of it where the backend can."""
 
 
 @contextmanager
@@ -184,7 +163,11 @@ class Lists(Faiss):
         return padded(found, k)
 
 
-BACKENDS: dict[str, Callable[[str, str, int], Backend]] = {"usearch": Usearch, "faiss": Faiss, "lists": Lists}
+Backend = Usearch | Faiss
+"""What finds candidates, ``margin`` for each answer; the rows of a matrix are its keys. ``effort`` is how far it looks,
+``least`` the one that is tried first.
+"""
+BACKENDS: dict[str, type[Backend]] = {"usearch": Usearch, "faiss": Faiss, "lists": Lists}
 
 
 def padded(rows: Integers, k: int) -> RowNumbers:

@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,27 +60,6 @@ class Cut(NamedTuple):
         return cls(
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), keys, ones if weights is None else weights
         )
-
-
-class Cutter(Protocol):
-    """What cuts words into parts.
-
-    Attributes
-    ----------
-    kind : str
-        What files call it.
-    alone : {0, 1}
-        In so many words at most a part says nothing of others.
-    """
-
-    kind: str
-    alone: int
-
-    def cut(self, words: Sequence[str] | Sequence[bytes]) -> Cut:
-        """Return the parts of words; bytes are those of UTF-8."""
-
-    def stored(self) -> tuple[dict[str, object], Arrays]:
-        """Return the facts and the arrays from which ``from_stored`` makes the same again."""
 
 
 class NGrams:
@@ -279,6 +258,8 @@ class Given:
         return cls(words, Cut(starts, keys, weights))
 
 
+Cutter = NGrams | BytePairs | Given
+"""What cuts words into parts; ``alone`` is in how many words at most a part says nothing of others."""
 CUTTERS: dict[str, type[NGrams] | type[BytePairs] | type[Given]] = {c.kind: c for c in (NGrams, BytePairs, Given)}
 """By what files call them."""
 

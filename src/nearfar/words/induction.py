@@ -39,12 +39,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
+from nearfar._core.lanes import LANES
 from nearfar._core.random import STEP, below, splitmix, unit_of
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles, Floats, Longs
-from nearfar._core.vector import FAST
+from nearfar._core.vector import FAST, empty_aligned
 from nearfar.search.products import unit_rows
-from nearfar.words.sides import learn_sides, of_sides
+from nearfar.words.skipgram import train_windows
 from nearfar.words.windows import TextWindows, WindowSource
 
 MOST = 200
@@ -451,6 +452,62 @@ def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: 
     median = quantiles[:, 1]
     found: NDArray[np.bool_] = asked > (median + np.maximum(0.9 * (median - quantiles[:, 0]), _LEAST_APART))[which]
     return found
+
+
+# Words by those right beside them: skip-gram in which a word before another is not the same input as a word after it.
+#
+# What a word is near to with wide windows is what is spoken of along with it. What it is near to with the next words
+# alone, told apart by their side, is what can stand in its place: other verbs, other names of towns (Schuetze 1995,
+# "Distributional part-of-speech tagging", EACL; Ling, Dyer, Black & Trancoso 2015, "Two/Too simple adaptations of
+# Word2Vec for syntax problems", NAACL, structured skip-gram).
+
+_RATE_OF_SIDES, _PASSES, _AT_LEAST, _AT_MOST = 0.1, (5, 20), 2_000_000, 100_000_000
+"""Five passes over a text; more, up to 20, until that many centres are met, and fewer where they would be too many."""
+
+
+def of_sides(source: TextWindows, together: int | None = None) -> TextWindows:
+    """Return the windows of the next words alone, those after a word as inputs of their own."""
+    options = replace(source.options, window=1, shrink_window=None, together=together, sided=True)
+    return TextWindows(source.corpus, options)
+
+
+def learn_sides(source: TextWindows, n: int, rng: np.random.Generator, n_jobs: int) -> tuple[Floats, Floats]:
+    """Return vectors of words, and of words as those before (the first half) and after (the second) another.
+
+    Rows are padded with zeros to a multiple of LANES, m numbers.
+
+    Parameters
+    ----------
+    source : TextWindows
+    n : int
+        Length of vectors.
+    rng : Generator
+    n_jobs : int
+
+    Returns
+    -------
+    B : ndarray of shape (n_words, m), float32
+    G : ndarray of shape (2 n_words, m), float32
+    """
+    source, n_words = of_sides(source), len(source.ids)
+    width = -(-n // LANES) * LANES
+    X, Y = (empty_aligned((rows, width), np.float32) for rows in (2 * n_words, n_words))
+    Y[...] = X[...] = 0
+    for side in np.split(X, 2):
+        side[:, :n] = rng.random((n_words, n), np.float32)
+        side[:, :n] -= np.float32(0.5)
+        side[:, :n] /= np.float32(n)
+    passes = max(_PASSES[0], min(_AT_LEAST / source.n_kept, _PASSES[1]))
+    blocks = source.blocks * max(1, int(min(passes, _AT_MOST / source.n_kept)))
+    seeds = rng.integers(2**63, size=len(blocks))
+
+    def train(k: int, *_: int) -> None:
+        rate = np.float32(_RATE_OF_SIDES * (1 - k / len(blocks)))
+        for windows in source.windows(*blocks[k], int(seeds[k])):
+            train_windows(tuple(windows), rate, X, Y, None, np.zeros(2))
+
+    run_blocks(train, range(len(blocks) + 1), n_jobs)
+    return Y, X
 
 
 _ONE, _ZERO = np.float32(1), np.float32(0)

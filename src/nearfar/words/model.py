@@ -112,7 +112,7 @@ Checks = dict[str, Callable[[str, str, object], object]]
 
 
 class WordParameters(TypedDict, total=False):
-    """Parameters that all models have, by name."""
+    """The keyword arguments of every model."""
 
     window: int
     n_negative: int
@@ -130,10 +130,15 @@ class WordParameters(TypedDict, total=False):
     validation_fraction: float
     callbacks: Sequence[Callback] | None
     random_state: Seed
-    deterministic: bool
     n_jobs: int | None
     verbose: int
     engine: str | None
+
+
+class VectorParameters(WordParameters, total=False):
+    """Those of models whose steps do not depend on what was met before."""
+
+    deterministic: bool
     subwords: Subwords
     frozen: bool
 
@@ -166,7 +171,69 @@ def text_or_relation(corpus: Trained, owner: str) -> TextSource | Corpus | Encod
 
 
 class WordModel(RelationEmbedder):
-    """Base of the models that train on windows; see the head of the module."""
+    """Base of the models that train on windows; see the head of the module.
+
+    Parameters
+    ----------
+    window : int, default=5
+        Words to either side that a centre may meet.
+    n_negative : int, default=5
+        K, noise words for each pair.
+    shared_negatives : bool, default=True
+        Draw them for each centre; else for each pair, as word2vec does.
+    shrink_window : {"word", "sentence"} or None, default="word"
+        Whether a window's number of words to either side is drawn from 1 to ``window``: for each centre, as word2vec
+        does, for each sentence, or not at all.
+    min_count : int, default=5
+        Words that come less often are left out. Not for an EncodedCorpus, which has its vocabulary.
+    max_size : int, optional
+        No more words than this, the most frequent ones. Not for an EncodedCorpus either.
+    sample : float, default=1e-3
+        Share of the text beyond which words are left out at random; 0 keeps all. The more frequent, the more are left
+        out.
+    noise_exponent : float, default=0.75
+        Noise words are drawn in proportion to this power of their count.
+    init : Embedding or path of a stored one, optional
+        Vectors from which the words that it has start, as they are. Others start at random. Output vectors start from
+        its other side, if it has one.
+    optimizer : {"sgd", "adam"}, default="sgd"
+        How steps are made; Adam is slower, and learns less from a text that is read once. Stochastic gradient descent
+        goes window by window; of Adam see the notes.
+    learning_rate : float, "auto" or None, default="auto"
+        Size of the first step; it falls linearly. ``"auto"`` goes by the text, the longer the smaller, see the notes.
+        None means 0.025, and 0.01 for Adam, which ``"auto"`` takes for Adam and for relations.
+    min_learning_rate : float, default=1e-4
+        What it does not fall below.
+    n_epochs : int, default=5
+        Passes over the text.
+    validation_fraction : float, default=0.0
+        Share of the text, in blocks of 20,000 words, that is not trained on, but whose loss is told.
+    callbacks : sequence of callable, optional
+        Called after every epoch with a :class:`nearfar.callbacks.Progress`, whose ``loss`` is that of the epoch; if one
+        returns True, the fit ends. :class:`nearfar.callbacks.Checkpoint` keeps the state in a file,
+        :class:`nearfar.callbacks.EarlyStopping` looks at what is held out.
+    random_state : int, Generator or None, default=None
+        Seed. With ``n_jobs=1``, or ``deterministic``, the same seed gives the same bits.
+    deterministic : bool, default=False
+        Let the bits be the same for any number of threads: two copies of the tables train on every other block of the
+        text, and are put together again and again. More than two threads are of no use then.
+    n_jobs : int, optional
+        Number of threads; None means all processors. Unless ``deterministic``, several threads write to the same
+        tables without locks (Hogwild): results differ a little from run to run, losses only by noise.
+    verbose : int, default=0
+        1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
+    engine : {"threads", "torch", "cuda", "cuda:1"}, optional
+        Where vectors are trained. ``"threads"``, the default: on ``n_jobs`` threads of this machine, or as
+        ``deterministic`` says. ``"torch"``: the processor by torch (the extra ``torch``), in batches of windows, by
+        ``optimizer="sgd"``; ``"cuda"``, ``"cuda:1"``: the same on a GPU. See the notes.
+    subwords : bool, "ngrams", "bpe" or Relation, optional
+        Make words of their parts, so that words that were never seen have vectors, too: of all n-grams of 3 to 6
+        characters (True or ``"ngrams"``, as fastText does), of byte pairs that are learned from the words, or of the
+        columns of a relation whose rows are words. See the notes.
+    frozen : bool, default=False
+        Words that ``init`` knows keep its vectors, of its other side as well if it has one, while others are learned
+        beside them. They are put back after some windows at a time.
+    """
 
     _checks: ClassVar[Checks] = {
         "window": partial(check_integer, low=1),
@@ -201,40 +268,30 @@ class WordModel(RelationEmbedder):
     _rng: np.random.Generator
     _shape_of_fit: dict[str, object]
 
-    deterministic: bool = False
-    """Whether the bits are the same for any number of threads; False where a model has no such parameter."""
-
-    engine: str | None = None
-    """Where it is trained; None, the threads of this machine, where a model has no such parameter."""
-
-    frozen: bool = False
-    """Whether words that ``init`` knows stay as they are; False where a model has no such parameter."""
-
-    cbow: bool = False
-    """Whether the words around a centre are one input; False where a model has no such parameter."""
-
-    subwords: Subwords = None
-    """What words are made of; None where a model has no such parameter."""
-
     n_components: int
-    window: int
-    n_negative: int
-    shared_negatives: bool
-    shrink_window: Literal["word", "sentence"] | None
-    min_count: int
-    max_size: int | None
-    sample: float
-    noise_exponent: float
-    init: Embedding | str | os.PathLike[str] | None
-    optimizer: Literal["sgd", "adam"]
-    learning_rate: float | Literal["auto"] | None
-    min_learning_rate: float
-    n_epochs: int
-    validation_fraction: float
-    callbacks: Sequence[Callback] | None
-    random_state: Seed
-    n_jobs: int | None
-    verbose: int
+    window: int = 5
+    n_negative: int = 5
+    shared_negatives: bool = True
+    shrink_window: Literal["word", "sentence"] | None = "word"
+    min_count: int = 5
+    max_size: int | None = None
+    sample: float = 1e-3
+    noise_exponent: float = 0.75
+    init: Embedding | str | os.PathLike[str] | None = None
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    learning_rate: float | Literal["auto"] | None = "auto"
+    min_learning_rate: float = 1e-4
+    n_epochs: int = 5
+    validation_fraction: float = 0.0
+    callbacks: Sequence[Callback] | None = None
+    random_state: Seed = None
+    deterministic: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
+    engine: str | None = None
+    cbow: bool = False  # as subwords, frozen and deterministic are where a model has no such parameter
+    subwords: Subwords = None
+    frozen: bool = False
 
     vocabulary_: Vocabulary | None  # None after a fit to a relation
     loss_curve_: NDArray[np.float64]
@@ -724,8 +781,7 @@ class WordModel(RelationEmbedder):
 
     def _facts(self) -> dict[str, object]:
         """Return what the result is to tell of its model."""
-        rate = getattr(self, "learning_rate_", self.learning_rate)  # models of older files do not have it
-        return {"estimator": type(self).__name__, **self.get_params(deep=False), "learning_rate": rate}
+        return {"estimator": type(self).__name__, **self.get_params(deep=False), "learning_rate": self.learning_rate_}
 
     @property
     def vectors_(self) -> Embedding:

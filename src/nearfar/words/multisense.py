@@ -19,10 +19,9 @@ work on the same tables without locks.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
-from os import PathLike
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +31,8 @@ from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, lane_sum, load, multiply_add, multiply_add_lanes, prefetch_row, store, zeros_like
 from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Arrays, Floats, Seed
+from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import FAST
-from nearfar.callbacks import Callback
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.senses import Sense, SenseEmbedding
 from nearfar.embedding.vectors import Embedding
@@ -43,7 +41,7 @@ from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.induction import Finder
-from nearfar.words.model import Checks, Known, WordModel, of_length
+from nearfar.words.model import Checks, Known, WordModel, WordParameters, of_length
 from nearfar.words.training import RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
 
@@ -84,23 +82,8 @@ class MultiSenseWord2DM(WordModel):
     noise_column : {"own", "same"}, default="own"
         With columns: whether a noise word meets a word in the column where their product is largest, too, or in the
         column of the true pair, as published. See the notes.
-    window : int, default=5
-        Words to either side that a centre may meet.
-    n_negative : int, default=5
-        K, noise words for each pair.
     shared_negatives : bool, default=True
         Draw them for each centre; else for each pair, which only columns allow: the context of a cluster is a window.
-    shrink_window : {"word", "sentence"} or None, default="word"
-        Whether a window's number of words to either side is drawn from 1 to ``window``: for each centre, for each
-        sentence, or not at all.
-    min_count, max_size : int, default=5 and None
-        Words that come less often, and all but the most frequent ones, are left out; not for an EncodedCorpus, which
-        has its vocabulary.
-    sample : float, default=1e-3
-        Frequent words are left out at random, the more the more frequent they are beyond this share of the text; 0
-        keeps all.
-    noise_exponent : float, default=0.75
-        Noise words are drawn in proportion to this power of their count.
     init : Embedding or path of a stored one, optional
         With clusters: vectors with which all senses of a word that it has start, as they are; other words start at
         random. The vectors g start from its other side, if it has one.
@@ -111,22 +94,11 @@ class MultiSenseWord2DM(WordModel):
         At the start, from where it falls linearly. ``"auto"`` is 0.05, from 9 million words in all epochs on 0.035
         or 0.025, for windows wider than 20 at most 0.5 over the words around. None means 0.05, and 0.001 for Adam,
         which ``"auto"`` takes for Adam and for relations.
-    min_learning_rate : float, default=1e-4
-        What it does not fall below.
-    n_epochs : int, default=5
-        Passes over the text.
-    validation_fraction : float, default=0.0
-        Share of the text, in blocks of 20,000 words, that is not trained on, but whose loss is told.
-    callbacks : sequence of callable, optional
-        Called after every epoch with a :class:`nearfar.callbacks.Progress`, whose ``loss`` is that of the epoch; if one
-        returns True, the fit ends.
     random_state : int, Generator or None, default=None
         Seed. With ``n_jobs=1`` the same seed gives the same bits.
     n_jobs : int, optional
         Number of threads; None means all processors. Several threads write to the same vectors, moments and clusters
         without locks (Hogwild): results differ a little from run to run, losses only by noise.
-    verbose : int, default=0
-        1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
     engine : {"threads"}, optional
         Where senses are trained: on ``n_jobs`` threads of this machine, which is the default. The other engines of
         nearfar are refused.
@@ -271,25 +243,7 @@ class MultiSenseWord2DM(WordModel):
         new_sense_threshold: float | None = None,
         min_sense_count: int = 20,
         noise_column: Literal["own", "same"] = "own",
-        window: int = 5,
-        n_negative: int = 5,
-        shared_negatives: bool = True,
-        shrink_window: Literal["word", "sentence"] | None = "word",
-        min_count: int = 5,
-        max_size: int | None = None,
-        sample: float = 1e-3,
-        noise_exponent: float = 0.75,
-        init: Embedding | str | PathLike[str] | None = None,
-        optimizer: Literal["sgd", "adam"] = "sgd",
-        learning_rate: float | Literal["auto"] | None = "auto",
-        min_learning_rate: float = 1e-4,
-        n_epochs: int = 5,
-        validation_fraction: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        engine: str | None = None,
+        **options: Unpack[WordParameters],
     ) -> None: ...
 
     # Training.
@@ -376,7 +330,7 @@ class MultiSenseWord2DM(WordModel):
 
     def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
         """Find out how many senses words have, where that is to be found out, and set the fitted attributes."""
-        before = (self.sense_gains_, self.apartness_) if curves_before and hasattr(self, "apartness_") else ()
+        before = (self.sense_gains_, self.apartness_) if curves_before else ()
         self.sense_gains_ = np.full((len(source.context_ids), 2), np.nan)
         self.apartness_ = np.full(len(source.context_ids), np.nan)
         for now, old in zip((self.sense_gains_, self.apartness_), before, strict=False):
@@ -491,13 +445,8 @@ class MultiSenseWord2DM(WordModel):
             context_ids=self._ids[0] if clusters else None,
             parameters=self._facts(),
             counts=None if self.vocabulary_ is None else self.vocabulary_.counts,
-            apartness=self._told_apart,
+            apartness=None if np.isnan(self.apartness_).all() else self.apartness_,
         )
-
-    @property
-    def _told_apart(self) -> NDArray[np.float64] | None:
-        found = getattr(self, "apartness_", None)  # models of older files do not have it
-        return None if found is None or np.isnan(found).all() else found
 
     def senses_of(self, word: Hashable, topn: int = 10, *, n_candidates: int | None = None) -> list[Sense]:
         """Return the senses of a word, each with its weight and the words nearest to it.

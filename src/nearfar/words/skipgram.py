@@ -14,10 +14,8 @@ write without locks, and now and then one update is lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from os import PathLike
-from typing import ClassVar, Literal
+from typing import ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +34,8 @@ from nearfar._core.lanes import (
     zeros_like,
 )
 from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Arrays, Floats, Seed
+from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import FAST
-from nearfar.callbacks import Callback
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
@@ -46,7 +43,7 @@ from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import (
     Checks,
     Known,
-    Subwords,
+    VectorParameters,
     WordModel,
     check_subwords,
     memory_of_tables,
@@ -69,67 +66,9 @@ class SkipGram(WordModel):
     ----------
     n_components : int, default=100
         d, the length of the vectors.
-    window : int, default=5
-        Words to either side that a centre may meet.
-    n_negative : int, default=5
-        K, noise words for each pair.
-    shared_negatives : bool, default=True
-        Draw them for each centre; else for each pair, as word2vec does.
-    shrink_window : {"word", "sentence"} or None, default="word"
-        Whether a window's number of words to either side is drawn from 1 to ``window``: for each centre, as word2vec
-        does, for each sentence, or not at all.
-    min_count : int, default=5
-        Words that come less often are left out. Not for an EncodedCorpus, which has its vocabulary.
-    max_size : int, optional
-        No more words than this, the most frequent ones. Not for an EncodedCorpus either.
-    sample : float, default=1e-3
-        Share of the text beyond which words are left out at random; 0 keeps all. The more frequent, the more are left
-        out.
-    noise_exponent : float, default=0.75
-        Noise words are drawn in proportion to this power of their count.
-    init : Embedding or path of a stored one, optional
-        Vectors from which the words that it has start, as they are. Others start at random. Output vectors start from
-        its other side, if it has one.
-    optimizer : {"sgd", "adam"}, default="sgd"
-        How steps are made; Adam is slower, and learns less from a text that is read once. Stochastic gradient descent
-        goes window by window; of Adam see the notes.
-    learning_rate : float, "auto" or None, default="auto"
-        Size of the first step; it falls linearly. ``"auto"`` goes by the text, the longer the smaller, see the notes.
-        None means 0.025, and 0.01 for Adam, which ``"auto"`` takes for Adam and for relations.
-    min_learning_rate : float, default=1e-4
-        What it does not fall below.
-    n_epochs : int, default=5
-        Passes over the text.
-    validation_fraction : float, default=0.0
-        Share of the text, in blocks of 20,000 words, that is not trained on, but whose loss is told.
-    callbacks : sequence of callable, optional
-        Called after every epoch with a :class:`nearfar.callbacks.Progress`, whose ``loss`` is that of the epoch; if one
-        returns True, the fit ends. :class:`nearfar.callbacks.Checkpoint` keeps the state in a file,
-        :class:`nearfar.callbacks.EarlyStopping` looks at what is held out.
-    random_state : int, Generator or None, default=None
-        Seed. With ``n_jobs=1``, or ``deterministic``, the same seed gives the same bits.
-    deterministic : bool, default=False
-        Let the bits be the same for any number of threads: two copies of the tables train on every other block of the
-        text, and are put together again and again. More than two threads are of no use then.
-    n_jobs : int, optional
-        Number of threads; None means all processors. Unless ``deterministic``, several threads write to the same
-        vectors without locks (Hogwild): results differ a little from run to run, losses only by noise.
-    verbose : int, default=0
-        1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
-    engine : {"threads", "torch", "cuda", "cuda:1"}, optional
-        Where vectors are trained. ``"threads"``, the default: on ``n_jobs`` threads of this machine, or as
-        ``deterministic`` says. ``"torch"``: the processor by torch (the extra ``torch``), in batches of windows, by
-        ``optimizer="sgd"``; ``"cuda"``, ``"cuda:1"``: the same on a GPU. See the notes.
-    subwords : bool, "ngrams", "bpe" or Relation, optional
-        Make words of their parts, so that words that were never seen have vectors, too: of all n-grams of 3 to 6
-        characters (True or ``"ngrams"``, as fastText does), of byte pairs that are learned from the words, or of the
-        columns of a relation whose rows are words. See the notes.
     cbow : bool, default=False
         Take the mean of the words around a centre as one input (CBOW, continuous bag of words), in place of each of
         them: quicker, and worse for rare words. By SGD on threads; noise is always drawn for each centre.
-    frozen : bool, default=False
-        Words that ``init`` knows keep its vectors, of its other side as well if it has one, while others are learned
-        beside them. They are put back after some windows at a time.
 
     Attributes
     ----------
@@ -233,34 +172,7 @@ class SkipGram(WordModel):
     context_embedding_: NDArray[np.float32]
 
     @keeps_arguments
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        window: int = 5,
-        n_negative: int = 5,
-        shared_negatives: bool = True,
-        shrink_window: Literal["word", "sentence"] | None = "word",
-        min_count: int = 5,
-        max_size: int | None = None,
-        sample: float = 1e-3,
-        noise_exponent: float = 0.75,
-        init: Embedding | str | PathLike[str] | None = None,
-        optimizer: Literal["sgd", "adam"] = "sgd",
-        learning_rate: float | Literal["auto"] | None = "auto",
-        min_learning_rate: float = 1e-4,
-        n_epochs: int = 5,
-        validation_fraction: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        deterministic: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        engine: str | None = None,
-        subwords: Subwords = None,
-        cbow: bool = False,
-        frozen: bool = False,
-    ) -> None: ...
+    def __init__(self, n_components: int = 100, *, cbow: bool = False, **options: Unpack[VectorParameters]) -> None: ...
 
     def _check(self) -> None:
         super()._check()

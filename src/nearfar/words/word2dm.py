@@ -17,10 +17,9 @@ no matrix, takes 3 p (K + 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from os import PathLike
-from typing import ClassVar, Literal, NamedTuple, Self, Unpack
+from typing import ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +39,9 @@ from nearfar._core.lanes import (
 )
 from nearfar._core.notebook import brief
 from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Arrays, Floats, Seed
+from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import FAST
-from nearfar.callbacks import Callback, Progress
+from nearfar.callbacks import Progress
 from nearfar.embedding.density import DensityEmbedding
 from nearfar.embedding.matrices import smat
 from nearfar.embedding.vectors import Embedding
@@ -52,9 +51,8 @@ from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.model import (
     Checks,
     Known,
-    Subwords,
+    VectorParameters,
     WordModel,
-    WordParameters,
     check_subwords,
     memory_of_tables,
     n_rows,
@@ -66,7 +64,7 @@ from nearfar.words.windows import WindowSource
 _MOST_ROWS = 2**14  # of a table in a batch: 20 MB of sums for each thread at 17 x 17
 
 
-class Word2DMParameters(WordParameters, total=False):
+class Word2DMParameters(VectorParameters, total=False):
     """Parameters of :class:`Word2DM` by name."""
 
     n_components: int
@@ -90,23 +88,6 @@ class Word2DM(WordModel):
         n, the order of the matrices; a word's has n (n + 1) / 2 free numbers.
     n_factors : int, default=17
         m, the columns of a factor B, and the highest rank that a word's matrix may have.
-    window : int, default=5
-        Words to either side that a centre may meet.
-    n_negative : int, default=5
-        K, noise words for each pair.
-    shared_negatives : bool, default=True
-        Draw them for each centre; else for each pair, which takes three times as long.
-    shrink_window : {"word", "sentence"} or None, default="word"
-        Whether a window's number of words to either side is drawn from 1 to ``window``: for each centre, for each
-        sentence, or not at all.
-    min_count, max_size : int, default=5 and None
-        Words that come less often, and all but the most frequent ones, are left out; not for an EncodedCorpus, which
-        has its vocabulary.
-    sample : float, default=1e-3
-        Frequent words are left out at random, the more the more frequent they are beyond this share of the text; 0
-        keeps all.
-    noise_exponent : float, default=0.75
-        Noise words are drawn in proportion to this power of their count.
     offset : float, optional
         What is taken off the scores, which cannot be negative by themselves; ln K by default. See the notes.
     ridge : float, default=0.005
@@ -124,25 +105,6 @@ class Word2DM(WordModel):
     learning_rate : float, "auto" or None, default="auto"
         At the start, from where it falls linearly. ``"auto"`` is 0.05, for a text of fewer than 5 million words in
         all epochs 0.071 or 0.1. None means 0.05, and 0.001 for Adam, which ``"auto"`` takes for Adam and for relations.
-    min_learning_rate : float, default=1e-4
-        What it does not fall below.
-    n_epochs : int, default=5
-        Passes over the text.
-    validation_fraction : float, default=0.0
-        Share of the text, in blocks of 20,000 words, that is not trained on, but whose loss is told.
-    callbacks : sequence of callable, optional
-        Called after every epoch with a :class:`nearfar.callbacks.Progress`, whose ``loss`` is that of the epoch; if one
-        returns True, the fit ends.
-    random_state : int, Generator or None, default=None
-        Seed. With ``n_jobs=1``, or ``deterministic``, the same seed gives the same bits.
-    deterministic : bool, default=False
-        Let the bits be the same for any number of threads: two copies of the tables train on every other block of the
-        text, and are put together again and again. More than two threads are of no use then.
-    n_jobs : int, optional
-        Number of threads; None means all processors. Unless ``deterministic``, several threads write to the same
-        matrices without locks (Hogwild): results differ a little from run to run, losses only by noise.
-    verbose : int, default=0
-        1 shows progress: a bar on a terminal, a line in a notebook, a line every few seconds in a log.
     engine : {"threads", "torch", "cuda", "cuda:1"}, optional
         Where matrices are trained. ``"threads"``, the default: on ``n_jobs`` threads of this machine, or as
         ``deterministic`` says. ``"torch"``: the processor by torch (the extra ``torch``), SGD in batches of windows,
@@ -270,32 +232,11 @@ class Word2DM(WordModel):
         n_components: int = 17,
         n_factors: int = 17,
         *,
-        window: int = 5,
-        n_negative: int = 5,
-        shared_negatives: bool = True,
-        shrink_window: Literal["word", "sentence"] | None = "word",
-        min_count: int = 5,
-        max_size: int | None = None,
-        sample: float = 1e-3,
-        noise_exponent: float = 0.75,
-        init: Embedding | str | PathLike[str] | None = None,
         offset: float | None = None,
         ridge: float = 0.005,
         start_trace: float = 1.0,
-        optimizer: Literal["sgd", "adam"] = "sgd",
         batch_size: int = 16,
-        learning_rate: float | Literal["auto"] | None = "auto",
-        min_learning_rate: float = 1e-4,
-        n_epochs: int = 5,
-        validation_fraction: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        deterministic: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        engine: str | None = None,
-        subwords: Subwords = None,
-        frozen: bool = False,
+        **options: Unpack[VectorParameters],
     ) -> None: ...
 
     @classmethod
