@@ -85,13 +85,6 @@ class TestHelp:
         loaded = out[out.rindex("[") :]
         assert all(f"'{name}'" not in loaded for name in ("numpy", "scipy", "numba", "rich", "sklearn"))
 
-    def test_wrong_usage(self, fails, stored):
-        assert "No such command 'foo'. Try: nearfar --help" in fails("foo")
-        assert "Missing argument 'EDGES'. Try: nearfar embed --help" in fails("embed")
-        assert "Missing option '-o' / '--output'" in fails("embed", "x.csv")
-        assert "No such option" in fails("info", "--foo")
-        assert "is not a valid integer" in fails("similar", stored, "ann", "--topn", "x")
-
 
 class TestSimilar:
     def test_lines_for_the_next_program(self, run, stored):
@@ -120,14 +113,10 @@ class TestSimilar:
         assert json.loads(run("similar", path, "17", "--json")[1])["positive"] == ["17"]
         assert json.loads(run("similar", path, "--json", "--", "-5")[1])["positive"] == [-5]
 
-    def test_other_side(self, run, stored, fails, tmp_path):
+    def test_other_side(self, run, stored):
         assert run("similar", stored, "17", "--context")[1].split() == ["up", "1.0000", "diagonal", "0.7071"]
-        assert run("similar", stored, "up", "--context")[0] == 2
         code, out, _ = run("similar", stored, "up", "--side", "context")
         assert (code, out.split()[0]) == (0, "diagonal")
-        assert "two-sided" in fails("similar", stored, "up", "--side", "context", "--context")
-        nf.Embedding([[1.0]]).save(tmp_path / "x.npz")
-        assert "two-sided" in fails("similar", tmp_path / "x.npz", "0", "--context")
 
     def test_ids_that_a_terminal_cannot_show(self, run, tmp_path):
         path = tmp_path / "x.safetensors"
@@ -157,7 +146,7 @@ class TestConvertAndInfo:
         assert list(nf.Embedding.load(tmp_path / "x.vec")) == ["a", "b"]
 
     @pytest.mark.parametrize("suffix", ["safetensors", "vec", "npz"])
-    def test_one_side_of_two(self, run, fails, stored, tmp_path, suffix):
+    def test_one_side_of_two(self, run, stored, tmp_path, suffix):
         sides = {"vectors": ["ann", "bob", 17, "nil"], "context": ["up", "diagonal"]}
         for side, ids in sides.items():
             out = tmp_path / f"{side}.{suffix}"
@@ -167,7 +156,6 @@ class TestConvertAndInfo:
             assert emb.context_ids is None
             options = ("--n-anchors", 2, "--nnz-per-row", 2, "--side", side, "--json")
             assert json.loads(run("compress", stored, "-o", tmp_path / "c.safetensors", *options)[1])["n"] == len(ids)
-        assert "two-sided" in fails("convert", out, tmp_path / "x.npz", "--side", "context")
 
     def test_compress_keeps_both_sides(self, run, stored, tmp_path):
         out = tmp_path / "small.safetensors"
@@ -183,7 +171,7 @@ class TestConvertAndInfo:
         assert nf.Embedding.from_word2vec(tmp_path / "y.dat", binary=True)["ann"].tolist() == [1, 2]
 
     @pytest.mark.parametrize("kind", ["int8", "int4"])
-    def test_convert_to_few_bits(self, run, fails, stored, tmp_path, kind):
+    def test_convert_to_few_bits(self, run, stored, tmp_path, kind):
         out = tmp_path / "small.safetensors"
         told = json.loads(run("convert", stored, out, "--quantize", kind, "--json")[1])
         assert nf.Embedding.load(out).equals(nf.Embedding.load(stored).quantize(kind))
@@ -193,17 +181,6 @@ class TestConvertAndInfo:
         assert run("convert", stored, one, "--quantize", kind, "--side", "context") == (0, "", "")
         assert nf.Embedding.load(one).equals(nf.Embedding.load(stored).context.quantize(kind))
         assert run("similar", out, "ann", "--topn", 1)[0] == 0
-        text = fails("convert", tmp_path / "nothing.vec", tmp_path / "x.vec", "--quantize", kind)
-        assert "--quantize must be left out unless OUT is .safetensors" in text
-
-    def test_convert_refuses_before_it_reads(self, fails, tmp_path):
-        (tmp_path / "x.vec").write_text("not read\n")
-        assert "folder that exists" in fails("convert", tmp_path / "x.vec", tmp_path / "nowhere" / "x.npz")
-        assert "one of the suffixes" in fails("convert", tmp_path / "x.vec", tmp_path / "x.pkl")
-        assert "--to must be one of" in fails("convert", tmp_path / "x.vec", tmp_path / "x", "--to", "pickle")
-        assert "--from must be one of" in fails("convert", tmp_path / "x.vec", tmp_path / "x.npz", "--from", "pickle")
-        assert "the first line 'not read" in fails("convert", tmp_path / "x.vec", tmp_path / "x.npz")
-        assert [p.name for p in tmp_path.iterdir()] == ["x.vec"]
 
     def test_info(self, run, stored):
         code, out, _ = run("info", stored)
@@ -293,11 +270,10 @@ class TestEmbed:
             (None, None, None, None, "infer", False),
         ]
 
-    def test_weights_can_be_left_alone(self, run, fails, tmp_path):
+    def test_weights_can_be_left_alone(self, run, tmp_path):
         edges = tmp_path / "e.csv"
         edges.write_text("a,b,much\nb,c,little\nc,a,much\n")
         args = ("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "--random-state", 0, "-q", "--no-header")
-        assert "every weight must be a number" in fails(*args, "--weight", 2)
         assert run(*args, "--no-weight") == (0, "", "")
         emb = nf.Embedding.load(tmp_path / "x.npz")
         assert list(emb) == ["a", "b", "c"]
@@ -305,7 +281,7 @@ class TestEmbed:
         plain = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("c", "a")]).random_walk(3)
         assert nf.EDRep(2, random_state=0).fit(plain).vectors_.equals(emb)
 
-    def test_columns_that_were_read_and_left_out(self, run, fails, tmp_path):
+    def test_columns_that_were_read_and_left_out(self, run, tmp_path):
         edges, out = tmp_path / "e.csv", tmp_path / "x.safetensors"
         edges.write_text("id,person,friend,since\n1,a,b,2009\n2,b,c,2010\n3,c,a,2011\n")
         args = ("embed", edges, "-o", out, "--n-components", 2, "--random-state", 0)
@@ -314,10 +290,6 @@ class TestEmbed:
             "person",
             "friend",
         )
-        edges.write_text("day,mean\n2009-03-01,0.1\n2009-03-02,0.5\n")
-        message = fails(*args)
-        assert "--columns must be given where the source would be times; got column 'day' (2009-03-01, " in message
-        assert "Name the source and the target by --columns, two of 'day', 'mean'." in message
         edges.write_text("id,person,friend,since\n1,a,b,2009\n2,b,c,2010\n3,c,a,2011\n")
         code, _, err = run(*args, "--columns", "person,friend")
         assert (code, err.count("\n")) == (0, 1)
@@ -327,8 +299,6 @@ class TestEmbed:
         taken = {"source": "person", "target": "friend", "weight": "since", "left_out": ["id"]}
         taken |= {"form": "commas, a header"}
         assert summary["relation"]["columns"] == taken
-        assert "--source must be left out" in fails(*args, "--columns", "1,2", "--source", 1)
-        assert "--columns must be two or three names" in fails(*args, "--columns", "1")
 
     def test_warnings_name_the_options(self, run, tmp_path):
         edges, out = tmp_path / "e.csv", tmp_path / "x.safetensors"
@@ -347,7 +317,7 @@ class TestEmbed:
         assert "column 0 (20, 20, 40, ...) looks like times; 1 -> 2 is read. Name the" in err
         assert run(*args, "--columns", "1,2") == (0, "", "")
 
-    def test_a_task_is_the_call_of_the_library(self, run, fails, tmp_path):
+    def test_a_task_is_the_call_of_the_library(self, run, tmp_path):
         rng, edges, out = np.random.default_rng(0), tmp_path / "likes.csv", tmp_path / "x.safetensors"
         pairs = {(f"u{user}", f"i{int(item)}") for user in range(80) for item in 60 * rng.random(6) ** 2}
         edges.write_text("".join(f"{user},{item}\n" for user, item in sorted(pairs)))
@@ -366,9 +336,8 @@ class TestEmbed:
         est = nf.EDRep(4, task="links", n_epochs=3, random_state=1, n_jobs=1).fit(walk)
         assert nf.Embedding.load(out).equals(est.vectors_)
         assert run(*args, "--temperature", "auto", "--no-bipartite", "-q")[0] == 0
-        assert "task must be one for a relation of two kinds" in fails(*args, "--bipartite", "--task", "communities")
 
-    def test_likes(self, run, fails, tmp_path):
+    def test_likes(self, run, tmp_path):
         """The vectors of the defaults coincide, which is told with the options to change; they are the library's."""
         rng, edges, out = np.random.default_rng(0), tmp_path / "likes.csv", tmp_path / "x.safetensors"
         pairs = {(f"u{user}", f"i{int(item)}") for user in range(300) for item in 60 * rng.random(6) ** 5}
@@ -378,29 +347,17 @@ class TestEmbed:
         assert (code, err.count("\n")) == (0, 1)
         assert "between them. Their neighbours" in err
         assert "Try --task items where columns are items of uneven popularity, or --temperature below 1." in err
-        assert run(*args, "--popularity-prior", "--temperature", 0.5) == (0, "", "")
-        made = nf.Embedding.load(out)
-        assert (made.parameters["temperature"], made.parameters["popularity_prior"]) == (0.5, True)
-        assert "p0" not in made.parameters
-        likes = nf.Relation.from_edges(edges, bipartite=True)
-        model = nf.EDRep(4, temperature=0.5, p0=likes.column_sums, random_state=1, n_jobs=1).fit(likes.normalized())
+        assert run(*args, "--temperature", 0.5, "--ppmi") == (0, "", "")
+        made, likes = nf.Embedding.load(out), nf.Relation.from_edges(edges, bipartite=True)
+        assert (made.parameters["temperature"], made.parameters["ppmi"]) == (0.5, True)
+        model = nf.EDRep(4, temperature=0.5, random_state=1, n_jobs=1).fit(likes.ppmi().normalized())
         assert model.vectors_.equals(made)
-        assert "--temperature must be at least 0.001 in size; got 0.0." in fails(*args, "--temperature", 0)
-        assert run(*args, "--popularity-prior", "--temperature", 0.5, "--ppmi") == (0, "", "")
-        model.fit(likes.ppmi().normalized())  # popularity stays that of the likes
-        assert model.vectors_.equals(nf.Embedding.load(out))
-        assert nf.Embedding.load(out).parameters["ppmi"] is True
-        code, _, err = run("embed", edges, "-o", tmp_path / "y.npz", "--contacts", "--ppmi")
-        assert code == 2
-        assert "--ppmi and --contacts exclude each other." in err
-        assert not (tmp_path / "y.npz").exists()
 
-    def test_comments(self, run, fails, tmp_path):
+    def test_comments(self, run, tmp_path):
         edges = tmp_path / "e.csv"
         edges.write_text("% said once\na,b\n#b,a\n#b,c\n")
         args = ("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "--random-state", 0, "-q")
         assert run(*args) == (0, "", "")
-        assert "--comments if the line is one" in fails(*args, "--comments", "#")
         assert run(*args, "--comments", "%") == (0, "", "")
         assert list(nf.Embedding.load(tmp_path / "x.npz")) == ["a", "b", "#b", "c"]
         edges.write_text("#a,b\na,b\n")
@@ -415,7 +372,7 @@ class TestEmbed:
         groups = {"": cli._cli, "words": cli.words, "evaluate": cli.evaluate}
         commands = [command for group in groups.values() for command in group.commands.values()]
         commands = [command for command in commands if isinstance(command, cli.Command)]
-        assert len(commands) > 15
+        assert len(commands) > 10
         for command in commands:
             cli.Command.running = command
             for hint in hints:
@@ -437,7 +394,6 @@ class TestEmbed:
         assert run("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "--n-epochs", 1, *form, "-q")[0] == 0
         code, out, _ = run("evaluate", "links", edges, "--n-components", 2, "--json", *form)
         assert (code, json.loads(out)["n_edges"] > 5) == (0, True)
-        assert "pairs" in run("advise", edges, *form)[1] or run("advise", edges, *form)[0] == 0
         edges.write_text(",from,to,n\n" + "".join(f"{k},a{k % 20},a{k // 4},{k}\n" for k in range(80)))
         assert "graph of 20 nodes" in run("advise", edges)[1]  # as embed reads it, and no table of four columns
         (tmp_path / "l.txt").write_text("% of all\ngroup;node\n" + "".join(f"{k % 2};a{k}\n" for k in range(20)))
@@ -446,7 +402,7 @@ class TestEmbed:
         assert (code, json.loads(out)["n_labels"]) == (0, 2)
         assert run(*args, "--columns", "node,group", "--comments", "%", "--delimiter", ";")[:2] == (code, out)
 
-    def test_two_kinds(self, run, fails, tmp_path):
+    def test_two_kinds(self, run, tmp_path):
         edges = tmp_path / "e.csv"
         edges.write_text("".join(f"u{i % 7},i{(i * i) % 5}\n" for i in range(35)))
         out = tmp_path / "x.safetensors"
@@ -456,26 +412,6 @@ class TestEmbed:
         assert sorted(emb) == [f"u{i}" for i in range(7)]
         assert set(emb.context_ids) == {"i0", "i1", "i4"}
         assert run("similar", out, "u1", "--context")[1].startswith("i")
-        assert "leave it out with --bipartite" in fails(*args, "--walk-length", 2)
-
-    def test_refuses_before_any_work(self, fails, karate, tmp_path, monkeypatch):
-        monkeypatch.setattr(nf.Relation, "from_edges", lambda *args, **kwargs: pytest.fail("it began to work"))
-        assert "folder that exists" in fails("embed", karate, "-o", tmp_path / "nowhere" / "k.vec")
-        assert "one of the suffixes" in fails("embed", karate, "-o", tmp_path / "k.pickle")
-        (tmp_path / "k.npz").mkdir()
-        assert "(a folder)" in fails("embed", karate, "-o", tmp_path / "k.npz")
-        for option, value in [
-            ("--n-components", 0),
-            ("--n-clusters", 0),
-            ("--n-epochs", -1),
-            ("--walk-length", 0),
-            ("--learning-rate", 1.5),
-            ("--random-state", -1),
-            ("--n-jobs", 0),
-        ]:
-            assert f"{option} must be" in fails("embed", karate, "-o", tmp_path / "k.vec", option, value)
-        both = ("--no-weight", "--weight", "times")
-        assert "exclude each other" in fails("embed", karate, "-o", tmp_path / "k.vec", *both)
 
     def test_an_interrupt(self, run, karate, tmp_path, monkeypatch):
         def interrupted(self, relation, resume):
@@ -515,11 +451,6 @@ class TestEmbed:
         process.kill()  # no time to clean up
         process.communicate(timeout=120)
         assert not (tmp_path / "killed.npz").exists()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(nf.Relation, "from_edges", lambda *args, **kwargs: pytest.fail("it began to work"))
-            assert "need --checkpoint FILE" in fails(*args, "-o", tmp_path / "r.npz", "--resume")
-            assert "different files" in fails(*args, "-o", kept, *keep)
-            assert "every must be an integer >= 1" in fails(*args, "-o", tmp_path / "r.npz", *keep[:3], 0)
         another = [arg if arg != 150 else 151 for arg in args]
         assert "n_epochs (150 there, 151 here)" in fails(*another, "-o", tmp_path / "r.npz", *keep, "--resume", "-q")
         assert run(*args, "-o", tmp_path / "resumed.npz", *keep[:2], "--resume", "-q") == (0, "", "")
@@ -624,7 +555,7 @@ class TestMap:
         assert picture.read_bytes().startswith(b"\x89PNG")
 
     def test_ids_that_are_text_are_written_on_the_picture(self, run, vectors, tmp_path, monkeypatch):
-        """Of a file of vectors, of a table with names, with labels; integers are not, unless they are asked for."""
+        """Of a file of vectors, of a table with names, with labels; integers are not."""
         asked, plain, table = [], nf.plots.scatter, tmp_path / "t.csv"
 
         def scatter(*args, words, **options):
@@ -637,14 +568,12 @@ class TestMap:
         table.write_text("\n".join(["u,v,w,kind,name", *rows]))
         for file, *options in (
             (vectors,),
-            (vectors, "--no-words"),
             (numbers,),
-            (numbers, "--words"),
             (table, "--labels", "kind", "--method", "umap", "--perplexity", 4),
         ):
             assert run("map", file, "--plot", picture, "--max-iter", 5, "--perplexity", 5, "-q", *options)[0] == 0
-        assert [words for words, _ in asked] == [True, False, False, True, True]
-        assert [count > 0 for _, count in asked] == [True, False, False, True, True]
+        assert [words for words, _ in asked] == [True, False, True]
+        assert [count > 0 for _, count in asked] == [True, False, True]
 
     def test_is_what_the_library_makes(self, run, vectors, tmp_path):
         given, out = nf.Embedding.load(vectors).vectors, tmp_path / "map.npz"
@@ -675,7 +604,7 @@ class TestMap:
         assert (facts["n"], facts["n_components"], facts["plot"]) == (40, 2, None)
         assert facts["parameters"]["perplexity"] == 5
 
-    def test_stability_is_told_and_colours_the_page(self, run, fails, vectors, tmp_path):
+    def test_stability_is_told_and_colours_the_page(self, run, vectors, tmp_path):
         out = tmp_path / "map.html"
         options = ("-o", out, "--stability", "--color", "stability", *self.SMALL)
         code, said, _ = run("map", vectors, *options, "--json")
@@ -687,10 +616,8 @@ class TestMap:
         assert 'id="block-stability"' in out.read_text("utf-8")
         _, _, told = run("map", vectors, *options)
         assert f"% of the points unstable, most {', '.join(facts['least_stable'][:3])}" in told
-        short = ("-o", out, "--color", "stability", *self.SMALL)
-        assert "--color must be one of" in fails("map", vectors, *short)
 
-    def test_umap(self, run, fails, vectors, tmp_path):
+    def test_umap(self, run, vectors, tmp_path):
         out = tmp_path / "map.npz"
         short = ("--max-iter", 60, "--random-state", 1, "-q")
         assert run("map", vectors, "-o", out, "--method", "umap", "--min-dist", 0.3, *short)[0] == 0
@@ -699,30 +626,6 @@ class TestMap:
         np.testing.assert_array_equal(made.vectors, expected.vectors)
         assert list(made) == list(expected)
         assert (made.parameters["perplexity"], made.parameters["min_dist"]) == (10, 0.3)
-        assert "--min-dist is not for --method tsne" in fails("map", vectors, "-o", out, "--min-dist", 0.3)
-
-    def test_refuses_before_any_work(self, fails, vectors, tmp_path, monkeypatch):
-        monkeypatch.setattr(nf.Embedding, "load", None)
-        assert "Nothing to write" in fails("map", vectors)
-        assert "--stability is not for --method mds" in fails(
-            "map", vectors, "--plot", "x.png", "--method", "mds", "--stability"
-        )
-        assert "a file name ending in .png" in fails("map", vectors, "--plot", tmp_path / "map.jpeg")
-        assert "two dimensions" in fails("map", vectors, "--plot", tmp_path / "map.png", "--n-components", 1)
-        assert "suffix" in fails("map", vectors, "-o", tmp_path / "map.xyz")
-        assert "--method" in fails("map", vectors, "-o", tmp_path / "map.npz", "--method", "lle")
-
-    def test_bad_input_writes_nothing(self, fails, vectors, tmp_path):
-        out = tmp_path / "map.npz"
-        assert "--perplexity must be" in fails("map", vectors, "-o", out, "--perplexity", 40)
-        assert "--max-iter must be" in fails("map", vectors, "-o", out, "--max-iter", 0)
-        assert "--metric must be" in fails("map", vectors, "-o", out, "--metric", "distance")
-        assert "nowhere.vec" in fails("map", tmp_path / "nowhere.vec", "-o", out)
-        assert "--perplexity is not for --method mds" in fails(
-            "map", vectors, "-o", out, "--method", "mds", *self.SMALL
-        )
-        assert "are for a table of numbers" in fails("map", vectors, "-o", out, "--labels", "species")
-        assert not out.exists()
 
     TABLE = "name;height;width;kind;age\n" + "".join(
         f"p{k};{np.sin(k):.6f};{np.cos(k * k):.6f};{'ab'[k % 2]};{k / 4}\n" for k in range(30)
@@ -747,7 +650,7 @@ class TestMap:
         assert (facts["numbers"], facts["names"], facts["labels"]) == (3, "'name'", "'kind'")
         assert "perplexity" in facts["parameters"] or method == "mds"
 
-    def test_tables_of_other_forms(self, run, fails, tmp_path):
+    def test_tables_of_other_forms(self, run, tmp_path):
         def drawn(text, *options):
             (tmp_path / "t.csv").write_text(text)
             assert run("map", tmp_path / "t.csv", "-o", tmp_path / "m.npz", *self.SMALL, "-q", *options)[0] == 0
@@ -765,22 +668,6 @@ class TestMap:
             assert drawn(text, *options).equals(plain)
         twice = "\n".join(row + ",1" for row in rows)
         assert not drawn("id,x,y,label,more\n" + twice, "--labels", "more").equals(plain)  # label counts as a number
-
-        def message(text, *options):
-            (tmp_path / "t.csv").write_bytes(text.encode("latin-1"))
-            return fails("map", tmp_path / "t.csv", "-o", tmp_path / "n.npz", *options)
-
-        got = message("x,y,kind\n1,2,a\n3,4,b\n")
-        assert "every field must be a number; got 'a' in column 'kind' on line 2" in got
-        assert "given by --names and --labels; there are 'x', 'y', 'kind'" in got
-        assert "--labels must be one of 'x', 'y'; got 'z'" in message("x,y\n1,2\n", "--labels", "z")
-        assert "--names must be a position from 0 to 1; got '2'" in message("1,2\n1,2\n", "--names", "2")
-        assert "every line must be of 2 fields, as the first one; got 3 on line 3" in message("x,y\n1,2\n1,2,3\n")
-        assert "at least one row of numbers; got none" in message("\n")
-        assert "text in UTF-8" in message("x,\xe9\n1,2\n")
-        assert "distinct" in message("a,x,y\n1,2,3\n1,3,4\n", "--names", "a")
-        assert "--side is for a file of vectors" in message("x,y\n1,2\n", "--side", "context")
-        assert "nowhere.csv" in fails("map", tmp_path / "nowhere.csv", "-o", tmp_path / "n.npz")
 
 
 def test_ids_that_the_file_cannot_hold_are_refused_before_the_fit(tmp_path, capsys, monkeypatch):

@@ -99,33 +99,10 @@ def test_many_points_are_shown_by_a_sample(run, tmp_path, rng, monkeypatch):
     assert "no communities: more than 40 nodes" in run("two.graphml").out
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "said"),
-    [
-        ("empty.csv", "", "which is empty"),
-        ("page.data", "<!doctype html>\n<html>", "an HTML page"),
-        ("one.csv", "a,b\n", "nearfar: "),
-        ("metis.graph", "4 3\n2\n1 3\n2 4\n3\n", "lines of numbers"),
-    ],
-)
-def test_bad_files_are_told_in_one_line(run, tmp_path, file, text, said):
-    (tmp_path / file).write_text(text)
-    done = run(file)
-    assert done.code == 2
-    assert said in done.err
-    assert len(done.err.splitlines()) == 1
-
-
-def test_bad_names(run, tmp_path):
-    assert "a file or folder that exists" in run("nowhere.csv").err
-    assert "No such command 'embde'" in run("embde").err
-    (tmp_path / "a.csv").write_text("a,b\nb,c\n")
-    assert "--kind" in run("a.csv", "--kind", "pairs").err
-    assert ".html" in run("a.csv", "-o", "a.png").err
-    (tmp_path / "mixed").mkdir()
-    for name in ("a.csv", "b.png"):
-        (tmp_path / "mixed" / name).write_text("a")
-    assert "a folder of 1 .csv, 1 .png" in run("mixed").err
+def test_two_nodes_are_no_map(run, tmp_path):
+    (tmp_path / "one.csv").write_text("a,b\n")
+    done = run("one.csv")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
 
 
 def test_a_pipe_and_a_terminal_without_letters(tmp_path):

@@ -78,12 +78,3 @@ def test_a_page_tells_what_is_new(two_days, run, monkeypatch):
     assert columns["x before"][0] == pytest.approx(float(two_days["p3"][0]))
     assert columns["x before"][-1] is None
     assert set(columns["status"][:57]) <= {"known", "moved"}
-
-
-def test_what_is_no_older_map_is_refused(two_days, fails):
-    assert "--onto is not for --method mds" in fails(*ONTO, "--method", "mds", "-o", "m.npz")
-    assert "--before is for --onto" in fails("map", "today.csv", "--before", "yesterday.csv", "-o", "m.npz")
-    nf.Embedding(np.zeros((2, 2)), ["x", "y"]).save("other.npz")
-    assert "one of none of them" in fails("map", "today.csv", "--onto", "other.npz", "-o", "m.npz")
-    nf.Embedding(np.zeros((2, 4)), ["p9", "y"]).save("wide.npz")
-    assert "a map of 2 components" in fails("map", "today.csv", "--onto", "wide.npz", "-o", "m.npz")

@@ -122,28 +122,6 @@ def test_a_blank_label_is_none(tmp_path):
     np.testing.assert_array_equal(values, gaps["label"])
 
 
-def test_errors_say_what_to_do(fails, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def told(text, *options, suffix="csv"):
-        Path(f"t.{suffix}").write_text(text)
-        return fails("map", f"t.{suffix}", "-o", "m.npz", *options)
-
-    rows = "".join(f"{k},{k * k}.5\n" for k in range(20, 40))
-    for gap in ("", "NA", "?"):
-        got = told(f"alpha,beta\n{rows}1.5,{gap}\n")
-        assert f"got '{gap}' in column 'beta' on line 22: it is missing. Fill it, or remove the row. --prepare" in got
-    assert "got 'u' in column 'kind' on line 2" in told("alpha,kind\n" + "1.5,u\n2.5,v\n" * 9)
-    assert "--prepare codes text and dates" in told("alpha,day\n" + "1.5,2020-01-01\n" * 9)
-    assert "got '1,5' in column 'beta' on line 2. It has a decimal comma" in told('alpha,beta\n2.5,"1,5"\n')
-    assert "separate the fields by semicolons" in told("alpha\tbeta\n2.5\t1,5\n", suffix="tsv")
-    assert "columns have different names; got two called 'x'" in told("x,y,x\n1.5,2,3\n")
-    assert "a column of coordinates; got columns 'id', 'label'" in told("id,label\n" + "1,a\n2,b\n" * 1)
-    assert "--obsm is for AnnData" in told("x,y\n1.5,2\n", "--obsm", "X_pca")
-    assert "differ; got 'kind' (constant)" in told("kind,name\nu,a\nu,b\n", "--prepare")
-    assert "no such file" in fails("map", "nowhere.parquet", "-o", "m.npz")
-
-
 def test_a_column_of_another_scale_is_told(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     FRAME.assign(beta=1000 * FRAME["beta"]).to_csv("t.csv", index=False)
@@ -285,7 +263,6 @@ def test_what_a_table_looks_like_may_be_said(tmp_path, monkeypatch):
     said = ["--delimiter", "|", "--comments", ";", "--no-header"]
     assert main(["map", "points.csv", "-o", "map.npz", "--perplexity", "2", "-q", *said]) == 0
     assert len(nf.Embedding.load("map.npz")) == 4
-    assert main(["advise", "points.csv", "--kind", "table", *said]) == 0
 
 
 def test_edges_are_no_table_of_points(fails, facts):
@@ -300,26 +277,9 @@ def test_edges_are_no_table_of_points(fails, facts):
         assert facts("e.csv", "--labels", "target")[0]["numbers"] == 1
 
 
-def test_names_that_stand_twice_are_told(run, tmp_path):
-    today, yesterday, old = (str(tmp_path / name) for name in ("today.csv", "yesterday.csv", "old.safetensors"))
-    names = [f"row {k}" for k in range(N)]
-    FRAME[["alpha", "beta"]].assign(id=names).to_csv(yesterday, index=False)
-    FRAME[["alpha", "beta"]].assign(id=[*names[:-1], "row 7"]).to_csv(today, index=False)
-    assert run("map", yesterday, "-o", old, *SMALL)[0] == 0
-    for more in ((), ("--onto", old)):
-        code, _, err = run("map", today, *more, "-o", str(tmp_path / "map.html"), *SMALL)
-        assert code == 2, err
-        assert "'row 7' stands in 2 of them" in err
-
-
-def test_densities_are_kept_on_request(facts, fails):
+def test_densities_are_kept_on_request(facts):
     FRAME.to_csv("cells.csv", index=False)
     summary, dense = facts("cells.csv", "--density-weight", "1")
     assert summary["parameters"]["density_weight"] == 1
     wanted = nf.TSNE(max_iter=20, random_state=1, n_jobs=1, density_weight=1.0).fit(X).embedding_
     np.testing.assert_array_equal(dense.vectors, wanted)
-    kept = ("map", "cells.csv", "-o", "m.npz", "--density-weight", "1")
-    assert "--engine must be 'plain' or 'threads' with a density_weight; got 'torch'" in fails(
-        *kept, "--engine", "torch"
-    )
-    assert "--density-weight is not for --method mds" in fails(*kept, "--method", "mds")

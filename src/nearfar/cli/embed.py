@@ -22,9 +22,6 @@ from nearfar.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from nearfar.relations.matrix import Relation
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -49,7 +46,6 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
     "n_clusters temperature",
     temperature={"type": number_or_auto, "metavar": "T", "note": "Or auto."},
 )
-@option("--popularity-prior", is_flag=True, help="The prior of a target is how often it is related (likes).")
 @options_of(
     "estimators.edrep:EDRep", "n_epochs learning_rate far", learning_rate={"metavar": "RATE", "note": "In (0, 1]."}
 )
@@ -108,21 +104,19 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     callbacks, resume = take_checkpoints(output, options, every=5)
     started = time.perf_counter()
     verbose = 0 if quiet else 1
-    relation, popularity, made = _relation(edges, options, verbose)
+    relation, made = _relation(edges, options, verbose)
     check_output("nearfar embed", output, ids=(relation.row_ids, relation.column_ids))  # before the fit, not after it
     arguments = {name: options[name] for name in (*_EDREP.split(), "random_state")}
-    made |= {"popularity_prior": True} if options["popularity_prior"] else {}
     estimator = nf.EDRep(
         **arguments,
-        p0=popularity if options["popularity_prior"] else None,
         callbacks=callbacks,
         n_jobs=options["n_jobs"],
         engine=options["engine"],
         verbose=verbose,
     ).fit(relation, resume=resume)
     fitted = estimator.vectors_
-    kept = {name: value for name, value in fitted.parameters.items() if name not in (*WITHOUT_EFFECT, "p0")}
-    effective = {name: value for name, value in kept.items() if value is not None}
+    said = fitted.parameters.items()
+    effective = {name: value for name, value in said if name not in WITHOUT_EFFECT and value is not None}
     embedding = nf.Embedding(
         fitted.vectors,
         fitted.ids,
@@ -174,10 +168,8 @@ def _check(options: dict[str, Any]) -> None:
     asked_engine(owner, options["engine"])
 
 
-def _relation(
-    edges: str, options: dict[str, Any], verbose: int
-) -> tuple[Relation, NDArray[np.float64], dict[str, object]]:
-    """Return the relation to fit, how often each target is related, and how it was made."""
+def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relation, dict[str, object]]:
+    """Return the relation to fit, and how it was made."""
     import nearfar as nf
 
     made: dict[str, object] = {"edges": edges}
@@ -205,12 +197,11 @@ def _relation(
             relation = nf.Relation.from_edges(edges, **reading, **kinds, verbose=verbose)
             made["directed"] = options["directed"]
         made |= {name: reading[name] for name in (*COLUMNS, "end") if reading.get(name) is not None}
-    popularity = relation.column_sums
     if options["ppmi"]:
         relation, made["ppmi"] = relation.ppmi(), True
     if options["task"] and steps is None:  # which makes of it what it needs
-        return relation, popularity, {**made, "bipartite": True} if bipartite else made
+        return relation, {**made, "bipartite": True} if bipartite else made
     if bipartite:
-        return relation.normalized(), popularity, {**made, "bipartite": True}
+        return relation.normalized(), {**made, "bipartite": True}
     steps = 3 if steps is None else steps
-    return relation.random_walk(steps), popularity, {**made, "walk_length": steps}
+    return relation.random_walk(steps), {**made, "walk_length": steps}

@@ -10,47 +10,31 @@ from nearfar.errors import DataError, InputError
 from nearfar.kinds import is_whole
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from nearfar.embedding.vectors import Embedding, Side
     from nearfar.relations.matrix import Relation
     from nearfar.relations.tables import Table as Known
-    from nearfar.text import Corpus
 
 
 def load(file: str, side: Side | None = None) -> Embedding:
     """Return the vectors of a file, or one side of them."""
     from nearfar.embedding.vectors import Embedding
 
-    return _side(Embedding.load(file), side)
+    embedding = Embedding.load(file)
+    return embedding if side is None else embedding.side(side)
 
 
-def load_known(file: str, side: Side | None = None) -> Embedding:
+def load_known(file: str) -> Embedding:
     """Return what a file holds: vectors, density matrices, senses or mixtures of anchors."""
     from nearfar.embedding.density import DensityEmbedding
     from nearfar.embedding.vectors import Embedding
 
     plain = Embedding.load(file)
     if type(plain) is not Embedding:
-        return _side(plain, side)
+        return plain
     try:
-        return _side(DensityEmbedding(plain.vectors, plain.ids, parameters=plain.parameters), side)
+        return DensityEmbedding(plain.vectors, plain.ids, parameters=plain.parameters)
     except InputError:
-        return _side(plain, side)
-
-
-def load_words(file: str) -> Embedding:
-    """Return what a file holds, as density matrices if it holds these."""
-    from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.senses import SenseEmbedding
-
-    loaded = load_known(file)
-    return DensityEmbedding.from_senses(loaded) if isinstance(loaded, SenseEmbedding) else loaded
-
-
-def _side(embedding: Embedding, side: Side | None) -> Embedding:
-    return embedding if side is None else embedding.side(side)
+        return plain
 
 
 def labels_of(
@@ -112,19 +96,8 @@ def _is_integer(text: str) -> bool:
     return is_whole(text) and len(text) < 20  # as far as ids go; Python refuses thousands of digits
 
 
-def read_as(file: str, kind: str, reading: dict[str, Any]) -> Embedding | Corpus | Relation | NDArray[np.float64]:
-    """Return what a file holds, as this kind of data; edges by these arguments."""
-    from nearfar.text import Corpus
-
-    if kind == "vectors":
-        return load(file)
-    if kind == "text":
-        return Corpus(file)
-    return read_graph(file, reading, bipartite=kind == "two kinds")
-
-
-def read_graph(file: str, reading: dict[str, Any], *, bipartite: bool = False) -> Relation:
+def read_graph(file: str, **reading: Any) -> Relation:
     """Return the relation of a file of pairs, read by these arguments, or of a folder that holds one."""
     from nearfar.relations.matrix import Relation
 
-    return Relation.open(file) if Path(file).is_dir() else Relation.from_edges(file, bipartite=bipartite, **reading)
+    return Relation.open(file) if Path(file).is_dir() else Relation.from_edges(file, **reading)

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.files import labels_of, load, read_as, read_graph
+from nearfar.cli.files import labels_of, load, read_graph
 from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     answer,
-    answer_options,
     edge_options,
+    figure,
     jobs_option,
     json_answer,
     print_json,
-    print_table,
     seed_option,
     show_warning,
     shown,
@@ -29,9 +28,7 @@ from nearfar.cli.shared import (
 from nearfar.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
-    from nearfar.advice import Advice
-    from nearfar.embedding.vectors import Embedding, Side
-    from nearfar.evaluate.alignment import Alignment
+    from nearfar.embedding.vectors import Side
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -74,6 +71,8 @@ def compare(
     """
     from nearfar._core.checks import check_integer
     from nearfar.embedding.files.registry import check_output
+    from nearfar.errors import InputError
+    from nearfar.evaluate.alignment import align
     from nearfar.evaluate.stability import stability
 
     check_integer("nearfar compare", "topn", topn, low=1)
@@ -82,7 +81,13 @@ def compare(
     left, right = (load(path, side) for path in (a, b))
     n_shared = int((right.ids.rows(left.ids) >= 0).sum())
     found = stability([left, right], metric=metric, **options)
-    turned = _aligned(left, right, required=output is not None, center=center, scale=scale)
+    turned = None
+    try:
+        turned = align(left, right, center=center, scale=scale)
+    except InputError as error:
+        if output is not None or error.argument in ("center", "scale"):
+            raise
+        show_warning(f"only neighbours are compared: {error}")
     if output is not None and turned is not None:
         turned.embedding.save(output)
     overlaps = dict(zip(found.ids, found.per_id.tolist(), strict=True))
@@ -94,48 +99,31 @@ def compare(
         rows = [(key, turned.ids.get(key)) for key, _ in by]
         cosines, distances = turned.cosines.tolist(), turned.distances.tolist()
         moved = [(key, cosines[row], distances[row], overlaps.get(key)) for key, row in rows]
-    if as_json:
-        facts_of = ("overlap", "interval", "chance", "k", "n_zero", "metric")
-        columns = ("id", "cosine", "distance", "shared_neighbors")
-        print_json(
-            {
-                "a": a,
-                "b": b,
-                "output": output,
-                "n_shared": n_shared,
-                "only_in_a": len(left) - n_shared,
-                "only_in_b": len(right) - n_shared,
-                "stability": {name: getattr(found, name) for name in facts_of},
-                "disparity": None if turned is None else turned.disparity,
-                "most_moved": [dict(zip(columns, row, strict=True)) for row in moved],
-            }
-        )
-        return
     low, high = found.interval
-    lines = [
-        f"{n_shared} shared ids ({len(left) - n_shared} only in A, {len(right) - n_shared} only in B)",
-        f"{found.overlap:.1%} of the {found.k} nearest neighbours are the same (interval {low:.1%} to {high:.1%}, by"
-        f" chance {found.chance:.1%})",
-    ]
-    if turned is not None:
-        lines.append(f"B turned onto A: squared distances over squared lengths {turned.disparity:.4f}")
-    click.echo("\n".join(lines), err=True)
-    table = [(shown(key), *("" if value is None else f"{value:.4f}" for value in values)) for key, *values in moved]
-    print_table(("id", "cosine", "distance", "shared neighbours"), table)
-
-
-def _aligned(a: Embedding, b: Embedding, *, required: bool, center: bool, scale: bool) -> Alignment | None:
-    """Return b turned onto a; where that cannot be done say why, and return None if it is not required."""
-    from nearfar.errors import InputError
-    from nearfar.evaluate.alignment import align
-
-    try:
-        return align(a, b, center=center, scale=scale)
-    except InputError as error:
-        if required or error.argument in ("center", "scale"):
-            raise
-        show_warning(f"only neighbours are compared: {error}")
-        return None
+    if not as_json:
+        lines = [
+            f"{n_shared} shared ids ({len(left) - n_shared} only in A, {len(right) - n_shared} only in B)",
+            f"{found.overlap:.1%} of the {found.k} nearest neighbours are the same (interval {low:.1%} to {high:.1%},"
+            f" by chance {found.chance:.1%})",
+        ]
+        if turned is not None:
+            lines.append(f"B turned onto A: squared distances over squared lengths {turned.disparity:.4f}")
+        click.echo("\n".join(lines), err=True)
+    facts_of = ("overlap", "interval", "chance", "k", "n_zero", "metric")
+    columns = ("id", "cosine", "distance", "shared_neighbors")
+    facts = {
+        "a": a,
+        "b": b,
+        "output": output,
+        "n_shared": n_shared,
+        "only_in_a": len(left) - n_shared,
+        "only_in_b": len(right) - n_shared,
+        "stability": {name: getattr(found, name) for name in facts_of},
+        "disparity": None if turned is None else turned.disparity,
+        "most_moved": [dict(zip(columns, row, strict=True)) for row in moved],
+    }
+    table = [(shown(key), *(figure(value, 4) for value in values)) for key, *values in moved]
+    answer(facts, ("id", "cosine", "distance", "shared neighbours"), table, as_json)
 
 
 @command("Say which method suits a file.")
@@ -145,9 +133,8 @@ def _aligned(a: Embedding, b: Embedding, *, required: bool, center: bool, scale:
     type=click.Choice(["graph", "two kinds", "table", "vectors", "text"]),
     help="What FILE holds. [default: found out]",
 )
-@edge_options
-@answer_options("--answer-header")
-def advise(file: str, kind: str | None, as_json: bool, **options: Any) -> None:
+@json_answer
+def advise(file: str, kind: str | None, as_json: bool) -> None:
     """Say in five lines which method and which parameters suit what is in FILE, and why.
 
     FILE holds vectors, related pairs (two or three columns, or a folder that embed --storage makes), a table (more
@@ -160,61 +147,40 @@ def advise(file: str, kind: str | None, as_json: bool, **options: Any) -> None:
       nearfar advise ratings.tsv --kind "two kinds"
       nearfar advise book.txt --json | jq -r .command
     """
-    from nearfar.advice import choose
+    from nearfar.advice import choose, of_mixed
+    from nearfar.points import read_annotated, read_or_prepared
+    from nearfar.text import Corpus
 
+    owner = "nearfar advise"
     if file == "-":
         raise click.UsageError("FILE is read twice: give the name of a file, not standard input.")
-    given = _as_given(options)
-    asked = bool(given)
-    reading = take_edges(options)
-    taken, _, remark = Kind(kind, "") if kind else Kind("graph", "") if asked else kind_of(file, "nearfar advise")
-    found = _on_table(file, reading) if taken == "table" else choose(read_as(file, taken, reading), kind=taken)
+    taken, _, remark = Kind(kind, "") if kind else kind_of(file, owner)
+    if taken == "table" and file.lower().endswith(".h5ad"):
+        rows, _, table, _ = read_annotated(owner, file, None, None)
+        found = choose(rows.toarray() if hasattr(rows, "toarray") else rows, kind="table")
+        remark = f", {table.columns['matrix']}"
+    elif taken == "table":
+        X, table = read_or_prepared(owner, file)
+        found = choose(X, kind="table")
+        found = of_mixed(found) if table.coded else found
+        roles = [role for role in ("names", "labels", "left_out") if role in table.columns]
+        beside = [f", {role.replace('_', ' ')} {table.columns[role]}" for role in roles]
+        remark += "".join([f", after --prepare: {table.coded}"] * bool(table.coded) + beside)
+    elif taken == "vectors":
+        found = choose(load(file), kind="vectors")
+    elif taken == "text":
+        found = choose(Corpus(file), kind="text")
+    else:
+        found = choose(read_graph(file, bipartite=taken == "two kinds"), kind=taken)
     found = replace(found, data=found.data + remark)
     command = found.command.format(file=shlex.quote(file))
-    if taken in ("graph", "two kinds"):
-        command = " ".join([command, *map(shlex.quote, given)])
     if as_json:
         print_json({"file": file, **vars(found), "code": found.code, "command": command})
         return
     lines = found.lines
-    lines[1] = f"method      {command}" + f"   (Python: {found.code})"
+    lines[1] = f"method      {command}   (Python: {found.code})"
     for line in lines:
         click.echo(line)
-
-
-def _as_given(options: dict[str, Any]) -> list[str]:
-    """Return how a file of edges is read, as it was written: another command reads it in the same way."""
-    found: list[str] = []
-    for name, value in options.items():
-        switch = "--" + name.replace("_", "-")
-        if name == "header" and value is not None:
-            found.append(switch if value else "--no-header")
-        elif name == "no_weight" and value:
-            found.append(switch)
-        elif name not in ("header", "no_weight") and value is not None:
-            found += [switch, ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)]
-    return found
-
-
-def _on_table(file: str, reading: dict[str, Any]) -> Advice:
-    """Return advice on a table or AnnData, as ``nearfar map`` reads it."""
-    from nearfar.advice import choose, of_mixed
-    from nearfar.points import read_annotated, read_or_prepared
-    from nearfar.relations.delimited import TextFormat
-
-    owner = "nearfar advise"
-    form = TextFormat.checked(owner, *(reading[name] for name in ("delimiter", "header", "comments")))
-    if file.lower().endswith(".h5ad"):
-        rows, _, table, _ = read_annotated(owner, file, None, None)
-        found = choose(rows.toarray() if hasattr(rows, "toarray") else rows, kind="table")
-        return replace(found, data=f"{found.data}, {table.columns['matrix']}")
-    X, table = read_or_prepared(owner, file, form)
-    found = choose(X, kind="table")
-    roles = [role for role in ("names", "labels", "left_out") if role in table.columns]
-    beside = [f"{role.replace('_', ' ')} {table.columns[role]}" for role in roles]
-    told = [f"after --prepare: {table.coded}"] * bool(table.coded) + beside
-    found = replace(found, data=", ".join([found.data, *told]))
-    return of_mixed(found) if table.coded else found
 
 
 @click.group(short_help="Score vectors of a graph on tasks.")
@@ -245,7 +211,7 @@ def _repeated(switch: str) -> dict[str, object]:
 @seed_option("scores")
 @edge_options
 @jobs_option
-@answer_options("--answer-header")
+@json_answer
 def links(edges: str, n_components: int, walk_length: int, n_jobs: int | None, as_json: bool, **options: Any) -> None:
     """Hide edges of EDGES, embed what is left, and tell hidden edges from pairs without an edge.
 
@@ -261,13 +227,13 @@ def links(edges: str, n_components: int, walk_length: int, n_jobs: int | None, a
     reading = take_edges(options)
     estimator = nf.EDRep(n_components=n_components, random_state=options["random_state"], n_jobs=n_jobs, verbose=0)
     found = nf.evaluate.link_prediction(
-        read_graph(edges, reading), lambda left: estimator.fit(left.random_walk(walk_length)).vectors_, **options
+        read_graph(edges, **reading), lambda left: estimator.fit(left.random_walk(walk_length)).vectors_, **options
     )
     columns = ("auc", "auc_interval", "ap", "ap_interval")
     scores = [{"feature": name, **{column: getattr(found, column)[name] for column in columns}} for name in found.auc]
     facts = {"edges": edges, "n_edges": found.n_edges, "n_held_out": found.n_held_out, "scores": scores}
     names = ("feature", "AUC", "interval", "AP", "interval")
-    answer(facts, names, [list(map(_score, row.values())) for row in scores], as_json)
+    answer(facts, names, [[figure(value, 4) for value in row.values()] for row in scores], as_json)
 
 
 @command("Tell labels of ids from their vectors.")
@@ -276,7 +242,7 @@ def links(edges: str, n_components: int, walk_length: int, n_jobs: int | None, a
 @options_of("evaluate.graphs:node_classification", "fractions n_repeats", fractions=_repeated("--fraction"))
 @table_options
 @seed_option("scores")
-@answer_options("--answer-header")
+@json_answer
 def labels(file: str, labels: str, as_json: bool, **options: Any) -> None:
     """Learn the LABELS of some ids from their vectors in FILE, and tell those of the others.
 
@@ -299,14 +265,8 @@ def labels(file: str, labels: str, as_json: bool, **options: Any) -> None:
     ]
     facts = {"file": file, "n_scored": found.n_scored, "n_labels": found.n_labels, "scores": scores}
     names = ("trained on", "micro F1", "interval", "macro F1", "interval")
-    rows = [(str(row["fraction"]), *map(_score, list(row.values())[1:])) for row in scores]
+    rows = [(str(row["fraction"]), *(figure(row[name], 4) for name in columns)) for row in scores]
     answer(facts, names, rows, as_json)
-
-
-def _score(value: object) -> str:
-    if isinstance(value, tuple):
-        return " to ".join(map(_score, value))
-    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 for _command in (links, labels):

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from nearfar.cli.files import load_known
-from nearfar.cli.options import argument, command, option, options_of, together
+from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     engine_option,
     form_options,
     report,
     run_options,
+    shown,
     side_option,
     take_text_format,
 )
-from nearfar.cli.shared import shown as written
 from nearfar.kinds import TABLES, is_table
 from nearfar.points import Table, read_annotated, read_table
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from nearfar._core.ids import Ids
     from nearfar.embedding.metadata import Metadata
     from nearfar.embedding.vectors import Embedding, Side
@@ -35,16 +40,7 @@ _METHODS = ("TSNE", "SSNE", "ASNE", "TASNE", "HSSNE", "NeRV", "JSE", "UMAP", "MD
 METHODS = {name.lower(): name for name in _METHODS}
 """Estimators by their names on the command line."""
 PAGES = (".html", ".htm")
-
-
-_MAP = "maps.neighbor:NeighborEmbedding"
-_table_options = together(
-    option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]"),
-    option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]"),
-    option("--prepare", is_flag=True, help="Of a table: one scale for all columns; code text, dates and gaps."),
-    option("--obsm", metavar="KEY", help="Of AnnData: which matrix. [default: X_pca, else X]"),
-    form_options,
-)
+_OWNER, _MAP = "nearfar map", "maps.neighbor:NeighborEmbedding"
 
 
 @command("Draw a map of vectors, of a table, or of AnnData.", "map")
@@ -65,8 +61,11 @@ _table_options = together(
     max_iter={"default": None, "note": "[default: 750; mds: 500]"},
     density_weight={"default": None, "note": "[default: 0]"},
 )
-@_table_options
-@option("--words/--no-words", default=None, help="Write ids at the dots of --plot.  [default: if they are text]")
+@option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]")
+@option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]")
+@option("--prepare", is_flag=True, help="Of a table: one scale for all columns; code text, dates and gaps.")
+@option("--obsm", metavar="KEY", help="Of AnnData: which matrix. [default: X_pca, else X]")
+@form_options
 @side_option
 @engine_option("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
 @run_options("map")
@@ -85,7 +84,6 @@ def map_(
     labels: str | None,
     prepare: bool,
     obsm: str | None,
-    words: bool | None,
     quiet: bool,
     as_json: bool,
     **arguments: Any,
@@ -129,78 +127,105 @@ def map_(
       nearfar map genes.npz -o map.safetensors --plot map.svg --method nerv --random-state 1
       nearfar map genes.npz -o map.safetensors --engine cuda
     """
+    import numpy as np
+
     import nearfar as nf
-    from nearfar.cli.onto import check_onto, read_onto, say_what_is_gone, told, with_columns
-    from nearfar.embedding.metadata import TableFile
+    from nearfar._core.atomic import check_suffix
+    from nearfar._core.checks import require
+    from nearfar.embedding.files.registry import check_output
+    from nearfar.embedding.metadata import TableFile, joined
     from nearfar.engines import asked_engine
-    from nearfar.maps.growing import N_ITER
+    from nearfar.evaluate.map_stability import map_stability
+    from nearfar.maps.growing import N_ITER, Growth
     from nearfar.plots.scatter import PICTURES
 
-    check_onto(onto, before, method, prepare, stability)
+    # What cannot be is said before a large map is drawn.
+    n_components = arguments["n_components"]
+    for switch, given in (("--stability", stability), ("--onto", onto)):
+        if given and method == "mds":
+            raise click.UsageError(f"{switch} is not for --method mds.")
+    if before is not None and (onto is None or prepare):
+        raise click.UsageError("--before is for --onto MAP, of numbers as they are: without --prepare.")
     if plot is None and output is not None and output.lower().endswith(PICTURES):
         output, plot = None, output
     page = output is not None and output.lower().endswith(PAGES)
     coloured = metadata is not None or color is not None
     if coloured and not page and plot is None:
         raise click.UsageError("--metadata and --color are for a page or a picture: give --output OUT.html or OUT.png.")
-    _check_targets(output, plot, arguments["n_components"])
-    form = take_text_format("nearfar map", arguments)
+    if output is None and plot is None:
+        raise click.UsageError("Nothing to write: give --output OUT, --plot PICTURE, or both.")
+    if n_components < 2 and plot:
+        raise click.UsageError("A picture has two dimensions: give --n-components 2 or more, or --output alone.")
+    if page and n_components != 2:
+        raise click.UsageError("A page has two dimensions: give --n-components 2.")
+    if output is not None:
+        check_suffix(_OWNER, output, PAGES) if page else check_output(_OWNER, output)
+    if plot is not None:
+        check_suffix(_OWNER, plot, PICTURES)
+        require(_OWNER, "matplotlib", "plot")
+    form = take_text_format(_OWNER, arguments)
     estimator = getattr(nf, METHODS[method])()
-    arguments = {"engine": None, **_known(method, arguments, set(estimator.get_params()))}
-    asked_engine("nearfar map", arguments["engine"], not_on=getattr(estimator, "_not_on", {}))
+    context, there = click.get_current_context(), estimator.get_params()
+    for name in arguments.keys() - there:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {method}.")
+    arguments = {name: value for name, value in arguments.items() if name in there and value is not None}
+    asked_engine(_OWNER, arguments.get("engine"), not_on=getattr(estimator, "_not_on", {}))
+
     started = time.perf_counter()
-    points = _points(file, side, names, labels, prepare, obsm, form, arguments.get("metric"))
+    reading = side, names, labels, prepare, obsm, form, arguments.get("metric")
+    points = _points(file, *reading)
     table, known = points.table, TableFile(metadata, form) if metadata else points.known
     if page or coloured:
         nf.viewer.page.check_known(points.vectors, known, color, stability=stability)
-    held = None
+    pull: dict[str, object] = {}
     if onto is not None:
-        was = before and _points(before, side, names, labels, prepare, obsm, form, arguments.get("metric")).vectors
-        held = read_onto(onto, points.ids, arguments["n_components"], points.rows, was or None)
-        arguments = {"max_iter": N_ITER, **arguments}
-    estimator.set_params(**arguments, verbose=0 if quiet else 1)
-    estimator.fit(points.rows, **({} if held is None else {"pull": held.pull}))
-    grown: dict[str, object] = {}
-    line_of_growth = ""
-    growth = None if held is None else held.growth(estimator)
-    if growth is not None:
-        known, color = with_columns(known, growth.columns(), points.ids), color or "status"
-        coloured = coloured or plot is not None
-        grown, line_of_growth = told(growth, before is not None)
+        places, held, left = _on_map(onto, n_components, points, _points(before, *reading).vectors if before else None)
+        arguments, pull = {"max_iter": N_ITER, **arguments}, {"pull": np.where(held[:, None], places, np.nan)}
+    estimator.set_params(**arguments, verbose=0 if quiet else 1).fit(points.rows, **pull)
+
     used = ["n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state"]
     used += ["density_weight"] * ("density_weight" in arguments)
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, points.ids, parameters={"estimator": METHODS[method], **made})
-    stable, unstable, line_of_stability = _stable(estimator, points.ids, stability)
+    facts, line, gone = dict(table.columns), "", []
+    facts |= {"prepared": table.coded} if table.coded else {}
+    if onto is not None:
+        growth = Growth.of(estimator.embedding_, places, ~held, estimator.affinities_, left)
+        columns, gone = growth.columns(), growth.remarks()
+        if known is not None:
+            beside = joined(_OWNER, known, points.ids, None)
+            columns |= {name: beside.values(name) for name in beside.columns if name not in columns}
+        known, color, coloured = columns, color or "status", coloured or plot is not None
+        counts = {str(said): n for said, n in sorted(Counter(columns["status"]).items())}
+        facts["onto"] = {**counts, "left": left.to_list()}
+        line += "".join(f", {n} {said}" for said, n in {**counts, "left": len(left)}.items() if n)
+        line += "" if before else "; without --before, which rows have changed is not known"
+    stable: MapStability | bool = False
+    if stability:
+        stable = replace(map_stability(estimator, random_state=estimator.random_state), ids=points.ids)
+        least = [key for key, _ in stable.least_stable()]
+        facts |= {"unstable": stable.unstable, "least_stable": least}
+        line += f", {stable.unstable:.1%} of the points unstable, most {', '.join(map(shown, least[:3]))}"
     of_page: dict[str, Any] = {"metadata": known, "color": color, "title": file, "stability": stable}
-    shown = points.vectors.map(drawn, **of_page) if page or coloured else None
-    say_what_is_gone(shown, growth)
+    made_page = points.vectors.map(drawn, **of_page) if page or coloured else None
+    if made_page is not None:
+        made_page.remarks.extend(gone)
     if output is not None:
-        (shown or drawn).save(output)
-    if plot is not None and shown is not None and coloured:
-        shown.picture(plot, words=bool(words))
+        (made_page or drawn).save(output)
+    if plot is not None and made_page is not None and coloured:
+        made_page.picture(plot)
     elif plot is not None:
-        if words is None:
-            words = any(isinstance(word, str) for word in drawn.ids)
-        nf.plots.scatter(drawn, **table.colours, words=words, path=plot)
-    targets = {"output": output, "plot": plot}
-    summary = targets | {
-        "n": len(drawn),
-        "n_components": drawn.n_components,
-        "cost": float(estimator.stress_ if method == "mds" else estimator.cost_),
-        **table.columns,
-        **({"prepared": table.coded} if table.coded else {}),
-        **({"onto": grown} if grown else {}),
-        **unstable,
-        "n_iter": estimator.n_iter_,
-        "parameters": dict(drawn.parameters),
-    }
-    written = " and ".join(filter(None, targets.values()))
-    line = f"{written}: map of {len(drawn)} vectors, cost {summary['cost']:.4f}{points.others}"
-    if table.columns:
-        line += ", " + ", ".join(f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items())
-    line += f" ({table.coded})" if table.coded else ""
-    report(line + line_of_growth + line_of_stability, summary, started, quiet, as_json)
+        nf.plots.scatter(drawn, **table.colours, words=any(isinstance(key, str) for key in drawn.ids), path=plot)
+
+    cost = float(estimator.stress_ if method == "mds" else estimator.cost_)
+    summary = {"output": output, "plot": plot, "n": len(drawn), "n_components": n_components, "cost": cost, **facts}
+    summary |= {"n_iter": estimator.n_iter_, "parameters": dict(drawn.parameters)}
+    of_table = [f", {role.replace('_', ' ')} {columns}" for role, columns in table.columns.items()]
+    of_table += [f" ({table.coded})"] * bool(table.coded)
+    written = " and ".join(filter(None, (output, plot)))
+    line = f"{written}: map of {len(drawn)} vectors, cost {cost:.4f}{points.others}" + "".join(of_table) + line
+    report(line, summary, started, quiet, as_json)
 
 
 class _Points(NamedTuple):
@@ -234,7 +259,6 @@ def _points(
     obsm: str | None,
     form: TextFormat,
     metric: str | None,
-    owner: str = "nearfar map",
 ) -> _Points:
     """Return what a file of vectors, a table or AnnData holds."""
     from nearfar._core.ids import Ids
@@ -246,13 +270,13 @@ def _points(
     if annotated:
         if side is not None or names is not None or prepare:
             raise click.UsageError("--side, --names and --prepare are not for AnnData (.h5ad).")
-        rows, ids, table, known = read_annotated(owner, file, obsm, labels)
+        rows, ids, table, known = read_annotated(_OWNER, file, obsm, labels)
         return _Points(rows, ids, table, known=known)
     if is_table(file):
         if side is not None:
             raise click.UsageError("--side is for a file of vectors.")
         distances = metric == "precomputed"
-        X, table = read_table(file, names, labels, owner=owner, form=form, prepare=prepare, distances=distances)
+        X, table = read_table(file, names, labels, owner=_OWNER, form=form, prepare=prepare, distances=distances)
         ids = Ids.of_rows(len(X), table.names, owner="Embedding")
         given = table.colours.get("labels", table.colours.get("values"))
         return _Points(X, ids, table, known=None if given is None else {"label": list(given)})
@@ -267,46 +291,40 @@ def _points(
     return _Points(held.vectors, held.ids, Table(None, {}, {}), others, held=held)
 
 
-def _stable(estimator: Any, ids: Ids, wanted: bool) -> tuple[MapStability | bool, dict[str, object], str]:
-    """Return how stable the points of a fitted map are, if that is wanted; for the summary, and for its line."""
-    from dataclasses import replace
+def _on_map(
+    file: str, n_components: int, points: _Points, before: Embedding | None
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], Ids]:
+    """Return where rows were in an older map, NaN for new ones, which are held there, and the points that are gone.
 
-    from nearfar.evaluate.map_stability import map_stability
+    Held are rows that were there and have not changed, as far as is known: ``before`` are the rows of the older map.
 
-    if not wanted:
-        return False, {}, ""
-    found = replace(map_stability(estimator, random_state=estimator.random_state), ids=ids)
-    least = [key for key, _ in found.least_stable()]
-    line = f", {found.unstable:.1%} of the points unstable, most {', '.join(map(written, least[:3]))}"
-    return found, {"unstable": found.unstable, "least_stable": least}, line
+    Raises
+    ------
+    InputError
+        No map of so many components, or of none of the rows.
+    """
+    import numpy as np
 
+    from nearfar.embedding.vectors import Embedding
+    from nearfar.errors import InputError
 
-def _check_targets(output: str | None, plot: str | None, n_components: int) -> None:
-    """Refuse files that cannot be written, before a large map is drawn."""
-    from nearfar._core.atomic import check_suffix
-    from nearfar._core.checks import require
-    from nearfar.embedding.files.registry import check_output
-    from nearfar.plots.scatter import PICTURES
-
-    if output is None and plot is None:
-        raise click.UsageError("Nothing to write: give --output OUT, --plot PICTURE, or both.")
-    if n_components < 2 and plot:
-        raise click.UsageError("A picture has two dimensions: give --n-components 2 or more, or --output alone.")
-    if output is not None and output.lower().endswith(PAGES):
-        if n_components != 2:
-            raise click.UsageError("A page has two dimensions: give --n-components 2.")
-        check_suffix("nearfar map", output, PAGES)
-    elif output is not None:
-        check_output("nearfar map", output)
-    if plot is not None:
-        check_suffix("nearfar map", plot, PICTURES)
-        require("nearfar map", "matplotlib", "plot")
-
-
-def _known(method: str, arguments: dict[str, Any], there: set[str]) -> dict[str, Any]:
-    """Return the arguments that the method has; refuse others that were given."""
-    context = click.get_current_context()
-    for name in arguments.keys() - there:
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} is not for --method {method}.")
-    return {name: value for name, value in arguments.items() if name in there and value is not None}
+    old, ids, rows = Embedding.load(file), points.ids, points.rows
+    if old.n_components != n_components:
+        hint = "It is a map that nearfar map -o has written, not the vectors that it shows."
+        raise InputError(_OWNER, "--onto", f"a map of {n_components} components", f"{old.n_components}", hint)
+    at = old.ids.rows(ids)
+    if (at < 0).all():
+        hint = f"It has {old.ids.shown(2)}, FILE has {ids.shown(2)}; --names says which column has the names."
+        raise InputError(_OWNER, "--onto", "a map of some of the rows of FILE", "one of none of them", hint)
+    places = old.vectors[at].astype(np.float64)
+    places[at < 0], held = np.nan, at >= 0
+    if before is not None:
+        was = before.ids.rows(ids)
+        if before.n_components != rows.shape[1]:
+            got = f"{before.n_components} columns of {rows.shape[1]}"
+            raise InputError(_OWNER, "--before", "the rows of the old map, with the columns of FILE", got)
+        there = np.flatnonzero(held & (was >= 0))
+        now = rows[there].toarray() if hasattr(rows, "toarray") else rows[there]
+        changed = (np.asarray(before.vectors)[was[there]] != now).any(axis=1)
+        held[there[changed]] = False
+    return places, held, old.ids.take(np.flatnonzero(ids.rows(old.ids) < 0))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from nearfar.callbacks import Checkpoint
     from nearfar.relations.delimited import TextFormat
 
-_HEADER = "nearfar.header"
 _SILENT = 2.0  # seconds after which a command says that it is at work
 
 vectors_file = option(
@@ -41,35 +40,18 @@ def seed_option(result: str) -> Decorator:
     return option("--random-state", type=int, metavar="SEED", help=f"Same seed, same {result}.")
 
 
-def json_option(what: str = "the answer") -> Decorator:
+def json_option(what: str) -> Decorator:
     """Return the option for an answer in JSON."""
     return option("--json", "as_json", is_flag=True, help=f"Write {what} as JSON.")
+
+
+json_answer = json_option("the answer")
 
 
 def engine_option(names: str, default: str) -> Decorator:
     """Return the option for any engine."""
     return option("--engine", metavar="ENGINE", help=f"Where it runs: {names}. [default: {default}]")
 
-
-def _keep_header(context: click.Context, _: click.Parameter, value: bool) -> None:
-    context.meta[_HEADER] = value
-
-
-def answer_options(header: str = "--header") -> Decorator:
-    """Return the options of a command that answers with a table."""
-    return together(
-        json_option(),
-        option(
-            header,
-            is_flag=True,
-            expose_value=False,
-            callback=_keep_header,
-            help="Name the columns also where the answer goes to a file or a program.",
-        ),
-    )
-
-
-json_answer = answer_options()
 
 _FORM = (
     option("--delimiter", metavar="TEXT", help="What separates columns; 'tab' for a tab. [default: from the file]"),
@@ -247,6 +229,13 @@ def fact(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def figure(value: object, digits: int) -> str:
+    """Return a score for a table, or an interval; nothing where there is none."""
+    if isinstance(value, (list, tuple)):
+        return " to ".join(figure(one, digits) for one in value)
+    return "" if value is None else f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+
+
 def _print(text: str) -> None:
     # Letters that the terminal's encoding lacks are written as escapes.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
@@ -275,17 +264,12 @@ def print_json(value: object) -> None:
 
 
 def answer(value: object, names: Sequence[str], rows: Iterable[Sequence[str]], as_json: bool) -> None:
-    """Print an answer: as JSON the value, else the table of it."""
+    """Print an answer: as JSON the value, else a table, which is lines with a tab between for the next program."""
     if as_json:
         print_json(value)
-    else:
-        print_table(names, rows)
-
-
-def print_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table on a terminal, and lines with a tab between for the next program."""
+        return
     if not sys.stdout.isatty():
-        for row in [*[names] * click.get_current_context().meta[_HEADER], *rows]:
+        for row in rows:
             _print("\t".join(row))
         return
     from rich.console import Console

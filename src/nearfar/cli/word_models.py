@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from collections.abc import Iterable
+from typing import Any, cast
 
 import click
 
-from nearfar.cli.files import load_words
+from nearfar.cli.files import load_known
 from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     answer,
@@ -18,6 +18,7 @@ from nearfar.cli.shared import (
     checkpoint_options,
     engine_option,
     fact,
+    figure,
     json_answer,
     report,
     run_options,
@@ -26,16 +27,10 @@ from nearfar.cli.shared import (
     vectors_file,
 )
 
-if TYPE_CHECKING:
-    from nearfar.composition import Method
-    from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.senses import Sense, SenseEmbedding
-    from nearfar.embedding.vectors import Embedding
-
 # ruff: noqa: D301 - as in cli/__init__.py
 
-# Those of nearfar.composition.METHODS that need no basis, and whose result can be compared with words.
-COMPOSITIONS = ("phaser", "fuzz", "mult", "diag", "traced_add", "add", "verb")
+# Those of nearfar.composition.METHODS that need no basis.
+COMPOSITIONS = ("phaser", "fuzz", "mult", "diag", "traced_add", "add", "verb", "kronecker")
 _MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSenseWord2DM"}
 _NOT_OF_ALL = {  # options, and the models that have them
     "n_factors": ("word2dm",),
@@ -196,7 +191,7 @@ def _pattern(text: str, tokenizer: str) -> re.Pattern[str]:
 @options_of("evaluate.words:word_analogies", "method")
 @option(
     "--composition",
-    type=click.Choice([*COMPOSITIONS, "kronecker"]),
+    type=click.Choice(COMPOSITIONS),
     help="How phrases are composed. [default: phaser; of vectors: mult]",
 )
 @options_of("composition:compose", "operator")
@@ -222,31 +217,21 @@ def evaluate(
 
     if not similarity and not analogies and not phrases:
         raise click.UsageError("Give at least one file by --similarity, --analogies or --phrases.")
-    vectors = load_words(file)
-    scores: list[dict[str, object]] = []
+    vectors = load_known(file)
+    vectors = nf.DensityEmbedding.from_senses(vectors) if isinstance(vectors, nf.SenseEmbedding) else vectors
+    found: list[tuple[object, ...]] = []
     for path in similarity:
         pairs = nf.evaluate.word_similarity(vectors, path)
-        scores.append(_score(path, "rho", pairs.rho, pairs.interval, pairs.n_covered, pairs.n_pairs))
+        found.append((path, "rho", pairs.rho, list(pairs.interval), pairs.n_covered, pairs.n_pairs))
     for path in analogies:
         solved = nf.evaluate.word_analogies(vectors, path, method=method)
-        scores.append(_score(path, "solved", solved.accuracy, None, solved.n_covered, solved.n_questions))
+        found.append((path, "solved", solved.accuracy, None, solved.n_covered, solved.n_questions))
     for path in phrases:
-        found = nf.evaluate.phrases(vectors, path, method=composition, operator=operator)
-        scores.append(_score(path, "rho", found.rho, found.interval, found.n_covered, found.n_items))
-    answer(scores, tuple(scores[0]), [[_fact(value) for value in row.values()] for row in scores], as_json)
-
-
-def _score(
-    file: str, score: str, value: float, interval: Iterable[float] | None, covered: int, of: int
-) -> dict[str, object]:
-    limits = None if interval is None else list(interval)
-    return {"file": file, "score": score, "value": value, "interval": limits, "covered": covered, "of": of}
-
-
-def _fact(value: object) -> str:
-    if isinstance(value, list):
-        return " to ".join(map(_fact, value))
-    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+        scored = nf.evaluate.phrases(vectors, path, method=composition, operator=operator)
+        found.append((path, "rho", scored.rho, list(scored.interval), scored.n_covered, scored.n_items))
+    columns = ("file", "score", "value", "interval", "covered", "of")
+    rows = [[figure(value, 3) for value in row] for row in found]
+    answer([dict(zip(columns, row, strict=True)) for row in found], columns, rows, as_json)
 
 
 @command("Show what an ambiguous word means.")
@@ -267,27 +252,25 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
       nearfar words senses words.safetensors bank spring --n-senses 2
     """
     from nearfar._core.checks import check_integer
+    from nearfar.embedding.density import DensityEmbedding
+    from nearfar.embedding.senses import SenseEmbedding
+    from nearfar.embedding.vectors import Embedding
 
     check_integer("nearfar words senses", "n_senses", n_senses, low=1)
-    embedding = _with_senses(file)
-    entropies = dict(zip(words, embedding.entropy(words).tolist(), strict=True))
-    found = {word: _senses(embedding, word, n_senses, topn) for word in words}
-    facts = [
-        {
-            "id": word,
-            "entropy": entropies[word],
-            "senses": [
-                {"number": sense.number, "weight": sense.weight, "similar": as_entries(sense.nearest)}
-                for sense in found[word]
-            ],
-        }
-        for word in words
-    ]
-    rows = [
-        (shown(word), f"{entropies[word]:.3f}", str(sense.number), f"{sense.weight:.3f}", _ids(sense.nearest))
-        for word in words
-        for sense in found[word]
-    ]
+    embedding: Embedding = Embedding.load(file)
+    if isinstance(embedding, SenseEmbedding):
+        found = {word: embedding.senses_of(word, topn)[:n_senses] for word in words}
+    else:
+        embedding = DensityEmbedding.load(file)
+        found = {word: embedding.senses(word, n_senses, topn) for word in words}
+    facts, rows = [], []
+    for word, entropy in zip(words, embedding.entropy(words).tolist(), strict=True):
+        senses = []
+        for one in found[word]:
+            senses.append({"number": one.number, "weight": one.weight, "similar": as_entries(one.nearest)})
+            names = fact([key for key, _ in one.nearest])
+            rows.append((shown(word), f"{entropy:.3f}", str(one.number), f"{one.weight:.3f}", names))
+        facts.append({"id": word, "entropy": entropy, "senses": senses})
     answer(facts, ("word", "entropy", "sense", "weight", "nearest"), rows, as_json)
 
 
@@ -312,96 +295,17 @@ def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int,
     from nearfar.embedding.senses import SenseEmbedding
 
     embedding = SenseEmbedding.load(file)
-    chances = embedding.sense_probabilities(word, sentence, window=window)
     own = embedding.subset([word])
-    senses = cast("Iterable[tuple[str, int]]", own.ids)
-    chosen = zip(senses, chances.tolist(), own.weights.tolist(), strict=True)
-    found = [
-        (number, chance, weight, embedding.nearest_words((word, number), topn))
-        for (_, number), chance, weight in sorted(chosen, key=lambda sense: -sense[1])
-    ]
-    columns = ("number", "probability", "weight", "similar")
-    facts = [dict(zip(columns, (*numbers, as_entries(nearest)), strict=True)) for *numbers, nearest in found]
-    rows = [(str(number), f"{chance:.3f}", f"{weight:.3f}", _ids(nearest)) for number, chance, weight, nearest in found]
+    numbers = [number for _, number in cast("Iterable[tuple[str, int]]", own.ids)]
+    chances = embedding.sense_probabilities(word, sentence, window=window).tolist()
+    facts, rows = [], []
+    of_senses = zip(numbers, chances, own.weights.tolist(), strict=True)
+    for number, chance, weight in sorted(of_senses, key=lambda one: -one[1]):
+        nearest = embedding.nearest_words((word, number), topn)
+        facts.append({"number": number, "probability": chance, "weight": weight, "similar": as_entries(nearest)})
+        rows.append((str(number), f"{chance:.3f}", f"{weight:.3f}", fact([key for key, _ in nearest])))
     answer(facts, ("sense", "probability", "weight", "nearest"), rows, as_json)
 
 
-def _with_senses(file: str) -> SenseEmbedding | DensityEmbedding:
-    """Return what FILE holds as an embedding that has senses and entropies."""
-    from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.senses import SenseEmbedding
-    from nearfar.embedding.vectors import Embedding
-
-    plain = Embedding.load(file)
-    return plain if isinstance(plain, SenseEmbedding) else DensityEmbedding.load(file)
-
-
-def _senses(embedding: SenseEmbedding | DensityEmbedding, word: str, n_senses: int, topn: int) -> Sequence[Sense]:
-    from nearfar.embedding.density import DensityEmbedding
-
-    if isinstance(embedding, DensityEmbedding):
-        return embedding.senses(word, n_senses, topn)
-    return embedding.senses_of(word, topn)[:n_senses]
-
-
-def _ids(found: Iterable[tuple[object, float]]) -> str:
-    return fact([key for key, _ in found])
-
-
-@command("Show what a phrase is most similar to.")
-@argument("file")
-@option("--verb", metavar="WORD", help="The verb.")
-@option("--subject", metavar="WORDS", help='A noun, its adjectives before it: --subject "big dog".')
-@option("--object", "object_", metavar="WORDS", help="Another noun, with a verb only.")
-@option("--method", type=click.Choice(COMPOSITIONS), help="How words are composed. [default: phaser; of vectors: mult]")
-@options_of("composition:compose", "operator")
-@option("--topn", default=10, help="How many words to show.")
-@json_answer
-def compose(
-    file: str,
-    verb: str | None,
-    subject: str | None,
-    object_: str | None,
-    method: Method | None,
-    operator: Literal["verb", "noun"],
-    topn: int,
-    as_json: bool,
-) -> None:
-    """Compose a phrase of words of FILE, and show the words that it is most similar to.
-
-    Of density matrices the entropies of the phrase and of its words say whether they make each other clear.
-
-    \b
-    Examples:
-      nearfar words compose words.safetensors --verb draw --subject artist --object sword
-      nearfar words compose words.safetensors --subject "river bank" --method fuzz --json
-    """
-    from nearfar.composition import compose as composed
-    from nearfar.embedding.density import DensityEmbedding
-
-    embedding = load_words(file)
-    method = method or ("phaser" if isinstance(embedding, DensityEmbedding) else "mult")
-    roles = {"verb": verb, "subject": _phrase(embedding, subject), "object": _phrase(embedding, object_)}
-    whole = composed(embedding, **roles, method=method, operator=operator)
-    entropies: dict[str, float] = {}
-    if isinstance(embedding, DensityEmbedding):
-        keys = [key for item in roles.values() if item for key in (item if isinstance(item, tuple) else (item,))]
-        entropies = dict(zip(keys, embedding.entropy(keys).tolist(), strict=True))
-        entropies["phrase"] = float(DensityEmbedding.from_matrices(whole[None]).entropy()[0])
-    found = embedding.most_similar(whole, topn=topn)
-    if entropies and not as_json:
-        parts = ", ".join(f"{shown(key)} {value:.3f}" for key, value in entropies.items())
-        click.echo(f"entropy: {parts}", err=True)
-    facts = {"method": method, "operator": operator, "entropy": entropies, "similar": as_entries(found)}
-    rows = [(shown(key), f"{score:.4f}") for key, score in found]
-    answer({**roles, **facts}, ("word", "similarity"), rows, as_json)
-
-
-def _phrase(embedding: Embedding, text: str | None) -> str | tuple[str, ...] | None:
-    """Return a word, or several between blanks as a tuple."""
-    words = () if text is None else tuple(text.split())
-    return text if text is None or text in embedding or len(words) < 2 else words
-
-
-for _command in (train, evaluate, senses, sense_of, compose):
+for _command in (train, evaluate, senses, sense_of):
     words.add_command(_command)
