@@ -12,9 +12,10 @@ from lab.records import table
 from lab.results import DOCS, RESULTS, TABLES, read, records_of, write_text
 
 MET = {True: "yes", False: "**no**", None: "–"}
-HOW_TO_READ = """The machine was shared, so times vary; methods that are compared take turns. Times are medians, and a
-ratio of times is a ratio of medians. Memory is resident memory. NMI is normalised mutual information with the known
-groups. A dash: not measured."""
+HOW_TO_READ = """The machine was shared, so times vary; methods that are compared take turns. Times are medians, of
+processor time where a page says so; a ratio of times is a ratio of medians. Memory is resident memory. Scores are means
+over seeds; ± is half of their 95 % interval (Student's t), unless a section says standard deviation. NMI is normalised
+mutual information with the known groups. A dash: not measured."""
 OVERVIEW = """nearfar beside the strongest other program of each task, and what it misses. A ratio above 1: nearfar is
 better, or faster. All figures are made from `lab/results`, which tells machine, versions and seeds. `python -m lab
 repeat FAMILY --data FOLDER` measures what is missing; `pip install ".[bench]"` installs the other programs."""

@@ -49,6 +49,27 @@ def ten_million() -> tuple[str, str]:
     return f"{r['seconds']:.0f}", f"{r['peak_bytes'] / 2**30:.2f}"
 
 
+def rivals_of_the_mixture() -> tuple[str, str]:
+    """Return how many times larger the error of random features is in the time of the mixture, least and most."""
+    errors = [r for r in pick(records_of("figure1"), kind="error") if r["budget"] != "D = 1000"]
+    ratios = []
+    for r in errors:
+        same = {name: r[name] for name in ("data", "scaling")}
+        mine = [m for m in errors if m["method"] == "gaussian-mixture" and {**m, **same} == m]
+        ratios += [r["median"] / m["median"] for m in mine if r["budget"] == f"time of {m['n_clusters']} clusters"]
+    return f"{min(ratios):.0f}", f"{max(ratios):,.0f}"
+
+
+def share(name: str, score: str, **fields: object) -> tuple[str]:
+    """Return a mean in per cent; of a score with an interval, the score."""
+    found = [r[score][0] if isinstance(r[score], list) else r[score] for r in pick(records_of(name), **fields)]
+    return (f"{100 * sum(found) / len(found):.0f}",)
+
+
+def of_a_device(task: str) -> str:
+    return f"{max(r['seconds'] for r in pick(records_of('devices'), task=task)):.0f}"
+
+
 WHOLE = {"part": "whole", "n": 70_000}
 SKIPGRAM = {"source": "file", "n_epochs": 5}
 QUOTED: dict[str, Callable[[], tuple[str, ...]]] = {
@@ -63,4 +84,33 @@ QUOTED: dict[str, Callable[[], tuple[str, ...]]] = {
     r"MEN (\.\d+), gensim (\.\d+)": lambda: means("words", "men", "nearfar", "gensim", **SKIPGRAM),
     r"takes ([\d.]+) GiB, ([\d.]+) GiB with `nn.Embedding`": memory_of_tables,
     r"50 million edges take (\d+) s and ([\d.]+) GiB": ten_million,
+    r"error of random features is (\d+) to ([\d,]+) times as large": rivals_of_the_mixture,
+    r"separation (\.\d+), by chance (\.\d+)": lambda: tuple(
+        means("word_models", score, "multi-sense, clusters", digits=2, part="senses", set="sense vectors")[0]
+        for score in ("separation", "chance")
+    ),
+    r"frequent word in (\d+) % of cases for `Word2DM`": lambda: share(
+        "word_models", "corrected_auc", part="homonyms", method="Word2DM"
+    ),
+    r"in (\d+) % for sense vectors": lambda: share(
+        "word_models", "corrected_auc", part="homonyms", method="multi-sense, clusters"
+    ),
+    r"apartness\S* (?:in|than a word as frequent in) (\d+) %": lambda: share(
+        "n_senses", "as_frequent", kind="homonyms", half="held out", lines=6800
+    ),
+    r"with 4 bits (\d+) % of the places": lambda: share("senses", "same_sense", storage="int4"),
+    r'`EDRep\(task="items"\)` is (\.\d+), of EASE (\.\d+), of ALS (\.\d+), of PureSVD (\.\d+)': lambda: means(
+        "baselines", "recall", "EDRep", "EASE", "ALS", "PureSVD", task="items", data="MovieLens 1M"
+    ),
+    r"macro F1 (\.\d+) against (\.\d+)": lambda: means(
+        "baselines", "macro_f1", "label spreading", "EDRep", task="states"
+    ),
+    r"`cora`: recall@20 (\.\d+) against (\.\d+)": lambda: means(
+        "baselines", "recall", "L3", "EDRep as advised before", task="nodes", data="cora", digits=2
+    ),
+    r"20,000 images of clothing the area under R_NX of t-SNE is (\.\d+)": lambda: means(
+        "maps_quality", "auc", "t-SNE", set="Fashion-MNIST"
+    ),
+    r"t-SNE of a million points takes (\d+) s after its neighbours": lambda: (of_a_device("tsne_mesh"),),
+    r"EDRep of a billion entries (\d+) s": lambda: (of_a_device("edrep"),),
 }

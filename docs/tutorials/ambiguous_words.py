@@ -224,9 +224,9 @@ print(f"P(larger than for a word of the same frequency) = {found.entropy_auc:.2f
 # 0. The published form of `Word2DM` learns nothing from a small text: 1.17 for words of one topic, 1.18 for others
 # ([failures and remedies](word2dm.md#failures-and-remedies)).
 #
-# **Small texts need more epochs, and weak signals a smaller ridge.** With 300 sentences, 20 epochs are better than 5.
-# If 60 % of the words have nothing to do with the topic of their sentence, ambiguous words are told from others in 54 %
-# of cases with a ridge of .05, and in 98 % with .001.
+# **Small texts need more epochs, and weak signals a smaller ridge.** If 60 % of the words have nothing to do with the
+# topic of their sentence, ambiguous words are told from others in 54 % of cases with a ridge of .05, and in 98 % with
+# .001.
 #
 # **Results vary with the seed.** With two seeds, the entropies on the real text have a rank correlation of .94. Train
 # twice before you interpret a single word.

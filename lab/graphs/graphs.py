@@ -295,9 +295,8 @@ def told(section: Section, records: list[Record]) -> None:
         said = f"{min(parts):.1%} to {max(parts):.1%}{_left(wanted - len(parts))}"
         speed.tell(said, False if max(parts) > MOST_TIME else True if len(parts) == wanted else None)
     section.say("""128 components, one thread; processor seconds of one embedding. Same undirected graph without
-        weights, same splits and draws. Labels: micro / macro F1 ± half of the 95 % interval over splits. Links: 20 %
-        of the edges held out; the feature of pairs is the best in the draw 0, which is not told. *With degrees*: of
-        both ends, for the classifier.""")
+        weights, same splits and draws. Labels: micro / macro F1. Links: 20 % of the edges held out; the feature of
+        pairs is the best in the draw 0, which is not told. *With degrees*: of both ends, for the classifier.""")
     section.say("""What the guide recommends against the best of the others, by the mean difference: micro F1, or
         AUC with degrees. Tied: its interval reaches 0.""")
     head = ["graph", "task", "defaults", "as the guide says", "best other", "difference", "repeats", "tied"]

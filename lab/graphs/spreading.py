@@ -124,10 +124,9 @@ def told(section: Section, records: list[Record]) -> None:
     for r in records[:1]:
         section.say(f"""SFHH conference, slices of 10 minutes, {r["n_pairs"]:,} pairs of a node and a time,
         {r["n_observed"]} observed states; {r["n_outbreaks"]} outbreaks (of {r["n_drawn"]} drawn), the same for all.
-        Mean over outbreaks ± half of its 95 % interval. EDRep: defaults, walks of 3 steps. DeepWalk: on the same
-        weighted, directed relation. Processor seconds of one thread. Macro F1 of three states, over pairs that were
-        not observed. Error of the curve: mean difference between expected and true share of infected. *Time alone*
-        knows only when a pair is: most of what can be told is that.""")
+        EDRep: defaults, walks of 3 steps. DeepWalk: on the same relation. One thread. Macro F1 of three states,
+        over pairs that were not observed. Error of the curve: mean difference between expected and true share of
+        infected. *Time alone* knows only when a pair is: most of what can be told is that.""")
 
 
 def _by_outbreak(records: list[Record], score: str) -> np.ndarray:

@@ -109,8 +109,8 @@ def told(section: Section, records: list[Record]) -> None:
             named = [walk, heat] if ours else ["DeepWalk", "–"]
             rows.append([graph, *named, *(interval(mine, name) for name in scores)])
     section.say("""64 components. F1: micro, half of the nodes known. NMI: k-means with as many clusters as labels,
-        and with 100. Held out: mean log softmax of a tenth of the edges, by the exact normaliser, in nats. Error: of
-        Z at the end (`far_check_`). DeepWalk: 10 walks per node. Mean over seeds ± half of its 95 % interval.""")
+        and with 100. Held out: mean log softmax of a tenth of the edges, by the exact normaliser, in nats. Error:
+        of Z at the end (`far_check_`). DeepWalk: 10 walks per node.""")
     head = ["graph", "walk", "temperature", "F1", "NMI", "NMI, 100", "held out", "error"]
     section.table(head, rows, "temperature")
 
@@ -171,8 +171,7 @@ def run_temperature_choice(file: ResultFile, given: Namespace) -> None:
 
 def told_temperature_choice(section: Section, records: list[Record]) -> None:
     section.say("""`evaluate.select` among 0.25, 0.5, 1, 2 and 4. Default: 1. Chosen: on another part than the one
-        told. Best: the highest score, which no choice can know. Gain: chosen minus default. Mean over seeds ± half
-        of its 95 % interval.""")
+        told. Best: the highest score, which no choice can know. Gain: chosen minus default.""")
     section.lines += ["<!-- temperature choice: table -->", ""]
     titles = {
         "labels": "Micro F1 of labels: half of the labelled nodes choose by cross-validation, half test.",

@@ -171,8 +171,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 def told(section: Section, records: list[Record]) -> None:
     section.say("""The guide's recipes of `EDRep` beside what needs no vectors, on the same splits; settings of
-        baselines are chosen by a hidden tenth of what is known. Mean over seeds ± half of its 95 % interval; the
-        best in bold.""")
+        baselines are chosen by a hidden tenth of what is known. The best in bold.""")
     for task, (score, title) in TASKS.items():
         mine = pick(records, task=task)
         methods = [OURS, *(name for name in distinct(mine, "method") if name != OURS)]

@@ -18,7 +18,7 @@ from lab.graphs.data import UNLABELLED, read_graph, without_isolates
 from lab.graphs.graphs import GRAPHS
 from lab.items.baselines import FILMS, K, split_of_items, split_of_nodes
 from lab.records import Record, average, distinct, groups, interval, pick
-from nearfar.estimators.tasks import MEASURE_POWER
+from nearfar.estimators.tasks import TASKS
 
 TASK = "the task"
 TEMPERATURES, SIZES = (0.1, 0.15, 0.2, 0.3, 0.5), (64, 128)
@@ -55,7 +55,7 @@ def fitted(task: str, setting: str, known: nf.Relation, seed: int) -> nf.EDRep:
         if number
         else known.ppmi().normalized()
     )
-    how = {"temperature": float(t[2:]), "base_measure": known.column_sums ** MEASURE_POWER[task]}
+    how = {"temperature": float(t[2:]), "base_measure": known.column_sums ** TASKS[task].power}
     how["n_epochs"] = 40 if task == "items" else 30
     return nf.EDRep(int(d[2:]), random_state=seed, n_jobs=1, **how).fit(made)
 
@@ -81,8 +81,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 def told(section: Section, records: list[Record]) -> None:
     section.say("""`EDRep(task=...)` beside the best setting of a grid, which has seen the hidden relations:
-        recall@20 of hidden relations, micro F1 of labels with a tenth known. Mean over seeds ± half of its 95 %
-        interval.""")
+        recall@20 of hidden relations, micro F1 of labels with a tenth known.""")
     rows: list[list[Any]] = []
     for task in distinct(records, "task"):
         for data, of in groups(pick(records, task=task), "data"):

@@ -88,9 +88,8 @@ def told(section: Section, records: list[Record]) -> None:
     if both:
         said = ", ".join(f"{name} {score.replace('_', ' ')} {a:.3f} and {b:.3f}" for name, score, a, b in both)
         target.tell(said, len(both) == 3 * len(SETS) and all(a > b - LEVEL for *_, a, b in both))
-    section.say("""Defaults but for the weight of the density, one worker. Correlation of the log local radii in data
-        and map, by the 30 nearest in the data, or by those of each. Mean over seeds ± half of the 95 % interval;
-        median processor time.""")
+    section.say("""Defaults but for the weight of the density, one worker. Correlation of the log local radii in
+        data and map, by the 30 nearest in the data, or by those of each.""")
     section.rows(
         "set | n | method | radii, neighbours of the data | radii, neighbours of each | R_NX area | time",
         "{set} | {n:,} | {method} | {radii:±} | {own_radii:±} | {auc:±} | {seconds:time}",

@@ -154,9 +154,9 @@ def told(section: Section, records: list[Record]) -> None:
     shares = [r["share"] for r in pick(records, set="clusters", n=1_000_000)]
     if shares:
         share.tell(f"{', '.join(map(percent, shares))} of the processor time", max(shares) <= TIME)
-    section.say(f"""New rows by `grow`, by `transform`, by {ITERATIONS} iterations of a fit from there ("refit"), by
-        a fit to all. Accuracy: labels of new rows by {NEAR} nearest points. Shift: of old points, median, in radii.
-        Piece: the share of a class's new rows in its largest piece. Mean over seeds ± half of the 95 % interval.""")
+    section.say(f"""New rows by `grow`, by `transform`, by {ITERATIONS} iterations of a fit from there ("refit"),
+        by a fit to all. Accuracy: labels of new rows by {NEAR} nearest points. Shift: of old points, median, in
+        radii. Piece: the share of a class's new rows in its largest piece.""")
     section.rows(
         "set | new rows | transform | refit | grow | fit to all | shift: refit | grow | piece: grow | fit to all",
         "{set} | {what} | {transform_accuracy:±} | {refit_accuracy:±} | {grown_accuracy:±} | {fresh_accuracy:±}"

@@ -169,8 +169,7 @@ def told_maps_start(section: Section, records: list[Record]) -> None:
         target.tell(f"{100 * max(above):.1f} % above at most", len(above) == len(SETS_OF_STARTS) and max(above) < 0.01)
     section.say("""750 iterations from principal components, perplexity 30, one worker. Own phases: 250 of
         exaggerated KL under the map's own kernel. t-SNE phases, the default: 250 of exaggerated t-SNE, 250 of
-        t-SNE, 250 of the method. t-SNE map: 500 of the method after a whole fit of t-SNE. Mean over seeds ± half of
-        the 95 % interval; median processor time.""")
+        t-SNE, 250 of the method. t-SNE map: 500 of the method after a whole fit of t-SNE.""")
     section.rows(
         "set | n | method | start | cost | R_NX area | label accuracy, 10 | time",
         "{set} | {n:,} | {method} | {start} | {cost:±} | {auc:±} | {accuracy:±} | {seconds:time}",

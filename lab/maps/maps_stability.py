@@ -69,7 +69,7 @@ def told(section: Section, records: list[Record]) -> None:
     if area := average(pick(records, set="planted"), "auc"):
         score.tell(f"{area:.2f}", area > 0.7)
     section.say("""Processor time of `map_stability` beside the fit's, one thread; area under the ROC curve; share
-        of unstable points. Mean over seeds ± half of the 95 % interval.""")
+        of unstable points.""")
     section.rows(
         "set | n | fit | refits | share | area | unstable",
         "{set} | {n:,} | {fit_seconds:time} | {seconds:time} | {share:±} | {auc:±} | {unstable:±}",

@@ -68,8 +68,8 @@ def told(section: Section, records: list[Record]) -> None:
             within.append(learned <= WITHIN * least)
     if told_of:
         target.tell("; ".join(told_of), len(within) == len(SETS) and all(within))
-    section.say("""Perplexity 30, one worker. The tail is alpha or nu (median). Costs by pair and by row cannot be
-        compared. Mean over seeds; median processor time without neighbours.""")
+    section.say("""Perplexity 30, one worker; time without neighbours. The tail is alpha or nu (median). Costs by
+        pair and by row cannot be compared.""")
     section.rows(
         "set | n | method | tail | cost | R_NX area | time",
         "{set} | {n:,} | {method} | {tail:.2f} | {cost:.3f} | {auc:±} | {seconds:time}",

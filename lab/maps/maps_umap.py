@@ -55,7 +55,7 @@ def told(section: Section, records: list[Record]) -> None:
     if both:
         above = sum(ours > theirs for ours, theirs in both)
         target.tell(f"above on {above} of {len(both)}", above == len(both) == 5)
-    section.say("Defaults of both, one worker. Mean over seeds ± half of the 95 % interval; median time.")
+    section.say("Defaults of both, one worker.")
     section.rows(
         "set | n | method | R_NX area | neighbours kept, 10 | label accuracy, 10 | time",
         "{set} | {n:,} | {method} | {auc:±} | {preservation:±} | {accuracy:±} | {seconds:time}",
