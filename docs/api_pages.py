@@ -12,7 +12,6 @@ MODULES = [
     "nearfar.kernels",
     "nearfar.divergences",
     "nearfar.far",
-    "nearfar.edrep",
     "nearfar.composition",
     "nearfar.hyponymy",
     "nearfar.nn",

@@ -14,7 +14,7 @@ import os
 import zlib
 from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,17 +41,6 @@ _LISTS_FROM = 200_000  # rows from which lists are built sooner and searched fas
 _MOST = 4_000  # candidates for a query
 _CHECKED, _AT = 256, 10  # queries of a sample by which recall is measured, and answers to each
 _STEPS = 36  # how far to look is tried in steps of the fourth root of 2, at most so many
-
-
-class Facts(TypedDict):
-    """What the end of a file says of the index in it."""
-
-    kind: str
-    metric: str
-    storage: str
-    effort: int
-    recall: list[float]
-    embedding: str
 
 
 class EmbeddingIndex:
@@ -272,7 +261,7 @@ class EmbeddingIndex:
             hint = "Build the index of embedding.subset(...)."
             raise InputError(owner, "index", "one without removed ids", f"{int(self._removed.sum())} removed", hint)
         target = check_path(owner, "path", path)
-        facts: Facts = {
+        facts: dict[str, Any] = {
             "kind": self.kind,
             "metric": self.metric,
             "storage": self.storage,
@@ -397,7 +386,7 @@ def open_index(embedding: Embedding, path: str | os.PathLike[str]) -> EmbeddingI
     return index
 
 
-def _checksum(file: OpenedFile, end: int, facts: Facts) -> int:
+def _checksum(file: OpenedFile, end: int, facts: dict[str, Any]) -> int:
     """Return the CRC-32 of an index, which ends there, and of what stands behind it."""
     return zlib.crc32(json.dumps(facts, sort_keys=True).encode(), checksum(file.mapped(np.uint8, 0, (end,))))
 
@@ -407,7 +396,7 @@ def _check(path: Path) -> None:
         _facts(file)
 
 
-def _facts(file: OpenedFile) -> Facts:
+def _facts(file: OpenedFile) -> dict[str, Any]:
     """Return what the end of a file says of the index in it, after its checksum was compared."""
     refused = FileFormatError(
         f"{file.path}: must be an index that EmbeddingIndex.save wrote; got another file. Build it again."
@@ -424,7 +413,7 @@ def _facts(file: OpenedFile) -> Facts:
     try:
         told = json.loads(file.file.read(length))
         expected = told.pop("checksum")
-        facts: Facts = told
+        facts: dict[str, Any] = told
         known = facts["kind"] in BACKENDS and facts["metric"] in METRICS and facts["storage"] in STORAGES
         known &= len(facts["recall"]) == 3 and isinstance(facts["embedding"], str)
         known &= isinstance(facts["effort"], int)

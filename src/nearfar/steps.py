@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, Self
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.namespace import Array, namespace_of
-from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.threads import even_bounds
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.methods.edrep import State, Step, sphere_step
@@ -77,99 +77,18 @@ def drawn_bounds(n: int, d: int) -> NDArray[np.int64]:
     return even_bounds(n, max(1, _DRAWN // d))
 
 
-class Sphere:
-    """Unit vectors.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = Sphere().start(4, 2, np.random.default_rng(0))
-    >>> np.linalg.norm(X, axis=1).round(6)
-    array([1., 1., 1., 1.], dtype=float32)
-
-    References
-    ----------
-    Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep), algorithm 1.
-    """
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
-    def start(
-        self, n: int, d: int, rng: np.random.Generator, n_jobs: int = 1, out: Floats | None = None
-    ) -> NDArray[np.float32]:
-        """Return independent vectors, uniform on the sphere.
-
-        Parameters
-        ----------
-        n, d : int
-            Number of vectors, and their dimension.
-        rng : numpy.random.Generator
-        n_jobs : int, default=1
-            Number of threads. It does not change the result.
-        out : ndarray of shape (n, d), float32, optional
-            Where they are written; a new array by default.
-
-        Returns
-        -------
-        ndarray of shape (n, d), float32
-        """
-        X: NDArray[np.float32] = empty_aligned((n, d), np.float32) if out is None else out
-        drawn = Drawn.of(n, d, rng)
-
-        def task(_block: int, start: int, stop: int) -> None:
-            self.project(drawn.rows(start, stop, X[start:stop]))
-
-        run_blocks(task, drawn.bounds, n_jobs)
-        return X
-
-    def project(self, X: Floats) -> Floats:
-        """Scale rows to unit length, in place; rows of zeros stay.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d), float32 or float64
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            ``X`` itself.
-        """
-        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
-        np.divide(X, norms[:, None], out=X, where=norms[:, None] > 0)
-        return X
+def onto_sphere(X: Floats) -> Floats:
+    """Scale rows to unit length, in place, and return them; rows of zeros stay."""
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+    np.divide(X, norms[:, None], out=X, where=norms[:, None] > 0)
+    return X
 
 
-class Ball(Sphere):
-    """Vectors of length at most 1, as in the general form of the EDRep problem (norm-bounded instead of unit).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Ball().project(np.array([[3.0, 4.0], [0.1, 0.0]]))
-    array([[0.6, 0.8],
-           [0.1, 0. ]])
-
-    References
-    ----------
-    Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling" (EDRep).
-    """
-
-    def project(self, X: Floats) -> Floats:
-        """Scale rows longer than 1 to unit length, in place.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d), float32 or float64
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            ``X`` itself.
-        """
-        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
-        np.divide(X, np.maximum(norms, 1)[:, None], out=X)
-        return X
+def into_ball(X: Floats) -> Floats:
+    """Scale rows longer than 1 to unit length, in place, and return them."""
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+    np.divide(X, np.maximum(norms, 1)[:, None], out=X)
+    return X
 
 
 def ball_step(x: Array, g: Array, rate: float) -> None:
@@ -184,13 +103,13 @@ def ball_step(x: Array, g: Array, rate: float) -> None:
 
 
 class Constraint(NamedTuple):
-    """What vectors keep to: the part that starts and projects them, and the formula of their step."""
+    """What vectors keep to: the function that puts them there, in place, and the formula of their step."""
 
-    part: Sphere
+    project: Callable[[Floats], Floats]
     step: Step
 
 
-CONSTRAINTS = {"sphere": Constraint(Sphere(), sphere_step), "ball": Constraint(Ball(), ball_step)}
+CONSTRAINTS = {"sphere": Constraint(onto_sphere, sphere_step), "ball": Constraint(into_ball, ball_step)}
 
 
 class Drawn(NamedTuple):
@@ -234,7 +153,8 @@ class Start:
 
     Parameters
     ----------
-    constraint : Sphere
+    project : callable
+        Of a constraint.
     drawn : Drawn
     related : ndarray of bool, shape (n,)
     given : array_like of shape (k, d), optional
@@ -244,7 +164,7 @@ class Start:
     dtype : dtype, optional
     """
 
-    constraint: Sphere
+    project: Callable[[Floats], Floats]
     drawn: Drawn
     related: NDArray[np.bool_]
     given: Floats | None = None
@@ -274,7 +194,7 @@ class Start:
         """Write the rows start..stop into ``X``, which is returned."""
         if self.given is None or self.source is None or self.draw is None:
             direct = X if X.dtype == np.float32 else None
-            drawn = Sphere().project(self.drawn.rows(self.first + start, self.first + stop, direct))
+            drawn = onto_sphere(self.drawn.rows(self.first + start, self.first + stop, direct))
             if drawn is not X:
                 X[:] = drawn
         else:
@@ -282,8 +202,8 @@ class Start:
             X[source >= 0] = self.given[source[source >= 0]]
             draw = self.draw[start:stop][source < 0]
             if draw.size:
-                X[source < 0] = Sphere().project(self.drawn.rows(draw[0], draw[-1] + 1)[draw - draw[0]])
-        self.constraint.project(X)
+                X[source < 0] = onto_sphere(self.drawn.rows(draw[0], draw[-1] + 1)[draw - draw[0]])
+        self.project(X)
         X[~self.related[start:stop]] = 0
         return X
 
@@ -292,4 +212,4 @@ class Start:
         if self.given is not None:
             return self[start:stop]
         drawn = self.drawn.part(self.first + start, self.first + stop)
-        return Start(self.constraint, drawn, self.related[start:stop], first=self.first + start, dtype=self.dtype)
+        return Start(self.project, drawn, self.related[start:stop], first=self.first + start, dtype=self.dtype)

@@ -19,7 +19,7 @@ from nearfar.engines.threads.edrep import FORMS
 from nearfar.errors import InputError
 from nearfar.methods import edrep as formulas
 from nearfar.methods.normalizers import mixture
-from nearfar.steps import Drawn, Sphere, Start, ball_step
+from nearfar.steps import Drawn, Start, ball_step, onto_sphere
 
 
 def club() -> nf.Relation:
@@ -275,16 +275,15 @@ def test_any_rows_of_a_start_are_made_by_themselves(given):
         vectors = rng.normal(size=(50, d)).astype(np.float32)
         source = rng.integers(-100, 50, n)
         draw = np.arange(n) if given == "an embedding" else np.cumsum(source < 0) - 1
-    start = Start(Sphere(), Drawn.of(n, d, np.random.default_rng(3)), related, vectors, source, draw)
+    drawn = Drawn.of(n, d, np.random.default_rng(3))
+    start = Start(onto_sphere, drawn, related, vectors, source, draw)
     whole = start[:]
     np.testing.assert_allclose(np.linalg.norm(whole, axis=1), related, atol=1e-6)
     if given == "nothing":
-        np.testing.assert_array_equal(
-            Sphere().project(Sphere().start(n, d, np.random.default_rng(3)))[related], whole[related]
-        )
+        np.testing.assert_array_equal(onto_sphere(onto_sphere(drawn.rows(0, n)))[related], whole[related])
     else:
         known = related & (source >= 0)
-        np.testing.assert_allclose(whole[known], Sphere().project(vectors[source[known]]), atol=1e-6)
+        np.testing.assert_allclose(whole[known], onto_sphere(vectors[source[known]]), atol=1e-6)
     assert len(np.unique(whole[related & (source < 0 if given != "nothing" else True)], axis=0)) > 30_000
     for a, b in ((0, 5), (40_000, 69_999), (69_999, 70_000), (123, 123)):
         np.testing.assert_array_equal(start[a:b], whole[a:b])

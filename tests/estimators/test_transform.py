@@ -10,9 +10,9 @@ from scipy.optimize import brentq, minimize
 from scipy.sparse import csr_array
 
 import nearfar as nf
-from nearfar.edrep import transform as module
-from nearfar.edrep.transform import FittedColumns
 from nearfar.errors import NearfarWarning, UnknownIdError
+from nearfar.estimators import transform as module
+from nearfar.estimators.transform import FittedColumns
 
 # Objects so few, and one Gaussian for them at low temperatures.
 pytestmark = pytest.mark.filterwarnings("ignore:EDRep.fit. normalisers should be known")

@@ -68,7 +68,6 @@ CELLS = [
     "[nf.kernels.StudentT(), nf.kernels.HeavyTailed(), nf.kernels.Multiscale([nf.kernels.Exponential()] * 3)]",
     *(f"nf.divergences.{name}()" for name in ("KL", "ReverseKL", "NeRV", "JensenShannon", "MetricStress", "SStress")),
     "nf.divergences.Sammon()",
-    "[nf.edrep.Sphere(), nf.edrep.Ball()]",
     # Callbacks.
     "[Checkpoint('run.safetensors'), EarlyStopping()]",
     "Progress(1, 9, 0.5, 0.1, X)",

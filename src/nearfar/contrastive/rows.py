@@ -14,16 +14,53 @@ within rounding, or 0, which makes the loss 0. From vectors, with no matrix at a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
-from nearfar._core.derivatives import apply, keep, transformable
 from nearfar._core.tensors import working_dtype
 
 BLOCK = 2**20  # entries of a block: 4 MiB in float32
 BLOCK_ON_DEVICE = 2**26  # 256 MiB
+
+F = TypeVar("F", bound=type[Function])
+
+
+# Functions with derivatives of their own, which torch.func and double backward take.
+
+
+def transformable(function: F) -> F:
+    """Give a function of torch a derivative in a direction, its ``along``, and let ``torch.func.vmap`` take it.
+
+    Each entry of a batch is computed by itself: what goes in blocks of rows goes on in them. The derivative is of
+    ``function.Along``, since torch compiles no function that has one.
+    """
+
+    def vmap(info: Any, in_dims: tuple[Any, ...], *given: Any) -> tuple[Any, ...]:
+        picked = [
+            [x.select(dim, i) if isinstance(dim, int) else x for x, dim in zip(given, in_dims, strict=True)]
+            for i in range(info.batch_size)
+        ]
+        found = zip(*(apply(function, *one) for one in picked), strict=True)
+        stacked = tuple(None if parts[0] is None else torch.stack(parts) for parts in found)
+        return stacked, tuple(None if part is None else 0 for part in stacked)
+
+    function.vmap = staticmethod(vmap)  # type: ignore[method-assign]
+    function.Along = type(function.__name__, (function,), {"jvp": staticmethod(function.along)})  # type: ignore[attr-defined]
+    return function
+
+
+def apply(function: type[Function], *given: object) -> Any:
+    """Apply a function that is :func:`transformable`."""
+    return (function if torch.compiler.is_compiling() else function.Along).apply(*given)  # type: ignore[attr-defined]
+
+
+def keep(ctx: Any, *tensors: Tensor | None) -> None:
+    """Keep tensors for the gradient and for the derivative in a direction."""
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
 
 
 class RowLoss(NamedTuple):
@@ -119,7 +156,7 @@ def row_loss(
 
 
 @transformable
-class _RowLoss(torch.autograd.Function):
+class _RowLoss(Function):
     """The loss per row, and what its slope needs again."""
 
     @staticmethod
@@ -152,7 +189,7 @@ class _RowLoss(torch.autograd.Function):
 
 
 @transformable
-class _RowSlope(torch.autograd.Function):
+class _RowSlope(Function):
     """The gradient of losses that are weighed, in the scores and, if wanted, in log q."""
 
     @staticmethod
@@ -293,7 +330,7 @@ def accidental_hits(candidates: Candidates, rows: slice, target: Tensor | None) 
 
 
 @transformable
-class _Loss(torch.autograd.Function):
+class _Loss(Function):
     """The loss per query, and what its slope needs again."""
 
     @staticmethod
@@ -337,7 +374,7 @@ class _Loss(torch.autograd.Function):
 
 
 @transformable
-class _Slope(torch.autograd.Function):
+class _Slope(Function):
     """The gradient of losses that are weighed, in queries, keys and, if wanted, log q."""
 
     @staticmethod

@@ -10,7 +10,7 @@ import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import cache, partial
 from os import PathLike
 from types import MappingProxyType
@@ -39,19 +39,19 @@ from nearfar._core.warn import warn_user
 from nearfar.base import RelationEmbedder, RelationLike, identity_of
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import FarField, Floats, Place, Rows
-from nearfar.edrep.transform import FittedColumns, weights_of
 from nearfar.engines import Setting, asked_engine, default_engine, place_of
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import InputError, NearfarWarning, NumericalError
 from nearfar.estimators.given import base_measure_of, check_start, given_rows, known_rows, prior_of
 from nearfar.estimators.tasks import KNOWN, OPEN, TASKS, TRIAL_EPOCHS, Task, made_for, temperature_of
+from nearfar.estimators.transform import FittedColumns, weights_of
 from nearfar.far.exact import Exact
 from nearfar.far.gaussian_mixture import centers_of, spherical_kmeans
 from nearfar.far.registry import far_field
 from nearfar.methods.edrep import Problem, State, descend
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.near import SLICE, near_field
-from nearfar.steps import CONSTRAINTS, SCHEDULES, Drawn, Rates, Sphere, Start
+from nearfar.steps import CONSTRAINTS, SCHEDULES, Drawn, Rates, Start, onto_sphere
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -480,7 +480,50 @@ class EDRep(RelationEmbedder):
         """Fit a relation as it is, with nothing left open."""
         with single_threaded_blas():  # whose own threads wait at full speed for a while, beside those that work
             problem, far, rows = self._problem(rel)
-            state = self._fitted(asked, problem, far, rows, resume)
+            n_jobs, several = check_n_jobs("EDRep", self.n_jobs), self.n_clusters > 1
+            setting = Setting(
+                owner="EDRep",
+                n_jobs=n_jobs,
+                storage=self.storage,
+                P=problem.P,
+                far=far,
+                gradient=problem.gradient,
+                two_sided=problem.two_sided,
+                several=several,
+                check_memory=partial(self._check_memory, problem, rows),
+            )
+            # What tells this fit from others is also what its defaults stood for.
+            in_use: dict[str, object] = {"gradient": problem.gradient, "p0": problem.p0, "two_sided": problem.two_sided}
+            in_use["far"] = far if hasattr(far, "get_params") else type(far).__name__
+            trainer = Trainer(
+                "EDRep",
+                self.n_epochs,
+                callbacks=self.callbacks,
+                verbose=self.verbose,
+                total=self.n_epochs * (1 + several),
+                identity=cache(partial(identity_of, self, rel, n_jobs, in_use)),
+                keeps=self.storage is None,  # vectors in files, or on workers, have checkpoints
+            )
+            engine = default_engine(rel.operator, self.storage) if asked is None else asked
+            with place_of(engine, setting) as place, trainer:
+                if resume is None:
+                    state = self._start(rows)
+                else:
+                    sizes = [len(related) for related in rows.present]
+                    with restoring(resume):
+                        taken = trainer.resume(resume, _HINT)
+                        state = FitState.restored(*taken, sizes, self.n_components, self.n_clusters)
+                self._descend(place, problem, far, state, trainer)
+                if several and state.labels is None and not trainer.stopped:  # with a mixture over the clusters
+                    rng = state.rng
+                    labels = spherical_kmeans(state.sides[-1], self.n_clusters, rng=rng, n_jobs=n_jobs).labels
+                    trainer.done = 0
+                    del state  # its memory, before the new vectors come
+                    state = self._start(rows, rng)
+                    state.labels = np.where(rows.present[-1], labels, -1)
+                    self._descend(place, problem, far, state, trainer)
+                if isinstance(state.X, RowsInParts):
+                    state.sides = self._written(rel, state)
             self._keep(problem, far, rows, state)
 
     def _chosen(self, rel: Relation, asked: str | Place | None = None, *, tries: bool = True) -> tuple[EDRep, Relation]:
@@ -517,30 +560,6 @@ class EDRep(RelationEmbedder):
         if short.n_iter_ < TRIAL_EPOCHS:  # Ctrl-C has ended this fit, and is meant for the whole
             raise KeyboardInterrupt
         return short
-
-    def _fitted(
-        self,
-        asked: str | Place | None,
-        problem: Problem,
-        far: FarField,
-        rows: Fitted,
-        resume: str | PathLike[str] | None,
-    ) -> FitState:
-        """Return where the fit ends."""
-        with self._place(asked, problem, far, rows) as place, self._trainer(problem, far, rows) as trainer:
-            state = self._start(rows) if resume is None else self._resumed(rows, trainer, resume)
-            self._descend(place, problem, far, state, trainer)
-            if self.n_clusters > 1 and state.labels is None and not trainer.stopped:  # with a mixture over the clusters
-                rng, n_jobs = state.rng, check_n_jobs("EDRep", self.n_jobs)
-                labels = spherical_kmeans(state.sides[-1], self.n_clusters, rng=rng, n_jobs=n_jobs).labels
-                trainer.done = 0
-                del state  # its memory, before the new vectors come
-                state = self._start(rows, rng)
-                state.labels = np.where(rows.present[-1], labels, -1)
-                self._descend(place, problem, far, state, trainer)
-            if isinstance(state.X, RowsInParts):
-                state.sides = self._written(rows.relation, state)
-        return state
 
     def _descend(self, place: Place, problem: Problem, far: FarField, state: FitState, trainer: Trainer) -> None:
         """Run algorithm 1 from where a state stands; tell callbacks after each epoch."""
@@ -634,45 +653,6 @@ class EDRep(RelationEmbedder):
             return 0, 1
         return max(1, self.n_epochs - math.ceil(share * self.n_epochs)), n_clusters
 
-    def _place(
-        self, asked: str | Place | None, problem: Problem, far: FarField, rows: Fitted
-    ) -> AbstractContextManager[Place]:
-        """Give the place of the fit, if it can run there."""
-        setting = Setting(
-            owner="EDRep",
-            n_jobs=check_n_jobs("EDRep", self.n_jobs),
-            storage=self.storage,
-            P=problem.P,
-            far=far,
-            gradient=problem.gradient,
-            two_sided=problem.two_sided,
-            several=self.n_clusters > 1,
-            check_memory=partial(self._check_memory, problem, rows),
-        )
-        engine = default_engine(rows.relation.operator, self.storage) if asked is None else asked
-        return place_of(engine, setting)
-
-    def _trainer(self, problem: Problem, far: FarField, rows: Fitted) -> Trainer:
-        """Return what calls callbacks, and knows what tells this fit from others: also what its defaults stood for."""
-        in_use: dict[str, object] = {"gradient": problem.gradient, "p0": problem.p0, "two_sided": problem.two_sided}
-        in_use["far"] = far if hasattr(far, "get_params") else type(far).__name__
-        n_jobs = check_n_jobs("EDRep", self.n_jobs)
-        return Trainer(
-            "EDRep",
-            self.n_epochs,
-            callbacks=self.callbacks,
-            verbose=self.verbose,
-            total=self.n_epochs * (1 + (self.n_clusters > 1)),
-            identity=cache(partial(identity_of, self, rows.relation, n_jobs, in_use)),
-            keeps=self.storage is None,  # vectors in files, or on workers, have checkpoints
-        )
-
-    def _resumed(self, rows: Fitted, trainer: Trainer, resume: str | PathLike[str]) -> FitState:
-        """Return the state of a checkpoint."""
-        sizes = [len(related) for related in rows.present]
-        with restoring(resume):
-            return FitState.restored(*trainer.resume(resume, _HINT), sizes, self.n_components, self.n_clusters)
-
     # What is learned.
 
     def _keep(self, problem: Problem, far: FarField, rows: Fitted, state: FitState) -> None:
@@ -682,7 +662,13 @@ class EDRep(RelationEmbedder):
         far = _FarOf(far)(state)
         far.prepare(others, problem.n_active, state.rng, check_n_jobs("EDRep", self.n_jobs))
         self._checked_rows = self._checked(problem, far, kept, state.X)
-        self._warn_if_collapsed(problem, state)
+        closeness = 0.0 if state.sums is None else float(np.square(state.sums[1] / problem.r.sum()).sum())
+        if closeness > COLLAPSED and np.count_nonzero(problem.r) > self.n_components:  # few may well be alike
+            warn_user(
+                f"EDRep.fit: the vectors of rows should differ; got a mean cosine of {closeness:.3f} between them."
+                " Their neighbours and scores say little. Try task='items' where columns are items of uneven"
+                " popularity, or a temperature below 1."
+            )
         self._ids = rel.row_ids, rel.column_ids
         self._growth: dict[str, object] = {}
         self.embedding_ = rows.spread(state.X)
@@ -706,7 +692,13 @@ class EDRep(RelationEmbedder):
             problem.temperature,
         )
         if 0 < problem.temperature < 1 and not isinstance(others, RowsInParts):
-            self._warn_if_wrong(problem.temperature)
+            error = self.far_check_["relative_error"]
+            if error > WRONG:  # gradients and losses are then those of another softmax
+                warn_user(
+                    f"EDRep.fit: normalisers should be known to {WRONG:.0%}; got a mean relative error of {error:.2f}"
+                    f" at temperature {problem.temperature:g} (far_check_). Rankings may be good all the same;"
+                    " probabilities are not. A temperature from 0.2 on has a smaller one, far='exact' none."
+                )
 
     @staticmethod
     def _checked(problem: Problem, far: FarField, kept: RowNumbers | None, X: Floats) -> Checked:
@@ -720,25 +712,6 @@ class EDRep(RelationEmbedder):
         else:
             far.evaluate(asking, log_z, np.empty_like(asking))
         return Checked(asked if kept is None else kept[asked], problem.r[asked], log_z, problem.n_active)
-
-    def _warn_if_wrong(self, temperature: float) -> None:
-        """Say so where the far field misses the normalisers: gradients and losses are then those of another softmax."""
-        error = self.far_check_["relative_error"]
-        if error > WRONG:
-            warn_user(
-                f"EDRep.fit: normalisers should be known to {WRONG:.0%}; got a mean relative error of {error:.2f} at"
-                f" temperature {temperature:g} (far_check_). Rankings may be good all the same; probabilities are not."
-                " A temperature from 0.2 on has a smaller one, far='exact' none."
-            )
-
-    def _warn_if_collapsed(self, problem: Problem, state: FitState) -> None:
-        closeness = 0.0 if state.sums is None else float(np.square(state.sums[1] / problem.r.sum()).sum())
-        if closeness > COLLAPSED and np.count_nonzero(problem.r) > self.n_components:  # few may well be alike
-            warn_user(
-                f"EDRep.fit: the vectors of rows should differ; got a mean cosine of {closeness:.3f} between them."
-                " Their neighbours and scores say little. Try task='items' where columns are items of uneven"
-                " popularity, or a temperature below 1."
-            )
 
     def _is_two_sided(self, rel: Relation) -> bool:
         """Return whether rows and columns get vectors of their own."""
@@ -809,7 +782,7 @@ class EDRep(RelationEmbedder):
             given = given_rows(init, self.n_components, ids, rows.kept, columns=side == 1)
             n_random = len(related) if given.draw is None else int(given.draw[-1]) + 1
             drawn = Drawn.of(n_random, self.n_components, rng)
-            sides.append(Start(CONSTRAINTS[self.constraint].part, drawn, related, *given))
+            sides.append(Start(CONSTRAINTS[self.constraint].project, drawn, related, *given))
         if len(present) == 1 and inits[0] is not None:  # with two sides the other one may tell them apart
             check_start(sides[0])
         for other in sides[1:]:  # of one dtype
@@ -951,7 +924,7 @@ class EDRep(RelationEmbedder):
             X[new] = self._fitted_columns.place(pull, weights_of(rel, present, n_jobs)[new], n_jobs)
         new_columns = new_columns[~Y[new_columns].any(axis=1)]
         if new_columns.size:
-            Y[new_columns] = Sphere().project(rel.operator.rmatmat(X, n_jobs=n_jobs)[new_columns])
+            Y[new_columns] = onto_sphere(rel.operator.rmatmat(X, n_jobs=n_jobs)[new_columns])
         if Y is X:
             return Embedding(X, rel.row_ids)
         return Embedding(X, rel.row_ids, context_vectors=Y, context_ids=rel.column_ids)

@@ -21,6 +21,7 @@ Far, from the potentials Phi of w and Phi^e of w ln w - w (see ``far.fields``), 
 Points of importance s (ws-SNE) have s_i s_j w_ij for w_ij: that is s_i times the potential of the charges s. Near it is
 KL's s_ij = p_ij, which knows nothing of them, and -w'/w, in which they cancel.
 """
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ how exactly its mean over the noise is known is another matter, so in a small ma
 
 Source: Damrich, Böhm, Hamprecht & Kobak (2023), "From t-SNE to UMAP with contrastive learning", equations 3 to 7.
 """
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 

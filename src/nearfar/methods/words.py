@@ -22,6 +22,7 @@ Changes are steps against the gradient, all from where rows stood, at ``rate``; 
 ``steepness`` of a row bounds the second derivative of L in it: where a device adds up the changes of many windows, it
 says how much of their sum is too much. Formulas may have windows in front, (W, p, ..) and (W, 1 + K, ..).
 """
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ from nearfar.relations.operators import LinearOperator, Sparse
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-    from nearfar.edrep.transform import FittedColumns
     from nearfar.engines.dask.maps import MapWorkers
+    from nearfar.estimators.transform import FittedColumns
     from nearfar.far.gaussian_mixture import GaussianMixture
 
 
@@ -235,7 +235,7 @@ def placed_on_workers(
     weights: NDArray[np.float64],
     others: Floats,
 ) -> tuple[Floats, int]:
-    """Return the vectors of new rows, and how many still moved; see :class:`nearfar.edrep.transform.FittedColumns`."""
+    """Return the vectors of new rows, and how many still moved; see :class:`FittedColumns`."""
     owners, bounds = Owners(client), bounds_of(P.shape[0])
     products, n = Products(owners, others.shape[1]), len(bounds) - 1
     Y = sent(owners, others, bounds_of(len(others)))
