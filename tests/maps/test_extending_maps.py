@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from master import value_and_gradient
 from numba import njit
 from own_parts import Plain
 from scipy.sparse import csr_array
@@ -20,7 +21,7 @@ from nearfar.engines.threads import Threads
 from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
 from nearfar.maps.neighbor import Problem
-from nearfar.maps.objective import NeighborObjective, QuadraticObjective, RowBlocks, value_and_gradient
+from nearfar.maps.objective import NeighborObjective, QuadraticObjective, RowBlocks
 from nearfar.maps.solver import SPREAD, extent
 from nearfar.maps.transform import place
 

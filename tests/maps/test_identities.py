@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from master import value_and_gradient
 from scipy.sparse import csr_array
 
 import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.far import ExactField, MeshField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.maps.objective import NeighborObjective, value_and_gradient
+from nearfar.maps.objective import NeighborObjective
 
 N = 120
 SHORT = {"perplexity": 8, "max_iter": 45, "early_exaggeration_iter": 20, "random_state": 0, "n_jobs": 1}

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+from master import value_and_gradient
 from test_neighbor_objective import N, sparse_p
 
 import nearfar as nf
 from nearfar.divergences import KL
 from nearfar.kernels import InhomogeneousStudentT
 from nearfar.maps.inhomogeneous import LEAST, MOST, LearnedObjective
-from nearfar.maps.objective import value_and_gradient
 from nearfar.maps.per_point import PerPointObjective
+from nearfar.methods.maps import SignSteps
 
 SHORT = {"perplexity": 10, "max_iter": 150, "early_exaggeration_iter": 60, "random_state": 0, "n_jobs": 2}
 
@@ -72,12 +73,12 @@ def test_a_learned_map_is_the_same_in_numpy_and_on_any_threads(rng):
 
 
 def test_steps_go_down_get_longer_and_turn_back(rng):
-    options = {"plain": True, "dtype": float, "n_jobs": 1}
-    each = LearnedObjective(sparse_p(rng, "row", 8), np.full(8, 10.0), together=False, **options)
+    steps, nu = SignSteps(np.full(2, 0.1), 1e-4, 0.2, LEAST, MOST), np.full(2, 10.0)
     for _ in range(60):
-        each.step(np.append(np.log(each.nu[0] / 3), np.full(7, -1.0)))
-    assert each.nu[0] == pytest.approx(3, rel=1e-2)
-    assert each.nu[1] == MOST
+        nu = steps.moved(nu, np.array([np.log(nu[0] / 3), -1.0]))
+    assert nu[0] == pytest.approx(3, rel=1e-2)
+    assert nu[1] == MOST
+    options = {"plain": True, "dtype": float, "n_jobs": 1}
     together = LearnedObjective(sparse_p(rng, "row", 8), np.full(8, 5.0), together=True, **options)
     together.slopes = np.append(np.full(7, -1.0), 3.0)
     together.advance(np.zeros((8, 2)), 50)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from master import value_and_gradient
 from test_neighbor_objective import N, sparse_p
 
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
@@ -10,7 +11,7 @@ from nearfar.engines.threads import FORMS_OF_PAIRS, Threads
 from nearfar.far import ExactField, NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.noise import NoiseObjective
-from nearfar.maps.objective import NeighborObjective, union_pattern, value_and_gradient
+from nearfar.maps.objective import NeighborObjective, union_pattern
 from nearfar.methods import density, linear_maps, noise_maps
 
 

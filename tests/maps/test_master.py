@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from comparisons import central_differences
+from master import value_and_gradient
 from own_parts import IDivergence
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
@@ -15,7 +16,6 @@ import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.errors import InputError, NotFittedError
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT, squared_distances
-from nearfar.maps.objective import value_and_gradient
 
 N, D = 7, 3
 NU = (0.7, 1.0, 2.5, 4.0, 9.0, 30.0, 1.3)

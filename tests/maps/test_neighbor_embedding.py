@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from master import value_and_gradient
 from own_parts import IDivergence, Plain
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -20,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import nearfar as nf
 from nearfar._core.atomic import TemporaryArray
 from nearfar.errors import InputError, NearfarWarning, NotFittedError, NumericalError, UnknownIdError
-from nearfar.maps.objective import probabilities, value_and_gradient
+from nearfar.maps.objective import probabilities
 
 RECIPES = {
     "TSNE": (nf.TSNE, {}, nf.divergences.KL(), nf.kernels.StudentT(), "pair"),

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from master import value_and_gradient
 from scipy.sparse import csr_array
 
 import nearfar as nf
@@ -16,7 +17,6 @@ from nearfar.maps.objective import (
     QuadraticObjective,
     probabilities,
     union_pattern,
-    value_and_gradient,
 )
 
 DIVERGENCES = {

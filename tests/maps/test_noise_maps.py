@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from comparisons import central_differences
+from master import value_and_gradient
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refusals
 from scipy.optimize import minimize
@@ -18,7 +19,6 @@ from nearfar.errors import InputError, NearfarWarning
 from nearfar.far import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
 from nearfar.maps.noise import NoiseObjective
-from nearfar.maps.objective import value_and_gradient
 from nearfar.methods.noise_maps import Circle, local_gradient
 
 KERNELS = {"student": StudentT(), "exponential": Exponential(0.7), "heavy": HeavyTailed(0.4, 0.8)}

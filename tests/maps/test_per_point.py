@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from master import value_and_gradient
 from sklearn.base import clone
 from test_neighbor_objective import DIVERGENCES, N, sparse_p
 
 import nearfar as nf
 from nearfar.divergences import KL, NeRV
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, rise
-from nearfar.maps.objective import value_and_gradient
 from nearfar.maps.per_point import PerPointObjective, check_points
 from nearfar.methods.per_point_maps import slopes_in_nu
 

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from master import value_and_gradient
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from test_neighbor_objective import N, sparse_p
@@ -16,7 +17,7 @@ from nearfar.engines.plain import Plain
 from nearfar.errors import InputError
 from nearfar.far import ExactField
 from nearfar.kernels import HeavyTailed
-from nearfar.maps.objective import RowBlocks, value_and_gradient
+from nearfar.maps.objective import RowBlocks
 from nearfar.maps.tails import LEAST, MOST, TailObjective
 
 QUICK = {"perplexity": 15, "max_iter": 400, "early_exaggeration_iter": 100, "random_state": 0, "n_jobs": 1}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from comparisons import central_differences
+from master import value_and_gradient
 from refusals import refusals
 from scipy.sparse import csr_array
 
@@ -11,7 +12,7 @@ from nearfar.divergences import KL, NeRV
 from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField
 from nearfar.kernels import Exponential, StudentT
-from nearfar.maps.objective import NeighborObjective, value_and_gradient
+from nearfar.maps.objective import NeighborObjective
 
 N = 40
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_real
 from nearfar._core.jit import bind, jit
@@ -412,7 +411,12 @@ class BarnesHutField(FieldPart):
         )
         order = np.argsort(codes)
         points = np.ascontiguousarray(Y[order].T)
-        tree = _tree(points, cells_of(codes[order], d, levels, _LEAF))
+        cells = cells_of(codes[order], d, levels, _LEAF)
+        least, most = np.empty((2, d, len(cells[0])), points.dtype)
+        boxes_of(points, *cells, least, most)
+        half = points.dtype.type(0.5)
+        # Of each cell the middle and the half sides of the box around it, and its longest side.
+        tree = (*cells, half * least + half * most, half * most - half * least, (most - least).max(axis=0))
         self.work["placed"] = points, order, tree, compiled, n_jobs
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
@@ -450,35 +454,21 @@ class BarnesHutField(FieldPart):
         points, order, tree, kernel, n_jobs = self._placed_state()
         (d, n), scalar = points.shape, points.dtype.type
         sorted_charges = np.ones(n, scalar) if charges is None else charges[order]
-        bodies = _bodies(points, sorted_charges, tree)
+        signs = [sign for sign in (1, -1) if (sign * sorted_charges > 0).any()] or [1]
+        bodies, corner = [], points.min(axis=1).astype(np.float64)
+        for sign in signs:
+            bodies.append(np.empty((len(tree[0]), d + 1, d + 1), scalar))
+            bodies_of(points, (sorted_charges, sign), corner, tree[:3], _SIMPLEX[d], bodies[-1])
         outs = tuple(np.empty((1 + d, n if asked else 0), scalar) for asked in (True, with_entropy))
         leaves = np.flatnonzero(tree[2] == np.arange(1, len(tree[2]) + 1)).astype(np.int32)
         limits = scalar(self.angle), scalar(_VANISHES if self.angle else 0)
         sums = bind(leaf_sums, (kernel.functions, with_entropy))
         parameters = tuple(map(scalar, kernel.parameters))
-        shared = (*tree, bodies), (points, (0,) * max(d, 2), sorted_charges, order), parameters, limits
+        of_points = points, (0,) * max(d, 2), sorted_charges, order
+        shared = (*tree, np.concatenate(bodies, axis=1)), of_points, parameters, limits
         run_blocks(
             lambda _block, start, stop: sums(*shared, leaves[start:stop], outs),
             even_bounds(len(leaves), _LEAVES),
             n_jobs,
         )
         return [Potential(out[0], np.ascontiguousarray(out[1:].T)) for out in outs]
-
-
-def _tree(points: Floats, cells: tuple[NDArray[np.int32], ...]) -> tuple[NDArray[np.generic], ...]:
-    """Return the cells with the middle and the half sides of the box around each, and its longest side."""
-    low, high = np.empty((2, len(points), len(cells[0])), points.dtype)
-    boxes_of(points, *cells, low, high)
-    half = points.dtype.type(0.5)
-    return (*cells, half * low + half * high, half * high - half * low, (high - low).max(axis=0))
-
-
-def _bodies(points: Floats, charges: Floats, tree: tuple[NDArray[np.generic], ...]) -> Floats:
-    """Return the bodies of each cell, positions and charge: d + 1 of them for each sign that occurs."""
-    d = len(points)
-    signs = [sign for sign in (1, -1) if (sign * charges > 0).any()] or [1]
-    bodies = [np.empty((len(tree[0]), d + 1, d + 1), points.dtype) for _ in signs]
-    low = points.min(axis=1).astype(np.float64)
-    for sign, own in zip(signs, bodies, strict=True):
-        bodies_of(points, (charges, sign), low, tree[:3], _SIMPLEX[d], own)
-    return bodies[0] if len(bodies) == 1 else np.concatenate(bodies, axis=1)

@@ -120,28 +120,19 @@ def influence(kernel: CompiledKernel, potential: str, shape: Shape, dtype: DType
     near, constant = _above(kernel, potential, f, last)
     wide = None
     if shape.wide_rows:
-        left, wide = (
-            _above(kernel, potential, square_of_reach * _psi(some / square_of_reach), last)[0] for some in (f, far)
-        )
+        units = [some / square_of_reach for some in (f, far)]
+        smooth = [square_of_reach * (u + np.maximum(1 - u, 0) ** 3 / 2) for u in units]  # the header's psi
+        left, wide = (_above(kernel, potential, some, last)[0] for some in smooth)
         near = near - left
-    return _influence(near, wide, constant, shape.order, dtype)
-
-
-def _influence(near: Floats, wide: Floats | None, constant: float, order: int, dtype: DTypeLike) -> Influence:
-    """Return the influence of samples on a quarter of both meshes."""
     scale = float(np.abs(near).max()) or 1.0
-    transform = _transform(near / scale, order)
-    own = _own_influence(order, transform)
+    transform = _transform(near / scale, shape.order)
+    own = _own_influence(shape.order, transform)
     wide_transform = None
     if wide is not None:
         own[-1, -1] += float(wide[0, 0]) / scale
         if np.abs(wide).max() > _NOTHING * scale:
-            wide_transform = _both_halves(_transform(wide / scale, order), dtype)
+            wide_transform = _both_halves(_transform(wide / scale, shape.order), dtype)
     return Influence(_both_halves(transform, dtype), wide_transform, own.astype(dtype), scale, constant)
-
-
-def _psi(u: Floats) -> Floats:
-    return np.asarray(u + np.maximum(1 - u, 0) ** 3 / 2)
 
 
 def _squares(step: float, rows: int, columns: int) -> Floats:
@@ -470,31 +461,25 @@ def sort_points(Y: Floats, low: Floats, mesh: Mesh, n_jobs: int, buffers: Buffer
 
 
 def spread(points: Points, mesh: Mesh, charges: Floats, rho: Floats, n_jobs: int) -> None:
-    """Write charges (none given: ones) on the mesh."""
+    """Write charges (none given: ones) on the mesh.
+
+    A block of mesh rows also writes to the first rows of the next: first every other block, then the rest.
+    """
     rho[:] = 0
     spline, of_mesh = spline_of(mesh, rho.dtype), (rho, mesh.columns)
-    by_rows(mesh, points, n_jobs, lambda rows: spread_charges(spline, rows, points[:4], charges, of_mesh))
+    together = max(8, mesh.rows // _blocks_of(len(points.order)))
+    rows = list(pairwise([*range(0, mesh.rows, together), mesh.rows]))
+    for some in (rows[::2], rows[1::2]):
+        run_blocks(
+            lambda k, *_, some=some: spread_charges(spline, some[k], points[:4], charges, of_mesh),
+            range(len(some) + 1),
+            n_jobs,
+        )
 
 
 def spline_of(mesh: Mesh, dtype: DTypeLike) -> tuple[tuple[int, ...], Floats]:
     """Return a tuple of the length of the order, and the coefficients of the weights."""
     return (0,) * mesh.shape.order, spline_table(mesh.shape.order).astype(dtype)
-
-
-def by_rows(mesh: Mesh, points: Points, n_jobs: int, write: Callable[[tuple[int, int]], object]) -> None:
-    """Spread the points of blocks of mesh rows, from the first to before the last.
-
-    A block also writes to the first rows of the next: first every other block, then the rest.
-    """
-    together = max(8, mesh.rows // _blocks_of(len(points.order)))
-    rows = list(pairwise([*range(0, mesh.rows, together), mesh.rows]))
-    for some in (rows[::2], rows[1::2]):
-        run_blocks(lambda k, *_, some=some: write(some[k]), range(len(some) + 1), n_jobs)
-
-
-def blocks_to_read(mesh: Mesh, points: Points) -> NDArray[np.int64]:
-    """Return the bounds of the blocks of mesh rows whose points are read together."""
-    return even_bounds(mesh.rows, max(1, mesh.rows // _blocks_of(len(points.order))))
 
 
 def _blocks_of(n: int) -> int:
@@ -529,7 +514,8 @@ def read(
     factors = dtype.type(first.scale), dtype.type(first.scale / step), constant
     shared = points[:4], (charges, own.astype(dtype)), (field, mesh.columns, factors), (value, gradient)
     gathered = partial(gather, spline)
-    run_blocks(lambda _, start, stop: gathered((start, stop), *shared), blocks_to_read(mesh, points), n_jobs)
+    blocks = even_bounds(mesh.rows, max(1, mesh.rows // _blocks_of(n)))
+    run_blocks(lambda _, start, stop: gathered((start, stop), *shared), blocks, n_jobs)
     return Potential(value, gradient)
 
 

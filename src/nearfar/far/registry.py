@@ -8,6 +8,7 @@ take it. A name of one's own is in one of the two registers, so it never means t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from nearfar._core.parameters import Part
@@ -24,6 +25,7 @@ NOT_FIELDS = ("auto", "noise")
 """What ``far`` of a map says beside the names of fields: chosen by the size of the data; pairs are sampled."""
 
 
+@dataclass
 class Register(Generic[T]):
     """What makes the far fields of one kind, by name.
 
@@ -39,18 +41,13 @@ class Register(Generic[T]):
         What else is said in the place of a name.
     """
 
-    def __init__(
-        self,
-        kind: type[object],
-        what: str,
-        function: str,
-        takers: str,
-        built_in: dict[str, str],
-        words: tuple[str, ...] = (),
-    ) -> None:
-        self.kind, self.what, self.function, self.takers = kind, what, function, takers
-        self.built_in, self.words = built_in, words
-        self.own: dict[str, Callable[[], T]] = {}
+    kind: type[object]
+    what: str
+    function: str
+    takers: str
+    built_in: dict[str, str]
+    words: tuple[str, ...] = ()
+    own: dict[str, Callable[[], T]] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:

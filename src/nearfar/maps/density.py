@@ -10,24 +10,18 @@ equations are those of :mod:`nearfar.methods.density`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_n_jobs
 from nearfar._core.threads import even_bounds
 from nearfar.contracts import Floats, Kernel, Objective, Place, Rows
-from nearfar.errors import InputError
-from nearfar.maps.objective import RowBlocks, probabilities, row_sums, union_pattern
-from nearfar.maps.options import OfMap
-from nearfar.maps.problem import Problem
-from nearfar.maps.solver import Watch
+from nearfar.maps.objective import RowBlocks, row_sums, union_pattern
 from nearfar.methods.density import Wanted, add_gradient
-from nearfar.methods.maps import Phase
-from nearfar.relations.affinities import Affinities, CalibratedRows
+from nearfar.relations.affinities import CalibratedRows
 
 SHARE = 0.3
 """Share of the iterations, the last ones, in which the density counts: before, the map finds its form."""
@@ -159,45 +153,3 @@ class KeptDensity:
         """Let what is learned beside the positions take a step, and the density count from its iteration on."""
         self.of_map.advance(Y, iteration)
         self.counts = iteration + 1 >= self.begins
-
-
-class DenseMap(OfMap):
-    """Base of a map that can keep densities."""
-
-    @property
-    def density_correlation_(self) -> float:
-        """The correlation of the log local radii in data and map."""
-        self._check_fitted("density_correlation_")
-        owner, copies = type(self).__name__, self._copies
-        relation = self.relation_ if copies is None else cast("Affinities", self.affinities_)._drawn()
-        Y = self.embedding_ if copies is None else self.embedding_[copies.first]
-        return correlation_of(probabilities(owner, relation, "pair"), Y, check_n_jobs(owner, self.n_jobs))
-
-    def _check_density(self, pull: object) -> None:
-        """Refuse a pull, with which densities are not kept."""
-        if self.density_weight and pull is not None:
-            raise InputError(type(self).__name__, "density_weight", "0 with a pull", self.density_weight)
-
-    def _check_distances(self, P: RowBlocks) -> None:
-        """Refuse a relation that has no distances."""
-        if self.density_weight and not has_distances(P):
-            expected, hint = "0 for a relation, which has no distances", "Give rows, distances, or fitted Affinities."
-            raise InputError(type(self).__name__, "density_weight", expected, self.density_weight, hint)
-
-    def _kept_density(self, objective: Objective, problem: Problem, place: Place, watch: Watch) -> Objective:
-        """Return an objective that keeps the density of the data, too, if it shall."""
-        if not self.density_weight:
-            return objective
-        return KeptDensity(
-            objective,
-            place,
-            problem.P,
-            log_of(radii_of_data(problem.P)),
-            self.density_weight / watch.scale,
-            self.max_iter - round(SHARE * self.max_iter),
-            check_n_jobs(type(self).__name__, self.n_jobs),
-        )
-
-    def _unstopped(self, phases: list[Phase]) -> list[Phase]:
-        """Return the phases of a fit; where the density counts at the end, none stops before."""
-        return [replace(phase, may_stop=False) for phase in phases] if self.density_weight else phases

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,20 +41,13 @@ from nearfar.maps.objective import RowBlocks
 from nearfar.maps.problem import EXACT_UP_TO
 from nearfar.maps.pull import Pull
 from nearfar.methods.linear_maps import Cost, attraction, entry_cost
-from nearfar.methods.maps import cost_of_pull, pull_of
+from nearfar.methods.maps import Still, cost_of_pull, pull_of
 
 STRONGEST = 15
 """Neighbours to whose places a point may jump, and by whom groups hang together."""
 _ROWS = 64  # of a block, where all points that rest are summed
 _COARSEST = 0.1
 _MARGIN = 0.25  # of a map's width that the mesh reaches beyond the points that rest
-
-
-class Resting(Protocol):
-    """The potential sum_j w(|x - y_j|²) of points that rest."""
-
-    def at(self, X: Floats) -> tuple[Floats, Floats]:
-        """Return it at some places, and its gradient there."""
 
 
 class InNumPy:
@@ -141,6 +133,10 @@ class OnMesh:
         totals = [float(len(self._Y))]
         found = read(points, self._mesh, self._potential, parts, self._n_jobs, self._read, "at", totals)
         return found.value, found.gradient
+
+
+Resting = InNumPy | PairByPair | OnMesh
+"""The potential sum_j w(|x - y_j|²) of points that rest: ``at`` returns it at some places, and its gradient there."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +254,7 @@ def strongest(P: csr_array) -> tuple[RowNumbers, RowNumbers]:
 
 
 @dataclass
-class FrozenObjective:
+class FrozenObjective(Still):
     """KL by pair of points that move among others that rest; its rows are those that move.
 
     Parameters
@@ -345,10 +341,3 @@ class FrozenObjective:
     def early(self, kernel: Kernel | None = None) -> FrozenObjective:  # noqa: ARG002 - no phase asks
         """Return itself: it is KL."""
         return self
-
-    def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
-        """Do nothing: no order is quicker than another."""
-        return False
-
-    def advance(self, Y: Floats, iteration: int) -> None:
-        """Nothing is learned beside the positions."""

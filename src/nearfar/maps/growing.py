@@ -21,7 +21,7 @@ from nearfar._core.types import Flags, Numbers
 from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
 from nearfar.callbacks import Trainer
-from nearfar.contracts import Floats, Kernel, Objective, Place
+from nearfar.contracts import Floats, Objective, Place
 from nearfar.divergences.probability import KL
 from nearfar.engines.registry import PLAIN
 from nearfar.errors import InputError
@@ -85,7 +85,11 @@ class Growth:
         was = np.isfinite(before).all(axis=1)
         status = np.where(free, np.where(was, "changed", "new"), "known")
         shift = np.sqrt(((Y - before) ** 2).sum(axis=1)) / (radius(Y) or 1.0)
-        return cls(status, before, shift, _nowhere(affinities, free), Ids(0) if left is None else left)
+        nowhere: Flags = np.zeros(len(free), bool)
+        if affinities is not None and not free.all():
+            distance = affinities.distances_[:, :_NEAREST].mean(axis=1)
+            nowhere = free & (distance > np.quantile(distance[~free], _USUAL))
+        return cls(status, before, shift, nowhere, Ids(0) if left is None else left)
 
     def columns(self) -> dict[str, list[object]]:
         """Return what a page of the map can show of it: columns of metadata, a value for each point."""
@@ -107,15 +111,6 @@ class Growth:
                 f"{owner}: {count} of {int((self.status != 'known').sum())} new rows are farther from all others than "
                 f"{_USUAL:.0%} of the known ones: they may belong nowhere; growth_.nowhere says which."
             )
-
-
-def _nowhere(affinities: Affinities | None, free: Flags) -> Flags:
-    """Return which free rows are far from everybody."""
-    if affinities is None or free.all():
-        return np.zeros(len(free), bool)
-    distance = affinities.distances_[:, :_NEAREST].mean(axis=1)
-    found: Flags = free & (distance > np.quantile(distance[~free], _USUAL))
-    return found
 
 
 class _Joined(NamedTuple):
@@ -420,33 +415,24 @@ class GrowingMap(OfMap):
     def _settled(
         self, owner: str, problem: Problem, shown: Shown, Y: Floats, pull: Pull, rng: np.random.Generator
     ) -> Drawn:
-        """Return a map in which new points have found their places, and who will make room for them."""
-        by = self._growing(owner, problem, shown, ~pull.known, rng)
-        placed = with_places(by, Y)
-        by_pair = problem.divergence == KL() and problem.normalization == "pair"
-        return Drawn(placed.Y, pull, by, placed if by_pair and has_tails(problem.kernel, len(Y)) else None)
-
-    def _growing(self, owner: str, problem: Problem, shown: Shown, new: Flags, rng: np.random.Generator) -> Growing:
-        """Return what new points are placed by: t-SNE's cost under the kernel of the map."""
-        n, P = len(new), problem.P
+        """Return a map in which new points have found their places by t-SNE's cost, and who will make room for them."""
+        n, P, kernel = len(Y), problem.P, problem.kernel
         if problem.normalization != "pair":
             P = copy.copy(P)
             P.factors = np.full(n, 1 / P.sums.sum())
-        kernel: Kernel = problem.kernel
         n_jobs, plain = check_n_jobs(owner, self.n_jobs), problem.engine == PLAIN or n <= FEW
         pace = Pace(self.learning_rate, LOOK_EVERY, 1.0, 0, 1.0)
         phase = phases_of(P, kernel, KL(), "pair", pace, decays=False)[-1]
         phase = replace(phase, momentum=EARLY_MOMENTUM, may_stop=False)
-        sums = Sums(kernel, n, self.n_components, n_jobs, plain)
-        return Growing(owner, P, new, cast("Floats | None", shown.data), sums, phase, self._sum_of_noise(n), rng)
-
-    def _sum_of_noise(self, n: int) -> float | None:
-        """Return what stands for the sum of all w where pairs are told from noise one by one."""
-        noise = self._noise()
-        if noise is None or noise.objective == "global" or noise.normalizer == "t-sne":
-            return None
-        samples = min(noise.n_samples, n - 1)
-        return n * (n - 1) / samples if noise.normalizer == "umap" else float(noise.normalizer)
+        noise, Z = self._noise(), None  # where pairs are told from noise one by one something stands for the sum of w
+        if noise is not None and noise.objective != "global" and noise.normalizer != "t-sne":
+            samples = min(noise.n_samples, n - 1)
+            Z = n * (n - 1) / samples if noise.normalizer == "umap" else float(noise.normalizer)
+        data, sums = cast("Floats | None", shown.data), Sums(kernel, n, self.n_components, n_jobs, plain)
+        by = Growing(owner, P, ~pull.known, data, sums, phase, Z, rng)
+        placed = with_places(by, Y)
+        by_pair = problem.divergence == KL() and problem.normalization == "pair"
+        return Drawn(placed.Y, pull, by, placed if by_pair and has_tails(kernel, n) else None)
 
     def _phases_of_pull(self, problem: Problem, n_iter: int) -> list[Phase]:
         """Return what is minimised where points have places: the cost of the map from the start."""

@@ -17,14 +17,13 @@ from nearfar.divergences.probability import KL
 from nearfar.engines.registry import PLAIN
 from nearfar.errors import InputError
 from nearfar.kernels import InhomogeneousStudentT, StudentT
-from nearfar.maps.objective import all_pairs
 from nearfar.maps.options import MapOptions
 from nearfar.maps.per_point import COMPILED, PerPointObjective
 from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
 from nearfar.maps.solver import MapState
 from nearfar.maps.transform import KernelOfEach
-from nearfar.methods.maps import Phase
+from nearfar.methods.maps import AllPairs, Phase, SignSteps
 from nearfar.methods.per_point_maps import slopes_in_nu
 
 _LEARN = ("point", "global")
@@ -35,8 +34,6 @@ EVERY = 2
 LEAST, MOST = 0.5, 100.0
 """Degrees of freedom that are learned stay in between. Beyond, the cost does not fall any more: with more the kernel is
 nearly the exponential one."""
-# Of ln nu: first step, factors after one that went on and one that turned round, shortest and longest step.
-_STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.1, 1.2, 0.5, 1e-4, 0.2
 
 
 class InhomogeneousTSNE(Recipe):
@@ -173,10 +170,6 @@ def _nu_of(kernel: Kernel) -> NDArray[np.float64]:
 class LearnedObjective(PerPointObjective):
     """KL by row under degrees of freedom that are on their way.
 
-    In every other iteration each ln nu_i takes a step against the sign of its derivative; steps get longer while the
-    sign stays, and half as long when it turns (Riedmiller & Braun 1993, "A direct adaptive method for faster
-    backpropagation learning": RPROP). So nu_i stays positive, and no learning rate is to be found.
-
     Parameters
     ----------
     P : csr_array of shape (n, n)
@@ -195,7 +188,7 @@ class LearnedObjective(PerPointObjective):
     ) -> None:
         super().__init__(P, InhomogeneousStudentT(nu), KL(), dtype=dtype, n_jobs=n_jobs)
         self.nu, self._together, self._plain, self.learns = nu, together, plain, True
-        self._steps, self._signs = np.full(len(nu), _STEP), np.zeros(len(nu))
+        self._steps = SignSteps(np.full(len(nu), 0.1), 1e-4, 0.2, LEAST, MOST)
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated, and the true cost if it is asked for."""
@@ -203,22 +196,14 @@ class LearnedObjective(PerPointObjective):
             return super().evaluate(Y, exaggeration, cost=cost)
         if self.learns:
             self.slopes = slopes_in_nu(Y, self._P, self.nu, slice(0, len(Y)))
-        pairs = all_pairs(self._P, self.cost.kernel, KL(), "row")
+        pairs = AllPairs(self._P, self.cost.kernel, KL(), "row")
         found, gradient = pairs.value_and_gradient(Y, exaggeration, cost=cost)
         return gradient.astype(Y.dtype, copy=False), found if cost else None
 
     def advance(self, Y: Floats, iteration: int) -> None:  # noqa: ARG002 - where it was evaluated last
         """Let the degrees of freedom take a step, where it is their turn."""
         if self.learns and iteration >= LEARN_FROM:
-            self.step(self.slopes.sum() if self._together else self.slopes)
+            slopes = self.slopes.sum() if self._together else self.slopes
+            self.nu = np.asarray(self._steps.moved(self.nu, slopes), np.float64)
+            self.cost = replace(self.cost, kernel=InhomogeneousStudentT(self.nu))
         self.learns = iteration + 1 >= LEARN_FROM and (iteration + 1) % EVERY == 0
-
-    def step(self, slopes: NDArray[np.float64]) -> None:
-        """Let the degrees of freedom take a step against the sign of these slopes, or of that of all together."""
-        signs = np.sign(slopes)
-        turned = signs * self._signs
-        self._steps *= np.where(turned > 0, _UP, np.where(turned < 0, _DOWN, 1.0))
-        self._steps.clip(_SHORTEST, _LONGEST, out=self._steps)
-        self._signs = np.broadcast_to(signs, self.nu.shape)
-        self.nu = np.asarray((self.nu * np.exp(-self._steps * signs)).clip(LEAST, MOST))
-        self.cost = replace(self.cost, kernel=InhomogeneousStudentT(self.nu))

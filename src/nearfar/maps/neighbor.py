@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack, cast
 
@@ -36,7 +37,7 @@ from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
 from nearfar.callbacks import Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
-from nearfar.divergences.probability import KL, accuracy_of, as_divergence
+from nearfar.divergences.probability import KL, accuracy_of, as_divergence, linear_formulas
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import (
     VERBS,
@@ -63,9 +64,8 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
 from nearfar.kernels import as_kernel, parameter_of_each
-from nearfar.maps.density import DenseMap
+from nearfar.maps.density import SHARE, KeptDensity, correlation_of, has_distances, log_of, radii_of_data
 from nearfar.maps.growing import GrowingMap
-from nearfar.maps.memory import MeasuredMap
 from nearfar.maps.noise import NoiseObjective, check_noise
 from nearfar.maps.objective import (
     NORMALIZATIONS,
@@ -75,8 +75,8 @@ from nearfar.maps.objective import (
     Where,
     exact_up_to,
     is_linear_time,
+    memory_of_pattern,
     probabilities,
-    value_and_gradient,
 )
 from nearfar.maps.options import MapOptions
 from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points, is_per_point
@@ -84,7 +84,7 @@ from nearfar.maps.problem import EXACT_UP_TO, Data, Parts, Problem, Shown, of_fi
 from nearfar.maps.schedule import Pace, phases_of
 from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
-from nearfar.methods.maps import LOOK_EVERY, Phase, cost_of_pull, descend, pull_of
+from nearfar.methods.maps import LOOK_EVERY, AllPairs, Phase, cost_of_pull, descend, pull_of
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.copies import Copies, without_copies
@@ -95,6 +95,7 @@ from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
+_OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 _OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
 TREE_FROM = 6000
 """Points from which on, with three components, far="auto" is the tree."""
@@ -104,7 +105,7 @@ MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
 
 
-class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
+class NeighborEmbedding(GrowingMap):
     """Map of points or of a graph in which neighbours stay neighbours: t-SNE and its whole family.
 
     Finds points y_i whose similarities, of the kernel w, reproduce those of the data::
@@ -352,7 +353,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         """
         parts = self._checked()
         asked = self._asked(parts)
-        self._check_density(pull)
+        if self.density_weight and pull is not None:
+            raise InputError(type(self).__name__, "density_weight", "0 with a pull", self.density_weight)
         rng = check_random_state(type(self).__name__, self.random_state)
         X, left_out = coordinates_of(type(self).__name__, X, self.metric)
         with self._workers(asked, parts):
@@ -364,8 +366,14 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
                 objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
                 watch = self._watch(Y, problem, trainer)
                 if drawn is None:
-                    kept = self._kept_density(objective, problem, place, watch)
-                    descend(place, kept, self._unstopped(self._phases(problem)), watch)
+                    minimised, phases = objective, self._phases(problem)
+                    if self.density_weight:  # it counts at the end: none stops before
+                        n_jobs = check_n_jobs(type(self).__name__, self.n_jobs)
+                        of_data, begins = log_of(radii_of_data(problem.P)), self.max_iter - round(SHARE * self.max_iter)
+                        weight = self.density_weight / watch.scale
+                        minimised = KeptDensity(objective, place, problem.P, of_data, weight, begins, n_jobs)
+                        phases = [replace(phase, may_stop=False) for phase in phases]
+                    descend(place, minimised, phases, watch)
                 else:
                     drawn.descend(place, objective, self._phases_of_pull(problem, self.max_iter), watch)
         self._keep(shown, objective, watch.state)
@@ -507,7 +515,8 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         Y = Y if copies is None else copies.means(Y)
         if normalization == "pair":
             P = csr_array((P + P.T) / 2)
-        value, slopes = value_and_gradient(Y, P, kernel, divergence, normalization, weights=self._weights_of(P, copies))
+        pairs = AllPairs(P, kernel, divergence, normalization, weights=self._weights_of(P, copies))
+        value, slopes = pairs.value_and_gradient(Y)
         scale = 1.0 if normalization == "pair" else 1 / len(Y)
         value, gradient = value * scale, np.asarray(slopes * scale, np.float64)
         held = self._pull(owner, shown, pull, pull_weight, Y.shape[1])
@@ -526,6 +535,82 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         for name in _OF_NEIGHBORS:  # what was used; a relation has none of them
             parameters[name] = getattr(self.affinities_, name, None)
         return Embedding(self.embedding_, ids=self.relation_.row_ids, parameters=parameters)
+
+    @property
+    def density_correlation_(self) -> float:
+        """The correlation of the log local radii in data and map."""
+        self._check_fitted("density_correlation_")
+        owner, copies = type(self).__name__, self._copies
+        relation = self.relation_ if copies is None else cast("Affinities", self.affinities_)._drawn()
+        Y = self.embedding_ if copies is None else self.embedding_[copies.first]
+        return correlation_of(probabilities(owner, relation, "pair"), Y, check_n_jobs(owner, self.n_jobs))
+
+    def expected_memory(self, X: Data) -> int:
+        """Return the bytes that a fit takes at its peak, beside X.
+
+        That is where the relations of both directions are joined: some 15 to 40 bytes for each neighbour of each point
+        beside the neighbours, and about 90 where a relation starts from its eigenvectors.
+        From some 10,000 points on the figure is within a fifth of what is measured, for dense rows and the Euclidean
+        metric, and for relations. Interpreter and libraries (about 150 MB) come on top. What is in files of ``storage``
+        does not count; the figure then holds from some 100,000 points on. A fit that would take more than is free is
+        refused. With a device of torch this is the memory of this machine.
+
+        Parameters
+        ----------
+        X : as for :meth:`fit`
+            What would be fitted.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import numpy as np, nearfar as nf
+        >>> nf.TSNE(perplexity=30, n_jobs=1).expected_memory(np.zeros((100_000, 50), np.float32)) // 10**6
+        304
+        """
+        owner = f"{type(self).__name__}.expected_memory"
+        if isinstance(X, Affinities):
+            X._check_fitted("relation_")
+            return self._memory(0, 0, X.relation_.nnz, X.relation_.shape[0])
+        if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
+            relation = as_relation(X, owner, "X")
+            return self._memory(0, 0, relation.nnz, relation.shape[0])
+        rows = cast("Any", rows_and_ids(owner, X)[0])
+        given = are_neighbors(rows, self.metric)
+        n = np.shape(rows[0] if given else rows)[0]
+        return self._memory(*self._affinities(rows, None, n)._memory(owner, rows))
+
+    def _memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool = False) -> int:
+        """Return the bytes of a fit whose affinities take and keep so many, and have so many entries and rows."""
+        pattern, beside = self._of_pattern(nnz)
+        divergence = as_divergence(type(self).__name__, self.divergence)
+        # By row, or for another divergence, strengths are made of the pattern, which are in memory.
+        in_files = self.storage is not None and self.normalization == "pair" and divergence == KL()
+        needed = beside + _OF_POINT * n if in_files else pattern + beside
+        if on_workers:  # P alone, as it is sent
+            needed = 8 * nnz
+        formulas = linear_formulas(divergence, 1.0)
+        if formulas is not None and formulas.prepared is not None:  # strengths are prepared for either direction
+            needed = needed * 6 // 5
+        if isinstance(self.init, str) and (self.init == "spectral" or (self.init == "auto" and not peak)):
+            needed = max(needed, 90 * nnz)  # of the eigenvectors of a relation
+        return max(peak, kept + needed)
+
+    def _of_pattern(self, nnz: int) -> tuple[int, int]:
+        """Return the bytes of the pattern of so many entries, which may be in files, and of what is made beside it."""
+        given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
+        dtype = np.float64 if given == np.float64 else np.float32
+        pattern, beside = memory_of_pattern(nnz, dtype, self.normalization == "row")
+        of_density = memory_of_pattern(nnz, dtype, by_row=False)[0] if self.density_weight else 0
+        return pattern + of_density, beside
+
+    def _check_memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool) -> None:
+        """Refuse a fit that does not fit into memory."""
+        hint = "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places"
+        hint = f"{hint} the others; or storage=, a folder, which keeps neighbours and probabilities in files."
+        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz, n, on_workers), hint)
 
     # The steps of a fit.
 
@@ -551,22 +636,19 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
         """Return what is minimised, and where."""
         owner, n, copies = type(self).__name__, len(shown.relation.row_ids), shown.copies
         check_integer(owner, "n_components", self.n_components, low=1, high=max(shown.n_rows - 1, 1))
-        engine = self._engine(asked, parts, n)
+        few = n <= FEW and self.far == "auto" and self._runs_on(PLAIN, None, parts)
+        engine = asked if asked is not None else PLAIN if few else THREADS
+        if self._on_workers(asked, parts, n):
+            engine = DASK
         P = probabilities(owner, shown.relation, parts.normalization, on_workers=engine == DASK)
-        self._check_distances(P)
+        if self.density_weight and not has_distances(P):
+            expected, hint = "0 for a relation, which has no distances", "Give rows, distances, or fitted Affinities."
+            raise InputError(owner, "density_weight", expected, self.density_weight, hint)
         if self.storage is not None:
             needed = self._of_pattern(shown.relation.nnz)[0]
             P.storage = folder_with_room(owner, "storage", self.storage, needed)
         kernel = of_first(self._kernel_for(parts.kernel, shown.n_rows), copies)
         return Problem(P, parts.divergence, kernel, parts.normalization, engine, copies=copies)
-
-    def _engine(self, asked: str | Place | None, parts: Parts, n: int) -> str | Place:
-        """Return where n points are drawn: as is asked for, on workers that are there, or as their number says."""
-        if self._on_workers(asked, parts, n):
-            return DASK
-        if asked is not None:
-            return asked
-        return PLAIN if n <= FEW and self.far == "auto" and self._runs_on(PLAIN, None, parts) else THREADS
 
     def _start(self, problem: Problem, shown: Shown, rng: np.random.Generator) -> tuple[Floats, float]:
         """Return first positions, and the reach of the kernel."""
@@ -839,23 +921,20 @@ class NeighborEmbedding(GrowingMap, MeasuredMap, DenseMap):
             raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
         if far == "barnes-hut" and d > 3:
             raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
-        chosen = self._quickest(n, divergence, kernel) if far == "auto" else far
-        if chosen == "exact":
-            if far == "auto" and n > MANY:
+        if far == "auto":  # the quickest for n points
+            far = "exact"
+            if d <= 2 and n > exact_up_to(kernel, divergence, EXACT_UP_TO):
+                far = "fft"
+            elif d == 3 and n > TREE_FROM and self._device is None:
+                far = "barnes-hut"
+            elif n > MANY:
                 _warn_of_pairs(owner, f"{d} components", n)
+        if far == "exact":
             return ExactField()
         accuracy = accuracy_of(divergence)
-        if chosen == "barnes-hut":
+        if far == "barnes-hut":
             return BarnesHutField(accuracy.angle)
         return MeshField(accuracy.few if n < accuracy.many_from else accuracy.many)
-
-    def _quickest(self, n: int, divergence: Divergence, kernel: Kernel) -> str:
-        """Return the field that is the quickest for n points."""
-        if self.n_components <= 2 and n > exact_up_to(kernel, divergence, EXACT_UP_TO):
-            return "fft"
-        if self.n_components == 3 and n > TREE_FROM and self._device is None:
-            return "barnes-hut"
-        return "exact"
 
     @property
     def _learns(self) -> bool:

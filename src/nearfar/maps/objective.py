@@ -20,7 +20,6 @@ from scipy.sparse import csr_array, diags_array, issparse
 from scipy.special import xlogy
 
 from nearfar._core.atomic import TemporaryArray
-from nearfar._core.checks import check_choice
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import FloatType, Longs
@@ -31,7 +30,7 @@ from nearfar.errors import InputError
 from nearfar.far.fields import Summed
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, compiled_kernel
 from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, value
-from nearfar.methods.maps import AllPairs
+from nearfar.methods.maps import AllPairs, Still
 from nearfar.relations.matrix import Relation
 from nearfar.relations.operators import LinearOperator, Sparse
 
@@ -69,7 +68,7 @@ class Where(TypedDict):
     place: Place | None
 
 
-class NeighborObjective:
+class NeighborObjective(Still):
     """Divergences and kernels with formulas, by row or by pair, the far part left to a field.
 
     Parameters
@@ -162,9 +161,6 @@ class NeighborObjective:
         if in_memory and pattern is not None:  # elsewhere it is made anew
             self._pattern = pattern.in_order(order, self._n_jobs)
         return True
-
-    def advance(self, Y: Rows, iteration: int) -> None:
-        """Nothing is learned beside the positions."""
 
 
 class Pattern(NamedTuple):
@@ -540,7 +536,7 @@ def merge_rows(bounds, given, place, lengths, made, start, stop):
 
 
 @dataclass(frozen=True)
-class QuadraticObjective:
+class QuadraticObjective(Still):
     """All divergences, kernels and normalisations, pair by pair; see :class:`nearfar.methods.maps.AllPairs`."""
 
     P: csr_array
@@ -553,7 +549,7 @@ class QuadraticObjective:
     @cached_property
     def _pairs(self) -> AllPairs:
         parts = self.P, self.kernel, self.divergence, self.normalization
-        return all_pairs(*parts, weights=self.weights, n_jobs=self.n_jobs)
+        return AllPairs(*parts, weights=self.weights, n_jobs=self.n_jobs)
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient and the cost."""
@@ -571,80 +567,3 @@ class QuadraticObjective:
             return replace(self, divergence=KL())
         P = csr_array(self.P + self.P.T)
         return QuadraticObjective(csr_array(P / P.sum()), kernel, KL(), "pair", n_jobs=self.n_jobs)
-
-    def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
-        """Do nothing: no order is quicker than another."""
-        return False
-
-    def advance(self, Y: Floats, iteration: int) -> None:
-        """Nothing is learned beside the positions."""
-
-
-def value_and_gradient(
-    Y: Floats,
-    P: Floats | csr_array,
-    kernel: Kernel,
-    divergence: Divergence,
-    normalization: str,
-    *,
-    exaggeration: float = 1.0,
-    weights: Floats | None = None,
-    block: int | None = None,
-) -> tuple[float, Floats]:
-    """Return the cost of a map and its gradient, from one pass over all pairs.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n, d)
-        Positions.
-    P : ndarray or sparse array of shape (n, n), >= 0
-        What q should be: rows of sum 1 for ``"row"``, total 1 for ``"pair"``. The diagonal does not count.
-    kernel : Kernel
-        With ``weight(f)`` and ``slope(f)``.
-    divergence : Divergence
-        With ``value(p, q)`` and ``derivative(p, q)``.
-    normalization : {"row", "pair", "none"}
-        How q is made from w.
-    exaggeration : float, default=1
-        Factor a of P in the gradient, k = (a p - q)(-w'/w) for KL; not in the cost. Only KL has a meaning for it.
-    weights : ndarray of shape (n,), optional
-        Importance s_i of the points (ws-SNE): s_i s_j w_ij stands for w_ij everywhere.
-    block : int, optional
-        Rows at a time; chosen by memory if not given.
-
-    Returns
-    -------
-    cost : float
-        Sum over all entries (over all rows for ``"row"``), nats for the divergences of :mod:`nearfar.divergences`.
-    gradient : ndarray of shape (n, d), float64
-
-    Raises
-    ------
-    InputError
-        An unknown normalisation, or parameters of the kernel that are not one per point.
-    """
-    pairs = all_pairs(P, kernel, divergence, normalization, weights=weights, block=block)
-    return pairs.value_and_gradient(Y, exaggeration)
-
-
-def all_pairs(
-    P: Floats | csr_array,
-    kernel: Kernel,
-    divergence: Divergence,
-    normalization: str,
-    *,
-    weights: Floats | None = None,
-    block: int | None = None,
-    n_jobs: int = 1,
-) -> AllPairs:
-    """Return the master equation of these parts, if they go together.
-
-    Raises
-    ------
-    InputError
-        An unknown normalisation; several scales of a kernel by another than ``"row"``.
-    """
-    check_choice("value_and_gradient", "normalization", normalization, NORMALIZATIONS)
-    if len(getattr(kernel, "scales", (kernel,))) > 1 and normalization != "row":
-        raise InputError("value_and_gradient", "normalization", "'row' for several scales", repr(normalization))
-    return AllPairs(P, kernel, divergence, normalization, weights=weights, block=block, n_jobs=n_jobs)

@@ -25,6 +25,7 @@ from nearfar.errors import InputError
 from nearfar.far.fields import CHUNK
 from nearfar.kernels import exp, parameter_of_each, rise
 from nearfar.methods.linear_maps import LEAST_S, Cost
+from nearfar.methods.maps import Still
 
 MOST_POINTS = 20_000
 """Points of a map whose pairs are all summed in every iteration, under a kernel with a parameter for each point."""
@@ -54,7 +55,7 @@ def check_points(owner: str, n: int, n_iter: int, n_jobs: int, pairs_a_second: f
         )
 
 
-class PerPointObjective:
+class PerPointObjective(Still):
     """Divergences with formulas by row, under a kernel with a parameter for each point.
 
     Parameters
@@ -115,13 +116,6 @@ class PerPointObjective:
         other = copy.copy(self)
         other.cost = Cost(self.cost.kernel, KL(), True, self.cost.n, self.cost.dtype)
         return other
-
-    def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
-        """Do nothing: no order is quicker than another."""
-        return False
-
-    def advance(self, Y: Floats, iteration: int) -> None:
-        """Nothing is learned beside the positions."""
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")

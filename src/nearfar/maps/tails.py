@@ -11,6 +11,7 @@ from nearfar.contracts import Field, Rows
 from nearfar.divergences.probability import KL
 from nearfar.kernels import HeavyTailed
 from nearfar.maps.objective import NeighborObjective, RowBlocks, Where
+from nearfar.methods.maps import SignSteps
 from nearfar.methods.tails import slope_in_alpha
 
 START = 0.5
@@ -19,20 +20,14 @@ EVERY = 10
 """Iterations between two steps of alpha, which take the time of two."""
 LEAST, MOST = 0.2, 5.0
 """alpha that is learned stays in between: less is hardly told from the exponential kernel."""
-# Of ln alpha: first step, factors after one that went on and one that turned round, shortest and longest step.
-_STEP, _UP, _DOWN, _SHORTEST, _LONGEST = 0.05, 1.2, 0.5, 1e-3, 0.1
 
 
 class TailObjective(NeighborObjective):
-    """KL by pair under a heavy-tailed kernel whose alpha is learned beside the positions, from some iteration on.
-
-    ln alpha takes steps against the sign of its derivative, longer while that stays and half as long when it turns
-    (RPROP).
-    """
+    """KL by pair under a heavy-tailed kernel whose alpha is learned beside the positions, from some iteration on."""
 
     def __init__(self, P: RowBlocks, kernel: HeavyTailed, field: Field, begins: int, **where: object) -> None:
         super().__init__(P, kernel, KL(), "pair", field, **cast("Where", where))
-        self._begins, self._step, self._sign = begins, _STEP, 0.0
+        self._begins, self._steps = begins, SignSteps(np.array(0.05), 1e-3, 0.1, LEAST, MOST)
 
     @property
     def alpha(self) -> float:
@@ -47,11 +42,5 @@ class TailObjective(NeighborObjective):
         """Let alpha take a step."""
         if iteration < self._begins or iteration % EVERY:
             return
-        sign = float(np.sign(self.slope(Y)))
-        turned = sign * self._sign
-        self._step = float(
-            np.clip(self._step * (_UP if turned > 0 else _DOWN if turned < 0 else 1), _SHORTEST, _LONGEST)
-        )
-        self._sign = sign
-        alpha = float(np.clip(self.alpha * np.exp(-self._step * sign), LEAST, MOST))
-        self.cost = replace(self.cost, kernel=HeavyTailed(alpha))
+        alpha = self._steps.moved(np.array(self.alpha), np.array(self.slope(Y)))
+        self.cost = replace(self.cost, kernel=HeavyTailed(float(alpha)))

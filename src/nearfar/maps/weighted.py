@@ -89,27 +89,22 @@ class WSSNE(Recipe):
         self.weights_ = weights if state.same is None else weights[state.same]
 
     def _weights_of(self, P: csr_array, copies: Copies | None) -> NDArray[np.float64]:
-        return _importance(type(self).__name__, self.weights, P, copies)
-
-
-def _importance(
-    owner: str, weights: Literal["degree"] | Numbers, P: csr_array, copies: Copies | None
-) -> NDArray[np.float64]:
-    """Return the importance of the points, its mean 1: as given (of copies the first), or what P sums to."""
-    n = P.shape[0] if copies is None else len(copies.same)
-    if isinstance(weights, str):
-        if weights != "degree":
-            raise InputError(owner, "weights", "'degree' or one number > 0 per point", repr(weights))
-        # Gradients, importance weighted kernel: deg_i, of the factor deg_i deg_j of w_ij
-        found = np.asarray(P.sum(axis=0), np.float64) + np.asarray(P.sum(axis=1), np.float64)
-    else:
-        given = check_numbers(owner, "weights", weights, "'degree' or one number > 0 per point")
-        found = given.astype(np.float64)
-        if found.shape != (n,):
-            raise InputError(owner, "weights", f"of shape ({n},), one number per point", f"shape {found.shape}")
-        bad = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
-        if bad.size:
-            raise InputError(owner, "weights", "finite and > 0", f"{found[bad[0]]} for row {bad[0]}")
-        found = found if copies is None else found[copies.first]
-    found = found / found.max()
-    return np.asarray(found / found.mean())
+        """Return the importance of the points, its mean 1: as given (of copies the first), or what P sums to."""
+        owner, weights = type(self).__name__, self.weights
+        n = P.shape[0] if copies is None else len(copies.same)
+        if isinstance(weights, str):
+            if weights != "degree":
+                raise InputError(owner, "weights", "'degree' or one number > 0 per point", repr(weights))
+            # Gradients, importance weighted kernel: deg_i, of the factor deg_i deg_j of w_ij
+            found = np.asarray(P.sum(axis=0), np.float64) + np.asarray(P.sum(axis=1), np.float64)
+        else:
+            given = check_numbers(owner, "weights", weights, "'degree' or one number > 0 per point")
+            found = given.astype(np.float64)
+            if found.shape != (n,):
+                raise InputError(owner, "weights", f"of shape ({n},), one number per point", f"shape {found.shape}")
+            bad = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
+            if bad.size:
+                raise InputError(owner, "weights", "finite and > 0", f"{found[bad[0]]} for row {bad[0]}")
+            found = found if copies is None else found[copies.first]
+        found = found / found.max()
+        return np.asarray(found / found.mean())

@@ -29,12 +29,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol, TypedDict, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
 from nearfar._core.namespace import Array, namespace_of
-from nearfar.contracts import Divergence, Kernel, Place, Potential, Rows, Term
+from nearfar.contracts import Divergence, Kernel, Place, Rows, Term
 from nearfar.divergences.probability import Formulas, linear_formulas
 from nearfar.kernels import CompiledKernel, compiled_kernel
 from nearfar.kernels import Formulas as KernelFormulas
@@ -147,26 +147,6 @@ class Near(NamedTuple):
     of_weights: float = 0.0
 
 
-class AskOfMap(Protocol):
-    """Answers of the far field of a map at a place, see :class:`nearfar.contracts.Ask`."""
-
-    error: float
-
-    def potentials(self, terms: Sequence[Term]) -> list[Potential]:
-        """Return the potentials of terms; they are read until the next call."""
-
-    def total(self, terms: Sequence[Term]) -> Potential:
-        """Return the sum of the potentials of terms."""
-
-
-class Shared(TypedDict):
-    """What formulas take beside rows: the sums of the potentials among it, and how well a field knows them."""
-
-    cost: Cost
-    totals: Sequence[Array]
-    error: float
-
-
 class Far(NamedTuple):
     """Sums over all points at some positions: potentials of w and, where b > 0, of w ln w - w, and their gradients.
 
@@ -174,33 +154,23 @@ class Far(NamedTuple):
     formulas take beside, the sums of the potentials among it. ``asked`` answers about other charges.
     """
 
-    asked: AskOfMap
+    asked: Any
     names: tuple[Literal["weight", "entropy"], ...]
     values: list[Rows]
     slopes: list[Rows]
     row: tuple[Rows, ...]
-    shared: Shared
-
-
-def names_of(cost: Cost) -> tuple[Literal["weight", "entropy"], ...]:
-    """Return which potentials are asked for."""
-    return ("weight", "entropy") if cost.far_log else ("weight",)
-
-
-def asked_at(place: Place, field: object, Y: Rows, kernel: Kernel) -> AskOfMap:
-    """Return what answers about all points at some positions; ``field`` is a :class:`nearfar.far.fields.Summed`."""
-    return cast("AskOfMap", place.far(field, Y, kernel))
+    shared: dict[str, Any]
 
 
 def far_at(place: Place, cost: Cost, near: Near, field: object, Y: Rows) -> Far:
     """Return the sums over all points; ``field`` makes them: a :class:`nearfar.far.fields.Summed`."""
-    names = names_of(cost)
-    asked = asked_at(place, field, Y, cost.kernel)
+    names: tuple[Literal["weight", "entropy"], ...] = ("weight", "entropy") if cost.far_log else ("weight",)
+    asked: Any = place.far(field, Y, cost.kernel)
     potentials = asked.potentials([Term(name, near.weights) for name in names])
     values, slopes = [one.value for one in potentials], [one.gradient for one in potentials]
     if near.weights is not None:
         values[0], slopes[0] = place.each(times, (values[0], slopes[0]), near.weights)[0]
-    shared = Shared(cost=cost, totals=place.each(sums, values[0], *values[1:])[1:], error=asked.error)
+    shared = {"cost": cost, "totals": place.each(sums, values[0], *values[1:])[1:], "error": asked.error}
     return Far(asked, names, values, slopes, (Y, values[0]) if cost.by_row else (Y,), shared)
 
 
@@ -258,13 +228,8 @@ def normalizer(w: Array, *, cost: Cost, totals: Sequence[Array], error: float) -
     total = xp.asarray(totals[0], dtype=xp.float64)
     if not cost.by_row:
         return xp.clip(total, LEAST_S, None)
-    least = least_normalizer(total, cost, error)
+    least = xp.clip(OF_ERROR * error * total / cost.n, LEAST_S, None)
     return xp.maximum(xp.asarray(w, dtype=xp.float64), least)  # symbol S_i: sum_j w_ij, Phi of charges 1
-
-
-def least_normalizer(total: Array, cost: Cost, error: float) -> Array:
-    """Return what S_i of rows is held up to, whose sum is given."""
-    return namespace_of(total).clip(OF_ERROR * error * total / cost.n, LEAST_S, None)
 
 
 def entropy(S: Array, w: Array, w_ln_w: Array, cost: Cost) -> Array:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from nearfar._core.namespace import Array, namespace_of
@@ -36,6 +37,10 @@ UP, DOWN, LEAST = 0.2, 0.8, 0.01
 """By how much a gain grows, to what share it falls, and what it is at least."""
 
 
+LONGER, SHORTER = 1.2, 0.5
+"""Factors of a step of a learned parameter: where the sign of its derivative stays, where it turns."""
+
+
 class AllPairs:
     """A cost over all pairs of points and its gradient, in float64, some rows at a time.
 
@@ -49,8 +54,6 @@ class AllPairs:
     normalization : {"row", "pair", "none"}
     weights : ndarray of shape (n,), optional
         Importance s_i of the points: s_i s_j w_ij stands for w_ij everywhere.
-    block : int, optional
-        Rows at a time; chosen by memory if not given.
     n_jobs : int, default=1
         Threads, each with some rows of its own; no result depends on it.
     """
@@ -63,13 +66,14 @@ class AllPairs:
         normalization: str,
         *,
         weights: Floats | None = None,
-        block: int | None = None,
         n_jobs: int = 1,
     ) -> None:
-        n, self.n_jobs = P.shape[0], n_jobs
-        self.scales = [_Scale(each, n, weights) for each in getattr(kernel, "scales", (kernel,))]
+        n, self.n_jobs, several = P.shape[0], n_jobs, getattr(kernel, "scales", (kernel,))
+        if len(several) > 1 and normalization != "row":
+            raise InputError("NeighborEmbedding", "normalization", "'row' for several scales", repr(normalization))
+        self.scales = [_Scale(each, n, weights) for each in several]
         self.divergence, self.normalization = divergence, normalization
-        self.bounds = [*range(0, n, block or max(1, _ENTRIES // max(n, 1))), n]
+        self.bounds = [*range(0, n, max(1, _ENTRIES // max(n, 1))), n]
         self.few = len(self.bounds) <= 2
         self.P, self.P_back = (self._matrix(part) for part in (P, P.T))
         dense = [part for part in (self.P, self.P_back) if isinstance(part, np.ndarray)]
@@ -215,6 +219,17 @@ def off_diagonal(block: Floats, rows: slice) -> Floats:
     at = np.arange(rows.start, rows.stop)
     block[at - rows.start, at] = 0
     return np.asarray(block)
+
+
+class Still:
+    """Base of an objective whose rows are in no order that is quicker than another, and that learns nothing."""
+
+    def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
+        """Do nothing."""
+        return False
+
+    def advance(self, Y: Rows, iteration: int) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -365,6 +380,39 @@ def momentum_step(
     velocity *= xp.where(length > longest, longest / xp.where(length > longest, length, 1.0), 1.0)
     y += velocity - xp.asarray(moved / n, dtype=y.dtype)
     return y.sum(0, dtype=xp.float64), (g * g).sum(dtype=xp.float64)
+
+
+@dataclass
+class SignSteps:
+    """Steps of parameters against the signs of their derivatives, in their logarithms.
+
+    They get longer while the sign stays, and half as long when it turns (Riedmiller & Braun 1993, "A direct adaptive
+    method for faster backpropagation learning": RPROP). So the parameters stay positive, and no learning rate is to be
+    found.
+
+    Parameters
+    ----------
+    steps : ndarray
+        The first ones.
+    shortest, longest, least, most : float
+        Between which steps, and parameters, stay.
+    """
+
+    steps: Array
+    shortest: float
+    longest: float
+    least: float
+    most: float
+    signs: Array | float = 0.0
+
+    def moved(self, parameters: Array, slopes: Array) -> Array:
+        """Return the next parameters."""
+        signs = np.sign(slopes)
+        turned = signs * self.signs
+        self.steps = self.steps * np.where(turned > 0, LONGER, np.where(turned < 0, SHORTER, 1.0))
+        self.steps = self.steps.clip(self.shortest, self.longest)
+        self.signs = signs
+        return (parameters * np.exp(-self.steps * signs)).clip(self.least, self.most)
 
 
 # A pull to given places, with a weight m for each point: sum_i m_i / 2 |y_i - y0_i|^2 beside the cost of the map.

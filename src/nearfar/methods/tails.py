@@ -15,23 +15,25 @@ alpha to the user.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from nearfar._core.namespace import Array, namespace_of
 from nearfar.contracts import Place, Rows, Term
 from nearfar.kernels import HeavyTailed
-from nearfar.methods.linear_maps import Cost, Near, asked_at, sums
+from nearfar.methods.linear_maps import Cost, Near, sums
 
 
 def slope_in_alpha(place: Place, cost: Cost, near: Near, field: object, Y: Rows) -> float:
     """Return dC/dalpha; ``field`` is a :class:`nearfar.far.fields.Summed`."""
     kernel = cast("HeavyTailed", cost.kernel)
     alpha, beta = kernel.alpha, float(cast("float", kernel.beta))
-    both = asked_at(place, field, Y, kernel).potentials([Term("weight"), Term("entropy")])
+    asked: Any = place.far(field, Y, kernel)
+    both = asked.potentials([Term("weight"), Term("entropy")])
     S, w_ln_w = (float(one) for one in place.each(sums, both[0].value, both[1].value)[1:])
     w_ln_w += S  # the potential is w ln w - w
     power = HeavyTailed(alpha / (1 + alpha), (1 + alpha) * beta)
-    (powers,) = asked_at(place, field, Y, power).potentials([Term("weight")])
+    asked = place.far(field, Y, power)
+    (powers,) = asked.potentials([Term("weight")])
     of_powers = float(place.each(sums, powers.value)[1])
     of_S = -(w_ln_w / alpha + (S - of_powers) / alpha**2) / S  # symbol d ln S/dα: sum w D / S
     rows = place.pairs(rise, near.pattern, (Y,), (Y,), near.p, cost=cost, alpha=alpha)[0]
