@@ -1,8 +1,5 @@
 """The Barnes-Hut field: against sums over all pairs, the mesh, and its own parts."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -108,29 +105,6 @@ def test_the_error_falls_with_the_third_power_of_the_angle(d: int) -> None:
     assert errors[2] < errors[1] / 5
 
 
-@pytest.mark.slow  # each of them is compared with the sum over all pairs
-def test_mesh_and_tree_agree() -> None:
-    Y = cloud(20_000, 2, 80.0, dtype=np.float32)
-    c = np.random.default_rng(1).random(20_000).astype(np.float32)
-    terms = [Term("weight"), Term("entropy", c)]
-    pairs = zip(
-        ask(BarnesHutField(0.3), Y, StudentT(), terms), ask(MeshField(0.001), Y, StudentT(), terms), strict=True
-    )
-    for tree, mesh in pairs:
-        assert error(tree.gradient, mesh.gradient) < 0.003
-        assert float(tree.value.sum(dtype=float)) == pytest.approx(float(mesh.value.sum(dtype=float)), rel=1e-4)
-
-
-def test_total_is_the_sum_of_the_terms() -> None:
-    Y, given = cloud(1500, 3), charges(1500)
-    terms = [Term("weight", given["positive"]), Term("entropy", given["mixed"]), Term("weight")]
-    field = BarnesHutField()
-    parts = ask(field, Y, StudentT(), terms)
-    total = field.total(terms)
-    np.testing.assert_allclose(total.value, sum(p.value for p in parts), rtol=1e-6)
-    np.testing.assert_allclose(total.gradient, sum(p.gradient for p in parts), rtol=1e-6)
-
-
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_the_number_of_threads_and_the_order_of_points(d: int) -> None:
     Y = cloud(5000, d, dtype=np.float32)
@@ -234,14 +208,6 @@ def test_bodies_have_the_moments_of_their_cell(d: int) -> None:
 
 
 # As a part, and in a map
-
-
-def test_a_copy_holds_the_parameters_only() -> None:
-    field = BarnesHutField(0.3)
-    field.place(cloud(2000, 3), StudentT(), 1)
-    for other in (pickle.loads(pickle.dumps(field)), copy.copy(field)):
-        assert other == field
-        assert vars(other) == other.get_params() == {"angle": 0.3}
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)

@@ -7,7 +7,6 @@ import pytest
 from comparisons import central_differences
 from scipy.special import logsumexp, softmax
 
-import nearfar as nf
 from nearfar._core.threads import single_threaded_blas
 from nearfar.contracts import FarField
 from nearfar.errors import InputError, NearfarWarning
@@ -161,21 +160,6 @@ def test_one_other(far: object) -> None:
 
 
 # ---------------------------------------------------------------- parts with parameters
-
-
-def test_scikit_learn_clones_and_sets_parameters() -> None:
-    from sklearn.base import clone
-
-    labels = np.array([0, 1, 1])
-    far = clone(GaussianMixture(n_clusters=2, labels=labels), safe=False)
-    np.testing.assert_array_equal(far.labels, labels)
-    assert far.with_params(n_clusters=3, labels=None).n_clusters == 3
-    with pytest.raises(InputError, match="parameter must be one of"):
-        far.with_params(clusters=3)
-    with pytest.raises(InputError, match="n_clusters must be an integer >= 1; got 0"):
-        far.with_params(n_clusters=0)
-    assert far.n_clusters == 2
-    assert nf.EDRep(far=far).set_params(far__n_clusters=4).far.n_clusters == 4
 
 
 # ---------------------------------------------------------------- one by one

@@ -107,20 +107,6 @@ def test_exact_field_agrees_with_the_definition(kernel: Kernel, d: int, dtype: t
         assert relative(potential.gradient, expected.gradient) < tolerance
 
 
-@pytest.mark.parametrize("potential", ["weight", "entropy"])
-def test_exact_gradient_is_the_slope_of_the_value(potential: str) -> None:
-    Y, kernel, step = cloud(7, 2, span=2.0), HeavyTailed(alpha=0.7, beta=2.0), 1e-5
-    term = Term(potential, charges(7)["mixed"])  # type: ignore[arg-type]
-    gradient = ask(ExactField(), Y, kernel, [term])[0].gradient.copy()
-    for i, k in np.ndindex(Y.shape):
-        values = []
-        for sign in (1, -1):
-            moved = Y.copy()
-            moved[i, k] += sign * step
-            values.append(ask(ExactField(), moved, kernel, [term])[0].value[i])
-        assert gradient[i, k] == pytest.approx((values[0] - values[1]) / (2 * step), rel=1e-7, abs=1e-8)
-
-
 def test_exact_field_keeps_a_far_point_exact() -> None:
     """A point's own w = 1 is never added, so the tiny sum of a lonely point is not lost in float32."""
     Y = np.array([[0.0, 0.0], [3.0, 4.0], [5.0, 0.0]], np.float32)

@@ -67,14 +67,6 @@ def test_rows_seed_workers_and_dtypes(method: str) -> None:
     assert mixed.dtype == np.float64
 
 
-def test_float32_mixture() -> None:
-    X = vectors(700, 5)
-    labels = np.arange(700) % 3
-    np.testing.assert_allclose(
-        nf.log_normalizers(X.astype(np.float32), labels=labels), nf.log_normalizers(X, labels=labels), rtol=1e-4
-    )
-
-
 def test_labels_and_objects() -> None:
     X = vectors(60, 3)
     labels = np.arange(60) % 4

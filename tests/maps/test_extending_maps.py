@@ -1,7 +1,5 @@
 """A divergence and a kernel of one's own are as good as the built-in ones; what contradicts itself is refused."""
 
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,13 +42,6 @@ class Flat(nf.kernels.Kernel):
 
     def slope(self, f):
         return -2 * f / self.unit**2 * self.weight(f) ** 2
-
-
-class FlatFormulas(nf.kernels.Kernel):
-    """The same in linear time."""
-
-    def formulas(self):
-        return nf.kernels.Formulas(lambda f: -nf.kernels.ln1p(f * f), lambda f: 2 * f / (1 + f * f))
 
 
 SHORT = {"perplexity": 8, "max_iter": 60, "early_exaggeration_iter": 30, "random_state": 0, "n_jobs": 1}
@@ -125,13 +116,6 @@ def test_maps_are_drawn(drawn):
     assert drawn.cost_curve_[-1, 1] < drawn.cost_curve_[0, 1]
 
 
-@pytest.mark.slow  # compiled for two functions; the search is that of built-in parts, in test_map_transform.py
-def test_they_take_new_points(drawn, data):
-    est = drawn
-    gaps = np.linalg.norm(est.transform(data) - est.embedding_, axis=1)
-    assert np.median(gaps) < 0.2 * np.ptp(est.embedding_)
-
-
 @pytest.mark.slow  # compiled for two kernels
 def test_new_points_are_placed_as_by_the_same_kernel(data, rng):
     P = sparse_p(np.random.default_rng(0))[:3]
@@ -166,52 +150,6 @@ def test_the_same_text_in_another_module_is_the_same_machine_code():
 
     assert len({named(module, "x + x") for module in ("one", "other", "by numba")}) == 1
     assert named("one", "x + x") != named("one", "2 * x")
-
-
-PROGRAM = """
-import sys
-import numpy as np
-from numba.core import event
-import nearfar as nf
-from nearfar.far import ExactField, Term
-
-class Own(nf.kernels.Kernel):
-    def formulas(self):
-        return nf.kernels.Formulas(log_weight, slope)
-
-def log_weight(f):
-    return -FACTOR * nf.kernels.ln1p(f)
-
-def slope(f):
-    return FACTOR / (1 + f)
-
-compiled = []
-class Listener(event.Listener):
-    def on_start(self, e):
-        compiled.append(e.data["dispatcher"].py_func.__name__)
-    def on_end(self, e):
-        pass
-with event.install_listener("numba:compile", Listener()):
-    field = ExactField()
-    field.place(np.array([[0.0, 0.0], [1.0, 0.0]]), Own(), 1)
-    value = field.evaluate([Term("weight")])[0].value[0]
-print(len(compiled), value)
-"""
-
-
-@pytest.mark.slow  # three processes; test_jit.py has it for functions of a package
-def test_machine_code_is_kept_and_made_anew_when_a_formula_changes(tmp_path):
-    environment = os.environ | {"NEARFAR_CACHE_DIR": str(tmp_path / "cache")}
-    found = []
-    for factor in (1.0, 1.0, 2.0):
-        path = tmp_path / "own.py"
-        path.write_text(PROGRAM.replace("FACTOR", repr(factor)))
-        run = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, check=True)
-        found.append(run.stdout.split())
-    counts = [int(count) for count, _ in found]
-    assert min(counts[0], counts[2]) > 0
-    assert counts[1] == 0
-    assert [float(value) for _, value in found] == pytest.approx([0.5, 0.5, 0.25])
 
 
 # -- what is below the formulas ---------------------------------------------------------------------------------------
@@ -275,8 +213,6 @@ class Half(nf.divergences.Divergence):
 def test_a_divergence_without_formulas_goes_with_a_kernel_of_short_tails(data):
     est = nf.NeighborEmbedding(divergence=Half(), kernel="exponential", **SHORT).fit(data)
     assert np.isfinite(est.cost_)
-    with pytest.raises(InputError, match="divergence must be one with formulas"):
-        est.transform(data[:2])
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -338,79 +274,74 @@ def test_what_contradicts_itself_is_refused(data, parts, message):
         nf.NeighborEmbedding(**parts, **SHORT).fit(data)
 
 
-def kernel_of(weight=lambda w: w, slope=lambda w: w):
-    """Return a kernel whose functions return something made of what is right."""
-
-    class Own(nf.kernels.Kernel):
-        def weight(self, f):
-            return weight(1 / (1 + f))
-
-        def slope(self, f):
-            return slope(-1 / (1 + f) ** 2)
-
-        def __repr__(self):
-            return "Own()"
-
-    return Own()
-
-
-def kernel_of_formulas(**changed):
-    class Own(RationalQuadratic):
-        def formulas(self):
-            plain = super().formulas()
-            return plain._replace(**{k: lambda f, *n, k=k: changed[k](getattr(plain, k)(f, *n)) for k in changed})
-
-    return Own()
-
-
-RESULTS = {
-    "scalar": (np.sum, r"float64 of shape \(\)"),
-    "transpose": (lambda w: w.T, r"float64 of shape \(\d+, [12]\)"),
-    "sums of rows": (lambda w: w.sum(axis=1), r"float64 of shape \([12],\)"),
-    "sums of rows, kept": (lambda w: w.sum(axis=1, keepdims=True), r"float64 of shape \([12], 1\)"),
-    "sums of columns": (lambda w: w.sum(axis=0, keepdims=True), r"float64 of shape \(1, \d+\)"),
-    "all pairs": (lambda w: np.outer(w, w), r"float64 of shape \((\d+), \1\)"),
-    "two of them": (lambda w: (w, w), r"float64 of shape \(2, [12], \d+\)"),
-    "complex": (lambda w: w + 0j, r"complex128 of shape \([12], \d+\)"),
-    "integers": (lambda w: (w * 9).astype(int), r"int64 of shape \([12], \d+\)"),
-    "objects": (lambda w: w.astype(object), r"object of shape \([12], \d+\)"),
-    "nothing": (lambda _: None, r"object of shape \(\)"),
+WRONG = {
+    "scalar": np.sum,
+    "two of them": lambda w: (w, w),
+    "complex": lambda w: w + 0j,
+    "nothing": lambda _: None,
+    "transpose": lambda w: w.T,
+    "sums of rows": lambda w: w.sum(axis=1),
+    "sums of rows, kept": lambda w: w.sum(axis=1, keepdims=True),
+    "sums of columns": lambda w: w.sum(axis=0, keepdims=True),
+    "all pairs": lambda w: np.outer(w, w),
+    "integers": lambda w: (w * 9).astype(int),
+    "objects": lambda w: w.astype(object),
 }
 
 
-@pytest.mark.parametrize("case", RESULTS)
-@pytest.mark.parametrize("name", ["weight", "slope"])
-def test_a_kernel_that_returns_another_shape_or_type_is_refused(data, name, case):
-    wrong, got = RESULTS[case]
-    what = rf"kernel must be one whose {name} returns what it is given, float64 of shape \([0-9]+, 2[45]\)"
-    with pytest.raises(InputError, match=rf"^NeighborEmbedding: {what}; got {got} from {name} of Own\(\)\."):
-        nf.NeighborEmbedding(kernel=kernel_of(**{name: wrong}), **SHORT).fit(data)
+def own(base, name, changed):
+    """Return a part, one of whose functions returns something made of what is right; or one of whose formulas does."""
+    if name in ("weight", "slope", "value", "derivative"):
+        return type("Own", (base,), {name: lambda self, *given: changed(getattr(base, name)(self, *given))})()
+
+    def formulas(self, *given):
+        right = base.formulas(self, *given)
+        plain = getattr(right, name) or (lambda p: p)
+        return right._replace(**{name: lambda *given: changed(getattr(plain, "py_func", plain)(*given))})
+
+    return type("Own", (base,), {"formulas": formulas})()
 
 
-@pytest.mark.parametrize("case", RESULTS)
-@pytest.mark.parametrize("name", ["log_weight", "neg_log_slope"])
-def test_so_is_one_with_formulas(data, name, case):
-    wrong, got = RESULTS[case]
-    what = rf"kernel must be one whose {name} returns what it is given, float64 of shape \(2, 25\)"
-    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got} from {name} of "):
-        nf.NeighborEmbedding(kernel=kernel_of_formulas(**{name: wrong}), **SHORT).fit(data)
+OF_MATRICES = [("kernel", name, Plain, r"[0-9]+, 2[45]") for name in ("weight", "slope")]
+OF_MATRICES += [("kernel", name, RationalQuadratic, "2, 25") for name in ("log_weight", "neg_log_slope")]
+OF_MATRICES += [("divergence", name, Half, "2, 8") for name in ("value", "derivative")]
+OF_VECTORS = [("divergence", name, Alpha, "16,") for name in ("prepared", "fixed", "strength", "entry_cost")]
+RESULTS = [(*part, case) for part in OF_MATRICES for case in WRONG]
+RESULTS += [(*part, case) for part in OF_VECTORS for case in ("scalar", "two of them", "complex")]
 
 
-WIDE = np.float64(2)
+@pytest.mark.parametrize(("argument", "name", "base", "shape", "case"), RESULTS)
+def test_a_part_that_returns_another_shape_or_type_is_refused(data, argument, name, base, shape, case):
+    what = rf"{argument} must be one whose {name} returns what it is given, float64 of shape \({shape}\)"
+    with pytest.raises(InputError, match=rf"^NeighborEmbedding: {what}; got \w+ of shape \(.*\) from {name} of .*Own"):
+        nf.NeighborEmbedding(**{argument: own(base, name, WRONG[case])}, **SHORT).fit(data)
 
 
-@pytest.mark.parametrize("name", ["log_weight", "neg_log_slope", "weight"])
-def test_so_is_one_whose_formulas_make_float64_of_float32(data, name):
-    class Own(nf.kernels.StudentT):
-        def formulas(self):
-            right = super().formulas()
-            given = getattr(right, name).py_func
-            return right._replace(**{name: lambda f, one: given(f, one) * WIDE / WIDE})
+OF_KERNELS = [("kernel", name, nf.kernels.StudentT) for name in ("log_weight", "neg_log_slope", "weight")]
+OF_DIVERGENCES = [("divergence", name, Alpha) for name in ("strength", "entry_cost")]
 
-    what = rf"kernel must be one whose {name} returns what it is given, float32 of shape \(2, 25\)"
-    got = rf"float64 of shape \(2, 25\) from {name} of .*\. Numbers that are parameters come in the type of the"
-    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got}"):
-        nf.NeighborEmbedding(kernel=Own(), **SHORT).fit(data)
+
+@pytest.mark.parametrize(("argument", "name", "base"), [*OF_KERNELS, *OF_DIVERGENCES])
+def test_so_is_one_whose_formulas_make_float64_of_float32(data, argument, name, base):
+    class Own(base):
+        def formulas(self, *given):
+            right = super().formulas(*given)
+            plain = getattr(right, name)
+            return right._replace(**{name: lambda *f: getattr(plain, "py_func", plain)(*f) * np.float64(1)})
+
+    what = rf"{argument} must be one whose {name} returns what it is given, float32 of shape .*; got float64 of shape"
+    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}.* Numbers that are parameters come in"):
+        nf.NeighborEmbedding(**{argument: Own()}, **SHORT).fit(data)
+
+
+@pytest.mark.parametrize("found", [lambda gap: gap, lambda gap: (gap, gap, gap), lambda gap: (gap, gap + 0j)])
+def test_so_is_a_stress_that_returns_no_two_numbers(data, found):
+    class Own(Stress):
+        degree, cost_and_slope = 2, staticmethod(lambda r, f: found(r - np.sqrt(f)))
+
+    what = "stress must be one whose cost_and_slope returns two real numbers, the cost of a pair and its slope"
+    with pytest.raises(InputError, match=rf"^MDS: {what}; got float64 of shape \(\)(, \w+ of shape \(\))* from"):
+        nf.MDS(stress=Own()).fit(data)
 
 
 class Steady(nf.kernels.Kernel):
@@ -440,53 +371,6 @@ def test_a_kernel_may_have_a_number_for_slope_and_a_row_for_each_point(data, ker
     assert np.isfinite(nf.NeighborEmbedding(kernel=kernel, engine="plain", **fast).fit(data[:n]).cost_)
 
 
-@pytest.mark.parametrize("name", ["value", "derivative"])
-@pytest.mark.parametrize("case", RESULTS)
-def test_a_divergence_that_returns_another_shape_or_type_is_refused(data, name, case):
-    wrong, got = RESULTS[case]
-    changed = {name: lambda _self, p, q: wrong(getattr(Half, name)(Half(), p, q))}
-    part = type("Own", (Half,), changed)()
-    what = rf"divergence must be one whose {name} returns what it is given, float64 of shape \(2, 8\)"
-    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got} from {name} of "):
-        nf.NeighborEmbedding(divergence=part, **SHORT).fit(data)
-
-
-@pytest.mark.parametrize("name", ["prepared", "fixed", "strength", "entry_cost"])
-@pytest.mark.parametrize(
-    ("wrong", "got"),
-    [
-        (np.sum, r"float64 of shape \(\)"),
-        (lambda u: u[1:], r"float64 of shape \(15,\)"),
-        (lambda u: u[:, None], r"float64 of shape \(16, 1\)"),
-        (lambda u: u + 0j, r"complex128 of shape \(16,\)"),
-    ],
-    ids=["scalar", "shorter", "column", "complex"],
-)
-def test_so_is_one_of_its_formulas(data, name, wrong, got):
-    class Own(Alpha):
-        def formulas(self, uniform):
-            right = super().formulas(uniform)
-            given = getattr(right, name) or (lambda p: p)
-            return right._replace(**{name: lambda *numbers: wrong(given(*numbers))})
-
-    what = rf"divergence must be one whose {name} returns what it is given, float64 of shape \(16,\)"
-    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got {got} from {name} of "):
-        nf.NeighborEmbedding(divergence=Own(), **SHORT).fit(data)
-
-
-@pytest.mark.parametrize("name", ["strength", "entry_cost"])
-def test_so_is_one_whose_formulas_make_float64_of_float32_of_it(data, name):
-    class Own(Alpha):
-        def formulas(self, uniform):
-            right = super().formulas(uniform)
-            given = getattr(right, name)
-            return right._replace(**{name: lambda *numbers: given(*numbers) * WIDE / WIDE})
-
-    what = rf"divergence must be one whose {name} returns what it is given, float32 of shape \(16,\)"
-    with pytest.raises(InputError, match=f"^NeighborEmbedding: {what}; got float64 of shape .* Numbers that are"):
-        nf.NeighborEmbedding(divergence=Own(), **SHORT).fit(data)
-
-
 @pytest.mark.parametrize(
     "divergence",
     [Alpha(np.float64(0.7)), nf.divergences.NeRV(np.float64(0.3)), nf.divergences.JensenShannon(np.float64(0.3))],
@@ -495,29 +379,6 @@ def test_so_is_one_whose_formulas_make_float64_of_float32_of_it(data, name):
 def test_parameters_may_be_numbers_of_numpy(divergence, kernel):
     parts = nf.NeighborEmbedding(divergence=divergence, kernel=kernel)._checked()
     assert parts[:2] == (divergence, kernel)
-
-
-@pytest.mark.parametrize(
-    ("found", "got"),
-    [
-        (lambda gap: gap**2, r"float64 of shape \(\)"),
-        (lambda gap: (gap**2, gap, gap), r"float64 of shape \(\), float64 of shape \(\), float64 of shape \(\)"),
-        (lambda gap: (gap**2, np.array([gap])), r"float64 of shape \(\), float64 of shape \(1,\)"),
-        (lambda gap: (gap**2, gap + 0j), r"float64 of shape \(\), complex128 of shape \(\)"),
-    ],
-    ids=["one number", "three", "an array", "complex"],
-)
-def test_so_is_a_stress_that_returns_no_two_numbers(data, found, got):
-    class Own(Stress):
-        degree = 2
-
-        @staticmethod
-        def cost_and_slope(r, f):
-            return found(r - np.sqrt(f))
-
-    what = "stress must be one whose cost_and_slope returns two real numbers, the cost of a pair and its slope"
-    with pytest.raises(InputError, match=f"^MDS: {what}; got {got} from that of "):
-        nf.MDS(stress=Own()).fit(data)
 
 
 @pytest.mark.parametrize(
@@ -566,12 +427,6 @@ def test_a_start_fits_the_reach_of_its_kernel(data):
     costs = [fit_with(Flat(unit), data).cost_ for unit in (1.0, 1e-4, 1e4)]
     np.testing.assert_allclose(costs, costs[0], rtol=0.1)  # in whatever unit distances are, to rounding at first
     assert costs[0] < fit_with("student-t", data).cost_ + 0.3
-
-
-@pytest.mark.slow  # compiled for this alone
-def test_and_that_of_its_formulas(data):
-    found = fit_with(FlatFormulas(), data, engine="threads").cost_
-    np.testing.assert_allclose(found, fit_with(Flat(1.0), data).cost_, rtol=0.1)
 
 
 def test_the_usual_kernels_start_as_they_always_did():

@@ -1,7 +1,5 @@
 """Maps that grow: new rows find places, new groups emerge, old points stay."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +11,7 @@ import nearfar as nf
 from nearfar._core.ids import Ids
 from nearfar.engines import on_threads
 from nearfar.engines.plain import Plain
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import NearfarWarning
 from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.frozen import Edges, FieldInNumPy, FrozenObjective, InNumPy, OnMesh, PairByPair, Sums
@@ -125,10 +123,6 @@ def test_the_cost_and_gradient_of_a_map_that_is_held(normalization, copies):
         assert value - free == pytest.approx((weights / 2 * away).sum() / 30, rel=1e-9)
     found = slopes_by_differences(lambda at: est.cost_and_gradient(at, X, **held)[0], Y, 1e-5)
     np.testing.assert_allclose(gradient, found, rtol=1e-5, atol=1e-8)
-    with pytest.raises(InputError, match="pull must be an Embedding, or of shape"):
-        est.cost_and_gradient(Y, X, pull=places[:3])
-    with pytest.raises(InputError, match="pull_weight must be given with pull only"):
-        est.cost_and_gradient(Y, X, pull_weight=1.0)
 
 
 def test_a_step_of_what_is_held_is_the_implicit_one():
@@ -459,65 +453,3 @@ def test_rows_that_belong_nowhere_are_told_once():
     assert len(told) == 1
     assert est.growth_.nowhere.tolist() == [False] * 180 + [True] * 6
     assert est.growth_.columns()["status"][-1] == "belongs nowhere"
-
-
-def test_new_rows_that_do_not_fit_are_refused():
-    pd = pytest.importorskip("pandas")
-    X, _ = blobs(20, 3)
-    frame = pd.DataFrame(X, index=[f"p{k}" for k in range(60)], columns=list("abcde"))
-    est = nf.TSNE(**QUICK).fit(frame)
-    before = est.embedding_
-    with pytest.raises(InputError, match="X must be of 5 columns; got 4"):
-        est.grow(nf.Embedding(X[:2, :4], ["q", "r"]))
-    with pytest.raises(InputError, match="frame with the columns"):
-        est.grow(frame.rename(columns={"a": "z"}))
-    with pytest.raises(InputError, match="rows with ids"):
-        est.grow(X[:3])
-    with pytest.raises(InputError, match="X must be"):
-        est.grow(None)
-    with pytest.warns(NearfarWarning, match="equal labels"), pytest.raises(InputError, match="rows with ids"):
-        est.grow(frame.iloc[[0, 0]])
-    with pytest.raises(InputError, match="n_iter"):
-        est.grow(frame, n_iter=0)
-    with pytest.raises(InputError, match="pull_weight"):
-        est.grow(frame, pull_weight=0)
-    assert est.embedding_ is before
-
-
-def test_maps_without_rows_say_what_can_be_done():
-    X, _ = blobs(20, 3)
-    D = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
-    short = {"perplexity": 5, "max_iter": 20, "random_state": 0}
-    with pytest.raises(InputError, match=r"map of distances.*pull=est.vectors_"):
-        nf.TSNE(metric="precomputed", **short).fit(D).grow(D)
-    with pytest.raises(InputError, match=r"map of a relation.*pull=est.vectors_"):
-        nf.TSNE(max_iter=20).fit(nf.Affinities(5).fit(X).relation_).grow(X)
-    for est in (nf.WSSNE(**short), nf.InhomogeneousTSNE(**short)):
-        with pytest.raises(InputError, match="the same for all points"):
-            est.fit(X[:50]).grow(X[50:])
-    with pytest.raises(nf.errors.NotFittedError):
-        nf.TSNE().grow(X)
-
-
-def test_a_pull_that_fits_nothing_is_refused():
-    X, _ = blobs(20, 3)
-    make = nf.TSNE(perplexity=5, max_iter=20)
-    with pytest.raises(InputError, match="pull must be positions of some of the rows"):
-        make.fit(X, pull=nf.Embedding(np.zeros((2, 2)), ["a", "b"]))
-    with pytest.raises(InputError, match="pull must be"):
-        make.fit(X, pull=np.zeros((3, 2)))
-    with pytest.raises(InputError, match="no finite ones for its 60 rows"):
-        make.fit(X, pull=np.full((60, 2), np.nan))
-    with pytest.raises(InputError, match="pull_weight must be given with pull only"):
-        make.fit(X, pull_weight=1.0)
-    for weight in (-1.0, np.full(60, -1.0), np.zeros(3)):
-        with pytest.raises(InputError, match="pull_weight"):
-            make.fit(X, pull=np.zeros((60, 2)), pull_weight=weight)
-
-
-def test_nothing_is_said_where_all_rows_belong():
-    X, _ = blobs(60, 3)
-    est = nf.TSNE(**QUICK).fit(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        est.grow(X[:10] + 0.01)

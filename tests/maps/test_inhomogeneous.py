@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 from master import value_and_gradient
-from test_neighbor_objective import N, sparse_p
+from test_neighbor_objective import sparse_p
 
 import nearfar as nf
 from nearfar.divergences import KL
 from nearfar.kernels import InhomogeneousStudentT
 from nearfar.maps.inhomogeneous import LEAST, MOST, LearnedObjective
-from nearfar.maps.per_point import PerPointObjective
 from nearfar.methods.maps import SignSteps
 
 SHORT = {"perplexity": 10, "max_iter": 150, "early_exaggeration_iter": 60, "random_state": 0, "n_jobs": 2}
@@ -20,26 +19,6 @@ def blobs(rng):
     """Three groups of uneven width, and which."""
     labels = np.repeat([0, 1, 2], [40, 60, 50])
     return rng.normal(size=(150, 5)) * np.array([0.3, 1.0, 2.0])[labels, None] + 9 * np.eye(3, 5)[labels], labels
-
-
-@pytest.mark.parametrize(("nu", "far"), [(np.ones(150), "exact"), pytest.param(1.0, "fft", marks=pytest.mark.slow)])
-def test_one_degree_of_freedom_is_t_asne(blobs, far, nu):
-    fixed = nf.InhomogeneousTSNE(degrees_of_freedom=nu, learn=False, far=far, **SHORT).fit(blobs[0])
-    plain = nf.TASNE(far=far, **SHORT).fit(blobs[0])
-    np.testing.assert_array_equal(fixed.embedding_, plain.embedding_)
-    np.testing.assert_array_equal(fixed.degrees_of_freedom_, np.ones(150))
-    np.testing.assert_array_equal(fixed.transform(blobs[0][:3]), plain.transform(blobs[0][:3]))
-
-
-def test_infinitely_many_are_the_exponential_kernel_with_precision_one_half(blobs, rng):
-    fixed = nf.InhomogeneousTSNE(degrees_of_freedom=1e12, learn=False, **SHORT).fit(blobs[0])
-    plain = nf.NeighborEmbedding(kernel=nf.kernels.Exponential(0.5), normalization="row", **SHORT).fit(blobs[0])
-    np.testing.assert_allclose(fixed.embedding_, plain.embedding_, atol=1e-3)
-    Y, P = rng.normal(size=(N, 2)), sparse_p(rng, "row")
-    different = InhomogeneousStudentT(rng.uniform(1e8, 1e9, N))
-    G = PerPointObjective(P, different, KL(), dtype=float, n_jobs=1).evaluate(Y)[0]
-    expected = value_and_gradient(Y, P, nf.kernels.Exponential(0.5), KL(), "row")[1]
-    np.testing.assert_allclose(G, expected, atol=1e-6 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("n", [150, 400], ids=["in NumPy", "compiled"])

@@ -11,7 +11,6 @@ import nearfar as nf
 from nearfar.engines import on_threads
 from nearfar.engines.plain import Plain
 from nearfar.engines.threads import Threads
-from nearfar.errors import InputError
 from nearfar.far.fields import ExactField
 from nearfar.kernels import StudentT
 from nearfar.maps.density import KeptDensity, correlation_of, log_of, radii_of_data, radii_of_map
@@ -164,24 +163,6 @@ def test_points_without_neighbours_have_no_radius():
     assert est.density_correlation_ > without
     assert log_of(np.full(5, np.nan)).tolist() == [0] * 5
     assert log_of(np.full(5, 2.0)).tolist() == [0] * 5
-
-
-def test_what_cannot_be_kept_is_refused():
-    X = groups(10)
-    make = nf.TSNE(density_weight=0.5, max_iter=2, early_exaggeration_iter=1)
-    edges = nf.Relation.from_matrix(np.ones((9, 9)))
-    with pytest.raises(
-        InputError, match=r"density_weight must be 0 for a relation, which has no distances.*Affinities"
-    ):
-        make.fit(edges)
-    with pytest.raises(InputError, match="density_weight must be 0 with a pull"):
-        make.fit(X, pull=np.zeros((30, 2)))
-    with pytest.raises(InputError, match="density_weight must be"):
-        nf.TSNE(density_weight=-1).fit(X)
-    for engine in ("torch", Plain()):
-        with pytest.raises(InputError, match="engine must be 'plain' or 'threads' with a density_weight"):
-            clone(make).set_params(engine=engine).fit(X)
-    assert np.isnan(make.set_params(density_weight=0).fit(edges).density_correlation_)
 
 
 def test_rows_of_probability_are_read_in_blocks():

@@ -7,21 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from comparisons import central_differences
-from refusals import refusals
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist, squareform
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.manifold import smacof
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
 
 import nearfar as nf
 from nearfar.divergences import MetricStress, Sammon, SStress
 from nearfar.divergences.stress import Stress, _check_slope, as_stress
-from nearfar.errors import InputError, NotFittedError, NumericalError
+from nearfar.errors import InputError, NumericalError
 from nearfar.maps.mds import pairs as _mds_pairs
 from nearfar.maps.mds.estimator import start
 from nearfar.maps.mds.pairs import pairs_of_distances, pairs_of_rows
@@ -146,14 +141,6 @@ def test_a_stress_of_ones_own(rng):
     assert exact.get_params()["stress"] == Fourth()
 
 
-@pytest.mark.slow  # compiled for sampled pairs, too
-def test_a_stress_of_ones_own_in_linear_time_with_all_pairs_near_draws_the_same_map(rng):
-    X = rows(rng, 30)
-    near = {"n_neighbors": 29, "n_samples": 8}
-    exact, linear = (nf.MDS(stress=Fourth(), pairs=pairs, **near) for pairs in ("all", "sampled"))
-    assert linear.fit(X).stress_ == pytest.approx(exact.fit(X).stress_, rel=1e-3)
-
-
 def test_sammon_leaves_out_pairs_without_a_distance():
     r, d = np.array([0.0, 2.0]), np.array([5.0, 1.0])
     np.testing.assert_array_equal(Sammon().value(r, d), [0, 0.25])
@@ -261,8 +248,6 @@ def test_rows_in_an_odd_unit(rng, unit, p):
     X = rows(rng, 30, p).astype(np.float32)
     odd, plain = (nf.MDS(tol=1e-7).fit(Z).embedding_ for Z in (X * np.float32(unit), X))
     np.testing.assert_allclose(odd / unit, plain, atol=0.02)
-    with pytest.raises(InputError, match="in another unit"):
-        nf.MDS(stress="sstress").fit(X.astype(np.float64) * 1e100)
     assert not nf.MDS().fit(X * np.float32(1e-44)).embedding_.any()
 
 
@@ -390,67 +375,6 @@ def test_duplicates_land_together(rng):
 D = np.array([[0.0, 3, 5, 4], [3, 0, 4, 5], [5, 4, 0, 3], [4, 5, 3, 0]])
 
 
-def with_entry(i, j, value, both=True):
-    changed = D.copy()
-    changed[i, j] = value
-    if both:
-        changed[j, i] = value
-    return changed
-
-
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        (with_entry(0, 2, -1), r"finite and not negative; got -1\.0 in row 0, column 2 \(2 such"),
-        (with_entry(0, 2, 9, both=False), r"symmetric distances; got 9\.0 from row 0 to 2 and 5\.0 back"),
-        (with_entry(3, 3, 1), r"0 from an object to itself .* first \[3\]"),
-        (with_entry(1, 2, np.nan), r"finite; got NaN or infinity in 2 row\(s\), first \[1, 2\]"),
-        (with_entry(1, 2, np.inf), r"NaN or infinity in 2 row\(s\), first \[1, 2\]. Between the parts of a graph"),
-        (D[:, :3], "square matrix of distances"),
-        (csr_array(D), "dense matrix"),
-        ([["a", "b"], ["b", "a"]], "matrix of numbers"),
-    ],
-)
-def test_distances_that_are_none(X, message):
-    for refused in (nf.MDS(metric="precomputed").fit, lambda X: nf.classical_mds(X, metric="precomputed")):
-        with pytest.raises(InputError, match=message):
-            refused(X)
-
-
-test_parameters_that_cannot_be_used = refusals(
-    lambda parameters: nf.MDS(**parameters).fit(D),
-    [
-        ({"n_components": 4}, r"n_components must be an integer in \[1, 3\]"),
-        ({"n_components": 0}, "n_components"),
-        ({"stress": "strain"}, "got 'strain'"),
-        ({"stress": MetricStress}, "stress must be one of 'metric', 'sstress', 'sammon' or an object of theirs"),
-        ({"metric": "telepathy"}, "metric must be"),
-        ({"metric": 3}, "metric must be"),
-        ({"init": "pca"}, "init must be one of 'classical', 'random'"),
-        ({"init": None}, "init"),
-        ({"init": np.ones((3, 2))}, "init must be of 4 rows"),
-        ({"max_iter": -1}, "max_iter"),
-        ({"tol": -1.0}, "tol"),
-        ({"n_jobs": 0}, "n_jobs"),
-        ({"random_state": "x"}, "random_state"),
-        ({"metric": lambda a, b: -1.0}, "metric must be one that has a distance for all rows"),
-        ({"metric": lambda a, b: float("nan")}, "metric must be one that has a distance for all rows"),
-    ],
-)
-
-
-def test_a_checkpoint_is_refused(tmp_path):
-    with pytest.raises(InputError, match="callbacks"):
-        nf.MDS(callbacks=[nf.callbacks.Checkpoint(tmp_path / "run.safetensors")]).fit(D)
-
-
-def test_rows_with_nan_are_named():
-    X = np.ones((5, 3))
-    X[[1, 4], 2] = np.nan
-    with pytest.raises(InputError, match=r"first \[1, 4\]"):
-        nf.MDS().fit(X)
-
-
 # -- new points, and stresses that cannot be -------------------------------------------------------------------------
 
 
@@ -499,17 +423,6 @@ def test_new_points_by_distances_metrics_frames_and_samples(rng):
     sampled = nf.MDS(pairs="sampled", n_samples=20, random_state=0).fit(X)
     assert sampled.transform(new.astype(np.float32)).dtype == sampled.embedding_.dtype
     assert not nf.MDS().fit(np.ones((9, 4))).transform(new).any()
-    for bad, of, message in (
-        (new[:, :3], nf.MDS().fit(X), r"MDS.transform: X must be of 4 columns; got 3 \(shape"),
-        (np.where(new == new[2, 1], np.nan, new), nf.MDS().fit(X), r"MDS.transform: X must be finite; .*first \[2\]"),
-        (new, given, r"MDS.transform: X must be .* 60 columns"),
-        (-cdist(new, X), given, "distances, finite and not negative"),
-        (rows[list("bacd")], nf.MDS().fit(frame), "a frame with the columns"),
-    ):
-        with pytest.raises(InputError, match=message):
-            of.transform(bad)
-    with pytest.raises(NotFittedError, match=r"MDS\.transform"):
-        nf.MDS().transform(new)
 
 
 class Wrong(Stress):
@@ -542,7 +455,6 @@ class NoDegree(Stress):
         (Wrong(), r"one whose slope is the derivative of its cost in d, over d; got Wrong\(\), which"),
         (Torn(), r"finite; got Torn\(\), which is not at r = 0.0, d = 0.0"),
         (NoDegree(), "one with a number for degree"),
-        (lambda r, d: (r - d) ** 2, "one of 'metric', 'sstress', 'sammon' or an object of theirs"),
     ],
 )
 def test_a_stress_that_cannot_be_is_refused(rng, stress, message):
@@ -556,26 +468,6 @@ def test_the_stresses_of_the_library_and_one_with_a_kink_are_found_right():
 
 
 # -- scikit-learn's manners -----------------------------------------------------------------------------------------
-
-
-def test_parameters_pipeline_names_and_frames(rng):
-    import pandas as pd
-
-    X = pd.DataFrame(rows(rng), columns=list("abcde"), index=[f"row {i}" for i in range(40)])
-    est = nf.MDS(stress=SStress(), max_iter=15)
-    with pytest.raises(NotFittedError):
-        est.vectors_  # noqa: B018
-    framed = clone(est).set_output(transform="pandas").fit_transform(X)
-    assert list(framed.columns) == ["mds0", "mds1"]
-    assert list(framed.index[:2]) == ["row 0", "row 1"]
-    plain = est.fit(X)
-    np.testing.assert_array_equal(plain.embedding_, framed.to_numpy())
-    assert plain.n_features_in_ == 5
-    assert list(plain.feature_names_in_) == list("abcde")
-    assert plain.vectors_.vectors.shape == (40, 2)
-    assert make_pipeline(StandardScaler(), clone(est)).fit_transform(X).shape == (40, 2)
-    assert get_tags(nf.MDS(metric="precomputed")).input_tags.pairwise
-    assert not get_tags(nf.MDS()).input_tags.pairwise
 
 
 def test_stress_that_leaves_the_numbers_is_an_error(rng):

@@ -8,7 +8,6 @@ from scipy.spatial.distance import cdist, pdist, squareform
 
 import nearfar as nf
 from nearfar.divergences import MetricStress, Sammon, SStress
-from nearfar.errors import InputError
 from nearfar.maps.mds import estimator as mds_module
 from nearfar.maps.mds import pairs as _mds_sample
 from nearfar.maps.mds.estimator import classical
@@ -278,23 +277,6 @@ def test_landmarks_are_classical_scaling_where_there_is_a_space(rng):
     assert np.abs(np.abs(near) - np.abs(exact)).max() < 0.2 * np.abs(exact).max()
 
 
-def test_callbacks_and_starts_with_sampled_pairs(rng):
-    X, seen = rows(rng, 200), []
-
-    def stop_at_three(progress):
-        seen.append((progress.epoch, progress.loss, progress.state.X.shape))
-        return progress.epoch == 3
-
-    est = nf.MDS(pairs="sampled", n_samples=30, callbacks=[stop_at_three], random_state=0).fit(X)
-    assert est.n_iter_ == 3
-    np.testing.assert_array_equal([loss for _, loss, _ in seen], est.stress_curve_[1:])
-    given = rng.normal(size=(200, 2))
-    unmoved = nf.MDS(pairs="sampled", n_samples=30, init=given, max_iter=0).fit(X)
-    np.testing.assert_allclose(unmoved.embedding_, given - given.mean(axis=0), atol=1e-12)
-    random = nf.MDS(pairs="sampled", n_samples=30, init="random", random_state=3)
-    np.testing.assert_array_equal(random.fit_transform(X), random.fit_transform(X))
-
-
 # -- degenerate and bad input ---------------------------------------------------------------------------------------
 
 
@@ -314,29 +296,3 @@ def test_degenerate_rows(rng, name):
 def test_rows_whose_squares_vanish(rng):
     odd = nf.MDS(pairs="sampled", n_samples=20, random_state=0).fit(rows(rng, 60).astype(np.float32) * 1e-30)
     assert 0.05 < odd.kruskal_stress_ < 0.5
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"pairs": "some"}, "pairs must be one of 'auto', 'all', 'sampled'; got 'some'"),
-        ({"pairs": None}, "pairs"),
-        ({"n_neighbors": -1}, "n_neighbors"),
-        ({"n_neighbors": 2.5}, "n_neighbors"),
-        ({"n_samples": 1}, "n_samples"),
-        ({"metric": "precomputed"}, "pairs must be 'all' or 'auto' with metric='precomputed'"),
-        ({"metric": "telepathy"}, "metric must be"),
-        ({"metric": lambda a, b: -1.0}, "metric must be one that has a distance for all rows"),
-        ({"metric": lambda a, b: float("nan")}, "metric must be one that has a distance for all rows"),
-    ],
-)
-def test_parameters_that_cannot_be_used(rng, parameters, message):
-    with pytest.raises(InputError, match=message):
-        nf.MDS(**{"pairs": "sampled", "n_samples": 8, **parameters}).fit(squareform(pdist(rows(rng, 40, 40))))
-
-
-def test_rows_with_nan_are_named(rng):
-    X = rows(rng, 40)
-    X[[3, 9], 1] = np.nan
-    with pytest.raises(InputError, match=r"first \[3, 9\]"):
-        nf.MDS(pairs="sampled", n_samples=8).fit(X)

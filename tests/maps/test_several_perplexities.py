@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.errors import InputError, NearfarWarning
 from nearfar.relations.affinities import ENTRIES, perplexities_of
 
 
@@ -93,40 +92,3 @@ def test_maps_take_them(perplexity):
     np.testing.assert_array_equal(dense(est.affinities_), dense(nf.Affinities(perplexity).fit(X.astype(float))))
     assert est.transform(X[:3]).shape == (3, 2)
     assert est.get_params()["perplexity"] is perplexity
-
-
-@pytest.mark.parametrize(
-    ("perplexity", "message"),
-    [
-        ([], "perplexity must be one number, several, or 'multiscale'; got none at all"),
-        ([5, 0.5], "perplexity must be a finite number >= 1.0; got 0.5"),
-        ([5, "7"], "perplexity must be a finite number >= 1.0; got '7'"),
-        ([[5, 7]], r"perplexity must be a finite number >= 1.0; got \[5, 7\]"),
-        ([5, np.nan], "perplexity must be a finite number >= 1.0; got nan"),
-        ("auto", "perplexity must be a finite number >= 1.0, several, or 'multiscale'; got 'auto'"),
-        (None, "perplexity must be a finite number >= 1.0, several, or 'multiscale'; got None"),
-        (True, "perplexity must be a finite number >= 1.0, several, or 'multiscale'; got True"),
-        ([5, 200], "perplexity must be below 119, the number of other points; got 200"),
-    ],
-)
-def test_bad_perplexities_are_told_by_whom_the_user_called(perplexity, message):
-    for est in (nf.Affinities(perplexity), nf.TSNE(perplexity=perplexity), nf.JSE(perplexity=perplexity)):
-        with pytest.raises(InputError, match=f"^{type(est).__name__}: {message}"):
-            est.fit(points())
-
-
-def test_other_errors_and_warnings_name_the_estimator_too():
-    X = points(20)
-    with pytest.raises(InputError, match=r"^TSNE: n_neighbors must be at most 19"):
-        nf.TSNE(perplexity=5, n_neighbors=20).fit(X)
-    with pytest.raises(InputError, match=r"^NeRV: "):
-        nf.NeRV(perplexity=5, metric="none such").fit(X)
-    with pytest.raises(InputError, match=r"^TSNE: "):
-        nf.TSNE(perplexity=5, metric="precomputed").fit(X)
-    with pytest.raises(InputError, match=r"^Affinities: "):
-        nf.Affinities(5, metric="precomputed").fit(X)
-    with pytest.warns(NearfarWarning, match=r"^TSNE: perplexity 8 is more than a third of the 19 other points"):
-        nf.TSNE(perplexity=[2, 8], max_iter=5).fit(X)
-    with pytest.warns(NearfarWarning, match=r"^Affinities: perplexity 8 is") as caught:
-        nf.Affinities(8).fit(X)
-    assert caught[0].filename == __file__

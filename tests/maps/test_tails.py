@@ -14,7 +14,6 @@ import nearfar as nf
 from nearfar.divergences import KL
 from nearfar.engines import on_threads
 from nearfar.engines.plain import Plain
-from nearfar.errors import InputError
 from nearfar.far import ExactField
 from nearfar.kernels import HeavyTailed
 from nearfar.maps.objective import RowBlocks
@@ -86,17 +85,3 @@ def test_learned_tails_are_pickled_and_place_new_points(learned):
     dense = clone(est).set_params(density_weight=1.0).fit(X)
     assert dense.density_correlation_ > est.density_correlation_ + 0.1
     assert dense.alpha_ != est.alpha_
-
-
-def test_what_a_learned_tail_is_not_for(learned):
-    X, est = learned
-    with pytest.raises(InputError, match="alpha must be a number >= 0, or 'learn'"):
-        nf.HSSNE(alpha="learned").fit(X)
-    with pytest.raises(InputError, match="alpha must be a number with engine='plain'"):
-        nf.HSSNE(alpha="learn", engine="plain").fit(X)
-    with pytest.raises(InputError, match="far must be another than 'noise' with alpha='learn'"):
-        nf.HSSNE(alpha="learn", far="noise").fit(X)
-    with pytest.raises(InputError, match=r"alpha must be a number for a fit with a pull on some points.*est.alpha_"):
-        clone(est).fit(nf.Embedding(X, range(9, 9 + len(X))), pull=est.vectors_)
-    with pytest.raises(InputError, match="on a cluster"):
-        nf.HSSNE(alpha="learn", engine="dask", far="fft").fit(X)

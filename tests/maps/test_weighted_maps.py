@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from comparisons import central_differences
 from master import value_and_gradient
-from refusals import refusals
 from scipy.sparse import csr_array
 
 import nearfar as nf
 from nearfar.divergences import KL, NeRV
-from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField
 from nearfar.kernels import Exponential, StudentT
 from nearfar.maps.objective import NeighborObjective
@@ -53,19 +51,6 @@ def test_the_dense_gradient_is_the_derivative_of_its_cost(rng, divergence, norma
         assert value == pytest.approx((P[off] * np.log(P[off] / Q[off])).sum(), rel=1e-12)
 
 
-def test_closed_form(rng):
-    """dC/dy_i = 4 sum_j (p - q) g (y_i - y_j): q is weighted, g = -w'/w is not."""
-    Y, s, P = rng.normal(size=(N, 2)), rng.uniform(0.2, 3, N), sparse_p(rng)
-    P = ((P + P.T) / 2).toarray()
-    g = 1 / (1 + ((Y[:, None] - Y) ** 2).sum(axis=2))
-    Q = s[:, None] * s * g
-    np.fill_diagonal(Q, 0)
-    K = (P - Q / Q.sum()) * g
-    expected = 4 * (K.sum(axis=1)[:, None] * Y - K @ Y)
-    G = value_and_gradient(Y, P, StudentT(), KL(), "pair", weights=s)[1]
-    np.testing.assert_allclose(G, expected, rtol=1e-10, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("kernel", "d"),
     [
@@ -107,18 +92,6 @@ def test_mesh_and_tree_serve_it(rng, field):
     assert np.linalg.norm(found[0] - exact[0]) < 0.01 * np.linalg.norm(exact[0])
 
 
-def test_weights_of_one_are_none_at_all(rng):
-    Y, P = rng.normal(size=(N, 2)), sparse_p(rng)
-    plain, ones = (
-        NeighborObjective(P, StudentT(), KL(), "pair", ExactField(), dtype=float, n_jobs=1, weights=s).evaluate(
-            Y, cost=True
-        )
-        for s in (None, np.ones(N))
-    )
-    np.testing.assert_allclose(ones[0], plain[0], rtol=1e-12, atol=1e-12 * np.abs(plain[0]).max())
-    assert ones[1] == pytest.approx(plain[1], rel=1e-12)
-
-
 @pytest.mark.parametrize("weights", [np.ones(80), np.full(80, 7), [0.3] * 80])
 def test_with_the_same_for_all_points_it_is_tsne(weights):
     X = points()
@@ -157,32 +130,3 @@ def test_isolates_stay_and_new_points_find_their_place():
     est = nf.WSSNE(perplexity=10, max_iter=400, random_state=0).fit(X)
     gaps = np.linalg.norm(est.transform(X) - est.embedding_, axis=1)
     assert np.median(gaps) < 0.1 * np.ptp(est.embedding_)
-
-
-test_what_it_refuses = refusals(
-    lambda given: nf.WSSNE(perplexity=10, **given).fit(points()),
-    [
-        ({"weights": "rank"}, "weights must be 'degree' or one number > 0 per point; got 'rank'"),
-        ({"weights": np.ones(3)}, r"weights must be of shape \(80,\), one number per point; got shape \(3,\)"),
-        ({"weights": np.arange(80)}, "weights must be finite and > 0; got 0.0 for row 0"),
-        ({"weights": [np.nan] * 80}, "weights must be finite and > 0; got nan"),
-        ({"weights": {"a": 1}}, "weights must be 'degree'"),
-        ({"far": "noise"}, "far must be another than 'noise' for weighted points"),
-    ],
-    "WSSNE: {}",
-)
-
-
-def test_other_costs_have_no_weights(rng):
-    for divergence, normalization in ((NeRV(), "pair"), (KL(), "row")):
-        with pytest.raises(InputError, match="weights must be None for another cost than KL by pair"):
-            NeighborObjective(
-                sparse_p(rng),
-                StudentT(),
-                divergence,
-                normalization,
-                ExactField(),
-                dtype=float,
-                n_jobs=1,
-                weights=np.ones(N),
-            )
