@@ -126,21 +126,6 @@ def test_rows_of_different_lengths_are_padded_by_minus_infinity(name, monkeypatc
     assert not padded.grad[padded.detach() == -INF].any()
 
 
-def test_losses_of_tiny_examples_are_those_found_by_hand():
-    ln, t = math.log, torch.tensor([1])
-    scores = torch.tensor([[ln(2), ln(3), ln(5)]], dtype=torch.float64)
-    log_q = torch.tensor([1 / 2, 1 / 4, 1 / 4], dtype=torch.float64).log()
-    assert nn.global_nce(scores, t).item() == pytest.approx(ln(10 / 3))
-    assert nn.global_nce(scores, t, log_q).item() == pytest.approx(ln(36 / 12))  # 2/q, 3/q, 5/q = 4, 12, 20
-    assert nn.local_nce(scores, t).item() == pytest.approx(ln(4 / 3 * 3 * 6))
-    assert nn.local_nce(scores, t, log_q).item() == pytest.approx(ln(7 / 6 * 3 * 11))  # 4, 12, 20 over N - 1 = 2
-    noise_log_q = torch.tensor([1 / 2, 1 / 10], dtype=torch.float64).log()
-    value = nn.sampled_softmax(scores[0, :1], scores[:, 1:], noise_log_q)
-    assert value.item() == pytest.approx(ln((2 + 3 / (2 / 2) + 5 / (2 / 10)) / 2))
-    hit = nn.sampled_softmax(scores[0, :1], scores[:, 1:], noise_log_q, torch.tensor([7]), torch.tensor([3, 7]))
-    assert hit.item() == pytest.approx(ln((2 + 3) / 2))
-
-
 @pytest.mark.parametrize("name", ["global, log q", "global, log q per row", "local", "local, log q per row"])
 @pytest.mark.parametrize("dtype", [torch.float64, *HALVES])
 def test_blocks_of_rows_change_nothing(name, dtype, monkeypatch):

@@ -79,19 +79,6 @@ def test_ids_are_drawn_as_often_as_log_prob_says(make, q):
 
 
 @every_noise
-def test_draws_are_independent_of_each_other(make, q):
-    ids = make().sample((40_000, 2), generator=seeded(1)).numpy()
-    table = np.zeros((q.size, q.size))
-    np.add.at(table, (ids[:, 0], ids[:, 1]), 1)
-    expected = 40_000 * np.outer(q, q) / q.sum() ** 2
-    often = expected > 5
-    # The rare cells are one together.
-    found = np.append(table[often], table[~often].sum())
-    wanted = np.append(expected[often], expected[~often].sum()) + 1e-9
-    assert chisquare(found, wanted * (found.sum() / wanted.sum())).pvalue > 1e-3
-
-
-@every_noise
 def test_a_generator_decides_all_and_the_global_one_is_left_alone(make, q):
     noise = make()
     before = torch.random.get_rng_state()
@@ -258,20 +245,6 @@ def test_many_draws_of_an_item_in_one_batch_are_as_many_gaps():
     noise.observe(torch.zeros(30, dtype=torch.int64))  # 30 gaps of 1
     expected = 1 + (2 - 1) * 0.9**30
     assert float(noise.log_prob(torch.tensor([0]))) == pytest.approx(-math.log(expected), abs=1e-6)
-
-
-def test_the_estimate_finds_the_distribution_and_follows_it():
-    rng = np.random.default_rng(1)
-    q = np.array([0.55, 0.3, 0.1, 0.04, 0.01])
-    noise = InBatchNoise(5)
-    for _ in range(400):
-        noise.observe(torch.from_numpy(rng.choice(5, size=128, p=q)))
-    assert_allclose(all_log_probs(noise, 5).numpy(), np.log(q), atol=0.25)
-    noise_of = all_log_probs(noise, 5).exp().numpy()
-    assert noise_of.sum() == pytest.approx(1, abs=0.1)
-    for _ in range(400):
-        noise.observe(torch.from_numpy(rng.choice(5, size=128, p=q[::-1])))
-    assert_allclose(all_log_probs(noise, 5).numpy(), np.log(q[::-1]), atol=0.3)
 
 
 def test_counts_are_exact_and_nothing_is_learned_from_batches():

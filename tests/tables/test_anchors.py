@@ -1,7 +1,6 @@
 """AnchorEmbedding against dense T @ A, its gradients, its files, its sizes, and what it refuses."""
 
 import copy
-import io
 import pickle
 
 import numpy as np
@@ -57,19 +56,6 @@ def test_a_call_is_rows_of_t_times_a(r, ids):
     assert_allclose(layer.weight, dense_t(layer) @ layer.anchors.detach(), atol=1e-14)
 
 
-def test_gradients_are_those_of_dense_t_times_a():
-    layer = make()
-    dense = dense_t(layer).requires_grad_()
-    anchors = layer.anchors.detach().clone().requires_grad_()
-    target = torch.arange(2 * 3 * D, dtype=torch.float64).reshape(2, 3, D)
-    ((dense @ anchors)[IDS] - target).pow(3).sum().backward()
-    (layer(IDS) - target).pow(3).sum().backward()
-    assert_allclose(layer.anchors.grad, anchors.grad, rtol=1e-12)
-    assert layer.values.grad.is_sparse
-    assert layer.values.grad.coalesce().indices()[0].tolist() == [0, 3, 19, 22]
-    assert_allclose(layer.values.grad.to_dense(), dense.grad.gather(1, layer.columns.long()), rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("r", [2, 7])  # as a sum of r anchors, as a product
 @pytest.mark.parametrize("n_active", [9, 5])
@@ -94,6 +80,7 @@ def test_every_way_to_mix_is_that_of_dense_t(dtype, r, n_active, n_ids):
     assert_allclose(layer.anchors.grad, anchors.grad, **close)
     kept = (layer.columns < n_active) & (torch.arange(V) != 4)[:, None]
     slope = dense.grad.gather(1, layer.columns.long())
+    assert layer.values.grad.coalesce().indices()[0].tolist() == ids.unique().tolist()
     assert_allclose(layer.values.grad.to_dense()[kept], slope[kept], **close)
     assert dense.grad.abs().max() > 0.1
 
@@ -139,32 +126,6 @@ def test_padding_is_zero_and_stays_zero():
     assert not layer(torch.tensor([19])).any()
     layer.logits(torch.ones(2, D, dtype=torch.float64)).sum().neg().backward()
     assert not layer.values.grad[19].any()
-
-
-def test_half_precision_with_scaled_gradients():
-    generator = torch.Generator().manual_seed(4)
-    batches = [torch.randint(V, (6,), generator=generator) for _ in range(8)]
-    ends = []
-    for scale in (None, 2.0**6):
-        torch.manual_seed(0)
-        layer = AnchorEmbedding(V, D, K, nnz_per_row=K, penalty=0.05)
-        optimizer, scaler = ProxAdam(layer.parameters(), lr=0.01), torch.amp.GradScaler("cpu", scale or 1.0)
-        for step, ids in enumerate(batches):
-            optimizer.zero_grad()
-            with torch.autocast("cpu", dtype=torch.float16, enabled=scale is not None):
-                loss = (layer(ids).float() - 0.3).square().sum()
-            if scale is None:
-                loss.backward()
-                optimizer.step()
-                continue
-            scaler.scale(loss * torch.inf if step == 4 else loss).backward()
-            scaler.step(optimizer)  # not step 4
-            scaler.update()
-            if step == 4:
-                assert scaler.get_scale() == scale / 2
-                descend(optimizer, (layer(ids) - 0.3).square().sum())
-        ends.append(layer.weight)
-    assert_allclose(*ends, atol=0.01)
 
 
 def test_functions_that_start_all_embeddings_anew_leave_t_alone():
@@ -303,30 +264,6 @@ def test_sizes():
     assert layer.n_parameters == 40 * 16 + 999 * 4
     assert layer.nbytes == 40 * 16 * 4 + 1000 * 4 * (4 + 1)
     assert AnchorEmbedding(1000, 16, 300).columns.dtype == torch.int32
-
-
-@pytest.mark.parametrize("way", ["state_dict", "pickle", "save"])
-def test_what_is_kept_is_what_was(way):
-    layer = make(penalty=0.05)
-    trained(layer)
-    assert layer._shrinkage.applied is not None
-    before = layer.weight
-    if way == "state_dict":
-        other = make(seed=5)
-        trained(other)
-        other.load_state_dict(layer.state_dict())
-    elif way == "pickle":
-        other = pickle.loads(pickle.dumps(layer))
-    else:
-        file = io.BytesIO()
-        torch.save(layer, file)
-        file.seek(0)
-        other = torch.load(file, weights_only=False)
-    assert_allclose(other.weight, before, atol=1e-14)
-    layer.settle()
-    assert_allclose(other.values.detach(), layer.values.detach())
-    trained(other)  # the copy has an optimiser of its own, and leaves the first alone
-    assert_allclose(layer.weight, before, atol=1e-14)
 
 
 def test_moving_to_another_type_keeps_what_is_owed():

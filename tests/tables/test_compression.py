@@ -283,18 +283,3 @@ def test_command(stored, tmp_path, shown, int8):
     assert (told["n"], told["n_anchors"], told["n_weights"]) == (40, 9, small.nnz)
     assert told["error_curve"] == small.parameters["error_curve"]
     assert told["bytes"] == out.stat().st_size
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--n-anchors", "41"], "--n-anchors"),
-        (["--n-anchors", "4", "--nnz-per-row", "5"], "--nnz-per-row"),
-        (["--n-anchors", "4", "-o", "small.vec"], ".safetensors"),
-    ],
-)
-def test_command_refuses(stored, tmp_path, fails, options, said, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert said in fails("compress", stored[1], "-o", "small.safetensors", *options)
-    assert not (tmp_path / "small.safetensors").exists()
-    assert not (tmp_path / "small.vec").exists()
