@@ -223,7 +223,7 @@ def test_eight_bits_survive_and_state_their_error(seed, k, share):
     assert made.parameters["int8_error"] == pytest.approx(error, rel=1e-3)
     assert error < 0.02
     kept = np.flatnonzero(exact.weights.toarray()[:, 0])[:5]
-    assert made.subset([f"w{i}" for i in kept])._mixtures.scales is made._mixtures.scales
+    assert made.subset([f"w{i}" for i in kept])._vectors.scales is made._vectors.scales
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".vec", ".parquet"])

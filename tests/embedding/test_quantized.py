@@ -197,7 +197,7 @@ def test_mixtures_are_packed(kind, signed, k, tmp_path):
     assert len(arrays["columns"]) == -(-small.nnz * (k - 1).bit_length() // 8)
     assert len(arrays["weights"]) <= -(-small.nnz * bits // 8)
     most = 127 if kind == "int8" else 7 if signed else 15
-    codes = small.weights.toarray() / np.where(small._mixtures.scales.weights, small._mixtures.scales.weights, 1)
+    codes = small.weights.toarray() / np.where(small._vectors.scales.weights, small._vectors.scales.weights, 1)
     assert_allclose(codes, np.rint(codes), atol=1e-4)
     assert np.abs(codes).max() <= most + 1e-4
     assert_allclose(loaded.search(["w3"], 4)[1], nf.Embedding(small.vectors, small.ids).search(["w3"], 4)[1], atol=1e-6)

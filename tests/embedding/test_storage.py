@@ -544,14 +544,14 @@ def test_what_cannot_be_read_does_not_take_the_place_of_what_can(emb, name, path
         pytest.skip("two files, read as they are")
     old = emb.subset(emb.ids.to_list()[:1])
     old.save(path)
-    check = atomic._check_written
+    whole = atomic._force_and_check
 
-    def of_half(looks, temporary, target):
+    def of_half(file, check, temporary, target):
         os.truncate(temporary, temporary.stat().st_size // 2)
-        check(looks, temporary, target)
+        whole(file, check, temporary, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic, "_check_written", of_half)
+        patch.setattr(atomic, "_force_and_check", of_half)
         with pytest.raises(OSError, match=r"could not be read .*; what was there before stays"):
             emb.save(path)
     assert nf.Embedding.load(path).equals(old)

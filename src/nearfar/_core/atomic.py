@@ -163,27 +163,21 @@ def atomic_write(
 
 
 def _force_and_check(file: BinaryIO, check: Callable[[Path], object], temporary: Path, target: Path) -> None:
-    """Read what was written, which is in memory still, while the disk takes its time."""
+    """Read what was written, which is in memory still, while the disk takes its time: before the old file is gone."""
     with ThreadPoolExecutor(1) as beside:
         try:
             forced = beside.submit(_force_to_disk, file)
         except RuntimeError:  # Python starts no threads when it ends
             _force_to_disk(file)
             forced = None
-        _check_written(check, temporary, target)
+        try:
+            check(temporary)
+        except Exception as error:  # of damage readers say all sorts of things
+            told = str(error).replace(str(temporary), "the new file")
+            said = f"what was written could not be read ({told}); what was there before stays"
+            raise OSError(errno.EIO, said, str(target)) from error
         if forced is not None:
             forced.result()
-
-
-def _check_written(check: Callable[[Path], object], temporary: Path, target: Path) -> None:
-    """Read what was written, before what it replaces is gone."""
-    try:
-        check(temporary)
-    except Exception as error:  # of damage readers say all sorts of things
-        told = str(error).replace(str(temporary), "the new file")
-        raise OSError(
-            errno.EIO, f"what was written could not be read ({told}); what was there before stays", str(target)
-        ) from error
 
 
 def _temporary(target: Path) -> Path:

@@ -198,11 +198,10 @@ def check_same(
     # What a parameter stands for is told where the parameter itself is the same: another version's default.
     differs = [name for name in differs if name.removesuffix(" in use") not in differs or not name.endswith(" in use")]
     if differs:
-        where = ", ".join(_difference(name, stored.get(name), now.get(name)) for name in differs)
+        told = []
+        for name in differs:
+            values = repr(stored.get(name)), repr(now.get(name))
+            short = not any(DIGEST in value or len(value) > 40 for value in values)
+            told.append(f"the {name}" + (f" ({values[0]} there, {values[1]} here)" if short else ""))
+        where = ", ".join(told)
         raise InputError(owner, argument, "a checkpoint of this very fit", f"one that differs in {where}: {path}", hint)
-
-
-def _difference(name: str, stored: object, now: object) -> str:
-    if any(DIGEST in repr(value) or len(repr(value)) > 40 for value in (stored, now)):
-        return f"the {name}"
-    return f"the {name} ({stored!r} there, {now!r} here)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,6 +84,9 @@ class AnchoredEmbedding(Embedding):
     10
     """
 
+    _vectors: Mixtures
+    _context_vectors: Mixtures | None = None
+
     def __init__(
         self,
         weights: Weights,
@@ -117,35 +120,27 @@ class AnchoredEmbedding(Embedding):
             self._add_context(owner, context, context_ids)
         self._add_base(owner, base_measure)
 
-    @property
-    def _mixtures(self) -> Mixtures:
-        return cast("Mixtures", self._vectors)
-
-    @property
-    def _other(self) -> Mixtures | None:
-        return cast("Mixtures | None", self._context_vectors)
-
     # -- the factors -----------------------------------------------------------------------------------------------
 
     @property
     def weights(self) -> csr_array[np.float32]:
         """T as a ``scipy.sparse.csr_array``, shape (V, K), float32: a copy. ``context.weights`` of the other side."""
-        return self._mixtures.block(0, len(self)).astype(np.float32)
+        return self._vectors.block(0, len(self)).astype(np.float32)
 
     @property
     def anchors(self) -> NDArray[np.float32]:
         """A, shape (K, d), read-only."""
-        return self._mixtures.anchors
+        return self._vectors.anchors
 
     @property
     def anchor_names(self) -> Ids:
         """Names of the anchors, in the order of the columns of T."""
-        return self._mixtures.names
+        return self._vectors.names
 
     @property
     def nnz(self) -> int:
         """Number of entries of T that are not 0; of both sides if there are two."""
-        return self._mixtures.weights.size + (0 if self._other is None else self._other.weights.size)
+        return self._vectors.weights.size + (0 if self._context_vectors is None else self._context_vectors.weights.size)
 
     @property
     def n_parameters(self) -> int:
@@ -155,7 +150,7 @@ class AnchoredEmbedding(Embedding):
     @property
     def nbytes(self) -> int:
         """Bytes of anchors, entries, their columns and starts of rows; ids are not counted."""
-        return super().nbytes - (0 if self._other is None else self.anchors.nbytes)
+        return super().nbytes - (0 if self._context_vectors is None else self.anchors.nbytes)
 
     # -- anchors and objects ---------------------------------------------------------------------------------------
 
@@ -178,8 +173,8 @@ class AnchoredEmbedding(Embedding):
             If the id is not there.
         """
         rows = np.array([self._row("AnchoredEmbedding.explain", id)])
-        at, _ = self._mixtures.positions(rows)
-        return heaviest(self._mixtures.weights[at], self._mixtures.columns[at], self.anchor_names, len(at))
+        at, _ = self._vectors.positions(rows)
+        return heaviest(self._vectors.weights[at], self._vectors.columns[at], self.anchor_names, len(at))
 
     def anchor_objects(self, anchor: Hashable, topn: int = 10) -> Found:
         """Return what an anchor stands for: the objects with the largest weights on it.
@@ -212,9 +207,9 @@ class AnchoredEmbedding(Embedding):
             shown = ", ".join(map(repr, self.anchor_names[:3]))
             hint = f"Its {len(self.anchor_names)} anchors are named {shown}, ..."
             raise UnknownIdError(owner, [anchor], hint, known=self.anchor_names)
-        at = np.flatnonzero(self._mixtures.columns == column)
-        rows = np.searchsorted(self._mixtures.starts, at, side="right") - 1
-        return heaviest(self._mixtures.weights[at], rows, self._ids, topn)
+        at = np.flatnonzero(self._vectors.columns == column)
+        rows = np.searchsorted(self._vectors.starts, at, side="right") - 1
+        return heaviest(self._vectors.weights[at], rows, self._ids, topn)
 
     def to_int8(self) -> Self:
         """Return the embedding with anchors and weights rounded to 8 bits; its file is about half as large.
@@ -260,10 +255,10 @@ class AnchoredEmbedding(Embedding):
         return self._rounded(kind, "quantize_error")
 
     def _rounded(self, kind: str, name: str) -> Self:
-        exact = self._mixtures if self._other is None else self._mixtures.stacked(self._other)
+        exact = self._vectors if self._context_vectors is None else self._vectors.stacked(self._context_vectors)
         rounded = exact.to_int8(kind)
         parameters = self._parameters | {name: rounded.error(exact)}
-        sides = (rounded, None) if self._other is None else rounded.split(len(self))
+        sides = (rounded, None) if self._context_vectors is None else rounded.split(len(self))
         return self._of(sides[0], self._ids, parameters, sides[1], self._context_ids, self._base_measure)
 
     # -- as an embedding -------------------------------------------------------------------------------------------
@@ -282,7 +277,7 @@ class AnchoredEmbedding(Embedding):
             Neither parameters nor names of anchors are compared.
         """
         one_side = self._context_ids is None
-        if isinstance(other, AnchoredEmbedding) and one_side and self._mixtures.same(other._mixtures):
+        if isinstance(other, AnchoredEmbedding) and one_side and self._vectors.same(other._vectors):
             return self._ids == other._ids and other._context_ids is None
         return super().equals(other)
 

@@ -182,32 +182,30 @@ def facts_of(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) ->
     NearfarWarning
         If nothing is known of some ids.
     """
-    found = joined(owner, metadata, ids, id_column)
+    found, facts = joined(owner, metadata, ids, id_column), list[Fact]()
     if found.n_missing:
-        text = f"{owner}: nothing is known of {found.n_missing:,} of {found.n:,} ids; their columns are empty"
-        warn_user(text)
+        warn_user(f"{owner}: nothing is known of {found.n_missing:,} of {found.n:,} ids; their columns are empty")
     for name in found.columns:
         if name.lower() in ("id", "vector") or not name.strip() or "\0" in name:
             hint = "Rename it, or name the column of the ids with id_column=."
             raise InputError(owner, "metadata", "columns with other names than 'id' and 'vector'", repr(name), hint)
-    return [_fact(owner, name, found.values(name)) for name in found.columns]
-
-
-def _fact(owner: str, name: str, values: list[object]) -> Fact:
-    typed = cast("list[Value]", values)  # if all are of one of the kinds below
-    known = [value for value in typed if value is not None]
-    if known and all(type(value) is bool for value in known):
-        return Fact(name, "flag", typed)
-    if known and all(type(value) is int and _INT64[0] <= value <= _INT64[1] for value in known):
-        return Fact(name, "integer", typed)
-    if known and all(type(value) is float or (type(value) is int and abs(value) <= _EXACT) for value in known):
-        return Fact(name, "number", [None if value is None else float(value) for value in typed])
-    texts = [None if value is None else str(value) for value in values]
-    try:
-        "".join(text for text in texts if text is not None).encode()
-    except UnicodeEncodeError as error:
-        raise InputError(owner, "metadata", "text that UTF-8 can hold", f"column {name!r}: {error}") from None
-    return Fact(name, "text", texts)
+    for name in found.columns:
+        values = cast("list[Value]", found.values(name))  # if all are of one of the kinds below
+        known = [value for value in values if value is not None]
+        if known and all(type(value) is bool for value in known):
+            kind = "flag"
+        elif known and all(type(value) is int and _INT64[0] <= value <= _INT64[1] for value in known):
+            kind = "integer"
+        elif known and all(type(value) is float or (type(value) is int and abs(value) <= _EXACT) for value in known):
+            kind, values = "number", [None if value is None else float(value) for value in values]
+        else:
+            kind, values = "text", [None if value is None else str(value) for value in values]
+            try:
+                "".join(text for text in values if isinstance(text, str)).encode()
+            except UnicodeEncodeError as error:
+                raise InputError(owner, "metadata", "text that UTF-8 can hold", f"column {name!r}: {error}") from None
+        facts.append(Fact(name, kind, values))
+    return facts
 
 
 def _table(owner: str, metadata: Metadata) -> tuple[dict[str, Sequence[object]], list[object] | None]:

@@ -49,11 +49,14 @@ class Parts:
 
     def vectors_of(self, words: Sequence[str] | Sequence[bytes]) -> Floats:
         """Return the vectors of words, shape (n, n_components); 0 for a word of which no part is known."""
+        from scipy.sparse import csr_array
+
         made = np.zeros((len(words), self.vectors.shape[1]), self.vectors.dtype)
         for start in range(0, len(words), _WORDS):
             relation = scaled(self.cutter.cut(words[start : start + _WORDS]), self.keys, self.scale)
             met, columns = np.unique(relation.indices, return_inverse=True)
-            made[start : start + _WORDS] = _over(relation, columns, len(met)) @ np.asarray(self.vectors[met])
+            of_met = csr_array((relation.data, columns.ravel(), relation.indptr), (relation.shape[0], len(met)))
+            made[start : start + _WORDS] = of_met @ np.asarray(self.vectors[met])
         if not self.order:
             return made
         factors = made.reshape(len(words), made.shape[1] // self.order, self.order).swapaxes(1, 2)
@@ -102,9 +105,3 @@ def scaled(cut: Cut, keys: NDArray[np.int64], scale: str) -> Csr:
     sizes = np.sqrt(sums) if scale == LENGTH else sums
     relation.data /= np.repeat(np.where(sizes == 0, 1, sizes), np.diff(relation.indptr))
     return relation
-
-
-def _over(relation: Csr, columns: NDArray[np.int64], n: int) -> Csr:
-    from scipy.sparse import csr_array
-
-    return csr_array((relation.data, columns.ravel(), relation.indptr), shape=(relation.shape[0], n))

@@ -140,7 +140,10 @@ def _rounded(X: NDArray[np.float64], kind: str) -> tuple[NDArray[np.uint8], NDAr
     best, whole = np.full(len(X), np.inf), np.zeros(X.shape)
     scales = np.zeros(len(X), np.uint16)
     for part in _SHRUNK[kind]:
-        bits = _bfloat16(part * peaks / largest)
+        wanted = part * peaks / largest  # the next bfloat16 that is not less
+        bits = np.nextafter(wanted.astype(np.float32), np.float32(np.inf), dtype=np.float32)
+        bits = np.where(wanted > 0, bits, np.float32(0)).view(np.uint32)
+        bits = ((bits + np.uint32(0xFFFF)) >> 16).astype(np.uint16)
         steps = _floats(bits).astype(np.float64)[:, None]
         q = np.clip(np.rint(np.divide(X, steps, out=np.zeros(X.shape), where=steps > 0)), -largest, largest)
         unit = np.where(peaks > 0, peaks, 1.0)[:, None]  # squares of very large or small rows are no floats
@@ -152,13 +155,6 @@ def _rounded(X: NDArray[np.float64], kind: str) -> tuple[NDArray[np.uint8], NDAr
         even: NDArray[np.uint8] = np.pad(codes, ((0, 0), (0, X.shape[1] % 2)))
         return (even[:, ::2] | (even[:, 1::2] << 4)).astype(np.uint8, copy=False), scales
     return codes, scales
-
-
-def _bfloat16(scales: NDArray[np.float64]) -> NDArray[np.uint16]:
-    """Return the bits of the next bfloat16 that is not less."""
-    bits = np.nextafter(scales.astype(np.float32), np.float32(np.inf), dtype=np.float32)
-    bits = np.where(scales > 0, bits, np.float32(0))
-    return ((bits.view(np.uint32) + np.uint32(0xFFFF)) >> 16).astype(np.uint16)
 
 
 def _floats(scales: NDArray[np.uint16]) -> NDArray[np.float32]:

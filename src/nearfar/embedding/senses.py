@@ -133,7 +133,9 @@ class SenseEmbedding(Embedding):
         counts: dict[Hashable, int] = {}
         before: tuple[Hashable, int] | None = None
         for pair in pairs:
-            if not isinstance(pair, tuple) or len(pair) != 2 or not _is_place(pair[1]):
+            if not isinstance(pair, tuple) or len(pair) != 2 or type(pair[1]) is bool:
+                raise InputError(owner, "ids", expected, repr(pair))
+            if not isinstance(pair[1], (int, np.integer)) or pair[1] < 0:
                 raise InputError(owner, "ids", expected, repr(pair))
             again = before is not None and before[0] == pair[0]
             if (pair[0] in counts) != again or (again and before is not None and before[1] >= pair[1]):
@@ -333,7 +335,9 @@ class SenseEmbedding(Embedding):
             compared &= np.repeat(self._counts >= least, np.diff(self._starts))
         compared[slice(*self._rows_of(owner, word))] = False
         if self._in_columns:
-            compared &= np.array([other == number for _, other in self._pairs()], bool)
+            compared &= np.array(
+                [other == number for _, other in cast("Iterable[tuple[Hashable, int]]", self._ids)], bool
+            )
         others = np.flatnonzero(compared)
         if not len(others):
             return []
@@ -519,9 +523,6 @@ class SenseEmbedding(Embedding):
             apartness=content.apartness,
         )
 
-    def _pairs(self) -> Iterable[tuple[Hashable, int]]:
-        return cast("Iterable[tuple[Hashable, int]]", self._ids)
-
     @property
     def _in_columns(self) -> bool:
         return self._parameters.get("variant") == "columns"
@@ -540,7 +541,3 @@ class SenseEmbedding(Embedding):
             return super()._hint(key)
         shown = ", ".join(map(repr, self._ids[int(self._starts[at]) : int(self._starts[at + 1])]))
         return f"It is a word; its senses are {shown}."
-
-
-def _is_place(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 0

@@ -1023,8 +1023,13 @@ class Embedding:
     # -- vectors of items ------------------------------------------------------------------------------------------
 
     def _items(self, owner: str, name: str, items: Items | None) -> list[Item]:
-        items = from_tensor(items)
-        return _as_items(self._as_vectors(owner, name, items) if _is_vector(items) else items)
+        found: Any = from_tensor(items)
+        if found is None:
+            return []
+        found = self._as_vectors(owner, name, found) if _is_vector(found) else found
+        if isinstance(found, np.ndarray) and found.ndim > 0:
+            return [found] if _is_vector(found) and found.ndim == 1 else list(found)
+        return [from_tensor(item) for item in found] if isinstance(found, list) else [found]
 
     def _as_vectors(self, owner: str, name: str, items: Floats) -> Floats:  # noqa: ARG002 - for subclasses
         """Return other forms of vectors, such as matrices, as vectors; anything else unchanged."""
@@ -1547,8 +1552,7 @@ def as_list(owner: str, name: str, ids: object, expected: str = "a list of ids")
 def _warn_of_unmet(owner: str, rows: RowNumbers, one: Hashable, what: str, ids: Ids) -> None:
     """Warn where no id of ``exclude``, of which ``one`` is one, has a row."""
     if one is not None and not (rows >= 0).any() and len(ids):
-        text = f"{owner}: exclude has no effect: none of its ids is {what}, such as {ids[0]!r}; got {one!r}."
-        warn_user(text)
+        warn_user(f"{owner}: exclude has no effect: none of its ids is {what}, such as {ids[0]!r}; got {one!r}.")
 
 
 def _is_vector(item: object) -> TypeGuard[Floats]:
@@ -1588,14 +1592,6 @@ def _seen(
         raise InputError(owner, "exclude", expected, f"{len(seen)}")
     ids = [*chain.from_iterable(seen)]
     return items.rows(ids), np.array([len(some) for some in seen], np.int64), ids[0] if ids else None
-
-
-def _as_items(items: object) -> list[Item]:
-    if items is None:
-        return []
-    if isinstance(items, np.ndarray) and items.ndim > 0:
-        return [items] if _is_vector(items) and items.ndim == 1 else list(items)
-    return [from_tensor(item) for item in items] if isinstance(items, list) else [items]
 
 
 def _as_rows(owner: str, name: str, vectors: Vectors) -> ArrayLike:

@@ -99,15 +99,15 @@ def text_id(key: object) -> str | None:
     """
     if type(key) is not tuple:
         return str(key) if type(key) in (str, int) else None
-    parts = [_text_of_part(part) for part in key]
-    texts = [part for part in parts if part is not None]
-    return "@".join(texts) if texts and len(texts) == len(parts) else None
-
-
-def _text_of_part(part: object) -> str | None:
-    if isinstance(part, datetime.date) and type(part) in (datetime.date, datetime.datetime):
-        return part.isoformat()
-    return repr(part) if type(part) is float else str(part) if type(part) in (str, int) else None
+    texts = []
+    for part in key:
+        if isinstance(part, datetime.date) and type(part) in (datetime.date, datetime.datetime):
+            texts.append(part.isoformat())
+        elif type(part) in (str, int, float):
+            texts.append(repr(part) if type(part) is float else str(part))
+        else:
+            return None
+    return "@".join(texts) if texts else None
 
 
 def name_of(key: object) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file, require
 from nearfar._core.ids import Ids
-from nearfar.embedding.files.content import SAVE, Content, jsonable, text_ids
+from nearfar.embedding.files.content import SAVE, Content, held_texts, jsonable
 from nearfar.errors import InputError, NearfarError
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ def check_own(owner: str, path: Path) -> None:
     import h5py
 
     if path.is_file() and h5py.is_hdf5(path) and not is_own(path):
-        hint = (
-            f'adata.obsm["{KEY}"] = emb[list(adata.obs_names)] adds the vectors. To replace the file, remove it first.'
-        )
+        hint = f'adata.obsm["{KEY}"] = emb[list(adata.obs_names)] adds the vectors; or remove the file first.'
         raise InputError(owner, "path", "a new file, or one that holds an embedding only", repr(str(path)), hint)
 
 
@@ -85,11 +83,7 @@ def held_ids(ids: Ids) -> list[str]:
     InputError
         If they have no form as text, or HDF5 cannot hold it.
     """
-    texts = text_ids(ids)
-    odd = next(filter(_UNFIT.search, texts), None)
-    if odd is not None:
-        raise InputError(SAVE, "ids", "text of UTF-8 without NUL for this format", repr(odd))
-    return texts
+    return held_texts(ids, _UNFIT, "text of UTF-8 without NUL for this format")
 
 
 def write(content: Content, path: Path) -> None:

@@ -95,29 +95,23 @@ def _write_quantized(content: Content) -> tuple[Arrays, dict[str, str]]:
     return arrays, {"kind": rows.kind, "columns": str(rows.shape[1])}
 
 
-def _read_quantized(
-    path: Path, arrays: Arrays, metadata: Mapping[str, str]
-) -> tuple[QuantizedRows, QuantizedRows | None]:
+def _read_quantized(path: Path, arrays: Arrays, metadata: dict[str, str]) -> tuple[Matrix, Matrix | None]:
     """Return the rows of both sides from their arrays and metadata."""
-    others = _quantized_rows(path, arrays, metadata, "context.") if "context.codes" in arrays else None
-    return _quantized_rows(path, arrays, metadata, ""), others
-
-
-def _quantized_rows(path: Path, arrays: Arrays, metadata: Mapping[str, str], side: str) -> QuantizedRows:
-    codes, scales = arrays.get(f"{side}codes"), arrays.get(f"{side}scales")
     kind, columns = metadata.get("kind", ""), metadata.get("columns", "")
     if kind not in KINDS or not columns.isdecimal() or len(columns) > 18 or not int(columns):
         raise bad_file(path, "one of kind int8 or int4, with a number of columns", f"kind {kind!r}, {columns!r}")
-    if codes is None or scales is None or codes.dtype != np.uint8 or scales.dtype != np.uint16:
-        raise bad_file(path, f"one with {side}codes, uint8, and {side}scales, uint16", "others, or none")
-    width = code_width(int(columns), kind)
-    if codes.ndim != 2 or codes.shape[1] != width or scales.shape != (len(codes),):
-        expected = f"one with codes of {width} bytes and a scale for each row"
-        raise bad_file(path, expected, f"shapes {codes.shape} and {scales.shape}")
-    rows = QuantizedRows(codes, scales, int(columns), kind)
-    if not rows.is_finite():
-        raise bad_file(path, "one with finite vectors", "scales that are NaN, infinite, negative or too large")
-    return rows
+    width, sides = code_width(int(columns), kind), list[QuantizedRows]()
+    for side in ("", "context.") if "context.codes" in arrays else ("",):
+        codes, scales = arrays.get(f"{side}codes"), arrays.get(f"{side}scales")
+        if codes is None or scales is None or codes.dtype != np.uint8 or scales.dtype != np.uint16:
+            raise bad_file(path, f"one with {side}codes, uint8, and {side}scales, uint16", "others, or none")
+        if codes.ndim != 2 or codes.shape[1] != width or scales.shape != (len(codes),):
+            expected = f"one with codes of {width} bytes and a scale for each row"
+            raise bad_file(path, expected, f"shapes {codes.shape} and {scales.shape}")
+        sides.append(QuantizedRows(codes, scales, int(columns), kind))
+        if not sides[-1].is_finite():
+            raise bad_file(path, "one with finite vectors", "scales that are NaN, infinite, negative or too large")
+    return sides[0], sides[1] if len(sides) > 1 else None
 
 
 def _write_coded(content: Content) -> tuple[Arrays, dict[str, str]]:
@@ -159,7 +153,18 @@ def _write_mixtures(content: Content) -> tuple[Arrays, dict[str, str]]:
         arrays["weights"] = np.rint(mixtures.weights / of_weights[mixtures.columns]).astype(np.int8)
         arrays |= {"anchors.scale": of_anchors, "weights.scale": of_weights}
         if mixtures.scales.packed:
-            _pack(arrays, metadata, mixtures.scales.packed)
+            least = min(int(arrays["weights"].min(initial=0)), 0)
+            metadata |= {"format": _PACKED, "packed": mixtures.scales.packed, "least": str(least)}
+            metadata |= {"rows": str(len(arrays["counts"])), "entries": str(len(arrays["columns"]))}
+            bits = []
+            for name, above in (("weights", -least), ("columns", 0), ("counts", 0)):
+                numbers = arrays[name].astype(np.int64) + above
+                bits.append(int(numbers.max(initial=0)).bit_length())
+                places = np.arange(bits[-1])
+                arrays[name] = np.packbits(
+                    ((numbers[:, None] >> places) & 1).astype(np.uint8).ravel(), bitorder="little"
+                )
+            metadata["bits"] = ",".join(map(str, bits))
     return arrays, metadata
 
 
@@ -194,20 +199,6 @@ def _read_mixtures(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> t
     if not mixtures.is_finite():
         raise bad_file(path, "one with finite vectors", "NaN, infinity or numbers too large for float32")
     return mixtures.split(len(counts) - n_context) if "context_rows" in metadata else (mixtures, None)
-
-
-def _pack(arrays: Arrays, metadata: dict[str, str], packed: str) -> None:
-    """Replace weights, columns and counts by their bits."""
-    least = min(int(arrays["weights"].min(initial=0)), 0)
-    metadata |= {"format": _PACKED, "packed": packed, "least": str(least)}
-    metadata |= {"rows": str(len(arrays["counts"])), "entries": str(len(arrays["columns"]))}
-    bits = []
-    for name, above in (("weights", -least), ("columns", 0), ("counts", 0)):
-        numbers = arrays[name].astype(np.int64) + above
-        bits.append(int(numbers.max(initial=0)).bit_length())
-        places = np.arange(bits[-1])
-        arrays[name] = np.packbits(((numbers[:, None] >> places) & 1).astype(np.uint8).ravel(), bitorder="little")
-    metadata["bits"] = ",".join(map(str, bits))
 
 
 def _read_packed(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tuple[Mixtures, Mixtures | None]:

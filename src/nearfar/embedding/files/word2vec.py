@@ -333,8 +333,7 @@ def _decoded(path: Path, raw: list[bytes]) -> list[str]:
 
 
 def _warn_of_repeated(path: Path, n: int) -> None:
-    text = f"{path}: file has {n} repeated ids; the first of each is kept"
-    warn_user(text)
+    warn_user(f"{path}: file has {n} repeated ids; the first of each is kept")
 
 
 @contextmanager
