@@ -5,7 +5,7 @@ from scipy.sparse import csr_array
 
 import nearfar as nf
 from nearfar.base import RelationEmbedder, as_relation, identity_of
-from nearfar.engines import Setting, asked_engine, check_verbs, place_of
+from nearfar.engines import VERBS, Setting, asked_engine, place_of
 from nearfar.errors import InputError
 
 SIDES = ("X", "b", "X.squares", "b.squares"), ("Y", "c", "Y.squares", "c.squares")
@@ -56,7 +56,8 @@ class GloVe(RelationEmbedder):
         self.engine = engine
 
     def fit(self, relation, y=None, *, resume=None):
-        engine = asked_engine("GloVe", self.engine, not_on={"dask": "It sums over pairs of one machine."}) or "threads"
+        not_on = {"dask": "It sums over pairs of one machine."}
+        engine = asked_engine("GloVe", self.engine, not_on=not_on, verbs=(*VERBS, "pairs")) or "threads"
         relation = as_relation(relation)
         P, jobs = csr_array(relation.to_scipy()), 1 if self.n_jobs is None else self.n_jobs
         limits = {"n_components": (self.n_components, min(P.shape)), "n_epochs": (self.n_epochs, 10**9)}
@@ -71,7 +72,6 @@ class GloVe(RelationEmbedder):
         hint = "Resume with the same relation and parameters."
         tables, facts = (self._start(P.shape), {"losses": []}) if resume is None else trainer.resume(resume, hint)
         with place_of(engine, Setting(owner="GloVe", n_jobs=jobs, P=relation.operator)) as place, trainer:
-            check_verbs("GloVe", place, ["pairs"])
             state = State(place, tables, facts["losses"])
             self._descend(state, [self._entries(P), self._entries(csr_array(P.T))], trainer)
             tables, facts = state.snapshot()

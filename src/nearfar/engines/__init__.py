@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -94,13 +93,24 @@ class Setting:
 @contextmanager
 def place_of(engine: str | Place, setting: Setting) -> Iterator[Place]:
     """Give the place of a fit: what an engine opens, or the one that is given."""
+    owner = setting.owner
     if not isinstance(engine, str):
         if setting.storage is not None:
             hint = "A place of your own keeps its rows where it likes."
-            raise InputError(setting.owner, "storage", "None with a Place", repr(str(setting.storage)), hint)
+            raise InputError(owner, "storage", "None with a Place", repr(str(setting.storage)), hint)
         yield engine
         return
-    with _opener(setting.owner, engine)()(replace(setting, engine=engine)) as place:
+    name = asked_engine(owner, engine).partition(":")[0]
+    if name in PLACES:
+        opens: Opens = found(PLACES[name])
+    else:
+        point = _others()[name]
+        try:
+            opens = point.load()
+        except (ImportError, AttributeError) as error:
+            got = f"{name!r} of {point.value}, which cannot be loaded ({error})"
+            raise InputError(owner, "engine", "an engine that is installed", got) from error
+    with opens(replace(setting, engine=engine)) as place:
         yield place
 
 
@@ -133,10 +143,7 @@ def learner_of(training: Training) -> Learner:
 
 
 def asked_engine(
-    owner: str,
-    engine: Any,
-    *,
-    not_on: Mapping[str, str] = _RUNS_ON_ALL,
+    owner: str, engine: Any, *, not_on: Mapping[str, str] = _RUNS_ON_ALL, verbs: Sequence[str] = VERBS
 ) -> Any:
     """Return the engine that was asked for, if ``owner`` runs on it and its package and device are there.
 
@@ -148,6 +155,8 @@ def asked_engine(
         ``engine=`` of the constructor.
     not_on : mapping of str to str
         Why ``owner`` does not run on an engine, by its name in ``PLACES``, or ``OWN``.
+    verbs : sequence of str
+        What a Place must have.
 
     Returns
     -------
@@ -162,9 +171,11 @@ def asked_engine(
     MissingDependencyError
         The package of an engine is not installed.
     """
-    check_engine(owner, engine, not_on)
+    check_engine(owner, engine, not_on, verbs)
     if isinstance(engine, str) and (name := engine.partition(":")[0]) in NEEDS:
-        _require(owner, engine, name)
+        from nearfar._core.checks import require
+
+        require(f"{owner} --engine {engine}" if " " in owner else f"{owner}(engine={engine!r})", *NEEDS[name])
     if is_device(engine):
         from nearfar.engines.torch import device_of
 
@@ -172,7 +183,9 @@ def asked_engine(
     return engine
 
 
-def check_engine(owner: str, engine: object, not_on: Mapping[str, str] = _RUNS_ON_ALL) -> None:
+def check_engine(
+    owner: str, engine: object, not_on: Mapping[str, str] = _RUNS_ON_ALL, verbs: Sequence[str] = VERBS
+) -> None:
     """Refuse what is neither the name of an engine, None, nor a place; nothing is imported for a known name.
 
     Raises
@@ -182,42 +195,32 @@ def check_engine(owner: str, engine: object, not_on: Mapping[str, str] = _RUNS_O
     """
     if engine is None:
         return
-    kind = _kind(engine)
-    got = f"the class {engine.__name__}" if isinstance(engine, type) else repr(engine)
-    if kind is None or kind in not_on:
-        raise _unknown(owner, got, "" if kind is None else not_on[kind], not_on)
-    if isinstance(engine, type):
-        raise _unknown(owner, got, "A place has the verbs of nearfar.contracts.Place.")
-    if not isinstance(engine, str):
-        check_verbs(owner, engine, VERBS)
-
-
-def check_verbs(owner: str, place: object, verbs: Sequence[str]) -> None:
-    """Refuse a place that lacks a verb.
-
-    Raises
-    ------
-    InputError
-    """
-    missing = [verb for verb in verbs if not callable(getattr(place, verb, None))]
-    if missing:
+    got, hint = f"the class {engine.__name__}" if isinstance(engine, type) else repr(engine), ""
+    name = engine.partition(":")[0] if isinstance(engine, str) else OWN
+    kind = name if name in PLACES else OWN
+    there = not isinstance(engine, str) or engine in PLACES or name == "cuda" or (kind == OWN and name in _others())
+    if there and kind in not_on:
+        hint = not_on[kind]
+    elif not isinstance(engine, str):
+        missing = [verb for verb in verbs if not callable(getattr(engine, verb, None))]
+        if not missing and not isinstance(engine, type):
+            return
+        got = got if isinstance(engine, type) else f"{got} without {', '.join(missing)}"
         hint = "A place has the verbs of nearfar.contracts.Place."
-        raise _unknown(owner, f"{place!r} without {', '.join(missing)}", hint)
+    elif there:
+        return
+    names = [repr(name) for name in (*PLACES, *(() if OWN in not_on else _others())) if name not in not_on]
+    expected = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+    if " " not in owner:  # a command takes names alone
+        expected = f"None or {expected}" if OWN in not_on else f"None, {expected}, or a Place"
+    raise InputError(owner, "engine", expected, got, hint)
 
 
-def _kind(engine: object) -> str | None:
-    """Return the name in ``PLACES`` of an engine; ``OWN`` of one that is elsewhere; None of a name that nobody has."""
-    if not isinstance(engine, str):
-        return OWN
-    name = engine.partition(":")[0]
-    if engine in PLACES or name == "cuda":
-        return name
-    return OWN if name not in PLACES and any(point.name == name for point in _points()) else None
+def _others() -> dict[str, EntryPoint]:
+    """Return the engines of other packages, by name."""
+    from importlib.metadata import entry_points
 
-
-def names() -> list[str]:
-    """Return the names of the engines there are."""
-    return [*PLACES, *(point.name for point in _points() if point.name not in PLACES)]
+    return {point.name: point for point in entry_points(group=GROUP) if point.name not in PLACES}
 
 
 def is_device(engine: object) -> bool:
@@ -235,54 +238,6 @@ def device_of_engine(engine: object) -> str | None:
 def is_cluster(engine: object) -> bool:
     """Return whether the workers of a cluster are meant: by name, or by default in the context of a client."""
     return engine == DASK if engine is not None else current_client() is not None
-
-
-def _opener(owner: str, engine: str) -> Callable[[], Opens]:
-    """Return what loads the function that opens a place, by the name before a colon: ``"cuda:1"`` is one of cuda's."""
-    name = engine.partition(":")[0]
-    if engine in PLACES or name == "cuda":
-        return partial(_own, owner, engine, name)
-    for point in _points():
-        if point.name == name and name not in PLACES:
-            return partial(_loaded, owner, point)
-    raise _unknown(owner, repr(engine))
-
-
-def _points() -> list[EntryPoint]:
-    from importlib.metadata import entry_points
-
-    return list(entry_points(group=GROUP))
-
-
-def _own(owner: str, engine: str, name: str) -> Opens:
-    if name in NEEDS:
-        _require(owner, engine, name)
-    opens: Opens = found(PLACES[name])
-    return opens
-
-
-def _require(owner: str, engine: str, name: str) -> None:
-    from nearfar._core.checks import require
-
-    require(f"{owner} --engine {engine}" if " " in owner else f"{owner}(engine={engine!r})", *NEEDS[name])
-
-
-def _loaded(owner: str, point: EntryPoint) -> Opens:
-    try:
-        opens: Opens = point.load()
-    except (ImportError, AttributeError) as error:
-        got = f"{point.name!r} of {point.value}, which cannot be loaded ({error})"
-        raise InputError(owner, "engine", "an engine that is installed", got) from error
-    return opens
-
-
-def _unknown(owner: str, got: str, hint: str = "", not_on: Mapping[str, str] = _RUNS_ON_ALL) -> InputError:
-    """Return the error for an engine that is not there, or not for this owner."""
-    there = [repr(name) for name in (PLACES if OWN in not_on else names()) if name not in not_on]
-    expected = there[0] if len(there) == 1 else f"one of {', '.join(there)}"
-    if " " not in owner:  # a command takes names alone
-        expected = f"None or {expected}" if OWN in not_on else f"None, {expected}, or a Place"
-    return InputError(owner, "engine", expected, got, hint)
 
 
 def on_threads(n_jobs: int) -> Place:

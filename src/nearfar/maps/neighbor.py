@@ -44,7 +44,6 @@ from nearfar.engines import (
     Setting,
     asked_engine,
     check_engine,
-    check_verbs,
     device_of_engine,
     is_cluster,
     is_device,
@@ -616,10 +615,7 @@ class NeighborEmbedding(GrowingMap):
 
     def _asked(self, parts: Parts) -> str | Place | None:
         """Return the engine that is asked for; refuse what it does not do, before any work."""
-        owner = type(self).__name__
-        asked: str | Place | None = asked_engine(owner, self.engine)
-        if asked is not None and not isinstance(asked, str):
-            check_verbs(owner, asked, (*VERBS, "pairs"))
+        asked: str | Place | None = asked_engine(type(self).__name__, self.engine, verbs=(*VERBS, "pairs"))
         self._runs_on(asked, asked, parts)
         return asked
 
