@@ -20,7 +20,7 @@ from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.engines import Setting
 from nearfar.engines.plain import Asked, OfPairs, Pattern, pair_sums
-from nearfar.engines.threads import density, edrep, maps, noise
+from nearfar.engines.threads import edrep, maps, noise
 from nearfar.engines.threads.loops import Formula, equal_work
 from nearfar.errors import InputError
 from nearfar.relations.near import NearField, NearProduct, NearSlices, near_field
@@ -29,11 +29,7 @@ from nearfar.steps import drawn_bounds
 
 FORMS = {**edrep.FORMS, **maps.FORMS}
 """The quicker form of a formula of ``each``; a formula without one runs as it is."""
-FORMS_OF_PAIRS = {
-    **maps.FORMS_OF_PAIRS,
-    **noise.FORMS_OF_PAIRS,
-    **density.FORMS_OF_PAIRS,
-}
+FORMS_OF_PAIRS = {**maps.FORMS_OF_PAIRS, **noise.FORMS_OF_PAIRS}
 """The same of ``pairs``: called with the place first, and not for each pair but once for all."""
 
 

@@ -1,4 +1,4 @@
-"""Compiled forms of the formulas of maps, :mod:`nearfar.methods.linear_maps` and :mod:`nearfar.methods.maps`.
+"""Compiled forms of the formulas of maps: of :mod:`nearfar.methods.linear_maps`, ``maps`` and ``density``.
 
 A form for pairs takes the place, the pattern, the rows of both sides and their entries; it returns the sums.
 """
@@ -14,6 +14,7 @@ from nearfar._core.vector import FAST
 from nearfar.divergences.probability import no_strength
 from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of, write_offsets
 from nearfar.kernels import exp
+from nearfar.methods.density import drawn_together, squares
 from nearfar.methods.linear_maps import attraction, entry_cost, normalizer
 from nearfar.methods.maps import DOWN, LEAST, UP, momentum_step
 
@@ -62,6 +63,22 @@ def _momentum_step(moving, g, *, moved, n, rate, momentum, longest):
     numbers = scalar(rate), scalar(momentum), scalar(UP), scalar(DOWN), scalar(LEAST), scalar(longest)
     move((*moving[:1], g, *moving[1:]), numbers, np.asarray(moved / n, g.dtype), sums)
     return sums[:-1], sums[-1]
+
+
+def _squares(place, pattern, mine, _theirs):
+    (Y,) = mine
+    out = place.room("spread", (len(Y),), Y.dtype), place.room("similar", (len(Y),), Y.dtype)
+    shared = *pattern[:2], Y, *out
+    run_blocks(lambda _, start, stop: sum_squares(*shared, start, stop), place.blocks(pattern[0]), place.n_jobs)
+    return out
+
+
+def _drawn_together(place, pattern, mine, _theirs):
+    Y, far, near = mine
+    out = place.room("drawn", Y.shape, Y.dtype)
+    shared = *pattern[:2], Y, far, near, out
+    run_blocks(lambda _, start, stop: sum_pulls(*shared, start, stop), place.blocks(pattern[0]), place.n_jobs)
+    return (out,)
 
 
 # Compiled: the forces between points that the data relate. Rows of the pattern of P and Pᵀ together are gathered,
@@ -202,6 +219,52 @@ def move(state, constants, mean, sums):
             sums[d] += np.float64(G[i, c]) * np.float64(G[i, c])
 
 
+# Compiled: densities.
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def sum_squares(indptr, columns, Y, spread, similar, start, stop):
+    """Write sum_j w_ij f_ij and sum_j w_ij of some rows."""
+    zero, one = Y.dtype.type(0), Y.dtype.type(1)
+    for i in range(start, stop):
+        total = total_w = zero
+        for e in range(indptr[i], indptr[i + 1]):
+            f = zero
+            for c in range(Y.shape[1]):
+                way = Y[i, c] - Y[columns[e], c]
+                f += way * way
+            w = one / np.sqrt(one + f)
+            total += w * f
+            total_w += w
+        spread[i], similar[i] = total, total_w
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def sum_pulls(indptr, columns, Y, far, near, out, start, stop):
+    """Write sum_j w_ij [a_i + a_j + w_ij² (b_i + b_j)] (y_i - y_j) of some rows; a are ``far``, b ``near``."""
+    zero, one = Y.dtype.type(0), Y.dtype.type(1)
+    k, _, _ = buffers(indptr, start, stop, Y)
+    for i in range(start, stop):
+        neighbors = columns[indptr[i] : indptr[i + 1]]
+        for t in range(neighbors.size):
+            f = zero
+            for c in range(Y.shape[1]):
+                way = Y[i, c] - Y[neighbors[t], c]
+                f += way * way
+            square = one / (one + f)
+            k[0, t] = np.sqrt(square) * (far[i] + far[neighbors[t]] + square * (near[i] + near[neighbors[t]]))
+        for c in range(Y.shape[1]):
+            total = zero
+            for t in range(neighbors.size):
+                total += k[0, t] * (Y[i, c] - Y[neighbors[t], c])
+            out[i, c] = total
+
+
 FORMS: dict[Formula, Formula] = {momentum_step: _momentum_step}
-FORMS_OF_PAIRS: dict[Formula, Formula] = {attraction: _attraction, entry_cost: _entry_cost}
+FORMS_OF_PAIRS: dict[Formula, Formula] = {
+    attraction: _attraction,
+    entry_cost: _entry_cost,
+    squares: _squares,
+    drawn_together: _drawn_together,
+}
 """The quicker form of a formula for pairs; a formula without one runs as it is."""

@@ -16,69 +16,47 @@ _ROWS = 2048  # of a block of the circle: what is read and written of it stays i
 _WIDE = 10  # components from which on neighbours are read one by one
 
 
-def _told(place, pattern, mine, _theirs, p, *, cost, a, exaggeration):
-    return (_near(place, pattern, mine[0], p, None, cost, (a, exaggeration, 4))[0],)
+# With sides (Y,) neighbours and noise are told apart by a; with (Y, W) and (Y, c) by what belongs to a point.
 
 
-def _ranked(place, pattern, mine, _theirs, p, *, cost, exaggeration):
-    return _near(place, pattern, mine[0], p, mine[1], cost, (0.0, exaggeration, 2))
-
-
-def _near(place, pattern, Y, p, W, cost, numbers):
+def _near(place, pattern, mine, _theirs, p, *, cost, exaggeration, a=0.0):
     """Return the pull of the neighbours, and the charge of each point where they are told from all of W."""
+    Y, W, ranking = *_sides(mine), len(mine) > 1
     dtype, packed = Y.dtype, Y.dtype == np.float32 and Y.shape[1] == 2
     loop = near_packed if packed else near_wide if Y.shape[1] >= _WIDE else near_any
-    near = bind(loop, (cost.compiled.functions, W is not None))
-    shared = (*pattern[:2], p, np.empty(0, dtype) if W is None else W), (_numbers(cost, Y), *map(dtype.type, numbers))
+    near, numbers = bind(loop, (cost.compiled.functions, ranking)), (a, exaggeration, 2 if ranking else 4)
+    shared = (*pattern[:2], p, W), (_numbers(cost, Y), *map(dtype.type, numbers))
     out = place.room("pull", Y.shape, dtype), place.room("charges", (len(Y),), dtype)
     given = Y.view(np.int64).ravel() if packed else Y
     run_blocks(lambda _, start, stop: near(*shared, given, out, start, stop), place.blocks(pattern[0]), place.n_jobs)
-    return out
+    return out if ranking else out[:1]
 
 
-def _told_noise(place, circle, mine, _theirs, _both, *, cost, a, share):
-    return (_push(place, circle, mine[0], None, cost, (a, share)),)
-
-
-def _ranked_noise(place, circle, mine, _theirs, _both, *, cost):
-    return (_push(place, circle, mine[0], mine[1], cost, (0.0, 2.0)),)
-
-
-def _push(place, circle, Y, c, cost, numbers):
+def _push(place, circle, mine, _theirs, _both, *, cost, a=0.0, share=2.0):
     """Return what the noise drives apart, in both directions; by the charge of its first if there are charges."""
+    (Y, c), ranking = _sides(mine), len(mine) > 1
     laid, out = _laid(place, circle, Y), place.room("push", Y.shape, Y.dtype)
-    push = bind(noise_push, (cost.compiled.functions, c is not None))
-    charges = np.empty(0, Y.dtype) if c is None else np.tile(c[circle.order], 2)
-    noise = (laid, circle.steps, circle.order), (_numbers(cost, Y), *map(Y.dtype.type, numbers)), charges, out
+    push = bind(noise_push, (cost.compiled.functions, ranking))
+    charges = np.tile(c[circle.order], 2) if ranking else c
+    noise = (laid, circle.steps, circle.order), (_numbers(cost, Y), *map(Y.dtype.type, (a, share))), charges, out
     _run(place, circle, lambda _, start, stop: push(*noise, start, stop))
-    return out
+    return (out,)
 
 
 def _weight(place, circle, mine, _theirs, *, cost):
     Y = mine[0]
-    laid, along, weights = (
-        _laid(place, circle, Y),
-        np.empty(len(Y), Y.dtype),
-        bind(noise_weights, cost.compiled.functions),
-    )
-    parameters = _numbers(cost, Y)
+    laid, along, parameters = _laid(place, circle, Y), np.empty(len(Y), Y.dtype), _numbers(cost, Y)
+    weights = bind(noise_weights, cost.compiled.functions)
     _run(place, circle, lambda _, start, stop: weights(laid, circle.steps, parameters, along, start, stop))
     W = place.room("W", (len(Y),), Y.dtype)
     W[circle.order] = along
     return (W,)
 
 
-def _told_cost(place, pattern, mine, _theirs, p, *, cost, a):
-    return _costs(place, pattern, mine[0], p, None, cost, a)
-
-
-def _ranked_cost(place, pattern, mine, _theirs, p, *, cost):
-    return _costs(place, pattern, mine[0], p, mine[1], cost, 0.0)
-
-
-def _costs(place, pattern, Y, p, W, cost, a):
-    near, out = bind(near_cost, (cost.compiled.functions, W is not None)), np.empty(len(Y))
-    shared = (*pattern[:2], p, np.empty(0, Y.dtype) if W is None else W), (_numbers(cost, Y), Y.dtype.type(a)), Y, out
+def _near_cost(place, pattern, mine, _theirs, p, *, cost, a=0.0):
+    Y, W = _sides(mine)
+    near, out = bind(near_cost, (cost.compiled.functions, len(mine) > 1)), np.empty(len(Y))
+    shared = (*pattern[:2], p, W), (_numbers(cost, Y), Y.dtype.type(a)), Y, out
     run_blocks(lambda _, start, stop: near(*shared, start, stop), place.blocks(pattern[0]), place.n_jobs)
     return (out,)
 
@@ -89,6 +67,11 @@ def _noise_cost(place, circle, mine, _theirs, *, cost, a):
     shared = laid, circle.steps, _numbers(cost, Y), Y.dtype.type(a), out
     _run(place, circle, lambda _, start, stop: costs(*shared, start, stop))
     return (out,)
+
+
+def _sides(mine):
+    """Return positions, and what belongs to a point beside them; nothing where there is none."""
+    return mine if len(mine) > 1 else (mine[0], np.empty(0, mine[0].dtype))
 
 
 def _laid(place, circle, Y):
@@ -342,12 +325,12 @@ def near_cost(functions, near, numbers, Y, out, start, stop):
 
 
 FORMS_OF_PAIRS: dict[Formula, Formula] = {
-    methods.told: _told,
-    methods.ranked: _ranked,
-    methods.told_noise: _told_noise,
-    methods.ranked_noise: _ranked_noise,
+    methods.told: _near,
+    methods.ranked: _near,
+    methods.told_noise: _push,
+    methods.ranked_noise: _push,
     methods.weight: _weight,
-    methods.told_cost: _told_cost,
-    methods.ranked_cost: _ranked_cost,
+    methods.told_cost: _near_cost,
+    methods.ranked_cost: _near_cost,
     methods.noise_cost: _noise_cost,
 }
