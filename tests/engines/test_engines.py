@@ -474,8 +474,6 @@ def test_equal_and_lonely_rows_on_workers(cluster, monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("few_parts")
 def test_a_map_of_rows_is_searched_on_workers_and_its_probabilities_stay_there(cluster, monkeypatch, tmp_path):
-    from nearfar.engines.dask import maps
-
     X, parameters = by_name(cloud()), {"far": "fft", "max_iter": 1, "random_state": 0, "n_jobs": 1}
     parameters |= {"perplexity": 8, "init": np.random.default_rng(0).normal(size=(150, 2)).astype(np.float32)}
     here = nf.TSNE(**parameters).fit(X)
@@ -483,7 +481,7 @@ def test_a_map_of_rows_is_searched_on_workers_and_its_probabilities_stay_there(c
         affinities = nf.Affinities(perplexity=8, n_jobs=1, storage=tmp_path).fit(X)
         with monkeypatch.context() as patched:
             patched.setattr("nearfar.search.lists.VectorIndex.query", lambda *_: pytest.fail("searched here"))
-            patched.setattr(maps, "entries_of", lambda _: pytest.fail("the client sends P"))
+            patched.setattr("nearfar.engines.dask.maps.entries_of", lambda _: pytest.fail("the client sends P"))
             there, again = nf.TSNE(**parameters).fit(X), nf.TSNE(**parameters).fit(affinities)
     assert affinities.relation_.operator.row_parts
     assert not pickle.loads(pickle.dumps(affinities)).relation_.operator.row_parts

@@ -59,6 +59,11 @@ PATIENCE, IDLE, SILENT = 10.0, 3, 6
 ends with an error; looks at which one sent no heartbeat before others get its work."""
 
 
+def rows_of(bounds: Sequence[int]) -> Callable[[int], str]:
+    """Return what names the rows of a part."""
+    return lambda part: f"rows {bounds[part]} to {bounds[part + 1]}" if part < len(bounds) - 1 else f"part {part}"
+
+
 def gathered(
     owner: str, client: Client, asked: Sequence[Future], where: Callable[[int], str] = "part {}".format
 ) -> list[Any]:

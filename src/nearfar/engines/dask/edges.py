@@ -134,12 +134,9 @@ def operator_of_frame(
         raise InputError(OWNER, "edges", "a Dask frame in the context of a client", "no client", hint) from error
     owners, partitions = Owners(client), client.compute(frame.to_delayed())
     n_read = len(partitions)
-    read = [
-        owners.submit(i, n_read, edges_of, part, i, asked, bool(bipartite), self_loops, what="edges")
-        for i, part in enumerate(partitions)
-    ]
-    known = [client.submit(itemgetter(1), part, pure=False) for part in read]
-    found = gathered(OWNER, client, known, "partition {}".format)
+    given = asked, bool(bipartite), self_loops
+    read = owners.each(n_read, edges_of, partitions, list(range(n_read)), *given, what="edges")
+    found = gathered(OWNER, client, owners.each(n_read, itemgetter(1), read), "partition {}".format)
     if all(facts is None for facts in found):
         raise DataError(OWNER, "edges", "at least one edge", f"{len(found)} empty partitions")
     first = next(facts for facts in found if facts is not None)
@@ -170,17 +167,12 @@ def operator_of_frame(
 
     def side_of(side: int, size: int) -> Parts:
         bounds = list(pairwise(bounds_of(size)))
-        own = [
-            [owners.submit(i, len(parts), piece_of, part, side, p) for i, part in enumerate(parts)]
-            for p in range(len(bounds))
-        ]
-        return [
-            owners.submit(p, len(bounds), rows_of_edges, own[p], ends, what="rows") for p, ends in enumerate(bounds)
-        ]
+        own = [owners.each(len(parts), piece_of, parts, side, p) for p in range(len(bounds))]
+        return owners.each(len(bounds), rows_of_edges, own, bounds, what="rows")
 
     rows = side_of(0, n)
     columns = rows if mirror else side_of(1, m)
-    nnz = int(sum(gathered(OWNER, client, [client.submit(n_entries, part, pure=False) for part in rows])))
+    nnz = int(sum(gathered(OWNER, client, owners.each(len(rows), n_entries, rows))))
     check_some_edge(OWNER, nnz)
     return ClusterSparse(client, (n, m), rows, columns, nnz), ids[0], ids[-1]
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
@@ -30,8 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from nearfar.contracts import Floats, Kernel, Potential, Term
-from nearfar.engines.dask.client import gathered
-from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, kept, taken
+from nearfar.engines.dask.client import gathered, rows_of
+from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, kept, n_needed, taken
 from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
 from nearfar.far.fields import Summed, linear_kernel
@@ -271,6 +272,7 @@ class MapWorkers:
         self.owner, self.client, self.owners = owner, client, Owners(client)
         self.bounds = np.unique(bounds_of(n)).tolist()  # no part is empty
         self.n, self.n_parts, self.rows_moved = n, len(self.bounds) - 1, 0
+        self.submit_each = partial(self.owners.each, self.n_parts)
         self.homes = [self.owners.of(q, self.n_parts) for q in range(self.n_parts)]
         self._threads = client.ncores().get(self.homes[0], 1)  # of the worker that convolves
         self._held: dict[int, tuple[object, object]] = {}  # with the object whose id is the key
@@ -280,13 +282,6 @@ class MapWorkers:
     def submit(self, part: int, function: Callable[..., object], *arguments: object, what: str = "task") -> Future:
         """Submit a task of a part."""
         return self.owners.submit(part, self.n_parts, function, *arguments, what=what)
-
-    def submit_each(self, function: Callable[..., object], *columns: object, what: str = "task") -> Parts:
-        """Submit a task for each part, of what is in its place in each column; others than lists are for all."""
-        return [
-            self.submit(q, function, *(one[q] if isinstance(one, list) else one for one in columns), what=what)
-            for q in range(self.n_parts)
-        ]
 
     def bring(self, X: Floats) -> Picked:
         """Send rows."""
@@ -368,8 +363,7 @@ class MapWorkers:
 
     def gather(self, futures: Parts) -> list[Any]:
         """Return the results; rows that no worker could hold are named."""
-        rows = self.bounds
-        return gathered(f"{self.owner}.fit", self.client, futures, lambda q: f"rows {rows[q]} to {rows[q + 1]}")
+        return gathered(f"{self.owner}.fit", self.client, futures, rows_of(self.bounds))
 
     def sum_of(self, rows: Picked) -> Future:
         """Return the future of the sum of numbers of the rows, which stay as they are."""
@@ -381,17 +375,12 @@ class MapWorkers:
         return self.held(P, self._entries)  # type: ignore[no-any-return]
 
     def _entries(self, P: RowBlocks) -> Parts:
-        there, parts = getattr(P.source, "row_parts", None), []
+        there, ends = getattr(P.source, "row_parts", None), list(pairwise(self.bounds))
         if there is None or there[0].client is not self.client:
-            for p, (a, b) in enumerate(pairwise(self.bounds)):
-                parts.append(self.submit(p, kept, entries_of(P.read(a, b)), what="entries"))
-        else:
-            whole = pairwise(bounds_of(self.n))
-            some = [part for part, (a, b) in zip(there, whole, strict=True) if a < b]
-            scales = np.broadcast_to(1.0 if P.factors is None else P.factors, self.n)
-            cut = [scales[a:b].copy() for a, b in pairwise(self.bounds)]
-            parts = self.submit_each(entries_of_rows, some, cut, what="entries")
-        return parts
+            return self.submit_each(kept, [entries_of(P.read(a, b)) for a, b in ends], what="entries")
+        some = [part for part, (a, b) in zip(there, pairwise(bounds_of(self.n)), strict=True) if a < b]
+        scales = np.broadcast_to(1.0 if P.factors is None else P.factors, self.n)
+        return self.submit_each(entries_of_rows, some, [scales[a:b].copy() for a, b in ends], what="entries")
 
     def _tasks(
         self, function: Callable[..., object], rows: Sequence[object], *first: object, what: str = "task"
@@ -492,7 +481,7 @@ class PatternOnWorkers:
             (home, q): submit(q, united, same[home], q) for home in same for q in range(len(cuts)) if homes[q] != home
         }
         index = each(indexed, needed, [[parcels.get((home, q)) for q in range(len(cuts))] for home in homes])
-        counts = place.gather(each(sizes_of, needed))
+        counts = place.gather(each(n_needed, split))
         of_parcels = place.gather([submit(at[1], len, one) for at, one in parcels.items()])
         sizes = dict(zip(parcels, of_parcels, strict=True))
         place.rows_moved = sum(sizes.values())
@@ -693,11 +682,6 @@ def localized(pattern: Pattern, where: tuple[int, int], bounds: list[int]) -> tu
         for (low, high), first in zip(cuts, bounds[:-1], strict=True)
     ]
     return ((indptr, own, *p), []), rows
-
-
-def sizes_of(needed: list[NDArray[np.int32]]) -> list[int]:
-    """Return how many rows of each part are needed."""
-    return [rows.size for rows in needed]
 
 
 def united(needed: list[list[NDArray[np.int32]]], q: int) -> NDArray[np.int32]:

@@ -33,7 +33,7 @@ from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats
 from nearfar.embedding.files.native import FOLDER
 from nearfar.engines import Setting
-from nearfar.engines.dask.client import answered, client_of, gathered
+from nearfar.engines.dask.client import answered, client_of, gathered, rows_of
 from nearfar.engines.dask.rows import Owners, Parts, Products, aligned, bounds_of, kept, sent
 from nearfar.engines.threads import Compiled, Threads
 from nearfar.errors import InputError
@@ -75,10 +75,9 @@ class RowsOnWorkers(RowsInParts):
 
     def write(self, folder: Path, name: str) -> dict[str, int]:
         """Let each worker write its parts to a folder that all of them see."""
-        submit, n = self._place.owners.submit, len(self.rows.parts)
+        n = len(self.rows.parts)
         names = [f"{part_name(name, q)}.npy" for q in range(n)]
-        tasks = enumerate(self.rows.parts)
-        done = [submit(q, n, write_part, folder / names[q], part, what="file") for q, part in tasks]
+        done = self._place.owners.each(n, write_part, [folder / one for one in names], self.rows.parts, what="file")
         return dict(zip(names, self._place.gather(done, self.shape[0]), strict=True))
 
 
@@ -105,9 +104,8 @@ class Workers:
         if isinstance(X, RowsOnWorkers):
             return X.rows
         if hasattr(X, "narrowed"):  # made where it is read
-            submit, n = self.owners.submit, len(bounds) - 1
-            made = [submit(q, n, read, X.narrowed(a, b), what="start") for q, (a, b) in enumerate(pairwise(bounds))]
-            return Pieces(made, X.shape, X.dtype)
+            some = [X.narrowed(a, b) for a, b in pairwise(bounds)]
+            return Pieces(self.owners.each(len(some), getitem, some, slice(None), what="start"), X.shape, X.dtype)
         return Pieces(sent(self.owners, X, bounds), X.shape, X.dtype)
 
     def fetch(self, rows: Pieces, X: Floats) -> Floats | RowsOnWorkers:
@@ -132,8 +130,8 @@ class Workers:
         """Return the far field over all others: from sums of the parts, or on one worker from all rows."""
         submit, n, (m, _) = self.owners.submit, len(others.parts), others.shape
         if getattr(far, "takes_moments", False):
-            unprepared, bounds = submit(0, n, kept, far), bounds_of(m)
-            totals = [submit(q, n, moments, unprepared, y, bounds[q]) for q, y in enumerate(others.parts)]
+            unprepared = submit(0, n, kept, far)
+            totals = self.owners.each(n, moments, unprepared, others.parts, bounds_of(m)[:-1])
             total = self.owners.joined(totals, n, added)
             made = submit(0, n, far_of_moments, unprepared, total, others.shape, others.dtype, n_active)
             return AskedOnWorkers(self, made, others)
@@ -145,14 +143,14 @@ class Workers:
         self, formula: Callable[..., object], X: Pieces, *rows: Pieces | Floats | None, **shared: object
     ) -> tuple[Any, ...]:
         """Let the formula change a copy of each part; return the new parts, and the sums of what it returned."""
-        submit, n = self.owners.submit, len(X.parts)
+        each, n = self.owners.each, len(X.parts)
         asked = shared.pop("far", None)  # a future is found among the arguments of a task alone
         far = asked.far if isinstance(asked, AskedOnWorkers) else None
-        given = zip(X.parts, *(self._parts(part, n) for part in rows), strict=True)
-        done = [submit(q, n, moved, formula, shared, far, *part, what="step") for q, part in enumerate(given)]
-        found = self.gather([submit(q, n, itemgetter(1), part) for q, part in enumerate(done)], X.shape[0])
-        new = [submit(q, n, itemgetter(0), part) for q, part in enumerate(done)]
-        return X._replace(parts=new), *(np.sum(parts, axis=0) for parts in zip(*found, strict=True))
+        own = (self._parts(part, n) for part in rows)
+        done = each(n, moved, formula, shared, far, X.parts, *own, what="step")
+        found = self.gather(each(n, itemgetter(1), done), X.shape[0])
+        new = X._replace(parts=each(n, itemgetter(0), done))
+        return new, *(np.sum(parts, axis=0) for parts in zip(*found, strict=True))
 
     def _parts(self, rows: Pieces | Floats | None, n: int) -> Sequence[Future | None]:
         """Return the parts of rows that are here, of numbers, which are cut and sent once, or of nothing."""
@@ -162,17 +160,12 @@ class Workers:
             return rows.parts
         if id(rows) not in self._cut:
             cut = [rows[a:b] for a, b in pairwise(bounds_of(len(rows)))]
-            self._cut[id(rows)] = rows, [self.owners.submit(q, n, kept, part) for q, part in enumerate(cut)]
+            self._cut[id(rows)] = rows, self.owners.each(n, kept, cut)
         return self._cut[id(rows)][1]
 
     def gather(self, futures: Sequence[Future], n: int) -> list[Any]:
         """Return the results; rows that no worker could hold, of n, are named."""
-        bounds = bounds_of(n)
-
-        def where(part: int) -> str:
-            return f"rows {bounds[part]} to {bounds[part + 1]}" if part < len(bounds) - 1 else f"part {part}"
-
-        return gathered(f"{self.owner}.fit", self.client, futures, where)
+        return gathered(f"{self.owner}.fit", self.client, futures, rows_of(bounds_of(n)))
 
 
 class AskedOnWorkers(NamedTuple):
@@ -184,12 +177,10 @@ class AskedOnWorkers(NamedTuple):
 
     def other_side(self, X: Pieces, r: NDArray[np.float64], temperature: float) -> Pieces:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature: sums of all rows first."""
-        submit, (far, others) = self.place.owners.submit, self[1:]
-        of_rows, bounds = self.place._parts(r, len(X.parts)), bounds_of(others.shape[0])
-        given = enumerate(zip(X.parts, of_rows, strict=True))
-        totals = [submit(q, len(X.parts), shares, far, x, weights, temperature) for q, (x, weights) in given]
-        total, n = self.place.owners.joined(totals, len(X.parts), added), len(others.parts)
-        parts = [submit(q, n, gradient, far, total, y, bounds[q], temperature) for q, y in enumerate(others.parts)]
+        owners, n, far, others = self.place.owners, len(X.parts), self.far, self.others
+        total = owners.joined(owners.each(n, shares, far, X.parts, self.place._parts(r, n), temperature), n, added)
+        starts = bounds_of(others.shape[0])[:-1]
+        parts = owners.each(len(starts), gradient, far, total, others.parts, starts, temperature)
         return others._replace(parts=parts)
 
 
@@ -243,11 +234,8 @@ def placed_on_workers(
         ends = np.arange(len(columns) + 1)
         Y = Sparse(ends, columns.astype(np.int32), None, len(others), symmetric=False).through(products, Y)
     pull, far = P.through(products, Y), owners.submit(0, n, kept, fitted)
-    done = [
-        owners.submit(q, n, placed, far, pull[q], weights[a:b], what="placing")
-        for q, (a, b) in enumerate(pairwise(bounds))
-    ]
-    found = gathered("EDRep.transform", client, done, lambda q: f"rows {bounds[q]} to {bounds[q + 1]}")
+    done = owners.each(n, placed, far, pull, [weights[a:b] for a, b in pairwise(bounds)], what="placing")
+    found = gathered("EDRep.transform", client, done, rows_of(bounds))
     vectors = np.concatenate([part for part, _ in found])
     if not np.isfinite(vectors.sum()):
         check_finite("EDRep.transform", "the fitted vectors", np.asarray(others))
@@ -260,11 +248,6 @@ def placed_on_workers(
 def placed(fitted: FittedColumns, pull: Floats, weights: NDArray[np.float64]) -> tuple[Floats, int]:
     """Return the vectors of some new rows, and how many still moved."""
     return fitted.placed(pull, weights, 1)
-
-
-def read(rows: Floats) -> Floats:
-    """Return rows that are made when they are read."""
-    return rows[:]
 
 
 def moments(far: GaussianMixture, Y: Floats, start: int) -> NDArray[np.float64]:

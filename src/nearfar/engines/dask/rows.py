@@ -81,6 +81,11 @@ class Owners:
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             return self.client.submit(function, *arguments, pure=False, key=named(what, part), **where)
 
+    def each(self, n: int, function: Callable[..., object], *columns: object, what: str = "task") -> Parts:
+        """Submit a task for each of n parts, of what is in its place in each column; others than lists are for all."""
+        rows = ([one[q] if isinstance(one, list) else one for one in columns] for q in range(n))
+        return [self.submit(q, n, function, *row, what=what) for q, row in enumerate(rows)]
+
     def joined(
         self, items: Parts, n_parts: int, function: Callable[..., object], *arguments: object, what: str = "task"
     ) -> Future:
@@ -93,10 +98,10 @@ class Owners:
 
 def sent(owners: Owners, V: RowsInParts | Floats, bounds: Sequence[int]) -> Parts:
     """Return the parts of a matrix on the workers, which read themselves what is in files."""
-    n, ends = len(bounds) - 1, list(enumerate(pairwise(bounds)))
+    n = len(bounds) - 1
     if isinstance(V, RowsInParts):
-        return [owners.submit(q, n, rows_between, V, a, b, what="file") for q, (a, b) in ends]
-    return [owners.submit(q, n, kept, np.array(V[a:b])) for q, (a, b) in ends]
+        return owners.each(n, rows_between, V, list(bounds[:-1]), list(bounds[1:]), what="file")
+    return owners.each(n, kept, [np.array(V[a:b]) for a, b in pairwise(bounds)])
 
 
 def rows_between(V: RowsInParts, start: int, stop: int) -> Floats:
@@ -152,9 +157,9 @@ def block_of(rows: Rows, bounds: Sequence[int]) -> Block:
     return Block(matrix, parts)
 
 
-def n_needed(block: Block) -> list[int]:
-    """Return how many rows of each part the block needs."""
-    return [rows.size for rows in block.needed]
+def n_needed(block: tuple[object, list[NDArray[np.int32]]]) -> list[int]:
+    """Return how many rows of each part a block needs, which are its second item."""
+    return [rows.size for rows in block[1]]
 
 
 def needed_of(block: Block, part: int) -> NDArray[np.int32]:
@@ -235,11 +240,9 @@ class Products(operators.Products[Parts]):
 
     def _keep(self, A: LinearOperator, rows: Sequence[object], transposed: bool) -> None:
         """Keep blocks whose columns are numbered by the rows that they need, and which rows these are."""
-        submit, n = self.owners.submit, len(rows)
-        bounds = bounds_of(A.shape[not transposed])
-        blocks = [submit(p, n, block_of, part, bounds, what="block") for p, part in enumerate(rows)]
-        sizes = [submit(p, n, n_needed, block) for p, block in enumerate(blocks)]
-        counts = gathered("Relation", self.owners.client, sizes)
+        submit, each, n = self.owners.submit, self.owners.each, len(rows)
+        blocks = each(n, block_of, list(rows), tuple(bounds_of(A.shape[not transposed])), what="block")
+        counts = gathered("Relation", self.owners.client, each(n, n_needed, blocks))
         needed = {
             (p, q): submit(q, len(row), needed_of, blocks[p], q)
             for p, row in enumerate(counts)
@@ -260,12 +263,11 @@ class Products(operators.Products[Parts]):
 
     def scaled(self, scale: NDArray[np.float32], X: Parts, base: Parts | None, factor: float) -> Parts:
         """Return ``base + factor * diag(scale) X``."""
-        submit, n = self.owners.submit, len(X)
+        each, n = self.owners.each, len(X)
         if id(scale) not in self._scales:
             cut = [scale[a:b] for a, b in pairwise(bounds_of(len(scale)))]
-            self._scales[id(scale)] = (scale, [submit(p, n, kept, part) for p, part in enumerate(cut)])
-        parts = self._scales[id(scale)][1]
-        return [submit(p, n, scaled, parts[p], x, None if base is None else base[p], factor) for p, x in enumerate(X)]
+            self._scales[id(scale)] = scale, each(n, kept, cut)
+        return each(n, scaled, self._scales[id(scale)][1], X, base, factor)
 
     def rows_moved(self) -> int:
         """Return how many rows of vectors go from one worker to another when each block is multiplied with once."""

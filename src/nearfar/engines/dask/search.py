@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from nearfar._core.lazy import Matrix
 from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers
-from nearfar.engines.dask.client import client_of, gathered
+from nearfar.engines.dask.client import client_of, gathered, rows_of
 from nearfar.engines.dask.rows import Owners, Parts, bounds_of, kept, sent
 from nearfar.engines.dask.rows import Rows as SparseRows
 from nearfar.search.lists import VectorIndex
@@ -49,14 +50,8 @@ def _nearest(client: Client, owner: str, queries: Floats, Y: Matrix, k: int, met
     owners, bounds = Owners(client), bounds_of(len(Y))
     n, parts = len(bounds) - 1, sent(owners, Y if isinstance(Y, RowsInParts) else np.asarray(Y), bounds)
     asked = owners.submit(0, n, kept, (queries, skip))
-    best = [
-        owners.submit(q, n, best_of_part, owner, asked, part, bounds[q], k, metric, what="search")
-        for q, part in enumerate(parts)
-    ]
-    ends = list(pairwise(bounds))
-    found: Best = gathered(
-        owner, client, [owners.joined(best, n, merged, k)], lambda q: f"rows {ends[q][0]} to {ends[q][1]}"
-    )[0]
+    best = owners.each(n, best_of_part, owner, asked, parts, bounds[:-1], k, metric, what="search")
+    found: Best = gathered(owner, client, [owners.joined(best, n, merged, k)], rows_of(bounds))[0]
     return found
 
 
@@ -82,7 +77,9 @@ class NeighborParts:
 
     def __init__(self, client: Client, owner: str, index: NeighborIndex) -> None:
         self._client, self._owner, self._index, self._owners = client, owner, index, Owners(client)
-        self._ends = list(pairwise(bounds_of(index.n_rows)))
+        self._bounds = bounds_of(index.n_rows)
+        self._ends = list(pairwise(self._bounds))
+        self._each = partial(self._owners.each, len(self._ends))
         self._found, self.rows = Parts(), Parts()
 
     def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
@@ -102,7 +99,7 @@ class NeighborParts:
     def _search(self, index: VectorIndex, k: int) -> None:
         """Let each worker have all rows, in lists, and search them for those of its parts."""
         owners, n = self._owners, len(self._ends)
-        parts = sent(owners, index.X, bounds_of(index.n_rows))
+        parts = sent(owners, index.X, self._bounds)
         light, labels = owners.submit(0, n, kept, index.without_rows()), Parts()
         if index.centers is not None:
             labels = self._each(labels_of, light, parts)
@@ -125,17 +122,8 @@ class NeighborParts:
         self.rows = self._each(itemgetter(1), made)
         return self._gather(self._each(itemgetter(0), made))
 
-    def _each(self, function: Callable[..., object], *columns: object, what: str = "task") -> Parts:
-        """Submit a task for each part, of what is in its place in each column; others than lists are for all."""
-        n, submit = len(self._ends), self._owners.submit
-        return [
-            submit(q, n, function, *(one[q] if isinstance(one, list) else one for one in columns), what=what)
-            for q in range(n)
-        ]
-
     def _gather(self, futures: Parts) -> list[Any]:
-        ends = self._ends
-        return gathered(self._owner, self._client, futures, lambda q: f"rows {ends[q][0]} to {ends[q][1]}")
+        return gathered(self._owner, self._client, futures, rows_of(self._bounds))
 
 
 # What the tasks do.

@@ -11,6 +11,7 @@ So the words and counts are those of one machine, and the relation too: its coun
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,30 +87,21 @@ def cooccurrence_on_workers(
     owners, size, n = Owners(client), len(vocabulary), len(text.numbers)
     bounds = bounds_of(size)
     ends, n_parts = list(pairwise(bounds)), len(bounds) - 1
-    pairs = [
-        owners.submit(i, n, pairs_of_partition, numbers, own, words, window, decay, bounds, what="pairs")
-        for i, (numbers, own) in enumerate(zip(text.numbers, text.words, strict=True))
-    ]
-    one = units_of(window, decay)[1]
-    rows = []
-    for p, where in enumerate(ends):
-        pieces = [owners.submit(i, n, itemgetter(p), part) for i, part in enumerate(pairs)]
-        rows.append(owners.submit(p, n_parts, rows_of_pairs, owner, pieces, where, size, one, what="rows"))
+    given = words, window, decay, tuple(bounds)
+    pairs = owners.each(n, pairs_of_partition, text.numbers, text.words, *given, what="pairs")
+    pieces = [owners.each(n, itemgetter(p), pairs) for p in range(n_parts)]
+    rows = owners.each(n_parts, rows_of_pairs, owner, pieces, ends, size, units_of(window, decay)[1], what="rows")
 
     def gather(asked: Parts) -> list[Any]:
         return gathered(owner, client, asked, lambda p: f"part {p} of the text or of the words")
 
-    nnz = sum(gather([owners.submit(p, n_parts, n_entries, part) for p, part in enumerate(rows)]))
+    nnz = sum(gather(owners.each(n_parts, n_entries, rows)))
     if not nnz:
         raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
     if weighting == "ppmi":
-        sums = np.concatenate(gather([owners.submit(p, n_parts, sums_of_rows, part) for p, part in enumerate(rows)]))
-        of_all = owners.submit(0, n_parts, kept, sums)
-        rows = [
-            owners.submit(p, n_parts, informed, part, of_all, ends[p], shift, what="rows")
-            for p, part in enumerate(rows)
-        ]
-        nnz = sum(gather([owners.submit(p, n_parts, n_entries, part) for p, part in enumerate(rows)]))
+        sums = owners.submit(0, n_parts, kept, np.concatenate(gather(owners.each(n_parts, sums_of_rows, rows))))
+        rows = owners.each(n_parts, informed, rows, sums, ends, shift, what="rows")
+        nnz = sum(gather(owners.each(n_parts, n_entries, rows)))
         if not nnz:
             raise InputError(owner, "shift", "smaller", shift, "No pair comes together more often than that.")
     return ClusterSparse(client, (size, size), rows, rows, int(nnz)), vocabulary.words
@@ -122,21 +114,18 @@ def counted_text(owner: str, corpus: Any, client: Client) -> Counted:
         return before  # type: ignore[no-any-return]
     source, is_bag, texts = corpus.partitions(owner)
     owners = Owners(client)
-    given = client.compute(source.to_delayed()) if is_bag else source
+    given = list(client.compute(source.to_delayed()) if is_bag else source)
     n = len(given)
-    read = [owners.submit(i, n, numbered, part, i, is_bag, texts, what="text") for i, part in enumerate(given)]
+    read = owners.each(n, numbered, given, list(range(n)), is_bag, texts, what="text")
 
     def gather(asked: Parts) -> list[Any]:
         return gathered(owner, client, asked, "partition {}".format)
 
-    kinds = [
-        (i, kind) for i, kind in enumerate(gather([client.submit(itemgetter(2), r, pure=False) for r in read])) if kind
-    ]
+    kinds = [(i, kind) for i, kind in enumerate(gather(owners.each(n, itemgetter(2), read))) if kind]
     if odd := [(i, kind) for i, kind in kinds if kind != kinds[0][1]]:
         expected = f"sentences of one kind: {kinds[0][1]} in partition {kinds[0][0]}"
         raise InputError(owner, "source", expected, f"{odd[0][1]} in partition {odd[0][0]}")
-    numbers = [owners.submit(i, n, itemgetter(0), part) for i, part in enumerate(read)]
-    words = [owners.submit(i, n, itemgetter(1), part) for i, part in enumerate(read)]
+    numbers, words = owners.each(n, itemgetter(0), read), owners.each(n, itemgetter(1), read)
     whole = owners.joined(words, n, added_words, what="words") if words else None
     n_words = gather([client.submit(n_of_words, whole, pure=False)])[0] if words else 0
     corpus.elsewhere = Counted(client, numbers, words, whole, n_words)
@@ -204,7 +193,7 @@ def most_frequent(words: Packed, min_count: int, max_size: int | None) -> Packed
 
 
 def pairs_of_partition(
-    numbers: NDArray[np.int32], own: Packed, words: Packed, window: int, decay: str, bounds: list[int]
+    numbers: NDArray[np.int32], own: Packed, words: Packed, window: int, decay: str, bounds: Sequence[int]
 ) -> list[tuple[Longs, Longs]]:
     """Return which words come together in a partition, by part of the rows: sorted codes row * n + column, units."""
     table, n = WordTable(), len(words.hashes)

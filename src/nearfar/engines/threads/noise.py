@@ -21,7 +21,7 @@ _WIDE = 10  # components from which on neighbours are read one by one
 
 def _near(place, pattern, mine, _theirs, p, *, cost, exaggeration, a=0.0):
     """Return the pull of the neighbours, and the charge of each point where they are told from all of W."""
-    Y, W, ranking = *_sides(mine), len(mine) > 1
+    (Y, W), ranking = _sides(mine), len(mine) > 1
     dtype, packed = Y.dtype, Y.dtype == np.float32 and Y.shape[1] == 2
     loop = near_packed if packed else near_wide if Y.shape[1] >= _WIDE else near_any
     near, numbers = bind(loop, (cost.compiled.functions, ranking)), (a, exaggeration, 2 if ranking else 4)
