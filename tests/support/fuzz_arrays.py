@@ -208,7 +208,7 @@ MATRICES: dict[str, Callable[[np.random.Generator, np.ndarray], object]] = {
 
 
 def _broken(rng: np.random.Generator, A: sparse.csr_array) -> object:
-    return FAULTS[rng.integers(len(FAULTS))](A.copy()) if A.nnz > 30 and np.diff(A.indptr).all() else A
+    return FAULTS[str(rng.choice(list(FAULTS)))](A.copy()) if A.nnz > 30 and np.diff(A.indptr).all() else A
 
 
 def _twice(rng: np.random.Generator, A: sparse.csr_array) -> sparse.coo_array:

@@ -19,9 +19,26 @@ def good(n_columns):
     return sp.csr_array(dense.astype(np.float32))
 
 
-def column_too_large(A):
-    A.indices[3] = FAR_OFF
-    return A
+def put(attribute, at, value, form="csr"):
+    """Return what puts a number into one of the arrays of a matrix."""
+
+    def fault(A):
+        A = A.asformat(form)
+        getattr(A, attribute)[at] = value
+        return A
+
+    return fault
+
+
+def cut(attribute, n, form="csr"):
+    """Return what leaves only the first entries of one of the arrays."""
+
+    def fault(A):
+        A = A.asformat(form)
+        setattr(A, attribute, getattr(A, attribute)[:n].copy())
+        return A
+
+    return fault
 
 
 def column_one_too_large(A):
@@ -29,64 +46,8 @@ def column_one_too_large(A):
     return A
 
 
-def column_negative(A):
-    A.indices[3] = -FAR_OFF
-    return A
-
-
-def rows_descend(A):
-    A.indptr[4] = A.indptr[9]
-    return A
-
-
-def starts_late(A):
-    A.indptr[0] = 2
-    return A
-
-
-def ends_late(A):
-    A.indptr[-1] = FAR_OFF
-    return A
-
-
-def data_cut(A):
-    A.data = A.data[:5].copy()
-    return A
-
-
-def starts_cut(A):
-    A.indptr = A.indptr[:4].copy()
-    return A
-
-
 def starts_are_fractions(A):
     A.indptr = A.indptr + 0.5
-    return A
-
-
-def csc(A):
-    return column_too_large(A.tocsc())
-
-
-def bsr(A):
-    return column_too_large(A.tobsr((1, 1)))
-
-
-def coo(A):
-    A = A.tocoo()
-    A.coords[0][2] = FAR_OFF
-    return A
-
-
-def coo_cut(A):
-    A = A.tocoo()
-    A.data = A.data[:5].copy()
-    return A
-
-
-def dia(A):
-    A = A.todia()
-    A.data = A.data[:1].copy()
     return A
 
 
@@ -96,16 +57,24 @@ def lil(A):
     return A
 
 
-def lil_cut(A):
-    A = A.tolil()
-    A.rows[2] = A.rows[2][:1]
-    return A
-
-
-FAULTS = [
-    *(column_too_large, column_one_too_large, column_negative, rows_descend, starts_late, ends_late, data_cut),
-    *(starts_cut, starts_are_fractions, csc, bsr, coo, coo_cut, dia, lil, lil_cut),
-]
+FAULTS = {
+    "column too large": put("indices", 3, FAR_OFF),
+    "column one too large": column_one_too_large,
+    "column negative": put("indices", 3, -FAR_OFF),
+    "rows descend": put("indptr", 4, 90),
+    "starts late": put("indptr", 0, 2),
+    "ends late": put("indptr", -1, FAR_OFF),
+    "data cut": cut("data", 5),
+    "starts cut": cut("indptr", 4),
+    "starts are fractions": starts_are_fractions,
+    "csc": put("indices", 3, FAR_OFF, "csc"),
+    "bsr": put("indices", 3, FAR_OFF, "bsr"),
+    "coo": put("row", 2, FAR_OFF, "coo"),
+    "coo cut": cut("data", 5, "coo"),
+    "dia": cut("data", 1, "dia"),
+    "lil": lil,
+    "lil cut": put("rows", 2, [0], "lil"),
+}
 
 
 def entries():
@@ -151,5 +120,5 @@ def entries():
 def cases():
     """Every fault in what is given to every entry."""
     for name, width, use in entries():
-        for fault in FAULTS:
-            yield f"{name}: {fault.__name__}", lambda use=use, fault=fault, width=width: use(fault(good(width)))
+        for what, fault in FAULTS.items():
+            yield f"{name}: {what}", lambda use=use, fault=fault, width=width: use(fault(good(width)))

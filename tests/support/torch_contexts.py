@@ -1,8 +1,6 @@
 """Where a table of torch is used in real models: each context trains or reads one, and fails if that goes wrong.
 
-    python tests/support/torch_contexts.py        write lab/tables/contexts.md
-
-What each cell has to be is ``EXPECTED``, which tests/tables/test_contexts.py runs cell by cell.
+tests/tables/test_contexts.py runs each cell; what is refused stands in ``REFUSED``.
 """
 
 import copy
@@ -10,7 +8,6 @@ import io
 import sys
 from pathlib import Path
 
-import loss_contexts as losses
 import torch
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -227,10 +224,17 @@ def deepcopied(name, _folder):
     train(model, optimizer)
     kept = copy.deepcopy(model)
     same(kept, model)
-    before = kept.state_dict()
-    before = {key: part.clone() for key, part in before.items()}
+    before = {key: part.clone() for key, part in kept.state_dict().items()}
     train(model, optimizer)
     same(kept.state_dict(), before)
+
+
+def take_state(other, model):
+    """Give one the state of another, through a file of torch without pickle."""
+    stream = io.BytesIO()
+    torch.save(model.state_dict(), stream)
+    stream.seek(0)
+    other.load_state_dict(torch.load(stream, weights_only=True))
 
 
 def saved(name, folder):
@@ -239,10 +243,7 @@ def saved(name, folder):
 
     model, other = made(name), TABLES[name]()
     train(model, optimizer_of(model))
-    stream = io.BytesIO()
-    torch.save(model.state_dict(), stream)
-    stream.seek(0)
-    other.load_state_dict(torch.load(stream, weights_only=True))
+    take_state(other, model)
     same(other, model)
     other = TABLES[name]()
     save_file(model.state_dict(), Path(folder) / "model.safetensors")
@@ -255,11 +256,8 @@ def resumed(name, _folder):
     whole, rest = made(name), TABLES[name]()
     optimizers = [optimizer_of(whole), optimizer_of(rest)]
     train(whole, optimizers[0], 8)
-    for one, other in ((whole, rest), optimizers):
-        stream = io.BytesIO()
-        torch.save(one.state_dict(), stream)
-        stream.seek(0)
-        other.load_state_dict(torch.load(stream, weights_only=True))
+    take_state(rest, whole)
+    take_state(optimizers[1], optimizers[0])
     train(whole, optimizers[0], 8, seed=3)
     train(rest, optimizers[1], 8, seed=3)
     same(rest.state_dict(), whole.state_dict())
@@ -437,19 +435,8 @@ CONTEXTS = {
 }
 PROCESSES = {"DDP": joined, "fully_shard": sharded}
 NEEDED = {"from_pretrained": "transformers", "PEFT": "peft", "Trainer": "accelerate", "Lightning": "lightning"}
-QUICK = {
-    "eager",
-    "assign",
-    "accumulation",
-    "weight decay",
-    "EMA, SWA, MoCo",
-    "checkpointing",
-    "deepcopy",
-    "saved",
-    "meta",
-    "resumed",
-    "clipping",
-}
+QUICK = {"eager", "assign", "accumulation", "weight decay", "EMA, SWA, MoCo", "checkpointing", "deepcopy", "saved"}
+QUICK |= {"meta", "resumed", "clipping"}
 # What is refused, and what the error says.
 REFUSED = {
     # Torch 2.6 does not say why.
@@ -478,37 +465,5 @@ def main(name, rank, address, folder):
     leave_group(folder)
 
 
-def page():
-    """Return the page: a row for each context, a column for tables that are alike."""
-    rows = {**CONTEXTS, **PROCESSES}
-    columns = {}
-    for table in TABLES:
-        cells = tuple("refused" if (table, name) in REFUSED else "yes" for name in rows)
-        columns.setdefault(cells, []).append(table)
-    names = [tables[0] if len(tables) == 1 else "the others" for tables in columns.values()]
-    lines = [
-        "# Tables and losses of torch in models",
-        "",
-        "Each cell is run by `tests/tables/test_contexts.py` or `tests/contrastive/test_loss_contexts.py`, most in",
-        "`make test-all`, with the packages themselves. *refused*: the error at the first call or step says so.",
-        "",
-        f"| context | what is asked | {' | '.join(f'`{n}`' if '(' in n or n in TABLES else n for n in names)} |",
-        "|---" * (2 + len(columns)) + "|",
-    ]
-    for k, (name, run) in enumerate(rows.items()):
-        asked = run.__doc__.splitlines()[0]
-        lines.append(f"| {name} | {asked} | {' | '.join(cells[k] for cells in columns)} |")
-    others = next(tables for tables in columns.values() if len(tables) > 1)
-    lines += ["", f"The others: {', '.join(f'`{table}`' for table in others)}.", "", "## Losses", ""]
-    lines += [f"All of {', '.join(f'`{loss}`' for loss in losses.LOSSES)} work there:", ""]
-    lines += ["| context | what is asked |", "|---|---|"]
-    lines += [f"| {name} | {run.__doc__.splitlines()[0]} |" for name, run in losses.CONTEXTS.items()]
-    lines.append("| DDP | In two processes, those of vectors are what they are in one with the joined batch. |")
-    return "\n".join([*lines, ""])
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
-    else:
-        Path(__file__).parents[2].joinpath("lab/tables/contexts.md").write_text(page(), "utf-8")
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -60,7 +60,3 @@ def test_tables_in_two_processes(context, tmp_path):
         for table, text in said.items():
             refused = given.REFUSED.get((table, context))
             assert not text if refused is None else re.search(refused, text), (table, text)
-
-
-def test_the_page_is_that_of_the_contexts():
-    assert (ROOT / "lab" / "tables" / "contexts.md").read_text("utf-8") == given.page()
