@@ -20,7 +20,7 @@ OVERVIEW = """nearfar beside the strongest other program of each task, and what 
 better, or faster. All figures are made from `lab/results`, which tells machine, versions and seeds. `python -m lab
 repeat FAMILY --data FOLDER` measures what is missing; `pip install ".[bench]"` installs the other programs."""
 PAPERS = """The published experiments of the sources, ours beside theirs, are in `lab/tables/papers`. `python -m lab
-run NAME` repeats one. What tables and losses of torch do in models is in `lab/tables/contexts.md`."""
+run NAME` repeats one."""
 
 
 class Surroundings:

@@ -179,12 +179,6 @@ def test_new_rows_come_dense_or_sparse_whatever_the_fit_was_to(rng):
         np.testing.assert_allclose(est.transform(given), same, atol=1e-5)
 
 
-def test_weights_whose_sums_leave_float32_are_refused_before_a_fit():
-    for weight in (3e38, 1e-38):
-        with pytest.raises(InputError, match=r"EDRep: P must be of weights whose sum is between .* Multiply them"):
-            nf.EDRep(2, n_epochs=1).fit(np.full((30, 30), weight, np.float32))
-
-
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_large_float32_numbers_give_the_same_map_or_are_refused(form):
     rows = np.abs(X) * (np.abs(X) > 0.5)
@@ -247,13 +241,6 @@ def test_matrices_of_huge_numbers_are_halved_before_they_are_added(largest):
     else:
         with pytest.raises(InputError, match="A must be symmetric and finite"):
             symmetric_rows("x", "A", A)
-
-
-def test_a_sparse_tensor_has_no_mutual_information():
-    torch = pytest.importorskip("torch")
-    rows = torch.eye(8).to_sparse()
-    with pytest.raises(InputError, match=r"x must be a dense tensor; got torch.sparse_coo. Convert it by to_dense\(\)"):
-        nf.nn.estimate_mutual_information(rows, rows)
 
 
 def test_a_start_is_looked_at_where_all_distances_are_0():

@@ -78,6 +78,7 @@ test_refusals = refused(
         ("5 x 2", "X", np.ones((4, 2)), InputError, "of 5 rows; got 4 (shape (4, 2))"),
         ("matrix", "X", GRAPH, InputError, "a matrix of numbers; got Graph. Graphs and relations go to EDRep"),
         ("matrix", "X", nf.Relation.from_edges(GRAPH), InputError, "got Relation. Graphs and relations go to EDRep"),
+        ("matrix", "X", nf.Corpus([["a"]]), InputError, "got Corpus. A text goes to SkipGram"),
         ("matrix", "X", CELLS, InputError, "got AnnData. Give one of its matrices, such as obsm['X_pca']"),
         ("sparse", "X", HOLES, InputError, "f: X must be finite; got NaN or infinity in 2 row(s), first [1, 3]"),
         ("sparse", "X", With(X=csr_array(np.eye(2)), columns=3), InputError, "of 3 columns; got 2"),

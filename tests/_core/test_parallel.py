@@ -131,20 +131,6 @@ def _squares_into(queue, n_jobs):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_works_after_its_parent_has_used_the_pool():
-    expected = squares(100, 2).sum()
-    assert _parallel._pool is not None
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=_squares_into, args=(queue, 2))
-    child.start()
-    assert queue.get(timeout=120) == expected
-    child.join(timeout=120)
-    assert child.exitcode == 0
-    assert squares(100, 2).sum() == expected
-
-
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_forked_while_blocks_are_handed_out_works():
     context = multiprocessing.get_context("fork")
     queue = context.Queue()

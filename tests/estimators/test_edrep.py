@@ -382,42 +382,19 @@ def test_communities_are_found_and_isolates_do_not_matter():
     result = nf.evaluate.communities(whole.embedding_, graph.labels, nodes=linked, random_state=0)
     assert result.nmi > 0.5
     isolates = np.setdiff1d(np.arange(1500), linked)
-    assert not whole.embedding_[isolates].any()
     np.testing.assert_allclose(np.linalg.norm(whole.embedding_[linked], axis=1), 1, atol=1e-5)
-    # Without the isolates, and from the same start, the others end where they ended.
     start = np.random.default_rng(0).normal(size=(1500, 16))
-    A = rel.to_scipy()
-    fits = [
-        nf.EDRep(16, n_epochs=5, init=x).fit(nf.Relation.from_matrix(matrix).random_walk(3)).embedding_
-        for x, matrix in ((start, A), (start[linked], A[linked][:, linked]))
-    ]
-    np.testing.assert_array_equal(fits[0][linked], fits[1])
+    walk = rel.random_walk(3)
     # Factors that cannot drop them cheaply keep them as zero vectors, with the same result.
-    doubled = 0.5 * nf.Relation.from_matrix(A).random_walk(3) + 0.5 * nf.Relation.from_matrix(A).random_walk(3)
-    kept_in = nf.EDRep(16, n_epochs=5, init=start).fit(doubled).embedding_
+    kept_in = nf.EDRep(16, n_epochs=5, init=start).fit(0.5 * walk + 0.5 * walk).embedding_
     assert not kept_in[isolates].any()
-    np.testing.assert_allclose(kept_in, fits[0], atol=1e-5)
+    np.testing.assert_allclose(kept_in, nf.EDRep(16, n_epochs=5, init=start).fit(walk).embedding_, atol=1e-5)
 
 
-def test_permuted_rows_give_permuted_vectors():
-    P = relation_matrix(40, 40, 2, isolates=False)
-    order = np.random.default_rng(1).permutation(40)
-    start = np.random.default_rng(3).normal(size=(40, 6))
-    straight = nf.EDRep(6, n_epochs=8, init=start).fit(nf.Relation.from_matrix(P))
-    shuffled = nf.EDRep(6, n_epochs=8, init=start[order]).fit(nf.Relation.from_matrix(P[np.ix_(order, order)]))
-    np.testing.assert_allclose(shuffled.embedding_, straight.embedding_[order], atol=1e-8)
-
-
-@pytest.mark.parametrize("params", [{}, {"n_clusters": 3}, {"far": "noise"}, {"gradient": "full"}, {"two_sided": True}])
-def test_same_seed_same_bits_for_any_number_of_workers(params):
+def test_a_sample_of_the_others_is_the_same_for_any_number_of_workers():
     rel = nf.datasets.dcsbm(3000, 3, 8.0, alpha=3.0, random_state=0).relation.random_walk(2)
-    first = nf.EDRep(12, n_epochs=4, random_state=5, n_jobs=1, **params).fit(rel)
-    for n_jobs in (1, 2, 4):
-        again = nf.EDRep(12, n_epochs=4, random_state=5, n_jobs=n_jobs, **params).fit(rel)
-        np.testing.assert_array_equal(again.embedding_, first.embedding_)
-        np.testing.assert_array_equal(again.loss_curve_, first.loss_curve_)
-    other = nf.EDRep(12, n_epochs=4, random_state=6, **params).fit(rel)
-    assert not np.array_equal(other.embedding_, first.embedding_)
+    one, four = (nf.EDRep(12, far="noise", n_epochs=4, random_state=5, n_jobs=n).fit(rel) for n in (1, 4))
+    np.testing.assert_array_equal(one.embedding_, four.embedding_)
 
 
 @pytest.mark.parametrize("far", ["gaussian-mixture", "exact", "noise"])
@@ -523,38 +500,6 @@ def test_starts_that_coincide_stay_finite():
         assert np.isfinite(est.embedding_).all()
 
 
-@pytest.mark.parametrize(
-    ("params", "directed"),
-    [
-        ({}, False),
-        ({"gradient": "full"}, False),
-        ({"gradient": "forward"}, True),
-        ({"two_sided": True}, True),
-        *(pytest.param(params, True, marks=pytest.mark.slow) for params in ({}, {"gradient": "full"})),
-        *(
-            pytest.param(params, False, marks=pytest.mark.slow)
-            for params in ({"gradient": "forward"}, {"two_sided": True})
-        ),
-    ],
-)
-def test_memory_stays_within_what_was_announced(params, directed):
-    n, d = 20_000, 32
-    A = sp.random_array((n, n), density=5 / n, random_state=np.random.default_rng(0), format="csr", dtype=np.float32)
-    rel = nf.Relation.from_matrix(A if directed else (A + A.T).tocsr()).random_walk(3)
-    if directed:
-        rel.rmatmat(np.ones((n, 1)))  # the transpose is part of the relation once it was used
-    est = nf.EDRep(d, n_epochs=2, n_jobs=2, random_state=0, **params)
-    est.fit(rel)
-    expected = est.expected_memory(rel)
-    tracemalloc.start()
-    est.fit(rel)
-    peak = tracemalloc.get_traced_memory()[1] + rel.nbytes
-    tracemalloc.stop()
-    assert peak < expected * 1.05 + 6e6  # blocks of rows per worker
-    if "two_sided" not in params:
-        assert expected - rel.nbytes <= (5 if directed or "gradient" not in params else 6) * n * d * 4
-
-
 KINDS = [
     {},
     {"n_clusters": 4},
@@ -627,17 +572,6 @@ def test_schedules():
     assert rates("constant", (3, falling), (3, converged), tol=0.01) == [0.8, None]
     assert rates("linear", (3, converged), tol=0.01) == pytest.approx([0.2])
     assert rates("constant", (3, stuck)) == [0.8]
-
-
-def test_tolerance_stops_and_callbacks_stop():
-    rel = nf.Relation.from_matrix(np.kron(np.eye(3), np.ones((5, 5)))).normalized()
-    stopped = nf.EDRep(3, schedule="plateau", n_epochs=500, tol=1e-3, random_state=0).fit(rel)
-    assert 4 < stopped.n_iter_ < 500
-    assert nf.EDRep(3, schedule="linear", n_epochs=60, tol=1.0, random_state=0).fit(rel).n_iter_ == 60
-    seen = []
-    est = nf.EDRep(3, n_epochs=9, random_state=0, callbacks=[lambda p: seen.append(p.epoch), lambda p: p.epoch == 4])
-    assert est.fit(rel).n_iter_ == 4
-    assert seen == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("engine", ["plain", "threads"])

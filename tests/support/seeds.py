@@ -153,26 +153,18 @@ Ends = list[tuple[float, float]]
 """What should be smaller and larger, of each seed."""
 
 
-def measure(tests: Iterable[str], marks: str = "slow or not slow") -> dict[tuple[str, str], Ends]:
+def measure(tests: Iterable[str]) -> dict[tuple[str, str], Ends]:
     """Return what the bars of tests compare with each of SEEDS, by the test with its parameters and the condition."""
     found = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         for seed in SEEDS:
             path = Path(folder, f"{seed}.json")
             environment = {**os.environ, "NEARFAR_TEST_SEED": str(seed), "NEARFAR_TEST_MARGINS": str(path)}
-            environment["PYTHONPATH"] = os.pathsep.join(
-                filter(None, [str(RECORD.parent), os.environ.get("PYTHONPATH")])
-            )
+            paths = filter(None, [str(RECORD.parent), os.environ.get("PYTHONPATH")])
+            environment["PYTHONPATH"] = os.pathsep.join(paths)
             options = [
-                "-q",
-                "-p",
-                "seeds",
-                "-p",
-                "no:cacheprovider",
-                "-o",
-                "enable_assertion_pass_hook=true",
-                "-m",
-                marks,
+                *["-q", "-p", "seeds", "-p", "no:cacheprovider", "-o", "enable_assertion_pass_hook=true", "-m"],
+                "slow or not slow",
             ]
             command = [sys.executable, "-m", "pytest", *options, *tests]
             subprocess.run(command, env=environment, cwd=ROOT, check=False)

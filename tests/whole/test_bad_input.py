@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.errors import NearfarWarning
+from nearfar.errors import InputError, NearfarWarning
 
 GOOD = "source,target,weight\nann,bob,1\nbob,cem,2\ncem,ann,1\ncem,dan,1\ndan,eve,3\n"
 
@@ -37,6 +37,24 @@ def test_a_fit_that_fails_leaves_the_one_before():
         est.set_params(callbacks=[fail], random_state=1).fit(rel)
     assert est.vectors_.equals(before)
     assert est.n_iter_ == 3
+
+
+def test_what_is_wrong_is_said_before_a_map_is_drawn(rng, tmp_path, fails, monkeypatch):
+    def drawn(*_args, **_options):
+        raise AssertionError("a map was drawn")
+
+    monkeypatch.setattr(nf.TSNE, "fit", drawn)
+    emb = nf.Embedding(rng.normal(size=(9, 4)), list("abcdefghi"))
+    emb.save(tmp_path / "e.npz")
+    (tmp_path / "k.csv").write_text("id,g\n" + "".join(f"{key},1\n" for key in "abcdefghi"))
+    for given in ({"color": "zz"}, {"n_neighbors": 0}, {"metadata": {"g": [1]}}):
+        with pytest.raises(InputError, match=next(iter(given))):
+            emb.map(**given)
+    for more, said in (
+        (["--metadata", f"{tmp_path}/no.csv"], "--metadata must be a CSV file that is there"),
+        (["--metadata", f"{tmp_path}/k.csv", "--color", "h"], "--color must be one of 'g', 'missing neighbours'"),
+    ):
+        assert said in fails("map", f"{tmp_path}/e.npz", "-o", f"{tmp_path}/m.html", *more)
 
 
 # What the command line says of each kind of fault: in a file, of a column, of a parameter, of an option.

@@ -10,7 +10,6 @@ import pytest
 
 import nearfar as nf
 from nearfar._core import atomic
-from nearfar._core.arrays import read_arrays, write_arrays
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import DataError, FileFormatError, InputError
 
@@ -246,12 +245,6 @@ def test_numbers_too_large_for_a_float(tmp_path):
     path.write_text("2 2\na 1 1e400\nb 1 2\n")
     with pytest.raises(FileFormatError, match=r"x\.txt: file must be one whose vectors are finite"):
         nf.Embedding.load(path)
-
-
-def test_arrays_that_were_written_are_read(tmp_path):
-    path = tmp_path / "x.safetensors"
-    write_arrays("test", path, {"a": np.arange(3.0)}, {"format": "test"})
-    np.testing.assert_array_equal(read_arrays(path)[0]["a"], np.arange(3.0))
 
 
 def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, fails):

@@ -7,7 +7,6 @@ import sys
 import textwrap
 import threading
 import time
-import warnings
 
 import numpy as np
 import pytest
@@ -17,8 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearfar as nf
-from nearfar.callbacks import Checkpoint, Trainer
-from nearfar.cli import main
+from nearfar.callbacks import Trainer
 from nearfar.errors import NearfarWarning
 
 X = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
@@ -118,15 +116,6 @@ def test_in_the_search_for_neighbours_nothing_is_kept(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(X)
     assert all(results(estimator)[key] is value for key, value in before.items())
-
-
-def test_beside_a_checkpoint(tmp_path):
-    path, params = tmp_path / "run.safetensors", {"n_components": 4, "n_epochs": 8}
-    whole = made("EDRep", params).fit(WALK)
-    with pytest.warns(NearfarWarning, match="interrupted"):
-        half = made("EDRep", params, callbacks=[Checkpoint(path, every=2), At(5)]).fit(WALK)
-    assert half.n_iter_ == 5
-    np.testing.assert_array_equal(made("EDRep", params).fit(WALK, resume=path).embedding_, whole.embedding_)
 
 
 def test_a_partial_fit_goes_on_from_what_was_kept():
@@ -254,15 +243,3 @@ def test_the_command_line_ends_with_130_a_line_and_no_file(command, tmp_path):
         "nearfar: interrupted",
     )  # click ends the line of ^C
     assert sorted(tmp_path.iterdir()) == before
-
-
-def test_no_estimator_is_left_half_fitted_by_the_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    nf.Embedding(X).save("points.npz")
-    fit = nf.TSNE.fit
-    monkeypatch.setattr(nf.TSNE, "fit", lambda self, X: fit(self.set_params(callbacks=[At(100)]), X))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert main(["map", "points.npz", "-o", "map.npz", "-q"]) == 130
-    assert capsys.readouterr().err.strip() == "nearfar: interrupted"
-    assert [path.name for path in tmp_path.iterdir()] == ["points.npz"]

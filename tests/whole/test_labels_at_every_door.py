@@ -197,6 +197,8 @@ def test_states_that_are_not_known_are_told():
             found = use(given)
             assert set(found.states.values()) == {"S", "I"}
             assert (found.n_scored, found.accuracy) == (len(fewer) - 20, use(fewer).accuracy)
+    with pytest.warns(NearfarWarning, match=r"infected='X' is no known state \('S', 'I'\): the"):
+        judge.reconstruct_spreading(emb, states, infected="X", n_repeats=1, random_state=0)
     twice = pd.concat([pd.Series(states), pd.Series(states)[:1]])
     with pytest.raises(InputError, match="states must be one for each id; got an index with equal labels"):
         use(twice)

@@ -32,6 +32,16 @@ def added(other):
     ROWS.index("lists", n_jobs=1).add(other)
 
 
+def latin(folder):
+    (folder / "c.csv").write_bytes(b"ann,bob,1\nZo\xeb,ann,2\n")
+    return folder / "c.csv"
+
+
+def tracked(ids, key):
+    """Where a key is at each time."""
+    nf.Embedding(np.eye(len(ids)), ids).track(key)
+
+
 def trained(**given):
     """A fit with one callback."""
     nf.EDRep(2, n_epochs=1, callbacks=[EarlyStopping(**given)]).fit(np.ones((4, 4)))
@@ -66,7 +76,11 @@ DOORS = {
     "neighborhoods": partial(nf.evaluate.neighborhoods, ROWS),
     "recommend": partial(nf.Embedding([[1, 0]], ["u"], context_vectors=TWO, context_ids=["tea", "rum"]).recommend, "u"),
     "Embedding": nf.Embedding,
+    "Embedding.map": VECTORS.map,
+    "track": tracked,
+    "from_contacts": nf.Relation.from_contacts,
 }
+MOVES = [("a", 1), ("a", "x"), ("b", 2)]
 SYMMETRIC = abs(np.subtract.outer(np.arange(100.0), np.arange(100.0)))
 
 test_refusals = refused(
@@ -173,6 +187,15 @@ test_refusals = refused(
         ("communities", "id", With(labels=pd.Series("a", ROWS.ids[1:])), UnknownIdError, "labels: id", "got 'row 0'"),
         ("neighborhoods", "Y", nf.Embedding(ROWS.vectors, ROWS.ids[::-1]), InputError, "of the ids of X"),
         ("recommend", "base_measure", pd.Series({"Tea": 1, "Rum": 9}), InputError, "'Tea' is not 'tea'"),
+        *(("recommend", "topn", bad, InputError, "an integer >= 1; got") for bad in (0, "3")),
+        ("recommend", "n_jobs", 0, InputError, "an integer >= 1; got 0"),
+        ("track", "embedding", With(ids=["a", "b"], key="a"), InputError, "of ids that are pairs (node, time); got"),
+        ("track", "embedding", With(ids=MOVES, key="a"), InputError, "that have an order; got 1, 'x' of 'a'"),
+        ("track", "id", With(ids=MOVES, key=("a", 1)), UnknownIdError, "got ('a', 1)", "It takes the first part"),
+        ("Embedding.map", "positions", "map.npz", InputError, "a matrix of numbers; got str"),
+        ("Embedding.map", "positions", nf.TSNE(), InputError, "a fitted map; got TSNE", "Call fit first"),
+        ("Embedding.map", "id_column", "name", InputError, "given with metadata only; got 'name'"),
+        ("from_contacts", "contacts", Made(latin), DataError, "text in UTF-8"),
         ("Embedding", "column", With(vectors=pd.DataFrame({"id": [7, 7], "v": 1})), InputError, "7 more than once"),
         ("read", "source", "the sea", InputError, "nf.read([text])"),
         ("read", "kind", With(source=nx.path_graph(3), kind="pairs"), InputError, "one of"),

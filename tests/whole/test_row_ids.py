@@ -293,6 +293,22 @@ def test_popularity_goes_by_row_or_by_id():
         assert emb.recommend("u", 1, base_measure=pd.Series([1, 9]))[0][0] == "rum"
 
 
+def test_items_that_exclude_nothing_are_told(rng, recwarn):
+    drinks = ["tea", "rum", "gin", "ale"]
+    emb = nf.Embedding(np.eye(2, 3), ["ann", "bob"], context_vectors=rng.normal(size=(4, 3)), context_ids=drinks)
+    told = "exclude has no effect: none of its ids is an item, such as 'tea'; got 'tee'"
+    seen = nf.Relation.from_edges([("ann", "tee"), ("bob", "tee"), ("bob", "rumm")], bipartite=True)
+    for user, exclude in (("ann", ["tee"]), (["ann", "bob"], [["tee"], []]), ("ann", seen)):
+        with pytest.warns(nf.errors.NearfarWarning, match=told):
+            assert len(emb.recommend(user, 4, exclude=exclude)) > 0
+    with pytest.warns(nf.errors.NearfarWarning, match=r"none of its ids is an item"):
+        emb.recommend("ann", exclude=np.zeros(2))
+    recwarn.clear()
+    assert [key for key, _ in emb.recommend("ann", 4, exclude=["tee", "tea", "rum", "gin"])] == ["ale"]
+    emb.recommend("ann", exclude=[])
+    assert not recwarn.list
+
+
 # -- frames of vectors ----------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ children in test_contracts.py and test_parallel.py; damaged files in fuzz.py and
 import multiprocessing
 import os
 import shutil
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -194,27 +193,3 @@ def test_a_process_that_is_started_anew_fits_the_same_bits():
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         for found in pool.map(fit, [1, 2]):
             np.testing.assert_array_equal(found, expected)
-
-
-def test_a_fork_while_a_thread_fits(tmp_path):
-    expected = fit(1)
-    stop, found = threading.Event(), []
-
-    def fits():
-        while not stop.is_set():
-            found.append(fit(2))
-
-    thread = threading.Thread(target=fits)
-    thread.start()
-    context = multiprocessing.get_context("fork")
-    try:
-        for _ in range(3):
-            child = context.Process(target=save_vectors, args=(tmp_path / "x.npz", 1.0))
-            child.start()
-            child.join(60)
-            assert child.exitcode == 0
-    finally:
-        stop.set()
-        thread.join()
-    for each in found:
-        np.testing.assert_array_equal(each, expected)
