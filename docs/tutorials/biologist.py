@@ -122,5 +122,3 @@ print(f"ROC AUC {cross_val_score(LogisticRegression(), cosine, interact, cv=3, s
 #
 # Go on: [maps](maps.md), [evaluating maps](judging-maps.md), [the map page](map-page.md) with metadata and trust
 # colours, [other tools](embeddings.md#scanpy) such as scanpy.
-#
-# **Sources.** Du, Jia, Dai, Tao, Zhao & Zhi 2019 (Gene2Vec); Dall'Amico & Belliardo (EDRep, section on genes).

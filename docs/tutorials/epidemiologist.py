@@ -167,6 +167,4 @@ figure
 # nearfar map moving.safetensors -o moving.html
 # ```
 #
-# **Sources.** Sato, Oka, Barrat & Cattuto 2021 (DyANE: the supra-adjacency matrix, reconstruction of spreading);
-# Dall'Amico & Belliardo (EDRep, section on dynamic graphs; its definition D.2 prints other indices); Kermack &
-# McKendrick 1927 (SIR); Génois & Barrat 2018 and [SocioPatterns](http://www.sociopatterns.org) (the format `t i j`).
+# [Sources](../sources.md); [SocioPatterns](http://www.sociopatterns.org) has contacts in the format `t i j`.

@@ -291,9 +291,8 @@ EXPERIMENTS = (
         " anchors are genres.",
         "MovieLens 1M, vectors of 16 numbers, 80 % of the ratings to train on, 10 % to choose the epoch, 10 % for the"
         " test. ANT by a budget (nf.nn.ParameterBudget), NBANT from 10 anchors, at a price.",
-        "The paper reports the split that also chose the epoch and the number of anchors; here the test is apart. Its"
-        " numbers of other methods are not known here; the benchmarks compare with twelve. --quick: 1,500 users."
-        + _RANGES,
+        "The paper reports the split that also chose the epoch and the number of anchors; here the test is apart."
+        " --quick: 1,500 users." + _RANGES,
         _movielens,
         (_RATINGS, _FILMS),
     ),
@@ -303,9 +302,8 @@ EXPERIMENTS = (
         "the table of AG News",
         "ANT keeps the accuracy of a plain table with 20 to 40 times fewer parameters.",
         "A convolutional classifier over 3, 4 and 5 words; 20,000 texts to train on, the 7,600 of the test.",
-        "The full training set of 120,000 cannot be had here: 20,000 texts stand in for it, so accuracies are lower"
-        " than in the paper, and the vocabulary smaller. The network is smaller. --quick takes half of the texts."
-        + _RANGES,
+        "20,000 texts stand in for the full training set of 120,000, so accuracies are lower, and the vocabulary "
+        "smaller. The network is smaller. --quick takes half of the texts." + _RANGES,
         _news,
         _NEWS,
     ),
@@ -315,9 +313,9 @@ EXPERIMENTS = (
         "the table of the Penn Treebank (LSTM)",
         "ANT keeps the perplexity of a plain table with several times fewer parameters.",
         "An LSTM of one layer of 128, 3 epochs, adaptive softmax as output.",
-        "The paper trains larger networks for longer on a GPU (79.4 with 1,000 anchors, its table 14); ours stop after"
-        " 3 epochs. What is compared is the ratio to the plain table in the same setting. --quick: 150,000 words, one"
-        " epoch." + _RANGES,
+        "The paper trains larger networks for longer (79.4 with 1,000 anchors, its table 14); ours stop after 3 "
+        "epochs. Compared is the ratio to the plain table in the same setting. --quick: 150,000 words, one epoch."
+        + _RANGES,
         _language,
         _PTB,
     ),

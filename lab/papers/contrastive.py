@@ -432,7 +432,7 @@ EXPERIMENTS = (
         " confidence exceeds O(ln N).",
         "Pairs of correlated Gaussians in 20 coordinates. Exact critics on batches of 1,024; a trained separable critic"
         " on batches of 64.",
-        "The published figures train for longer, and show more bounds: those are in the benchmarks.",
+        "The published figures train for longer, and show more bounds.",
         _mutual_information,
     ),
 )

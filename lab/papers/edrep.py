@@ -358,8 +358,7 @@ EXPERIMENTS = (
         "A mixture of one to a few Gaussians gives Z with an error far below that of random features with D = 1,000.",
         "Vectors of words (skip-gram, 100 components) and of digits (64 pixels), mean norm 1, float32; exact Z of a"
         " sample of rows in float64.",
-        "The paper's word vectors were trained on other text. The numbers behind its curves are not printed. At equal"
-        " time: see the benchmarks.",
+        "The paper's word vectors were trained on other text. The numbers behind its curves are not printed.",
         _figure_1,
         (WIKI,),
     ),
@@ -381,9 +380,8 @@ EXPERIMENTS = (
         "EDRep finds planted communities as soon as they can be found, as well as the best spectral method, and faster"
         " than DeepWalk.",
         "Planted communities, propensities U(3, 12)^6, mean degree 10, four classes; giant component; NMI of k-means.",
-        "10,000 nodes here (the numbers are those of the authors' notebook at that size), 30,000 in the paper and in"
-        " the benchmarks, which have DeepWalk with gensim and the published package too. Skip-gram on the same"
-        " walks stands in for DeepWalk.",
+        "10,000 nodes here (the numbers are those of the authors' notebook at that size), 30,000 in the paper. "
+        "Skip-gram on the same walks stands in for DeepWalk.",
         _figure_3_communities,
     ),
     Experiment(
@@ -394,9 +392,9 @@ EXPERIMENTS = (
         " on the vectors, as well as with DeepWalk and much faster.",
         "Contacts of the SFHH conference in slices of 10 minutes; 50 outbreaks of SIR with beta = .15 and mu = .01; as"
         " many observed states as people.",
-        "The paper's numbers are a curve. It speaks of 180 slices; the file has 128 of 10 minutes with contacts. How"
-        " the paper treats empty rows is not known: here they count in the normaliser only. DeepWalk with gensim, and"
-        " what the time alone tells (most of it), are in the benchmarks.",
+        "The paper's numbers are a curve. It speaks of 180 slices; the file has 128 of 10 minutes with contacts. "
+        "Empty rows count in the normaliser only. What the time alone tells (most of it) is in "
+        "lab/tables/graphs.md.",
         _figure_3_spreading,
         (_CONTACTS,),
     ),
@@ -407,8 +405,8 @@ EXPERIMENTS = (
         "Logistic regression on the cosine of two genes tells which interact: 92 % with EDRep, 84 % with Gene2Vec.",
         "70 % of the interacting pairs make the vectors, others teach the regression and test it; no pair is in two"
         " parts. Gene2Vec is skip-gram on pairs as sentences of two words.",
-        "The pairs of co-expressed genes that the paper's vectors are made of cannot be had; interacting pairs of the"
-        " same labelled set stand in for them, which is easier: the vectors see pairs of the kind that is asked for.",
+        "Interacting pairs of the same labelled set stand in for the paper's pairs of co-expressed genes, which "
+        "is easier: the vectors see pairs of the kind that is asked for.",
         _genes,
         _GENES,
     ),

@@ -148,11 +148,10 @@ EXPERIMENTS = (
         "the gallery",
         "Pictures of each method on each data set; no numbers.",
         "Each method at perplexity 32 with this library's start and optimiser, by its area under R_NX.",
-        "sneer starts from PCA and descends by L-BFGS; ours starts from PCA and descends by gradient with momentum. Its"
-        " data sets of faces (oli, frey, coil20) and its subsets of MNIST cannot be had here: iris, s1k, digits and the"
-        " swiss roll are. The ranges are .036 to either side of what was measured here, three times the largest"
-        " standard deviation of a method over seeds 0 to 2 on iris: the mean of these seeds on iris, one seed on s1k"
-        " and the swiss roll, and on digits the gallery of the guide, at perplexity 30.",
+        "sneer starts from PCA and descends by L-BFGS; ours starts from PCA and descends by gradient with "
+        "momentum. Its data sets of faces (oli, frey, coil20) and its subsets of MNIST cannot be had here: iris, "
+        "s1k, digits and the swiss roll are. The ranges are .036 to either side of what was measured here, three "
+        "times the largest standard deviation of a method over seeds on iris.",
         _gallery,
         (_S1K,),
     ),
