@@ -55,11 +55,7 @@ _FAILS: list[tuple[tuple[str, ...], tuple[str, ...], str]] = [
         ("check_fit2d_1sample",),
         "For this name the check sets `perplexity=0.5`, which is refused before the one row is looked at.",
     ),
-    (
-        MODELS,
-        ("check_n_features_in_after_fitting",),
-        "`partial_fit` takes relations to other objects: it adds them.",
-    ),
+    (MODELS, ("check_n_features_in_after_fitting",), "`partial_fit` takes relations to other objects: it adds them."),
 ]
 REASONS = {
     name: {check: why for names, checks, why in _FAILS if name in names for check in checks} for name in ESTIMATORS

@@ -236,12 +236,7 @@ class TestAdvise:
         ("name", "more", "kind", "command"),
         [
             ("edges.csv", (), "graph", "nearfar embed {file} -o OUT --n-components 3"),
-            (
-                "likes.tsv",
-                ("--kind", "two kinds"),
-                "two kinds",
-                "nearfar embed {file} -o OUT --bipartite --task items",
-            ),
+            ("likes.tsv", ("--kind", "two kinds"), "two kinds", "nearfar embed {file} -o OUT --bipartite --task items"),
             ("table.csv", (), "table", "nearfar map {file} --plot PICTURE"),
             ("book.txt", (), "text", "nearfar words train {file} -o OUT"),
             ("v.npz", (), "vectors", "nearfar map {file} --plot PICTURE --metric cosine"),
