@@ -10,9 +10,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, ParameterGrid, train_test_split
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -76,14 +75,6 @@ def test_clone_keeps_parts_and_arrays_and_forgets_the_fit(club):
         check_is_fitted(copy)
 
 
-def test_last_in_a_pipeline(club):
-    relation = nf.Relation.from_matrix(club).random_walk(2)
-    pipe = Pipeline([("vectors", nf.EDRep(**SMALL))])
-    np.testing.assert_array_equal(pipe.fit_transform(relation), nf.EDRep(**SMALL).fit(relation).embedding_)
-    assert "EDRep" in repr(pipe)
-    assert "EDRep" in pipe._repr_html_()
-
-
 def test_parameters_of_parts_are_reached(club):
     pipe = make_pipeline(nf.EDRep(**SMALL, far=nf.far.Noise()))
     pipe.set_params(edrep__far__n_samples=5)
@@ -100,12 +91,6 @@ def test_grid_search_over_a_matrix(club):
     search.fit(club)
     assert len(search.cv_results_["params"]) == len(ParameterGrid(grid)) == 4
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-def test_tags():
-    tags = get_tags(nf.EDRep())
-    assert tags.input_tags.sparse
-    assert not tags.target_tags.required
 
 
 def test_grid_search_over_a_relation_by_labels_and_by_links():
