@@ -313,7 +313,7 @@ test_refusals = refused(
         (
             "SentenceRankingLoss",
             "chunk_size",
-            With(sentence_features=[{"offsets": IDS}] * 2, chunk_size=2),
+            With(sentence_features=[{"input_ids": IDS, "offsets": IDS}] * 2, chunk_size=2),
             InputError,
             "left out for a model that takes no padded 'input_ids'",
         ),

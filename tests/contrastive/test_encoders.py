@@ -89,20 +89,6 @@ def test_activations_of_one_chunk_are_held():
     assert peaks[1] < peaks[0] / 5
 
 
-def test_autocast_is_that_of_the_pass_forward():
-    encoder = torch.nn.Linear(4, 3)
-    rows = INPUTS.float()
-    found = []
-    for encode in (encoder, lambda x: nn.encode_in_chunks(encoder, x.split(12))):
-        encoder.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            vectors = encode(rows)
-        assert vectors.dtype == torch.bfloat16
-        nn.in_batch_nce(vectors, vectors).backward()
-        found.append(encoder.weight.grad.clone())
-    assert torch.equal(*found)
-
-
 # -- prefixes
 
 

@@ -132,41 +132,31 @@ def by_scores(q, k, **given):
     return nn.global_nce(*nn.in_batch_scores(q, k, **given))
 
 
-LEARNED = {
-    "in_batch_nce": nn.in_batch_nce,
-    "global_nce": by_scores,
-    "local_nce": lambda *rows, **given: nn.local_nce(*nn.in_batch_scores(*rows, **given)),
-    "hinge": lambda *rows, **given: nn.hinge(*nn.in_batch_scores(*rows, **given)),
-    "debiased_nce": lambda *rows, **given: nn.debiased_nce(*nn.in_batch_scores(*rows, **given), 1.0, 0.0),
-}
-
-
-@pytest.mark.parametrize("name", LEARNED)
 @pytest.mark.parametrize("ids", [None, torch.tensor([0, 1, 2, 3, 0, 1, 4, 5])], ids=["all", "masked"])
-def test_a_temperature_is_learned(name, ids):
+def test_a_temperature_is_learned(ids):
     queries, keys, *_ = batch(8)
-    queries, keys = (torch.nn.functional.normalize(rows.double(), dim=-1) for rows in (queries, keys))
     log_scale = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
 
     def loss(log_scale):
-        return LEARNED[name](queries, keys, ids=ids, temperature=(-log_scale).exp())
+        return by_scores(queries, keys, ids=ids, temperature=(-log_scale).exp())
 
     assert torch.equal(loss(log_scale).detach(), loss(log_scale.detach()[None]))  # of one element, in any shape
-    fixed = LEARNED[name](queries, keys, ids=ids, temperature=math.exp(-1.5))
-    assert loss(log_scale).item() == pytest.approx(fixed.item())
+    assert loss(log_scale).item() == pytest.approx(by_scores(queries, keys, ids=ids, temperature=math.exp(-1.5)).item())
     assert torch.autograd.gradcheck(loss, log_scale)
 
 
-@pytest.mark.parametrize("name", [name for name in LEARNED if name != "in_batch_nce"])
-def test_a_scale_may_come_after_the_mask(name):
+@pytest.mark.parametrize(
+    "loss",
+    [
+        nn.global_nce,
+        nn.local_nce,
+        lambda *given: nn.hinge(*given, negatives="sum"),
+        lambda *given: nn.debiased_nce(*given, 1.0, 0.0),
+    ],
+)
+def test_a_scale_may_come_after_the_mask(loss):
     queries, keys, *_ = batch(8)
     ids = torch.tensor([0, 1, 2, 3, 0, 1, 4, 5])
-    loss = {
-        "global_nce": nn.global_nce,
-        "local_nce": nn.local_nce,
-        "hinge": lambda *given: nn.hinge(*given, negatives="sum"),
-        "debiased_nce": lambda *given: nn.debiased_nce(*given, 1.0, 0.0),
-    }[name]
     log_scale = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
 
     def scaled(log_scale):

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 torch = pytest.importorskip("torch")
 
-from nearfar.errors import InputError, NearfarWarning  # noqa: E402
+from nearfar.errors import InputError  # noqa: E402
 from nearfar.nn import AnchorEmbedding, ProxAdam, ProxSGD, choose_anchors  # noqa: E402
 
 V, D, K, R = 23, 5, 7, 3
@@ -152,16 +152,17 @@ def test_a_free_slot_goes_to_the_anchor_that_is_asked_for(tied):
     assert layer.nnz == V
 
 
-def test_gradients_that_are_thrown_away_give_no_slots():
-    layer = make(k=V, r=2)
+@pytest.mark.filterwarnings("ignore:.*all of T is 0")
+@pytest.mark.parametrize(("sparse", "set_to_none"), [(True, True), (True, False), (False, False)])
+def test_gradients_that_are_thrown_away_give_no_slots(sparse, set_to_none):
+    layer = make(k=V, r=2, sparse=sparse)
     optimizer, before = ProxSGD(layer.parameters(), lr=0.1), layer.columns.clone()
     with torch.no_grad():
         layer.values.zero_()
     for factor in (1.0, 0.0):
-        optimizer.zero_grad()
+        optimizer.zero_grad(set_to_none)
         (factor * layer(IDS) @ torch.randn(D, dtype=torch.float64)).sum().backward()
-    with pytest.warns(NearfarWarning, match="all of T is 0"):
-        optimizer.step()
+    optimizer.step()
     assert layer.columns.equal(before)
 
 

@@ -219,20 +219,6 @@ def test_a_copy_that_was_stored_has_no_kin():
     assert torch.equal(found.columns, columns)
 
 
-def test_gradients_that_were_set_to_zero_ask_for_nothing():
-    ends = []
-    for thrown in (True, False):
-        layer = table(3, sparse=False)
-        optimizer = ProxAdam(layer.parameters(), lr=0.05)
-        train(layer, optimizer, 10)
-        if thrown:
-            (5 * layer(ROWS) - GOAL.flip(1)).square().mean().backward()
-            optimizer.zero_grad(set_to_none=False)
-        train(layer, optimizer, 3, seed=4)
-        ends.append(layer.columns.clone())
-    assert torch.equal(*ends)
-
-
 # -- a head that is tied to a table ------------------------------------------------------------------------------------
 
 
