@@ -1,4 +1,4 @@
-"""One embedding turned onto another: the rotation, what remains, ids in any order, two sides, files, bad input."""
+"""One embedding turned onto another: the rotation, what remains, ids in any order, two sides, files."""
 
 import sys
 
@@ -8,7 +8,7 @@ from scipy.linalg import orthogonal_procrustes
 from scipy.spatial import procrustes
 
 import nearfar as nf
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import NearfarWarning
 
 
 def rotation(rng: np.random.Generator, d: int) -> np.ndarray:
@@ -27,7 +27,9 @@ def pair(rng: np.random.Generator, noise: float = 0.0, dtype: type = np.float64)
 
 def test_a_turned_copy_comes_back_whatever_the_order(rng):
     a, b = pair(rng)
+    before = b.vectors.copy()
     found = nf.align(a, b)
+    np.testing.assert_array_equal(b.vectors, before)
     assert found.ids.to_list() == a.ids[5:]
     for name in found.ids:
         np.testing.assert_allclose(found.embedding[name], a[name], atol=1e-12)
@@ -101,8 +103,6 @@ def test_what_moved_most_comes_first(rng):
     name, distance = found.most_moved(1, by="distance")[0]
     assert distance == pytest.approx(np.linalg.norm(a[name] - found.embedding[name]))
     assert [score for _, score in found.most_moved(50)] == sorted(1 - found.cosines)[::-1]
-    with pytest.raises(InputError, match="by must be one of"):
-        found.most_moved(by="rank")
 
 
 def test_two_zero_vectors_have_not_moved(rng):
@@ -126,18 +126,7 @@ def test_the_other_side_is_turned_with_the_first(rng, tmp_path):
     found.save(tmp_path / "turned.safetensors")
     assert nf.Embedding.load(tmp_path / "turned.safetensors").equals(found)
     for flag in ("center", "scale"):
-        with pytest.raises(InputError, match=f"{flag} must be False for a two-sided embedding"):
-            nf.align(a, b, **{flag: True})
         assert nf.align(a.side("vectors"), b.side("vectors"), **{flag: True}).disparity < 1e-24
-
-
-def test_float32_stays_float32_and_nothing_is_changed(rng):
-    a, b = pair(rng, dtype=np.float32)
-    before = b.vectors.copy()
-    found = nf.align(a, b)
-    assert found.embedding.vectors.dtype == np.float32
-    assert found.cosines.min() > 1 - 1e-6
-    np.testing.assert_array_equal(b.vectors, before)
 
 
 def test_mixtures_of_anchors_become_plain_vectors(rng):
@@ -148,32 +137,7 @@ def test_mixtures_of_anchors_become_plain_vectors(rng):
     found = nf.align(turned, anchored)
     assert type(found.embedding) is nf.Embedding
     np.testing.assert_allclose(found.embedding.vectors, turned.vectors, atol=1e-5)
-
-
-def test_two_seeds_of_a_fit_are_alike_once_turned():
-    graph = nf.datasets.dcsbm(300, 3, 12.0, alpha=5.0, random_state=1)
-    walk = graph.relation.random_walk(3)
-    a, b = (nf.EDRep(n_components=4, n_epochs=10, random_state=s, n_jobs=1).fit(walk).vectors_ for s in (0, 1))
-    before = np.einsum("ij,ij->i", a.vectors, b.vectors).mean()
-    assert nf.align(a, b).cosines.mean() > max(0.8, before + 0.1)
-
-
-def test_what_cannot_be_aligned_is_refused(rng):
-    a, b = pair(rng)
-    with pytest.raises(InputError, match=r"align: b must be of 5 components, as a; got 3\. .*stability"):
-        nf.align(a, nf.Embedding(b.vectors[:, :3], b.ids))
-    with pytest.raises(InputError, match=r"share at least 5 ids, its number of components; got 0\. .*'n0'.*0"):
-        nf.align(a, nf.Embedding(b.vectors))
-    with pytest.raises(InputError, match=r"at least 5 ids.*got 4"):
-        nf.align(a, b.subset(["n10", "n11", "n12", "n44", "n13"]))
-    with pytest.raises(InputError, match="b must be an Embedding; got ndarray"):
-        nf.align(a, b.vectors)
-    with pytest.raises(InputError, match="a must be an Embedding; got str"):
-        nf.align("a.npz", b)
-    with pytest.raises(InputError, match="scale must be True or False"):
-        nf.align(a, b, scale=1)
-    with pytest.raises(InputError, match="b must be of shared vectors that are not all the same"):
-        nf.align(a, nf.Embedding(np.zeros((40, 5)), a.ids))
+    assert found.embedding.vectors.dtype == np.float32
 
 
 def test_a_rotation_that_few_ids_determine_badly_is_said(rng):

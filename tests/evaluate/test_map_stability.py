@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.errors import InputError, NotFittedError
 
 GROUPS, EACH = 8, 40
 
@@ -101,14 +100,3 @@ def test_a_kernel_with_a_parameter_of_each_point_has_all_rows_in_all_refits():
     kernel = nf.kernels.InhomogeneousStudentT(np.linspace(0.5, 2, 60))
     est = nf.NeighborEmbedding(kernel=kernel, perplexity=5, max_iter=30, random_state=0).fit(X)
     assert np.isfinite(nf.evaluate.map_stability(est, n_refits=2, max_iter=5, random_state=0).moved).all()
-
-
-def test_what_it_refuses(between):
-    with pytest.raises(InputError, match=r"model must be a fitted map such as nearfar\.TSNE; got ndarray"):
-        nf.evaluate.map_stability(np.zeros((3, 2)))
-    with pytest.raises(NotFittedError):
-        nf.evaluate.map_stability(nf.TSNE())
-    est = nf.TSNE(max_iter=5, random_state=0).fit(between)
-    for name in ("n_refits", "max_iter", "share", "radius", "limit"):
-        with pytest.raises(InputError, match=f"evaluate.map_stability: {name} must be"):
-            nf.evaluate.map_stability(est, **{name: 0})

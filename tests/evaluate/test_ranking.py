@@ -8,7 +8,6 @@ import pytest
 from scipy.sparse import csr_array
 
 import nearfar as nf
-from nearfar.errors import InputError, UnknownIdError
 from nearfar.evaluate import baselines, ranking
 from nearfar.evaluate.ranking import Ranking
 
@@ -83,27 +82,6 @@ class TestItems:
         assert len(items.sources) == 6
         nodes = ranking(emb, pairs, k=2)  # edges with directions, without loops
         assert (nodes.sources, nodes.n_hidden) == ([1], 1)
-
-    def test_refusals(self, likes):
-        emb, known, hidden = likes
-        with pytest.raises(InputError, match=r"emb must be an Embedding or a fitted estimator .*; got ndarray"):
-            ranking(emb.vectors, of_pairs(hidden))
-        with pytest.raises(UnknownIdError, match=r"got 'i99'\. .*leave what is hidden of it out"):
-            ranking(emb, [("u1", "i99")])
-        with pytest.raises(UnknownIdError, match="got 'bob'"):
-            ranking(emb, [("bob", "i1")])
-        with pytest.raises(InputError, match=r"without pairs of exclude; got 1 of \d+ in both"):
-            ranking(emb, of_pairs(hidden), exclude=of_pairs([*known, hidden[0]]))
-        with pytest.raises(InputError, match="exclude must be of ids that have vectors; got 'x' and 'y'"):
-            ranking(emb, of_pairs(hidden), exclude=[("x", "y")])
-        with pytest.raises(InputError, match=r"exclude must be at least 10 pairs for baselines; got 0"):
-            ranking(emb, of_pairs(hidden), baselines=True)
-        with pytest.raises(InputError, match="k must be"):
-            ranking(emb, of_pairs(hidden), k=0)
-        with pytest.raises(nf.errors.NotFittedError):
-            ranking(nf.EDRep(), of_pairs(hidden))
-        with pytest.raises(InputError, match="none but of a node with itself"):
-            ranking(nf.Embedding(emb.vectors, USERS), [("u1", "u1")])
 
 
 class TestNodes:

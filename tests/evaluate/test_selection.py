@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import nearfar as nf
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import NearfarWarning
 from nearfar.evaluate import graphs, select
 
 FAST = {"n_components": 4, "n_epochs": 4, "random_state": 0, "n_jobs": 1}
@@ -184,36 +184,3 @@ def test_directions_are_dropped_with_a_warning_that_points_here(rng):
     with pytest.warns(NearfarWarning, match=r"evaluate\.select: directions are dropped") as caught:
         select(lambda left, k: np.eye(30)[:, :k], {"k": [5, 30]}, A, n_repeats=1, random_state=0)
     assert caught[0].filename == __file__
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"grid": {}}, "grid must be a dict of the values to try"),
-        ({"grid": {"temperature": 1.0}}, r"grid must be .* got 'temperature': 1.0"),
-        ({"grid": {"temperature": []}}, "grid must be"),
-        ({"grid": {"far": "exact"}}, "grid must be"),
-        ({"grid": {"temprature": [1]}}, "parameter must be one of .*temperature.* got .*temprature"),
-        ({"method": nf.EDRep}, "method must be an estimator, or a callable"),
-        ({"measure": "auc"}, "measure must be one of 'micro', 'macro'; got 'auc'"),
-        ({"measure": "micro", "labels": None}, "measure must be one of 'auc', 'ap'; got 'micro'"),
-        ({"feature": "dot"}, "feature must be left out with labels"),
-        ({"feature": "cosine", "labels": None}, "feature must be one of"),
-        ({"held_out": 0.99}, "held_out must be such that at least 3 rows with a label choose and one tests"),
-        ({"held_out": 0.06, "labels": None}, "held_out must be such that at least 6 edges are held out; got 5"),
-        ({"held_out": 1}, "held_out must be"),
-        ({"n_repeats": 0}, "n_repeats must be"),
-        ({"labels": ["a"] * 34}, r"evaluate\.select: labels must be of at least two kinds"),
-        ({"labels": [1, 2]}, "labels must be of 34 rows"),
-    ],
-)  # fmt: skip
-def test_bad_arguments_before_any_fit(club, change, message):
-    relation, labels = club
-
-    class Unfit(nf.EDRep):
-        def fit(self, *_):
-            raise AssertionError("too early")
-
-    good = {"method": Unfit(), "grid": {"temperature": [1, 0.5]}, "relation": relation, "labels": labels}
-    with pytest.raises(InputError, match=message):
-        select(**(good | change))

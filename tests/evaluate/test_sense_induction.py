@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
 import nearfar as nf
-from nearfar.errors import InputError, UnknownIdError
 
 WORDS = ["the", "sea", "ship", "moon", "tide", "sand", "crab"]
 
@@ -55,31 +54,6 @@ def test_planted_text_is_written_in_blocks_and_stored(monkeypatch, tmp_path):
     assert opened.vocabulary.counts.tolist() == [8, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
-        ([("sea", "ship"), ("ship", "moon")], "words that come in one pair each; got 'ship'"),
-        ([("sea", "sea")], "words that come in one pair each; got 'sea'"),
-        (["ab"], "two words each; got 'ab'"),
-        ([("sea", "ship", "moon")], "two words each"),
-        ([("sea", 3)], "two words each"),
-        ([("sea", "tide")], r"no words of the text; got 'sea\|tide'"),
-    ],
-)
-def test_pairs_that_are_refused(pairs, message):
-    encoded = nf.Corpus([["sea", "ship", "moon", "tide", "sea|tide"]]).encode(min_count=1)
-    with pytest.raises(InputError, match=message):
-        nf.evaluate.plant_pseudowords(encoded, pairs)
-
-
-def test_planting_needs_a_text_and_its_words():
-    encoded = nf.Corpus([["sea", "ship"]]).encode(min_count=1)
-    with pytest.raises(UnknownIdError, match="whale"):
-        nf.evaluate.plant_pseudowords(encoded, [("sea", "whale")])
-    with pytest.raises(InputError, match="an EncodedCorpus; got list"):
-        nf.evaluate.plant_pseudowords([["sea", "ship"]], [("sea", "ship")])
-
-
 # ---------------------------------------------------------------- what is said of the senses
 
 GROUPS = {"a": [f"a{k}" for k in range(6)], "b": [f"b{k}" for k in range(6)], "c": [f"c{k}" for k in range(12)]}
@@ -122,14 +96,6 @@ def test_planted_senses_are_found():
     assert found.entropy_auc == 1
     assert found.lowered == 1
     np.testing.assert_allclose(found.entropies, planted().entropy(["left|right", "up|down"]))
-
-
-def test_what_is_not_ambiguous_is_not_found_to_be():
-    found = [
-        nf.evaluate.sense_induction(planted(False, seed), PAIRS, reference=apart(), n_neighbors=5) for seed in range(6)
-    ]
-    assert np.mean([one.recovered for one in found]) < 0.9  # and any separation: there is no second sense
-    assert np.mean([one.entropy_auc for one in found]) < 0.9
 
 
 def test_one_vector_has_one_sense_and_a_list_as_long_as_two():
@@ -245,18 +211,3 @@ def test_shuffles_depend_on_the_seed_only():
     )
     assert one.chance == two.chance != other.chance
     assert one.separation == other.separation
-
-
-def test_bad_arguments():
-    density = planted()
-    for arguments, message in (
-        ({"pairs": []}, "at least one pair"),
-        ({"pairs": [("left", "right"), ("right", "up")]}, "one pair each"),
-        ({"senses": np.zeros((26, 3, 5))}, r"senses must be of shape \(26, S, 6\); got \(26, 3, 5\)"),
-        ({"senses": np.zeros((26, 6))}, "senses"),
-        ({"n_senses": 0}, "n_senses"),
-        ({"n_neighbors": 0}, "n_neighbors"),
-        ({"n_controls": 0.5}, "n_controls"),
-    ):
-        with pytest.raises(InputError, match=message):
-            nf.evaluate.sense_induction(density, **{"pairs": PAIRS, "reference": apart(), **arguments})

@@ -184,21 +184,3 @@ def test_one_state_among_the_observed_is_said(outbreak):
     with pytest.warns(NearfarWarning, match="are the same"):
         found = nf.evaluate.reconstruct_spreading(emb, nobody, n_repeats=1)
     assert (found.accuracy, found.curve_error) == (1.0, 0.0)
-
-
-def test_bad_input_of_the_reconstruction(outbreak):
-    emb, states = outbreak
-    reconstruct = nf.evaluate.reconstruct_spreading
-    for arguments, error, text in (
-        ((emb.vectors, states), InputError, "vectors must be an Embedding"),
-        ((nf.Embedding(np.eye(2), ["a", "b"]), states), InputError, r"pairs \(node, time\); got 'a'"),
-        ((emb, list(states)), InputError, "states must be a mapping"),
-        ((emb, {}), InputError, "states must be at least one known state"),
-        ((emb, {**states, ("z", 0): "S"}), UnknownIdError, "same contacts, window and step"),
-        ((emb, states, 0), InputError, "observed must be an integer in"),
-        ((emb, states, len(emb) + 1), InputError, "observed must be an integer in"),
-        ((emb, states, [("z", 0)]), UnknownIdError, "No state is known"),
-        ((emb, states, []), InputError, "observed must be at least one id"),
-    ):
-        with pytest.raises(error, match=text):
-            reconstruct(*arguments)

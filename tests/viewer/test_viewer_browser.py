@@ -46,8 +46,9 @@ def page(tmp_path_factory) -> nf.viewer.MapPage:
     return emb.map(Y, metadata=metadata, metric="euclidean", title="Four <i>clusters</i>")
 
 
-def started(folder: Path) -> Any:
-    """Return a browser that saves its files in a folder."""
+@pytest.fixture(scope="module")
+def browser(page, tmp_path_factory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("page")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for flag in [*FLAGS, f"--user-data-dir={folder / 'profile'}"]:
@@ -55,24 +56,13 @@ def started(folder: Path) -> Any:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     several = "profile.default_content_setting_values.automatic_downloads"
     options.add_experimental_option("prefs", {"download.default_directory": str(folder), several: 1})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-
-
-@pytest.fixture(scope="module")
-def browser(page, tmp_path_factory) -> Iterator[Any]:
-    folder = tmp_path_factory.mktemp("page")
-    page.save(folder / "map.html")
-    driver = started(folder)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
     driver.folder = folder
     driver.execute_cdp_cmd("Network.enable", {})
     offline = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
     driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
     try:
-        driver.get((folder / "map.html").as_uri())
-        wait(
-            driver, "return 'ready' in document.documentElement.dataset || 'failed' in document.documentElement.dataset"
-        )
-        assert driver.execute_script("return document.documentElement.dataset.failed") is None
+        opened(driver, page.html(), "map.html")
         yield driver
     finally:
         driver.quit()
@@ -86,6 +76,22 @@ def wait(driver: Any, script: str, seconds: float = 20.0) -> Any:
             return answer
         time.sleep(0.05)
     raise AssertionError(f"not within {seconds} s: {script}")
+
+
+def opened(driver: Any, html: str | None, name: str = "other.html") -> None:
+    """Open a page, which is written first; without one that which is there."""
+    if html is not None:
+        (driver.folder / name).write_text(html, encoding="utf-8")
+    driver.get((driver.folder / name).as_uri())
+    wait(driver, "const d = document.documentElement.dataset; return 'ready' in d || 'failed' in d")
+    assert driver.execute_script("return document.documentElement.dataset.failed") is None
+
+
+@pytest.fixture
+def back(browser) -> Iterator[None]:
+    """The page of all tests is open again after a test of another."""
+    yield
+    opened(browser, None, "map.html")
 
 
 @pytest.fixture(autouse=True)
@@ -224,31 +230,16 @@ def test_colours_of_numbers_and_of_trust(browser, page):
     assert browser.execute_script("return document.querySelectorAll('#curve .curve').length") == 1
 
 
-def test_a_lasso_selects_and_csv_holds_the_selection(browser):
-    browser.execute_script("document.getElementById('lasso').click()")
-    x, y = place(browser, row_of(browser, "point 10"))
-    corners = [(x - 25, y - 25), (x + 25, y - 25), (x + 25, y + 25), (x - 25, y + 25), (x - 25, y - 20)]
-    actions = mouse(browser, corners[0])
-    actions.pointer_action.pointer_down()
-    for corner in corners[1:]:
-        actions.pointer_action.move_to_location(*map(int, corner))
-        actions.pointer_action.pause(0.1)
-    actions.pointer_action.pointer_up()
-    actions.perform()
-    wait(browser, "return nearfarMap.state().pinned >= 0 || nearfarMap.state().selection")
-    time.sleep(0.5)  # what may look like the end of the lasso
-    browser.execute_script("nearfarMap.select([3, 5, 8])")
-    assert text(browser, "selection") == "3 points selected"
-    assert len(browser.execute_script("return nearfarMap.table()").splitlines()) == 4
-
-
-def test_csv_has_no_formulas_and_keeps_numbers(browser):
+def test_csv_has_no_formulas_and_keeps_numbers_and_positions(browser, page):
     browser.execute_script("nearfarMap.select(arguments[0])", [row_of(browser, FORMULA), *range(0, N, 7)])
     rows = list(csv.reader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
     assert "'" + FORMULA in {row[0] for row in rows}
     heights = [row[4] for row in rows[1:]]
     assert any(height.startswith("-") for height in heights)
     assert np.isfinite([float(height) for height in heights]).all()
+    known = dict(zip(map(str, page.ids), page.positions, strict=True))
+    for key, x, y, *_ in rows[1:]:
+        np.testing.assert_allclose([float(x), float(y)], known[key.lstrip("'")], atol=1e-3)
 
 
 def test_files_are_saved(browser):
@@ -276,6 +267,8 @@ def test_keys_zoom_and_move_and_the_theme_changes(browser):
     browser.execute_script("document.getElementById('theme').click()")
     assert browser.execute_script("return nearfarMap.state().dark") is not dark
     assert browser.execute_script("return document.documentElement.dataset.theme") == ("light" if dark else "dark")
+    opened(browser, None, "map.html")
+    assert browser.execute_script("return nearfarMap.state().dark") is not dark
     browser.execute_script("document.getElementById('theme').click()")
 
 
@@ -301,20 +294,6 @@ def test_close_points_have_their_ids(browser):
     wait(browser, named + " > 3")
 
 
-def test_a_map_fills_a_narrow_window_too(browser):
-    inside = """const stage = document.getElementById('stage'), [w, h] = [stage.clientWidth, stage.clientHeight];
-    let out = 0; for (let i = 0; i < nearfarMap.header.n; i++) { const [x, y] = nearfarMap.placeOf(i);
-    if (x < 0 || y < 0 || x > w || y > h) out++; } return out"""
-    assert browser.execute_script(inside) == 0
-    browser.set_window_size(500, 900)
-    browser.refresh()
-    wait(browser, "return 'ready' in document.documentElement.dataset")
-    assert browser.execute_script(inside) == 0
-    browser.set_window_size(1300, 900)
-    browser.refresh()
-    wait(browser, "return 'ready' in document.documentElement.dataset")
-
-
 def test_a_window_larger_than_the_screen_shows_all_points(page, tmp_path):
     """As a page is that is zoomed out: the picture of the points was as large as the screen at most."""
     options = webdriver.ChromeOptions()
@@ -330,20 +309,15 @@ def test_a_window_larger_than_the_screen_shows_all_points(page, tmp_path):
         assert small.execute_script("return innerHeight > screen.availHeight")
 
 
-def test_a_canvas_that_the_browser_refuses_is_tried_again(browser, page):
+def test_a_canvas_that_the_browser_refuses_is_tried_again(browser, back, page):
     call = "return createScatterplot({ canvas"
     assert call in page.html()
-    refusing = page.html().replace(call, "if (tried < 3) throw new Error('lost'); " + call)
-    (browser.folder / "refused.html").write_text(refusing, encoding="utf-8")
-    browser.get((browser.folder / "refused.html").as_uri())
-    wait(browser, "return 'ready' in document.documentElement.dataset")
+    opened(browser, page.html().replace(call, "if (tried < 3) throw new Error('lost'); " + call))
     browser.execute_async_script("nearfarMap.colour(0).then(arguments[0])")
     assert near(picture(browser), "#0072B2") > 300
     x, y = place(browser, row_of(browser, "point 10"))
     mouse(browser, (x - 30, y), (x, y), (x + 1, y)).perform()  # the new canvas has the keys, mice and fingers
     wait(browser, "return !document.getElementById('card').hidden")
-    browser.get((browser.folder / "map.html").as_uri())
-    wait(browser, "return 'ready' in document.documentElement.dataset")
 
 
 def test_fingers_move_and_pinch(browser):
@@ -373,7 +347,7 @@ def test_labels_of_the_categories_are_on_the_map(browser):
     ]  # fmt: skip
 
 
-def test_cards_and_csv_have_the_numbers_and_dates_of_the_metadata(browser, tmp_path):
+def test_cards_and_csv_have_the_numbers_and_dates_of_the_metadata(browser, back):
     rng, n = np.random.default_rng(0), 60
     days = [str(day) for day in np.datetime64("2019-12-31") + np.arange(n)]
     known = {
@@ -386,82 +360,51 @@ def test_cards_and_csv_have_the_numbers_and_dates_of_the_metadata(browser, tmp_p
     X = rng.normal(size=(n, 4))
     emb = nf.Embedding(X, [f"doc {k}" for k in range(n)])
     metadata = {**known, "day": np.array(days, "M8[D]"), "id": [f"doc {k}" for k in range(n)]}
-    emb.map(X[:, :2].copy(), metadata=metadata, metric="euclidean", n_jobs=1).save(tmp_path / "numbers.html")
-    driver = started(tmp_path)
-    try:
-        driver.get((tmp_path / "numbers.html").as_uri())
-        wait(driver, "return 'ready' in document.documentElement.dataset")
-        lines = list(csv.DictReader(io.StringIO(driver.execute_script("return nearfarMap.table()"))))
-        assert len(lines) == n
-        for line in lines:
-            row = int(line["id"].removeprefix("doc "))
-            assert line["day"] == days[row]
-            assert np.float32(line["weight"]) == known["weight"][row]
-            for name in ("user", "seconds", "price", "count"):
-                assert line[name] == ("" if known[name][row] is None else str(known[name][row]))
-        driver.execute_script("nearfarMap.pin(arguments[0])", row_of(driver, "doc 3"))
-        card = text(driver, "card")
+    opened(browser, emb.map(X[:, :2].copy(), metadata=metadata, metric="euclidean", n_jobs=1).html())
+    lines = list(csv.DictReader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
+    assert len(lines) == n
+    for line in lines:
+        row = int(line["id"].removeprefix("doc "))
+        assert line["day"] == days[row]
+        assert np.float32(line["weight"]) == known["weight"][row]
         for name in ("user", "seconds", "price", "count"):
-            assert f"{name}{known[name][3]}" in card
-        assert f"day{days[3]}" in card
-        driver.execute_async_script("nearfarMap.colour(5).then(arguments[0])")
-        assert "2019-12-312020-02-27" in text(driver, "legend")
-        driver.execute_async_script("nearfarMap.colour(1).then(arguments[0])")
-        assert "1,700,000,0361,700,003,563" in text(driver, "legend")
-        slider = "const s = document.querySelectorAll('#legend input')[0]; s.value = 50; s.oninput()"
-        driver.execute_script(slider)
-        wait(driver, f"return nearfarMap.state().shown < {n}")
-        kept = [
-            int(row["seconds"])
-            for row in csv.DictReader(io.StringIO(driver.execute_script("return nearfarMap.table()")))
-        ]
-        middle = np.quantile(known["seconds"], [0.01, 0.99]).mean()
-        assert sorted(kept) == [
-            value for value in known["seconds"] if middle <= value <= np.quantile(known["seconds"], 0.99)
-        ]
-        driver.find_element("id", "search").send_keys(str(known["user"][11]))
-        wait(driver, "return nearfarMap.state().hits === 1")
-    finally:
-        driver.quit()
+            assert line[name] == ("" if known[name][row] is None else str(known[name][row]))
+    browser.execute_script("nearfarMap.pin(arguments[0])", row_of(browser, "doc 3"))
+    card = text(browser, "card")
+    for name in ("user", "seconds", "price", "count"):
+        assert f"{name}{known[name][3]}" in card
+    assert f"day{days[3]}" in card
+    browser.execute_async_script("nearfarMap.colour(5).then(arguments[0])")
+    assert "2019-12-312020-02-27" in text(browser, "legend")
+    browser.execute_async_script("nearfarMap.colour(1).then(arguments[0])")
+    assert "1,700,000,0361,700,003,563" in text(browser, "legend")
+    slider = "const s = document.querySelectorAll('#legend input')[0]; s.value = 50; s.oninput()"
+    browser.execute_script(slider)
+    wait(browser, f"return nearfarMap.state().shown < {n}")
+    kept = [
+        int(row["seconds"]) for row in csv.DictReader(io.StringIO(browser.execute_script("return nearfarMap.table()")))
+    ]
+    middle = np.quantile(known["seconds"], [0.01, 0.99]).mean()
+    assert sorted(kept) == [
+        value for value in known["seconds"] if middle <= value <= np.quantile(known["seconds"], 0.99)
+    ]
+    browser.find_element("id", "search").send_keys(str(known["user"][11]))
+    wait(browser, "return nearfarMap.state().hits === 1")
 
 
-def test_a_map_of_a_relation_shows_what_is_related(tmp_path):
+def test_a_map_of_a_relation_shows_what_is_related(browser, back):
     graph = nx.les_miserables_graph()
     graph.add_node("Nobody")
     est = nf.TSNE(random_state=0, max_iter=300, n_jobs=1).fit(graph)
-    est.vectors_.map(est, n_jobs=1).save(tmp_path / "page.html")
-    driver = started(tmp_path)
-    try:
-        driver.get((tmp_path / "page.html").as_uri())
-        wait(driver, "return 'ready' in document.documentElement.dataset")
-        shares = driver.execute_script("return document.getElementById('shares').textContent")
-        assert shares.startswith("Of up to 15 strongest relations of a point, ")
-        assert "of those that the map shows are not related. Area" in shares
-        for name, told in (("Perpetue", "Most related, all near in the map:SimpliceFantine"), ("Nobody", "to any:")):
-            driver.execute_script("nearfarMap.pin(arguments[0])", row_of(driver, name))
-            card = driver.execute_script("return document.getElementById('card').textContent")
-            assert card.endswith(told)
-            assert "missing neighbours0 %" in card
-    finally:
-        driver.quit()
-
-
-def lasso(driver: Any, corners: list[tuple[float, float]]) -> list[bool]:
-    """Draw a lasso, and return whether there was a card at each corner."""
-    driver.execute_script("document.getElementById('lasso').click()")
-    cards = []
-    actions = mouse(driver, corners[0])
-    actions.pointer_action.pointer_down()
-    actions.perform()
-    for corner in corners[1:]:
-        actions = mouse(driver, corner)
-        actions.pointer_action.pause(0.1)
-        actions.perform()
-        cards.append(not driver.execute_script("return document.getElementById('card').hidden"))
-    actions = ActionBuilder(driver)
-    actions.pointer_action.pointer_up()
-    actions.perform()
-    return cards
+    opened(browser, est.vectors_.map(est, n_jobs=1).html())
+    shares = browser.execute_script("return document.getElementById('shares').textContent")
+    assert shares.startswith("Of up to 15 strongest relations of a point, ")
+    assert "of those that the map shows are not related. Area" in shares
+    for name, told in (("Perpetue", "Most related, all near in the map:SimpliceFantine"), ("Nobody", "to any:")):
+        browser.execute_script("nearfarMap.pin(arguments[0])", row_of(browser, name))
+        card = browser.execute_script("return document.getElementById('card').textContent")
+        assert card.endswith(told)
+        assert "missing neighbours0 %" in card
 
 
 def test_a_lasso_that_ends_on_a_point_selects_and_pins_none(browser):
@@ -470,7 +413,18 @@ def test_a_lasso_that_ends_on_a_point_selects_and_pins_none(browser):
     row = min(rows, key=lambda row: np.hypot(*np.subtract(place(browser, row), (x, y))))
     x, y = place(browser, row)
     corners = [(x, y), (x - 60, y - 60), (x + 60, y - 60), (x + 60, y + 60), (x - 60, y + 60), (x, y)]
-    cards = lasso(browser, corners)
+    browser.execute_script("document.getElementById('lasso').click()")
+    cards, actions = [], mouse(browser, corners[0])
+    actions.pointer_action.pointer_down()
+    actions.perform()
+    for corner in corners[1:]:
+        actions = mouse(browser, corner)
+        actions.pointer_action.pause(0.1)
+        actions.perform()
+        cards.append(not browser.execute_script("return document.getElementById('card').hidden"))
+    actions = ActionBuilder(browser)
+    actions.pointer_action.pointer_up()
+    actions.perform()
     wait(browser, "return nearfarMap.state().selection")
     time.sleep(0.6)
     state = browser.execute_script("return nearfarMap.state()")
@@ -491,18 +445,11 @@ def test_points_stay_in_a_window_that_becomes_narrow(browser):
     browser.set_window_size(560, 900)
     wait(browser, f"return Math.abs(nearfarMap.x[0] - {before}) > 1e-3")
     wait(browser, INSIDE.replace("return out", "return out === 0"))
+    opened(browser, None, "map.html")  # that is narrow from the start
+    wait(browser, INSIDE.replace("return out", "return out === 0"))
     browser.set_window_size(1300, 900)
     wait(browser, f"return Math.abs(nearfarMap.x[0] - {before}) < 1e-3")
     assert browser.execute_script(INSIDE) == 0
-
-
-def test_the_dark_page_is_dark_again_after_a_reload(browser):
-    dark = browser.execute_script("return nearfarMap.state().dark")
-    browser.execute_script("document.getElementById('theme').click()")
-    browser.refresh()
-    wait(browser, "return 'ready' in document.documentElement.dataset")
-    assert browser.execute_script("return nearfarMap.state().dark") is not dark
-    browser.execute_script("document.getElementById('theme').click()")
 
 
 def test_search_answers_while_one_types(browser):
@@ -519,26 +466,6 @@ def test_search_answers_while_one_types(browser):
     assert text(browser, "found").endswith("111 found")
 
 
-def test_csv_has_the_positions(browser, page):
-    rows = list(csv.reader(io.StringIO(browser.execute_script("return nearfarMap.table()"))))
-    known = dict(zip(map(str, page.ids), page.positions, strict=True))
-    for key, x, y, *_ in rows[1:]:
-        np.testing.assert_allclose([float(x), float(y)], known[key.lstrip("'")], atol=1e-3)
-
-
-def opened(driver: Any, page: nf.viewer.MapPage, name: str) -> None:
-    page.save(driver.folder / name)
-    driver.get((driver.folder / name).as_uri())
-    wait(driver, "return 'ready' in document.documentElement.dataset")
-
-
-@pytest.fixture
-def back(browser) -> Iterator[None]:
-    yield
-    browser.get((browser.folder / "map.html").as_uri())
-    wait(browser, "return 'ready' in document.documentElement.dataset")
-
-
 def test_many_groups_and_noise(browser, back):
     rng = np.random.default_rng(0)
     groups, n = 60, 3000
@@ -548,7 +475,7 @@ def test_many_groups_and_noise(browser, back):
     xy[0] = [4000.0, 5000.0]
     names = [f"{k}_words of topic" if k >= 0 else "-1_the_of" for k in labels]
     half = np.where(np.arange(n) % 7 == 0, "", np.where(xy[:, 0] < 40, "left", "right")).tolist()
-    opened(browser, nf.Embedding(xy).map(metadata={"topic": names, "half": half}), "many.html")
+    opened(browser, nf.Embedding(xy).map(metadata={"topic": names, "half": half}).html())
     shown = wait(browser, "return nearfarMap.names().length > 40 && nearfarMap.names()")
     assert not any(name["text"].startswith("-1") for name in shown)
     boxes = np.array(
@@ -587,7 +514,7 @@ def test_images_are_on_the_cards(browser, back):
     pytest.importorskip("PIL")
     rng = np.random.default_rng(0)
     images = [None if k == 3 else rng.integers(0, 256, (8, 12), dtype=np.uint8) for k in range(40)]
-    opened(browser, nf.Embedding(rng.normal(size=(40, 2))).map(images=images), "images.html")
+    opened(browser, nf.Embedding(rng.normal(size=(40, 2))).map(images=images).html())
     browser.execute_script("nearfarMap.pin(arguments[0])", row_of(browser, "5"))
     size = "const i = document.querySelector('#card img'); return i && i.complete && [i.naturalWidth, i.naturalHeight]"
     assert wait(browser, size) == [12, 8]
@@ -647,7 +574,7 @@ def test_stability_is_a_colour(browser, back):
     est = nf.TSNE(perplexity=9, max_iter=60, random_state=0).fit(X)
     page = nf.Embedding(X).map(est, stability=True, color="stability")
     page.stability[7] = np.nan
-    opened(browser, page, "stable.html")
+    opened(browser, page.html())
     assert browser.execute_script("return nearfarMap.columns.map((c) => c.name)")[-1] == "stability"
     assert (
         browser.execute_script("return document.querySelector('#colour').selectedOptions[0].textContent") == "stability"
@@ -659,7 +586,7 @@ def test_stability_is_a_colour(browser, back):
     np.testing.assert_allclose([dict(shown)[str(k)] for k in range(60)], known, atol=0.002)
 
 
-def test_arrows_lead_from_where_points_were(tmp_path):
+def test_arrows_lead_from_where_points_were(browser, back):
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(60, 2))
     before = Y.copy()
@@ -668,18 +595,12 @@ def test_arrows_lead_from_where_points_were(tmp_path):
     metadata = {"status": ["moved" if i == 7 else "known" for i in range(60)], "other": ["a", "b"] * 30}
     metadata |= {f"{name} before": before[:, c].tolist() for c, name in enumerate("xy")}
     grown = nf.Embedding(Y, [f"p{i}" for i in range(60)]).map(metadata=metadata)
-    grown.save(tmp_path / "grown.html")
-    driver = started(tmp_path)
-    try:
-        driver.get((tmp_path / "grown.html").as_uri())
-        wait(driver, "return 'ready' in document.documentElement.dataset")
-        moved = row_of(driver, "p7")
-        assert driver.execute_script("return nearfarMap.arrows()") == [moved]
-        start = driver.execute_script(f"return nearfarMap.cameFrom({moved})")
-        np.testing.assert_allclose(start, place(driver, row_of(driver, "p20")), atol=0.1)
-        driver.execute_async_script("nearfarMap.colour(1).then(arguments[0])")
-        assert driver.execute_script("return nearfarMap.arrows()") == []
-        driver.execute_script(f"nearfarMap.pin({moved})")
-        assert driver.execute_script("return nearfarMap.arrows()") == [moved]
-    finally:
-        driver.quit()
+    opened(browser, grown.html())
+    moved = row_of(browser, "p7")
+    assert browser.execute_script("return nearfarMap.arrows()") == [moved]
+    start = browser.execute_script(f"return nearfarMap.cameFrom({moved})")
+    np.testing.assert_allclose(start, place(browser, row_of(browser, "p20")), atol=0.1)
+    browser.execute_async_script("nearfarMap.colour(1).then(arguments[0])")
+    assert browser.execute_script("return nearfarMap.arrows()") == []
+    browser.execute_script(f"nearfarMap.pin({moved})")
+    assert browser.execute_script("return nearfarMap.arrows()") == [moved]
