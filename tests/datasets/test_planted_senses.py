@@ -1,6 +1,5 @@
 """Planted senses: the text is what it says it is, and models find in it what was planted."""
 
-import functools
 from collections import Counter
 from itertools import pairwise
 
@@ -12,14 +11,10 @@ from hypothesis import strategies as st
 import nearfar as nf
 from nearfar.datasets import PlantedSenses, planted_senses
 from nearfar.datasets.planted_texts import _letters
-from nearfar.errors import InputError, UnknownIdError
 
 
 def topics_of(name):
     return [sense.rstrip("0123456789") for sense in name.split("|")]
-
-
-# ---------------------------------------------------------------- the text
 
 
 @given(
@@ -81,8 +76,6 @@ def test_entropies_of_the_shares():
     assert planted.entropy([]).shape == (0,)
     assert not np.signbit(planted.entropy()).any()
     assert len(planted.pairs) == 2
-    with pytest.raises(UnknownIdError, match=r"PlantedSenses\.entropy.*'a9'"):
-        planted.entropy(["a0", "a9"])
 
 
 def test_the_same_seed_is_the_same_text():
@@ -101,88 +94,10 @@ def test_planting_afterwards_gives_the_same_text():
     assert [[merged.vocabulary.words[k] for k in sentence] for sentence in merged] == planted.sentences
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_topics": 0}, "n_topics must be an integer"),
-        ({"n_words": 0}, "n_words must be an integer"),
-        ({"n_sentences": 0}, "n_sentences"),
-        ({"length": 1.5}, "length"),
-        ({"noise": 1.1}, "noise must be a finite number"),
-        ({"shares": [(1,)]}, r"shares must be of 2 to 4 topics \(n_topics\) each; got 1 of them"),
-        ({"shares": [(1,) * 5]}, "got 5 of them"),
-        ({"shares": [(1, 0)]}, r"numbers above 0, one list for each ambiguous word; got \(1, 0\)"),
-        ({"shares": (1, 2)}, "got 1"),
-        ({"shares": [(1, np.nan)]}, "above 0"),
-        ({"shares": ["ab"]}, "'ab'"),
-        ({"shares": "ab"}, "'ab'"),
-        ({"shares": None}, "None"),
-        ({"random_state": -1}, "random_state"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(InputError, match=message) as caught:
-        planted_senses(**({"n_topics": 4, "shares": [(1, 1)]} | arguments))
-    assert str(caught.value).startswith("planted_senses: ")
-
-
-# ---------------------------------------------------------------- what models make of it
-
-
-@pytest.fixture(scope="module")
-def planted():
-    return planted_senses(random_state=0)
-
-
-SETTINGS = {"sample": 0, "random_state": 0, "n_jobs": 1}
-MODELS = {
-    "word2dm": nf.Word2DM(6, 6, ridge=0.05, **SETTINGS),
-    "clusters": nf.MultiSenseWord2DM(8, min_sense_count=50, **SETTINGS),
-    "grown": nf.MultiSenseWord2DM(8, new_sense_threshold=0, shrink_window=None, min_sense_count=50, **SETTINGS),
-}
-
-
-SLOW = pytest.mark.slow  # many kernels
-NAMES = ["word2dm", pytest.param("clusters", marks=SLOW), pytest.param("grown", marks=SLOW)]
-
-
-@pytest.fixture(scope="module")
-def fitted(planted):
-    """Each model, fitted to the planted text when it is first asked for."""
-    return functools.cache(lambda name: MODELS[name].fit(planted.sentences))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_planted_words_have_a_higher_entropy(planted, fitted, name):
-    model = fitted(name)
+def test_planted_words_have_a_higher_entropy():
+    planted = planted_senses(random_state=0)
+    model = nf.Word2DM(6, 6, ridge=0.05, sample=0, random_state=0, n_jobs=1).fit(planted.sentences)
     truth, found = planted.entropy(), model.vectors_.entropy(planted.shares)
-    plain, ambiguous = found[truth == 0], found[truth > 0]
-    larger = (ambiguous[:, None] > plain).mean()
+    larger = (found[truth > 0][:, None] > found[truth == 0]).mean()
     assert larger > 0.6
     assert np.corrcoef(found, truth)[0, 1] > 0.1
-    if name == "grown":
-        assert np.abs(found - truth).mean() < 0.1  # one or two words of a hundred and more miss a sense
-
-
-def test_a_planted_word_is_near_the_words_of_its_topics(planted, fitted):
-    words = fitted("word2dm").vectors_
-    of_its_topics, lower = [], []
-    for pair in planted.pairs[:4]:  # of equal shares
-        senses = words.senses("|".join(pair), n_senses=2, topn=3)
-        near = [word[0] for sense in senses for word, _ in sense.nearest if "|" not in word]
-        of_its_topics += [topic in (pair[0][0], pair[1][0]) for topic in near]
-        operated = nf.compose(words, subject=(f"{pair[1][0]}0", "|".join(pair)))
-        after = nf.DensityEmbedding.from_matrices([operated]).entropy()[0]
-        lower.append(words.entropy(["|".join(pair)])[0] - after)
-    assert np.mean(of_its_topics) > 0.5
-    assert np.mean(lower) > -0.2  # of pure states there is nothing to lower
-
-
-@SLOW
-def test_senses_are_induced(planted):
-    apart = nf.SkipGram(8, **SETTINGS).fit(planted.apart).vectors_
-    model = MODELS["grown"].fit(planted.sentences)
-    found = nf.evaluate.sense_induction(model.vectors_, planted.pairs, reference=apart, senses=model.sense_vectors_)
-    assert found.n_covered == 8
-    assert found.entropy_auc > 0.9
-    assert found.separation > found.chance + 0.3

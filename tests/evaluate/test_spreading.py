@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.errors import InputError, NearfarWarning, UnknownIdError
+from nearfar.errors import NearfarWarning
 
 CHAIN = [("a", "b", 0), ("b", "c", 10), ("c", "d", 20), ("d", "a", 30)]
 sir = nf.datasets.simulate_sir
@@ -72,24 +72,6 @@ def test_chances_are_as_stated():
 def test_all_infected_at_the_start():
     states = sir(CHAIN, 0.5, 0.0, initial=4)
     assert set(states.values()) == {"I"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "how", "error", "text"),
-    [
-        ((0.5, 0.1), {"initial": 0}, InputError, r"initial must be an integer in \[1, 4\]; got 0"),
-        ((0.5, 0.1), {"initial": []}, InputError, "initial must be at least one node; got none. Nothing would spread"),
-        ((0.5, 0.1), {"initial": 5}, InputError, r"initial must be an integer in \[1, 4\]"),
-        ((0.5, 0.1), {"initial": "a"}, InputError, "initial must be a number or a list of nodes"),
-        ((0.5, 0.1), {"initial": ["a", "z"]}, UnknownIdError, "got 'z'. These nodes have no contact"),
-        ((1.5, 0.1), {}, InputError, r"beta must be a finite number in \[0, 1\]"),
-        ((0.5, -0.1), {}, InputError, "mu must be"),
-        ((0.5, 0.1), {"step": 4}, InputError, "step must be None without window"),
-    ],
-)
-def test_bad_input_of_the_simulation(arguments, how, error, text):
-    with pytest.raises(error, match=text):
-        sir(CHAIN, *arguments, **how)
 
 
 # -- reconstruction --------------------------------------------------------------------------------------------------
