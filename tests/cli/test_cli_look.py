@@ -138,10 +138,7 @@ def test_a_map_a_row_of_zeros_and_an_encoded_text(run, rng):
     X[3] = 0
     nf.Embedding(X).save("isolated.npz")
     assert run("isolated.npz").code == 0
+    np.save("rows.npy", rng.normal(size=(20, 3)))
+    assert "near       0: " in run("rows.npy").out  # their numbers stay
     nf.Corpus(["the sea the ship the sea a ship"] * 40).encode(folder="encoded", min_count=1)
     assert "a text of 320 tokens" in run("encoded").out
-
-
-def test_numbers_of_rows_stay(run, rng):
-    np.save("rows.npy", rng.normal(size=(20, 3)))
-    assert "near       0: " in run("rows.npy").out

@@ -27,7 +27,7 @@ READ = {
     "relations.matrix:Relation.from_contacts": "window step end",
     "maps.neighbor:NeighborEmbedding": "n_components perplexity metric max_iter",
     "words.skipgram:SkipGram": "window n_negative min_count max_size sample n_epochs optimizer learning_rate init",
-    "words.word2dm:Word2DM": "n_factors",
+    "words.word2dm:Word2DM": "n_factors window",
     "words.multisense:MultiSenseWord2DM": "n_senses variant",
     "text.corpus:Corpus": "tokenizer lowercase encoding_errors",
     "tables.compress:compress": "n_anchors nnz_per_row nonnegative n_iter",
