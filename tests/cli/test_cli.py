@@ -190,9 +190,6 @@ class TestConvertAndInfo:
         assert facts["zero_vectors"] == "1"
         assert facts["id_types"] == "int, str"
         assert facts["first_ids"] == "ann, bob, 17, nil"
-        assert facts["n_epochs"] == "30"
-
-    def test_info_json(self, run, stored):
         facts = json.loads(run("info", stored, "--json")[1])
         assert facts["format"] == "safetensors"
         assert facts["bytes"] == stored.stat().st_size
@@ -560,25 +557,6 @@ class TestMap:
         facts = json.loads(run(*args, "--json")[1])
         assert (facts["numbers"], facts["names"], facts["labels"]) == (3, "'name'", "'kind'")
         assert "perplexity" in facts["parameters"] or method == "mds"
-
-    def test_tables_of_other_forms(self, run, tmp_path):
-        def drawn(text, *options):
-            (tmp_path / "t.csv").write_text(text)
-            assert run("map", tmp_path / "t.csv", "-o", tmp_path / "m.npz", *self.SMALL, "-q", *options)[0] == 0
-            return nf.Embedding.load(tmp_path / "m.npz")
-
-        rows = [f"{k},{np.sin(k):.6f},{np.cos(k * k):.6f},{k % 3}" for k in range(20)]
-        bare = "\n".join(row.split(",", 1)[1].rsplit(",", 1)[0] for row in rows)
-        plain = drawn(bare)
-        assert plain.ids.to_list() == list(range(20))
-        for text, options in (
-            ("\ufeffid, x ,y,label\r\n" + "\r\n".join(rows) + "\r\n\r\n", ()),
-            ("\n".join(rows), ("--names", "0", "--labels", "3")),
-            ("k,2019,y,age\n" + "\n".join(row + ".5" for row in rows), ("--names", "k", "--labels", "age")),
-        ):
-            assert drawn(text, *options).equals(plain)
-        twice = "\n".join(row + ",1" for row in rows)
-        assert not drawn("id,x,y,label,more\n" + twice, "--labels", "more").equals(plain)  # label counts as a number
 
 
 def test_ids_that_the_file_cannot_hold_are_refused_before_the_fit(tmp_path, capsys, monkeypatch):

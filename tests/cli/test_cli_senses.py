@@ -39,12 +39,6 @@ def test_senses_of_words(path, emb, shown):
     ]
 
 
-def test_density_matrices_are_judged_as_such(tmp_path, path, shown):
-    pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("a\tb\t3\nb\tc\t1\nc\td\t2\n")
-    assert json.loads(shown("words", "evaluate", path, "--similarity", pairs, "--json"))[0]["covered"] == 3
-
-
 def test_senses_in_few_bits_are_asked_as_others_are(tmp_path, rng, shown):
     ids = [("bank", 0), ("bank", 1), *((word, 0) for word in "abcdefg")]
     emb = nf.SenseEmbedding(

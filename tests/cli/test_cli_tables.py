@@ -97,6 +97,10 @@ def test_forms_of_tables(facts, expected):
     FRAME.assign(label=FRAME["label"].where(FRAME.index % 5 > 0)).to_csv("blank.csv", index=False)
     for file in ("comma.csv", "bare.csv", "tabs.tsv", "tabs.tsv.gz", "points.data", "blank.csv"):
         np.testing.assert_array_equal(facts(file)[1].vectors, expected)
+    FRAME.to_csv("names.csv", header=False)
+    summary, drawn = facts("names.csv", "--names", "0", "--labels", "4")
+    np.testing.assert_array_equal(drawn.vectors, expected)
+    assert (drawn.ids[:2], summary["labels"]) == ([0, 1], "4")
     thousands = FRAME.drop(columns="label").map(lambda x: f"{1000 + x:,.2f}".translate(str.maketrans(",.", ".,")))
     thousands.to_csv("thousands.csv", index=False, sep=";")
     np.testing.assert_allclose(read_table("thousands.csv", None, None, owner="x")[0], 1000 + X, atol=0.0051)

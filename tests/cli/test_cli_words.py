@@ -34,17 +34,6 @@ def test_a_text_becomes_vectors(tmp_path, text, capsys):
     assert vectors.parameters["estimator"] == "SkipGram"
 
 
-def test_a_text_becomes_density_matrices(tmp_path, text, shown):
-    output = tmp_path / "words.safetensors"
-    summary = json.loads(shown("words", "train", text, "-o", output, "--model", "word2dm", *OPTIONS, "--json"))
-    assert (summary["n"], summary["n_components"]) == (9, 10)  # 4 (4 + 1) / 2 numbers each
-    assert summary["parameters"]["estimator"] == "Word2DM"
-    assert not {"callbacks", "n_jobs", "verbose"} & set(summary["parameters"])
-    words = nf.DensityEmbedding.load(output)
-    expected = nf.Word2DM(4, sample=0, n_epochs=1, random_state=0, n_jobs=1).fit(nf.Corpus(text)).vectors_
-    assert words.equals(expected)
-
-
 @pytest.mark.parametrize("model", ["skipgram", "word2dm"])
 def test_words_are_made_of_their_ngrams(tmp_path, fails, shown, model):
     path, output = tmp_path / "text.txt", tmp_path / "words.safetensors"
@@ -52,19 +41,10 @@ def test_words_are_made_of_their_ngrams(tmp_path, fails, shown, model):
     shown("words", "train", path, "-o", output, "--model", model, "--subwords", *OPTIONS)
     kind = {"skipgram": nf.SkipGram, "word2dm": nf.Word2DM}[model]
     made = kind(4, sample=0, n_epochs=1, random_state=0, n_jobs=1, subwords=True).fit(nf.Corpus(path)).vectors_
-    np.testing.assert_array_equal(nf.Embedding.load(output)["walking"], made["walking"])
+    words = type(made).load(output)
+    np.testing.assert_array_equal(words.vectors, made.vectors)
+    np.testing.assert_array_equal(words["walking"], made["walking"])
     assert "walks" in shown("similar", output, "walking")
-
-
-def test_any_number_of_threads_gives_the_same_file(tmp_path, text, shown):
-    files = [tmp_path / f"{n}.safetensors" for n in (1, 3)]
-    for n, file in zip("13", files, strict=True):
-        shown("words", "train", text, "-o", file, *OPTIONS, "--deterministic", "--n-jobs", n)
-    one, many = map(nf.Embedding.load, files)
-    assert one.equals(many)
-    made = nf.SkipGram(4, sample=0, n_epochs=1, random_state=0, deterministic=True, n_jobs=1).fit(nf.Corpus(text))
-    np.testing.assert_array_equal(one.vectors, made.embedding_)
-    assert one.parameters["deterministic"] is True
 
 
 def test_training_says_what_it_did(tmp_path, text, capsys, shown):
@@ -114,6 +94,7 @@ def test_a_text_becomes_senses(tmp_path, text, fails, shown, monkeypatch):
         (["--model", "word2dm", "--n-factors", "2"], "Word2DM", {"n_factors": 2}),
         (["--model", "multisense", "--n-senses", "2"], "MultiSenseWord2DM", {"n_senses": 2}),
         (["--model", "multisense", "--variant", "columns"], "MultiSenseWord2DM", {"variant": "columns"}),
+        (["--deterministic"], "SkipGram", {"deterministic": True}),
         (["--optimizer", "adam", "--learning-rate", "0.02"], "SkipGram", {"optimizer": "adam", "learning_rate": 0.02}),
         (["--window", "3", "--n-negative", "2", "--min-count", "4", "--max-size", "7"], "SkipGram",
          {"window": 3, "n_negative": 2, "min_count": 4, "max_size": 7}),

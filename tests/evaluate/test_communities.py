@@ -105,13 +105,6 @@ def test_giant_component_of_a_planted_graph() -> None:
     np.testing.assert_array_equal(giant, giant_component(graph.relation))
 
 
-def test_embedding_of_an_easy_graph_recovers_its_communities() -> None:
-    graph = nf.datasets.dcsbm(1000, 3, 15.0, alpha=5.0, random_state=1)
-    model = nf.EDRep(n_components=16, random_state=0).fit(graph.relation.random_walk(3))
-    scores = communities(model.vectors_, graph.labels, nodes=giant_component(graph), random_state=0)
-    assert scores.nmi > 0.7
-
-
 @pytest.mark.parametrize("k", [3, 6])
 def test_communities_are_found_without_their_number(k: int) -> None:
     import networkx as nx

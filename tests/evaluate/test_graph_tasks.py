@@ -8,11 +8,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.sparse import csgraph, csr_array, random_array
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+from sklearn.preprocessing import StandardScaler
 
 import nearfar as nf
 from nearfar.errors import NearfarWarning
-from nearfar.evaluate import link_prediction, node_classification
+from nearfar.evaluate import baselines, graphs, link_prediction, node_classification
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,14 @@ class Recorder:
 def edges_of(relation):
     A = relation.to_scipy()
     return {(int(i), int(j)) for i, j in zip(*A.nonzero(), strict=True) if i < j}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What pairs are scored, of which vectors: a list that grows."""
+    parts, real = [], graphs.score_pairs
+    monkeypatch.setattr(graphs, "score_pairs", lambda *given: parts.append(given) or real(*given))
+    return parts
 
 
 class TestLinkPrediction:
@@ -75,13 +85,8 @@ class TestLinkPrediction:
         assert noise.auc["l2"] == pytest.approx(noise.repeats["auc"]["l2"].mean())
 
     @pytest.mark.parametrize("listed", [2**22, 0])
-    def test_negatives_are_no_edges_of_the_whole_graph_and_never_shared(self, club, monkeypatch, listed):
-        from nearfar.evaluate import graphs
-
+    def test_negatives_are_no_edges_of_the_whole_graph_and_never_shared(self, club, asked, monkeypatch, listed):
         monkeypatch.setattr(graphs, "_LISTED", listed)  # 0: drawn, as in a large graph
-        asked = []
-        real = graphs.score_pairs
-        monkeypatch.setattr(graphs, "score_pairs", lambda *parts: asked.append(parts) or real(*parts))
         method = Recorder(np.eye(34))
         link_prediction(club, method, features=("l1",), n_repeats=2, random_state=0)
         whole = edges_of(club)
@@ -97,11 +102,6 @@ class TestLinkPrediction:
             assert len(sets[2]) == len(sets[3])
 
     def test_scores_are_those_of_a_classifier_made_by_hand(self, rng):
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.preprocessing import StandardScaler
-
-        from nearfar.evaluate.graphs import score_pairs
-
         X = rng.normal(size=(30, 4))
         pairs = np.array([(i, j) for i in range(30) for j in range(i + 1, 30)])
         is_edge = (X[pairs[:, 0]] * X[pairs[:, 1]]).sum(axis=1) + rng.normal(size=len(pairs)) > 0.5
@@ -119,14 +119,14 @@ class TestLinkPrediction:
             scaler = StandardScaler().fit(F)
             model = LogisticRegression(max_iter=1000).fit(scaler.transform(F), is_edge[:half])
             chance = model.predict_proba(scaler.transform(G))[:, 1]
-            auc, ap = score_pairs(X, train, is_edge[:half], test, is_edge[half:], name)
+            auc, ap = graphs.score_pairs(X, train, is_edge[:half], test, is_edge[half:], name)
             assert auc == pytest.approx(roc_auc_score(is_edge[half:], chance), abs=1e-3)
             assert ap == pytest.approx(average_precision_score(is_edge[half:], chance), abs=1e-3)
             more = [np.column_stack((feature(X[p[:, 0]], X[p[:, 1]]), X[p, 0].sum(axis=1))) for p in (train, test)]
             scaler = StandardScaler().fit(more[0])
             model = LogisticRegression(max_iter=1000).fit(scaler.transform(more[0]), is_edge[:half])
             wanted = roc_auc_score(is_edge[half:], model.predict_proba(scaler.transform(more[1]))[:, 1])
-            auc, _ = score_pairs(X, train, is_edge[:half], test, is_edge[half:], name, X[:, 0])
+            auc, _ = graphs.score_pairs(X, train, is_edge[:half], test, is_edge[half:], name, X[:, 0])
             assert auc == pytest.approx(wanted, abs=1e-3)
 
     def test_degrees_say_what_vectors_of_one_length_cannot(self, rng):
@@ -142,10 +142,6 @@ class TestLinkPrediction:
         assert alone.auc["dot"] < 0.6 < 0.75 < both.auc["dot"]
 
     def test_baselines_stand_beside_the_features(self, club):
-        from sklearn.linear_model import LogisticRegression
-
-        from nearfar.evaluate import baselines, graphs
-
         how = {"features": ("dot",), "n_repeats": 2, "random_state": 0}
         plain = link_prediction(club, Recorder(np.eye(34)), **how)
         found = link_prediction(club, Recorder(np.eye(34)), baselines=True, **how)
@@ -167,20 +163,12 @@ class TestLinkPrediction:
         chance = LogisticRegression(C=1e3, max_iter=1000).fit(F, train[1]).decision_function(G)
         assert degrees[0] == pytest.approx(roc_auc_score(test[1], chance), abs=0.02)
 
-    def test_degrees_are_those_of_the_edges_that_are_left(self, club, monkeypatch):
-        from nearfar.evaluate import graphs
-
-        asked, real = [], graphs.score_pairs
-        monkeypatch.setattr(graphs, "score_pairs", lambda *parts: asked.append(parts) or real(*parts))
+    def test_degrees_are_those_of_the_edges_that_are_left(self, club, asked):
         method = Recorder(np.eye(34))
         link_prediction(club, method, features=("dot",), n_repeats=1, random_state=0, degrees=True)
         np.testing.assert_allclose(asked[0][-1][:, 0], np.log1p((method.seen[0].to_scipy() > 0).sum(axis=1)))
 
-    def test_a_base_measure_counts_without_being_told(self, club, monkeypatch):
-        from nearfar.evaluate import graphs
-
-        asked, real = [], graphs.score_pairs
-        monkeypatch.setattr(graphs, "score_pairs", lambda *parts: asked.append(parts) or real(*parts))
+    def test_a_base_measure_counts_without_being_told(self, club, asked):
         of_id = {}
 
         def method(left):  # in another order than the relation's, one node without any
@@ -212,24 +200,12 @@ class TestLinkPrediction:
         one, two = (link_prediction(club, Recorder(v), n_repeats=2, random_state=0) for v in (X, shuffled))
         assert one.ap == pytest.approx(two.ap, abs=1e-6)
 
-    @pytest.mark.parametrize("form", ["networkx", "sparse", "dense", "planted"])
-    def test_takes_what_relations_are_made_of(self, form, rng):
-        planted = nf.datasets.dcsbm(120, 2, 8.0, alpha=2.0, random_state=0)
-        forms = {
-            "networkx": nx.from_scipy_sparse_array(planted.adjacency),
-            "sparse": planted.adjacency,
-            "dense": planted.adjacency.toarray(),
-            "planted": planted,
-        }
-        found = link_prediction(forms[form], Recorder(rng.normal(size=(120, 2))), n_repeats=1, random_state=0)
-        assert found.n_edges == planted.n_edges
-        assert nf.choose(forms[form], kind="graph").facts["n_entries"] == 2 * planted.n_edges
-        assert found.auc_interval == dict.fromkeys(found.auc)  # one repeat has none
-
     def test_several_components_stay_as_they_are(self, rng):
         A = csr_array(nx.to_scipy_sparse_array(nx.disjoint_union(nx.complete_graph(9), nx.complete_graph(8))))
         method = Recorder(rng.normal(size=(17, 2)))
         link_prediction(A, method, n_repeats=2, random_state=0)
+        one = link_prediction(A.toarray(), method, n_repeats=1, random_state=0)
+        assert one.auc_interval == dict.fromkeys(one.auc)  # one repeat has none
         assert all(csgraph.connected_components(seen.to_scipy())[0] == 2 for seen in method.seen)
 
     def test_self_loops_and_directions_are_dropped(self, rng):
@@ -263,10 +239,6 @@ class TestNodeClassification:
         assert noise.repeats["micro"][0.5].shape == (10,)
 
     def test_scores_are_those_of_plain_loops(self, rng):
-        from sklearn.linear_model import LogisticRegression
-
-        from nearfar.evaluate.graphs import score_split
-
         X, labels = rng.normal(size=(80, 3)), rng.random((80, 3)) < 0.4
         labels[:, 1] |= X[:, 0] > 0
         labels[~labels.any(axis=1), 0] = True
@@ -277,7 +249,7 @@ class TestNodeClassification:
         guess = np.zeros_like(labels[test])
         for row, count in enumerate(labels[test].sum(axis=1)):
             guess[row, np.argsort(-chances[row])[:count]] = True
-        micro, macro = score_split(X, labels, train, test)
+        micro, macro = graphs.score_split(X, labels, train, test)
         assert micro == pytest.approx(f1_score(labels[test], guess, average="micro"))
         assert macro == pytest.approx(f1_score(labels[test], guess, average="macro"))
 
@@ -325,8 +297,6 @@ class TestNodeClassification:
         assert node_classification(X, floats, n_repeats=2, random_state=0).n_scored == 40
 
     def test_label_spreading_is_told_beside_it(self, rng):
-        from nearfar.evaluate import baselines
-
         block = np.arange(60) % 3
         A = ((block[:, None] == block) & ~np.eye(60, dtype=bool)).astype(float)
         emb = nf.Embedding(rng.normal(size=(60, 3)), [f"n{i}" for i in range(60)])

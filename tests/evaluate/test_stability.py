@@ -122,7 +122,11 @@ class TestCompare:
         nf.Embedding(X, b.ids).save(paths[1])
         return list(map(str, paths))
 
-    def test_says_what_is_shared_and_what_moved(self, files, shown):
+    def test_says_what_is_shared_and_what_moved(self, files, run, shown):
+        code, out, err = run("compare", *files, "--topn", "1")
+        assert (code, out.startswith("n7\t-")) == (0, True)
+        assert "60 shared ids (1 only in A, 1 only in B)" in err
+        assert "of the 10 nearest neighbours are the same (interval " in err
         said = json.loads(shown("compare", *files, "--k", "5", "--topn", "2", "--json"))
         assert (said["n_shared"], said["only_in_a"], said["only_in_b"]) == (60, 1, 1)
         assert said["stability"]["overlap"] > 0.9
@@ -132,13 +136,6 @@ class TestCompare:
         assert said["most_moved"][0]["shared_neighbors"] < 0.3
         assert len(said["most_moved"]) == 2
         assert 0 < said["disparity"] < 0.2
-
-    def test_a_table_for_people_and_pipes(self, files, capsys):
-        assert main(["compare", *files, "--topn", "1"]) == 0
-        out, err = capsys.readouterr()
-        assert out.startswith("n7\t-")
-        assert "60 shared ids (1 only in A, 1 only in B)" in err
-        assert "of the 10 nearest neighbours are the same (interval " in err
 
     def test_writes_b_turned_onto_a(self, files, tmp_path, capsys):
         target = tmp_path / "turned.safetensors"

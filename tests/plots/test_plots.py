@@ -104,16 +104,6 @@ def test_names_of_many_groups_stand_where_these_are_densest() -> None:
     assert len(scatter(xy[labels < 3], labels[labels < 3], names="map").texts) == 3
 
 
-def test_names_do_not_lie_on_each_other() -> None:
-    rng = np.random.default_rng(0)
-    labels = np.array(["first", "second", "third", "fourth"])[np.arange(4000) % 4]
-    ax = scatter(rng.normal(size=(4000, 2)), labels, names="map")
-    heights = np.sort([text.get_position()[1] for text in ax.texts])
-    assert np.diff(heights).min() > 0.02 * (heights[-1] - heights[0])
-    same = scatter(np.ones((8, 2)), np.arange(8) % 2, names="map")
-    assert all(np.isfinite(text.get_position()).all() for text in same.texts)
-
-
 def test_values_have_a_colour_bar_and_unknown_ones_are_grey() -> None:
     xy = np.random.default_rng(0).normal(size=(4, 2))
     ax = scatter(xy, values=[0.5, 2.5, np.nan, 1.0])
@@ -242,12 +232,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_embedding_can_be_drawn() -> None:
-    relation = nf.Relation.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
-    model = nf.EDRep(n_components=3, random_state=0).fit(relation.random_walk(2))
-    assert dots(scatter(model.vectors_, list("abcd"))).shape == (4, 2)
-
-
 def test_equal_vectors_can_be_drawn(tmp_path) -> None:
     scatter(np.ones((5, 4)), path=tmp_path / "same.png")
     assert (tmp_path / "same.png").stat().st_size > 100
@@ -292,12 +276,6 @@ def test_many_curves_can_be_told_apart() -> None:
     one = judged()["plane"]
     ax = rnx_curves({f"map {i}": one for i in range(14)})
     assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines}) == 14
-
-
-def test_curves_on_given_axes_and_in_a_file(tmp_path) -> None:
-    ax = Figure().add_subplot()
-    assert rnx_curves({"a": judged()["plane"]}, ax=ax, path=tmp_path / "curves.svg") is ax
-    assert (tmp_path / "curves.svg").read_bytes().startswith(b"<?xml")
 
 
 # -- words at the dots ---------------------------------------------------------------------------------------------

@@ -175,16 +175,6 @@ def test_distances_and_other_metrics(emb):
     assert metric_of("a test", nf.Embedding(D[:, :2], parameters={"metric": "cityblock"})) == "manhattan"
 
 
-def test_many_points_and_equal_rows(emb):
-    """Some of the points are shown, and some rows are copies."""
-    rows = np.vstack([emb.vectors, emb.vectors[:20]])
-    again = nf.Embedding(rows, [f"row {i}" for i in range(140)])
-    est = nf.TSNE(metric="cosine", **SHORT).fit(again)
-    with pytest.warns(NearfarWarning, match="100 of 140 points"):
-        page = again.map(est, max_points=100, metadata={"group": list("ab") * 70}, n_jobs=1)
-    assert page.judged.metric == "cosine"
-
-
 @pytest.mark.parametrize(
     "options",
     [
