@@ -130,7 +130,7 @@ def atomic_write(
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from nearfar.embedding.files import atomic_write
+    >>> from nearfar._core.atomic import atomic_write
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     target = pathlib.Path(folder, "notes.txt")
     ...     with atomic_write(target) as file:
