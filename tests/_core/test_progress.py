@@ -165,7 +165,7 @@ def test_a_silent_command_says_on_a_terminal_that_it_is_at_work(terminal, capsys
     stream = terminal()
     before = sys.stdout, sys.stderr
     arguments = (
-        ["compress", str(path), "-o", str(tmp_path / "y.safetensors"), "--n-anchors", "2", "-q"]
+        ["compress", str(path), "-o", str(tmp_path / "y.safetensors"), "--n-anchors", "2", "--nnz-per-row", "1", "-q"]
         if quiet
         else ["info", str(path)]
     )
