@@ -103,7 +103,7 @@ def read_table(
     """
     import numpy as np
 
-    from nearfar.relations.coordinates import LABELS, may_be_edges, warn_of_scale
+    from nearfar.relations.coordinates import LABELS, may_be_edges, warn_of_scale, why_none
 
     read = _read(owner, file, form)
     if names is labels is None and not prepare and may_be_edges(read.names or ()) and _are_whole(read.columns):
@@ -115,10 +115,12 @@ def read_table(
     if names is None and by_name is not None and len(set(read.written[by_name])) < n:
         by_name = None  # called so, but not the names of rows
     others = [] if distances else [k for k in range(len(read.columns)) if k not in (by_name, by_label)]
-    reasons = {k: _why_none(read, k) for k in others}
-    left_out = {
-        k: why for k, why in reasons.items() if why is not None and not (why == "labels" and labels is not None)
-    }
+    left_out = {}
+    for k in others:
+        column = read.columns[k]
+        why = why_none(read.names and column.name, column.values) if column.kind == "number" else None
+        if why is not None and not (why == "labels" and labels is not None):
+            left_out[k] = why
     if by_name is None:
         by_name = next((k for k, why in left_out.items() if why == "ids" and len(set(read.written[k])) == n), None)
         left_out.pop(-1 if by_name is None else by_name, None)
@@ -186,6 +188,7 @@ def read_annotated(
     from nearfar._core.ids import Ids, distinct, which_matrix
     from nearfar.embedding.files.h5ad import opened
     from nearfar.relations.coordinates import LABELS
+    from nearfar.relations.values import is_missing
 
     with opened(check_path(owner, "FILE", file, exists=True), owner) as there:
         from anndata.io import read_elem, sparse_dataset
@@ -214,7 +217,8 @@ def read_annotated(
     by_label = labels or next((name for name in columns if name.lower() in (*LABELS, *_CELLS)), None)
     said: dict[str, object] = {"matrix": "X" if which == "X" else f"obsm[{which!r}]"}
     said |= {} if by_label is None else {"labels": repr(by_label)}
-    colours = Colours() if by_label is None else _colours([_or_none(value) for value in columns[by_label]])
+    known = [None if is_missing(v) and not isinstance(v, str) else v for v in columns[by_label]] if by_label else []
+    colours = Colours() if by_label is None else _colours(known)
     return rows, Ids.of_rows(len(names), distinct(owner, names)), Table(None, said, colours), columns or None
 
 
@@ -223,19 +227,6 @@ def _are_whole(columns: Sequence[Typed]) -> bool:
     import numpy as np
 
     return sum(not (column.values[np.isfinite(column.values)] % 1).any() for column in columns) > 1
-
-
-def _or_none(value: object) -> object:
-    from nearfar.relations.values import is_missing
-
-    return None if is_missing(value) and not isinstance(value, str) else value
-
-
-def _why_none(read: _Read, k: int) -> str | None:
-    from nearfar.relations.coordinates import why_none
-
-    column = read.columns[k]
-    return None if column.kind != "number" else why_none(None if read.names is None else column.name, column.values)
 
 
 def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64]:

@@ -476,13 +476,15 @@ def _kind_of_object(source: Any) -> tuple[str, str]:
 
 
 def _kind_of_frame(source: Any) -> tuple[str, str]:
+    from nearfar._core.frames import columns_of
     from nearfar.relations.given import form_of, is_edge_frame, is_square_frame
 
     if is_edge_frame(source):
         return "graph", "two columns are named as the ends of an edge"
     if is_square_frame(source):
         return "matrix", "a frame with the same names on both sides"
-    if any(hasattr(column[0], "__len__") and not isinstance(column[0], str) for column in _first_row(source)):
+    first = [value for _, series in columns_of(_OWNER, "source", source) for value in series[:1].to_list()]
+    if any(hasattr(value, "__len__") and not isinstance(value, str) for value in first):
         return "vectors", "a frame with a column of vectors"
     if source.shape[1] <= 3 and (form := form_of(source)) != "matrix":
         return _PAIRS if form == "either" else ("graph", "two or three columns, not of numbers alone")
@@ -499,12 +501,6 @@ def _kind_of_list(source: Sequence[Any]) -> tuple[str, str]:
     if isinstance(source[0], list) and source[0] and isinstance(source[0][0], str):
         return "text", "the items are lists of words"
     return "table", "a row of numbers for each point"
-
-
-def _first_row(frame: Any) -> list[list[object]]:
-    from nearfar._core.frames import columns_of
-
-    return [series[:1].to_list() or [None] for _, series in columns_of(_OWNER, "source", frame)]
 
 
 def _points_of(source: Any) -> Points:

@@ -19,7 +19,8 @@ from sklearn.preprocessing import StandardScaler
 import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.relations.affinities import Scales, calibrate, weights_of
-from nearfar.relations.neighbors import Neighbors, nearest_neighbors
+from nearfar.relations.neighbors import nearest_neighbors
+from nearfar.search.nearest import Neighbors
 
 
 def entropy(P):

@@ -8,9 +8,10 @@ from numba import njit
 from scipy.sparse import csr_array, random_array
 
 from nearfar._core.lanes import at_most, load
-from nearfar.relations.neighbors import VectorIndex, nearest_neighbors, neighbor_index
+from nearfar.relations.neighbors import nearest_neighbors, neighbor_index
 from nearfar.search import lists as _inverted_lists
 from nearfar.search.kernels import kth_smallest, sort_pairs
+from nearfar.search.lists import VectorIndex
 
 
 def direct(X, k, Q=None):

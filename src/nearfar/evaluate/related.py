@@ -19,7 +19,7 @@ from nearfar.errors import InputError
 
 if TYPE_CHECKING:
     from nearfar.relations.matrix import Relation
-    from nearfar.relations.neighbors import Neighbors
+    from nearfar.search.nearest import Neighbors
 
 FAR = 3
 """A neighbour is far on the other side where it is not among so many times k neighbours there."""

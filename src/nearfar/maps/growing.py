@@ -40,8 +40,8 @@ from nearfar.relations.coordinates import without
 from nearfar.relations.copies import without_copies
 from nearfar.relations.joined import can_be_joined
 from nearfar.relations.joined import joined as with_neighbors_of
-from nearfar.relations.neighbors import FEW, check_rows
-from nearfar.search.lists import directions
+from nearfar.relations.neighbors import check_rows
+from nearfar.search.lists import FEW, directions
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding

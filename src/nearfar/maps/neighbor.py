@@ -89,7 +89,9 @@ from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
-from nearfar.relations.neighbors import FEW, are_neighbors, check_rows
+from nearfar.relations.neighbors import check_rows
+from nearfar.search.given import are_neighbors
+from nearfar.search.lists import FEW
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

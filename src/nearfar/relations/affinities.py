@@ -12,7 +12,7 @@ Var_p(r²).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from functools import cached_property, partial
 from itertools import pairwise
@@ -24,14 +24,7 @@ from numpy.typing import NDArray
 
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room, new_array
-from nearfar._core.checks import (
-    available_processors,
-    check_choice,
-    check_matrix,
-    check_n_jobs,
-    check_real,
-    require,
-)
+from nearfar._core.checks import available_processors, check_choice, check_matrix, check_n_jobs, check_real, require
 from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
@@ -44,19 +37,11 @@ from nearfar.errors import DataError, InputError
 from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation
-from nearfar.relations.neighbors import (
-    FEW,
-    NeighborIndex,
-    Neighbors,
-    PrecomputedIndex,
-    are_neighbors,
-    check_k,
-    check_rows,
-    is_searched,
-    memory_of_search,
-    neighbor_index,
-)
+from nearfar.relations.neighbors import check_rows, is_searched, neighbor_index
 from nearfar.relations.operators import Sparse
+from nearfar.search.given import PrecomputedIndex, are_neighbors
+from nearfar.search.lists import FEW, memory_of_search
+from nearfar.search.nearest import NeighborIndex, Neighbors, check_k
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -188,8 +173,9 @@ class Affinities(Parameters):
     betas_: NDArray[np.float64] | None
     intrinsic_dimension_: NDArray[np.float64] | None
     n_features_in_: int
-    _copies: Copies | None = None
-    _apart: float = math.inf
+    _copies: Copies | None
+    _apart: float
+    _left_out: Sequence[Hashable] = ()
 
     def __init__(
         self,
@@ -259,8 +245,10 @@ class Affinities(Parameters):
         X, self._left_out = coordinates_of(owner, X, self.metric)
         rows, ids = rows_and_ids(owner, X)
         rows, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
-        if asked == PLAIN:
-            self._check_few(owner, rows)
+        n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        if asked == PLAIN and n > FEW and is_searched(rows, self.metric):
+            expected, hint = f"another for more than {FEW} rows", "Take engine='threads': compiled code searches them."
+            raise InputError(owner, "engine", expected, f"{PLAIN!r} for {n}", hint)
         with on_cluster("client")(f"{owner}.fit") if is_cluster(asked) else nullcontext() as client:
             self._fit(rows, ids, owner, client, copies)
         names = column_names(X)
@@ -269,21 +257,7 @@ class Affinities(Parameters):
             self.feature_names_in_ = names
         return self
 
-    def _check_few(self, owner: str, rows: Any) -> None:
-        """Refuse rows that are searched by compiled code alone."""
-        n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        if n > FEW and is_searched(rows, self.metric):
-            expected, hint = f"another for more than {FEW} rows", "Take engine='threads': compiled code searches them."
-            raise InputError(owner, "engine", expected, f"{PLAIN!r} for {n}", hint)
-
-    def _fit(
-        self,
-        X: Any,
-        ids: Ids | None,
-        owner: str,
-        client: Any = None,
-        copies: Copies | None = None,
-    ) -> Self:
+    def _fit(self, X: Any, ids: Ids | None, owner: str, client: Any = None, copies: Copies | None = None) -> Self:
         """Fit rows with these ids, in the name of ``owner``, whom errors and warnings name; on a client's workers.
 
         With copies X are the different rows, and the ids those of all.
@@ -326,7 +300,10 @@ class Affinities(Parameters):
             found = search(k) if copies is None else copies.spread(search(k))
         else:
             found = self._found_in_files(owner, search, (n_all, k), copies)
-        self._apart = apart = self._greatest_distance(index, found, copies)
+        apart = _NOTHING_IN_COMMON.get(self.metric, math.inf) if isinstance(self.metric, str) else math.inf
+        if isinstance(index, PrecomputedIndex) and isinstance(D := index._X, np.ndarray):
+            apart = _greatest_of(D, found.distances if copies is None else found.distances[copies.first])
+        self._apart = apart  # the distance of rows that have nothing in common
         if apart < math.inf:
             apart = _told_of_lonely(owner, found, apart)
         # The weights are as many bytes as the distances: the relation works them out again where they are asked for.
@@ -389,14 +366,6 @@ class Affinities(Parameters):
             f"{max(used):.3g} is taken."
         )
         return used
-
-    def _greatest_distance(self, index: NeighborIndex, found: Neighbors, copies: Copies | None) -> float:
-        """Return the distance of rows that have nothing in common, infinity where there is none such."""
-        if not isinstance(self.metric, str):
-            return math.inf
-        if isinstance(index, PrecomputedIndex) and isinstance(D := index._X, np.ndarray):
-            return _greatest_of(D, found.distances if copies is None else found.distances[copies.first])
-        return _NOTHING_IN_COMMON.get(self.metric, math.inf)
 
     def _drawn(self) -> Relation:
         """Return the relation that a map shows: that of the different rows."""
@@ -521,7 +490,7 @@ class Affinities(Parameters):
             Its rows sum to 1, over as many neighbours as in the fit.
         """
         self._check_fitted("transform")
-        X = without(X, getattr(self, "_left_out", ()))  # a fit by an older version left out none
+        X = without(X, self._left_out)
         rows, _ = rows_and_ids(type(self).__name__, X)
         check_columns(f"{type(self).__name__}.transform", X, getattr(self, "feature_names_in_", None))
         copies, n = self._copies, self._index.n_rows
@@ -737,9 +706,6 @@ class CalibratedRows(Sparse):
     copies : Copies, optional
         The matrix is that of the different rows; ``found`` are the neighbours of all.
     """
-
-    _apart: float = math.inf
-    _copies: Copies | None = None
 
     def __init__(
         self,

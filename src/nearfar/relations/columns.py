@@ -64,7 +64,10 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         ]
         weight = _find_weight(owner, roles, table, others, (source, target))
     if roles.bipartite is None and names is not None:
-        _check_kinds(owner, roles, [names[source], names[target]])
+        pair = names[source], names[target]
+        if of_two_kinds(*pair):
+            told = f"columns {pair[0]!r} and {pair[1]!r} are of two kinds by their names, and were read as one"
+            _warn_of_kinds(owner, roles, told)
     picks = [source, target] if weight is None else [source, target, weight]
     if roles.bipartite is None and table.says == "bip":
         _warn_of_kinds(owner, roles, "the file says '% bip': its two columns are of two kinds, and were read as one")
@@ -129,12 +132,6 @@ def _is_passed_over(column: Column) -> bool:
     ids = len(column.words) > 1 and column.words[-1] in ("id", "ids")
     rows = column.at == 0 and column.counts_rows
     return late or named or ids or rows or column.is_time or (column.kind in ("mark", "nothing") and not column.numeric)
-
-
-def _check_kinds(owner: str, roles: Roles, names: Sequence[str]) -> None:
-    if of_two_kinds(*names):
-        told = f"columns {names[0]!r} and {names[1]!r} are of two kinds by their names, and were read as one"
-        _warn_of_kinds(owner, roles, told)
 
 
 def _warn_of_kinds(owner: str, roles: Roles, told: str) -> None:

@@ -121,7 +121,8 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tupl
     names = labels_of(X)
     if len(set(names)) < len(names):
         columns_of(owner, "X", X)  # says which
-    if may_be_edges(names) and sum(not _has_fractions(series) for _, series in columns_of(owner, "X", X)) > 1:
+    columns = [series for _, series in columns_of(owner, "X", X)] if may_be_edges(names) else []
+    if sum(not (column.dtype.is_float() and ((column.drop_nulls() % 1) > 0).any()) for column in columns) > 1:
         hint = "nf.Relation.from_edges(X) is their relation, of which TSNE draws a map; X.to_numpy() takes the numbers."
         got = f"a frame of edges by its columns {', '.join(map(repr, names))}"
         raise InputError(owner, "X", "rows of numbers, one for each point", got, hint)
@@ -146,10 +147,6 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tupl
 def may_be_edges(names: Sequence[object]) -> bool:
     """Whether a table of so few columns has two that are named as the ends of edges."""
     return len(names) <= _EDGE and are_named_ends(names)
-
-
-def _has_fractions(series: Any) -> bool:
-    return bool(series.dtype.is_float() and ((series.drop_nulls() % 1) > 0).any())
 
 
 def without(X: Any, left_out: Sequence[Hashable]) -> Any:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -90,11 +91,10 @@ def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
             _check_floats(owner, [key for key in keys if type(key) is kind])
     texts = [key for key in keys if isinstance(key, str)]
     if len(texts) == len(keys):
-        if any(_has_odd(texts[k : k + _BLOCK]) for k in range(0, len(texts), _BLOCK)):
-            try:
+        blocks = ("\n" + "\n".join(texts[k : k + _BLOCK]) + "\n" for k in range(0, len(texts), _BLOCK))
+        if any(" \n" in lines or "\t\n" in lines or _ODD.search(lines) for lines in blocks):  # quick, for what is rare
+            with suppress(UnicodeEncodeError):  # lone surrogates, which no text file brings
                 return _of_texts(owner, StringCodes(texts))
-            except UnicodeEncodeError:  # lone surrogates, which no text file brings
-                return []
         return []
     others: list[Hashable] = []
     for text in texts:
@@ -111,12 +111,6 @@ def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
         return []
     one, other = keys[found[there[0]]], pairs[there[0]][1]
     return [_different(one, other, len(there), "Give all ids one type if they are the same.")]
-
-
-def _has_odd(texts: Sequence[str]) -> bool:
-    """Whether a text may be another one written in another way: a quick look, for what is rare."""
-    lines = "\n" + "\n".join(texts) + "\n"
-    return " \n" in lines or "\t\n" in lines or _ODD.search(lines) is not None
 
 
 def _check_floats(owner: str, keys: Sequence[object]) -> None:

@@ -67,12 +67,17 @@ class Ends:
             return self._named(named)
         if len(free) + sum(at is not None for at in (self.source, self.target)) == 2:
             return self._of_two(free)
-        could = [column for column in free if column.why_no_end is None and not self._is_measure(column)]
+        could = [column for column in free if column.why_no_end is None]
+        if len(self.columns) > 2:  # what is named as a weight or a distance is not needed as an end
+            measures = [c for c in could if c.is_called_weight or c.is_strength or (c.is_distance and c.numeric)]
+            could = [column for column in could if column not in measures]
         could = [column for column in could if not _is_made_of(column, free)] if len(could) > 2 else could
         filled = [column for column in could if "" not in column.known]  # an end is never empty
         could = filled if len(filled) > 1 else could
         if self.source is not None or self.target is not None:
-            return self._with_one_given(could, free)
+            if not could:
+                self._refuse(free)
+            return (could[0].at, self.target) if self.source is None else (self.source, could[0].at)  # type: ignore[return-value]
         if len(could) < 2:
             self._refuse(free)
         return self._by_values(could)
@@ -110,16 +115,6 @@ class Ends:
             shown = " and ".join(shown_column(self.table, column) for column in free)
             self.roles.warn(f"{self.owner}: {shown} hold numbers with fractions, which were read as ids.")
         return first, second
-
-    def _is_measure(self, column: Column) -> bool:
-        """Whether it is named as a weight or a distance, and is not needed as an end."""
-        measures = column.is_called_weight or column.is_strength or (column.is_distance and column.numeric)
-        return measures and len(self.columns) > 2
-
-    def _with_one_given(self, could: Sequence[Column], free: Sequence[Column]) -> tuple[int, int]:
-        if not could:
-            self._refuse(free)
-        return (could[0].at, self.target) if self.source is None else (self.source, could[0].at)  # type: ignore[return-value]
 
     def _refuse(self, free: Sequence[Column]) -> None:
         column = next((column for column in free if column.why_no_end is not None), None)
@@ -335,12 +330,9 @@ def _is_made_of(column: Column, columns: Sequence[Column]) -> bool:
     texts = [other for other in columns if other is not column and other.kind == "text" and other.values]
     if column.kind != "text" or len(column.values) < 2:
         return False
-    held = [other for other in texts if all(_holds(*pair) for pair in zip(column.values, other.values, strict=True))]
-    return len(held) > 1
-
-
-def _holds(text: object, part: object) -> bool:
-    return len(str(part)) > 2 and len(str(part)) < len(str(text)) and str(part) in str(text)
+    whole = list(map(str, column.values))
+    pairs = [zip(whole, map(str, other.values), strict=True) for other in texts]
+    return sum(all(2 < len(part) < len(text) and part in text for text, part in both) for both in pairs) > 1
 
 
 def _other_names(ends: tuple[Column, Column], columns: Sequence[Column]) -> list[int]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.frames import is_null
 from nearfar._core.jit import jit, soonest
-from nearfar._core.types import Bytes, Indices
+from nearfar._core.types import Bytes, Indices, Longs
 from nearfar.errors import InputError
 from nearfar.relations.kernels import FEW
 
@@ -51,7 +51,7 @@ class IntegerCodes:
     def __len__(self) -> int:
         return self._n if self._first is None else len(self._first)
 
-    def encode(self, keys: NDArray[np.int64]) -> Indices:
+    def encode(self, keys: Longs) -> Indices:
         """Return the code of each key, shape (n,); new keys receive new codes."""
         if self._first is not None:
             self._n_first += keys.size
@@ -66,7 +66,7 @@ class IntegerCodes:
             self._n = _encode_integers(piece, codes[start : start + _PIECE], self._table, self._ids, self._n)
         return codes
 
-    def ids(self) -> NDArray[np.int64]:
+    def ids(self) -> Longs:
         """Return the ids by code."""
         return self._ids[: self._n].copy() if self._first is None else np.array(self._first.ids(), np.int64)
 
@@ -119,7 +119,7 @@ class StringCodes:
     def __len__(self) -> int:
         return self._n
 
-    def encode(self, text: Bytes, spans: NDArray[np.int32]) -> Indices:
+    def encode(self, text: Bytes, spans: Indices) -> Indices:
         """Return the code of each ``text[start:end]``, spans of shape (n, 2); new strings receive new codes."""
         codes = np.empty(len(spans), np.int32)
         for start in range(0, len(spans), _PIECE):
@@ -145,14 +145,12 @@ class StringCodes:
     def spellings(self) -> Spellings:
         """Return how the numbers among the strings are written, and which strings differ in that alone."""
         n_numbers, n_pairs, n_blanks, *found = self._soonest(_spellings)(self._bytes, self._ends, self._n, self._table)
-        odd, plain, blank, bare, large = (self._string(code) for code in found)
+        spans = ((self._ends[code], self._ends[code + 1]) if code >= 0 else (0, 0) for code in found)
+        odd, plain, blank, bare, large = (self._bytes[first:last].tobytes().decode() for first, last in spans)
         return Spellings(n_numbers, n_pairs, (plain, odd), n_blanks, (bare, blank), large)
 
     def _soonest(self, function: Callable[..., Any], n_more: int = 0) -> Callable[..., Any]:
         return soonest(function, self._n_bytes + n_more)
-
-    def _string(self, code: int) -> str:
-        return self._bytes[self._ends[code] : self._ends[code + 1]].tobytes().decode() if code >= 0 else ""
 
     def ids(self) -> list[str]:
         """Return the strings by code."""
@@ -196,7 +194,9 @@ class ObjectCodes:
             return np.fromiter(map(self._table.__getitem__, keys), np.int32, len(keys))
         except (TypeError, _NullError):
             for position, key in enumerate(keys):
-                if not _hashable(key):
+                try:
+                    hash(key)
+                except TypeError:
                     raise BadIdError(position, "hashable (a number, a string, a tuple, ...)", key) from None
                 if is_null(key):
                     raise BadIdError(position, "there, not null", key) from None
@@ -225,14 +225,6 @@ class _Numbering(dict[Hashable, int]):
         return code
 
 
-def _hashable(key: object) -> bool:
-    try:
-        hash(key)
-    except TypeError:
-        return False
-    return True
-
-
 def _grown(array: NDArray[Scalar], used: int, needed: int) -> NDArray[Scalar]:
     if needed <= array.size:
         return array
@@ -248,7 +240,7 @@ def _table_size(n: int) -> int:
 
 
 @jit
-def _find_integer(key: int, table: Indices, ids: NDArray[np.int64]) -> np.uint64:
+def _find_integer(key: int, table: Indices, ids: Longs) -> np.uint64:
     """Return the slot of the key, or the free one where it belongs.
 
     The first slot is the key itself modulo the size, so dense ids lie side by side; collisions draw in the higher
@@ -264,7 +256,7 @@ def _find_integer(key: int, table: Indices, ids: NDArray[np.int64]) -> np.uint64
 
 
 @jit
-def _encode_integers(keys: NDArray[np.int64], codes: Indices, table: Indices, ids: NDArray[np.int64], n: int) -> int:
+def _encode_integers(keys: Longs, codes: Indices, table: Indices, ids: Longs, n: int) -> int:
     for i in range(keys.size):
         slot = _find_integer(keys[i], table, ids)
         if table[slot] < 0:
@@ -276,9 +268,7 @@ def _encode_integers(keys: NDArray[np.int64], codes: Indices, table: Indices, id
 
 
 @jit
-def _find_string(
-    text: Bytes, first: int, last: int, table: Indices, stored: Bytes, ends: NDArray[np.int64]
-) -> np.uint64:
+def _find_string(text: Bytes, first: int, last: int, table: Indices, stored: Bytes, ends: Longs) -> np.uint64:
     """Return the slot of ``text[first:last]``, or the free one where it belongs (FNV-1a, linear probing)."""
     hashed = _FNV_START
     for position in range(first, last):
@@ -300,13 +290,7 @@ def _find_string(
 
 @jit
 def _encode_strings(
-    text: Bytes,
-    spans: NDArray[np.int32],
-    codes: Indices,
-    table: Indices,
-    stored: Bytes,
-    ends: NDArray[np.int64],
-    n: int,
+    text: Bytes, spans: Indices, codes: Indices, table: Indices, stored: Bytes, ends: Longs, n: int
 ) -> int:
     for i in range(len(spans)):
         first, last = spans[i]
@@ -322,9 +306,7 @@ def _encode_strings(
 
 
 @jit
-def _find_strings(
-    text: Bytes, spans: NDArray[np.int32], codes: Indices, table: Indices, stored: Bytes, ends: NDArray[np.int64]
-) -> None:
+def _find_strings(text: Bytes, spans: Indices, codes: Indices, table: Indices, stored: Bytes, ends: Longs) -> None:
     for i in range(len(spans)):
         first, last = spans[i]
         codes[i] = table[_find_string(text, first, last, table, stored, ends)]
@@ -332,7 +314,7 @@ def _find_strings(
 
 @jit
 def _spellings(  # one pass, as a number is written: blanks, sign, zeros, digits, point, exponent
-    stored: Bytes, ends: NDArray[np.int64], n: int, table: Indices
+    stored: Bytes, ends: Longs, n: int, table: Indices
 ) -> tuple[int, int, int, int, int, int, int, int]:
     """Return the counts of numbers and pairs, and the codes of the first ones: see :class:`Spellings`."""
     n_numbers, n_pairs, n_blanks, odd, plain, blank, bare, large = 0, 0, 0, -1, -1, -1, -1, -1

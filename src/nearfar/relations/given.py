@@ -83,10 +83,7 @@ def refuse_matrix(owner: str, edges: object) -> None:
 
 def either_way(owner: str, argument: str) -> InputError:
     """Return the refusal of whole numbers that are edges as well as a matrix."""
-    expected, got = (
-        "edges or a matrix for sure",
-        "whole numbers in two or three columns, or in two rows",
-    )
+    expected, got = "edges or a matrix for sure", "whole numbers in two or three columns, or in two rows"
     hint = "Edges go to Relation.from_edges(X), a matrix to Relation.from_matrix(X); pass the relation."
     return InputError(owner, argument, expected, got, hint)
 
@@ -144,10 +141,11 @@ def _form_of_frame(native: object, frame: Any) -> Literal["edges", "matrix", "ei
         are_named_ends(names) or not all(kind.is_numeric() or kind == nw.Boolean for kind in schema.dtypes())
     ):
         return "edges"
-    index = getattr(native, "index", None)
-    if isinstance(frame, nw.LazyFrame) or len(names) not in (2, 3) or (index is not None and not _is_default(index)):
+    if isinstance(frame, nw.LazyFrame) or len(names) not in (2, 3):
         return "matrix"
-    return _form_of_array(frame.to_numpy().astype(np.float64))
+    index: Any = getattr(native, "index", ())
+    numbered = len(index) == 0 or (index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index))))
+    return _form_of_array(frame.to_numpy().astype(np.float64)) if numbered else "matrix"
 
 
 def is_edge_frame(data: object) -> bool:
@@ -160,25 +158,17 @@ def is_edge_frame(data: object) -> bool:
     return is_frame and not is_square_frame(data) and are_named_ends(frame.collect_schema().names())
 
 
-def _is_default(index: Any) -> bool:
-    return len(index) == 0 or (index.dtype.kind in "iu" and bool(np.array_equal(index, np.arange(len(index)))))
-
-
 def _form_of_list(rows: Sequence[object]) -> Literal["edges", "matrix", "either"]:
     some = rows[:_LOOKED_AT]
     if not some or not all(isinstance(row, (tuple, list, np.ndarray)) and len(row) in (2, 3) for row in some):
-        return "matrix" if not some or not _is_pair_and_number(some[0]) else "edges"
+        counted = bool(some) and isinstance(some[0], tuple) and len(some[0]) == 2 and isinstance(some[0][0], tuple)
+        return "edges" if counted else "matrix"  # the first is an item of a count of pairs
     ends = [end for row in some for end in row[:2]]  # type: ignore[index]
     if any(isinstance(end, (float, np.floating)) and end % 1 != 0 for end in ends):
         return "matrix"
     if any(isinstance(row, tuple) for row in some) or not all(isinstance(end, (int, float, np.number)) for end in ends):
         return "edges"
     return _form_of_array(np.asarray(rows))
-
-
-def _is_pair_and_number(row: object) -> bool:
-    """Return whether it is an item of a count of pairs."""
-    return isinstance(row, tuple) and len(row) == 2 and isinstance(row[0], tuple)
 
 
 def _form_of_array(A: Indices) -> Literal["edges", "matrix", "either"]:

@@ -94,7 +94,14 @@ def graph_pieces(graph: Graph, collector: Any, roles: Roles, bipartite: bool, n_
     Roles(roles.source, roles.target).refuse(owner, f"a graph of {graph.make}")
     name = _weight_name(owner, graph, roles)
     kinds = _kinds(owner, graph) if bipartite else {}
-    for side, nodes in enumerate(_two_sides(graph, kinds) if bipartite else [list(graph.kinds)]):
+    sides = [list(graph.kinds)]
+    if kinds:
+        sides = [[node for node, kind in kinds.items() if kind == side] for side in (0, 1)]
+    elif bipartite:  # without kinds an isolated node is a row
+        left, right = ({edge[end] for edge in graph.edges()} for end in (0, 1))
+        rows = [node for node in graph.kinds if node in left or node not in right]
+        sides = [rows, [node for node in graph.kinds if node in right]]
+    for side, nodes in enumerate(sides):
         collector.add_ids(nodes, side)
     edges = _oriented(owner, graph, kinds)
     while piece := list(islice(edges, n_rows)):
@@ -127,14 +134,6 @@ def _kinds(owner: str, graph: Graph) -> dict[Hashable, int]:
         got = f"True, and node {unknown[0]!r} without attribute {graph.kind_name} = 0 or 1"
         raise InputError(owner, "bipartite", expected, got)
     return {} if unknown else {node: int(kind == 1) for node, kind in graph.kinds.items()}
-
-
-def _two_sides(graph: Graph, kinds: Mapping[Hashable, int]) -> tuple[list[Hashable], list[Hashable]]:
-    """Return the nodes that are rows and those that are columns; without kinds an isolated node is a row."""
-    if kinds:
-        return [n for n, kind in kinds.items() if kind == 0], [n for n, kind in kinds.items() if kind == 1]
-    sources, targets = ({edge[end] for edge in graph.edges()} for end in (0, 1))
-    return [n for n in graph.kinds if n in sources or n not in targets], [n for n in graph.kinds if n in targets]
 
 
 def _oriented(

@@ -10,8 +10,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import product
 
-from nearfar.relations.names import COUNTED, ENDS, SIDES, Pairs, the_words, words_of
+from nearfar.relations.names import COUNTED, ENDS, SIDES, the_words, words_of
 from nearfar.relations.values import is_missing, is_number, number_of
 
 OPEN = 1.0  # log-odds; less than that either way is worth a warning
@@ -122,15 +123,12 @@ def _of_ends(names: Sequence[str]) -> float:
     stems = [words_of(name) for name in names]
     for k, left in enumerate(stems[:-1]):
         for right in stems[k + 1 : k + 3]:
-            unlike = [(a, b) for a, b in zip(left, right, strict=False) if a != b]
+            unlike = [{a, b} for a, b in zip(left, right, strict=False) if a != b]
             pairs = (*ENDS, *SIDES, *COUNTED) if len(left) > 1 else (*ENDS, *SIDES)
-            if len(left) == len(right) and len(unlike) == 1 and _are_two_ends(*unlike[0], pairs):
+            ends = (unlike[0] == {a, b} for one, other in pairs for a, b in product(one, other))
+            if len(left) == len(right) and len(unlike) == 1 and any(ends):
                 return 2.0
     return 0.0
-
-
-def _are_two_ends(a: str, b: str, pairs: Pairs) -> bool:
-    return any((a in left and b in right) or (b in left and a in right) for left, right in pairs)
 
 
 def _of_look(name: str, column: Sequence[str]) -> float:

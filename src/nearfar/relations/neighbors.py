@@ -11,49 +11,20 @@ from collections.abc import Mapping
 from operator import ne
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar._core.checks import (
-    check_choice,
-    check_matrix,
-    check_n_jobs,
-    check_random_state,
-    check_sparse,
-    require,
-)
+from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_random_state, check_sparse, require
 from nearfar._core.types import Seed
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
 from nearfar.search.distances import check_comparable, check_distances
 from nearfar.search.elsewhere import DeviceIndex, Metric, MetricIndex
 from nearfar.search.given import GivenIndex, Pair, PrecomputedIndex, are_neighbors
-from nearfar.search.kernels import ListArrays
-from nearfar.search.lists import FEW, LARGE, Lists, VectorIndex, memory_of_search
+from nearfar.search.lists import LARGE, VectorIndex
 from nearfar.search.nearest import NeighborIndex, Neighbors, check_k
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array, sparray, spmatrix
-
-__all__ = [
-    "FEW",
-    "DeviceIndex",
-    "GivenIndex",
-    "ListArrays",
-    "Lists",
-    "MetricIndex",
-    "NeighborIndex",
-    "Neighbors",
-    "PrecomputedIndex",
-    "VectorIndex",
-    "are_neighbors",
-    "check_k",
-    "check_rows",
-    "is_searched",
-    "memory_of_search",
-    "nearest_neighbors",
-    "neighbor_index",
-]
+    from scipy.sparse import sparray, spmatrix
 
 METHODS = ("auto", "exact", "inverted-lists")
 RECALL = 0.99
@@ -227,7 +198,7 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
         hint = "Relation.from_edges(X.T) is the graph, of which a map can be drawn."
         raise InputError(owner, "X", rows, f"2 rows of {m} whole numbers, as an edge_index has", hint)
     checked: Any = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
-    if issparse(X) and n == m > 2 and _is_graph(checked):
+    if issparse(X) and n == m > 2 and not (checked.diagonal().any() and ne(checked, checked.T).nnz):
         hint = (
             "Relation.from_matrix(X) takes it for affinities, metric='precomputed' for distances; X.toarray(), if its"
             " rows are points and its columns coordinates."
@@ -235,7 +206,3 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
         raise InputError(owner, "X", rows, f"a sparse matrix of {n} x {n}, as a graph has", hint)
     check_comparable(owner, checked, metric)
     return checked
-
-
-def _is_graph(X: csr_array[np.floating]) -> bool:
-    return not X.diagonal().any() or not ne(X, X.T).nnz

@@ -89,16 +89,13 @@ def _read(path: Path, rows_of: dict[str, Rows], synsets: dict[Synset, list[Rows]
             if any(words):
                 source = _key(fields[2], fields[0])
                 synsets[source] = words
-                pointers.extend(_pointers(source, parts))
+                for symbol, offset, kind, numbers in zip(*(parts[k::4] for k in range(4)), strict=True):
+                    if symbol in IMMEDIATE:
+                        places = int(numbers[:2], 16), int(numbers[2:], 16)
+                        pointers.append(Pointer(source, _key(kind, offset), places))
         except (ValueError, IndexError) as error:
             got = f"line {number}: {line[:60].strip()!r}"
             raise FileFormatError(f"{path}: file must be a data file of WordNet; got {got}.") from error
-
-
-def _pointers(source: Synset, parts: list[str]) -> Iterator[Pointer]:
-    for symbol, offset, kind, numbers in zip(*(parts[k::4] for k in range(4)), strict=True):
-        if symbol in IMMEDIATE:
-            yield Pointer(source, _key(kind, offset), (int(numbers[:2], 16), int(numbers[2:], 16)))
 
 
 def _key(kind: str, offset: str) -> Synset:

@@ -23,14 +23,13 @@ from scipy.sparse import diags_array, issparse
 
 from nearfar._core.checks import check_matrix
 from nearfar._core.lanes import LANES
-from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar._core.vector import read_only
 from nearfar.errors import InputError
 from nearfar.search.distances import check_directions
-from nearfar.search.few import search_few
 from nearfar.search.kernels import OPEN, TILE, ListArrays, Probes, Work, measure_block, search_block
-from nearfar.search.nearest import RANGE, Neighbors, settle
+from nearfar.search.nearest import RANGE, Neighbors, best_first, settle
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -51,6 +50,8 @@ _TUNING = 300  # queries on which the number of probes is found
 _SPARE = 0.2  # share of the permitted misses that is kept in hand: the sample is not all rows
 _REACH = 1e15  # widths of the data by which a query may be away from them: squares must not overflow
 _NEAR_ZERO = 1e-12  # 1 - cos of equal rows is rounding
+_MORE = 16  # candidates beside the k nearest, where rows are few
+_GAPS = 2**20  # differences from candidates that are held then
 _AT_ONCE = 4096  # rows whose difference from a centre is taken at once, a multiple of LANES
 
 
@@ -205,10 +206,49 @@ class VectorIndex:
         return found
 
     def _search_few(self, Q: Floats, k: int, out: Neighbors | None, *, skip_self: bool) -> Neighbors:
-        """Do the same in NumPy: of few rows, before compiled code is loaded."""
-        found, squares = search_few(self.X, Q, self.scale, k, skip_self=skip_self, n_jobs=self._n_jobs)
-        squares /= self.scale**2
-        found.distances[:] = squares / 2 if self._cosine else np.sqrt(squares)
+        """Do the same in NumPy, of few rows: nothing is compiled, which on a new machine takes seconds.
+
+        Products in single precision find candidates, as in :mod:`nearfar.search.kernels`: with u and v, the rows minus
+        their mean, ``|u - v|² = |u|² + |v|² - 2 u·v`` errs by at most e = g (|u| + |v|)². The k nearest by it and some
+        more are measured directly, in float64; where the first that was left out is not farther by 2 e than the k-th,
+        all that are not.
+        """
+        X, scale, (n, d) = self.X, self.scale, self.X.shape
+        center = X.mean(axis=0, dtype=np.float64)
+        members, queries = (((rows - center) * scale).astype(np.float32) for rows in (X, Q))
+        exact, asked = (rows.astype(np.float64, copy=False) for rows in (X, Q))
+        squares = np.einsum("ij,ij->i", members, members)
+        most = min(k + _MORE, n - skip_self)
+        at_once = max(1, _GAPS // (most * d))
+        growth = np.float32((4.0 * math.sqrt(d) + 16.0) * 2.0**-24)  # as of the panels in lists
+        found, distances = Neighbors.empty(len(Q), k), np.empty((len(Q), k))
+
+        def task(_block: int, start: int, stop: int) -> None:
+            U = queries[start:stop]
+            rough = squares - 2 * (U @ members.T)
+            if skip_self:
+                rough[np.arange(stop - start), np.arange(start, stop)] = np.inf
+            chosen = np.argpartition(rough, most - 1, axis=1)[:, :most].astype(np.int32)
+            values = np.take_along_axis(rough, chosen.astype(np.int64), axis=1)
+            error = growth * (np.sqrt(np.einsum("ij,ij->i", U, U)) + np.sqrt(squares.max())) ** 2
+            kth = np.partition(values, k - 1, axis=1)[:, k - 1]
+            sure = (values.max(axis=1) > kth + 2 * error) | (most == n - skip_self)
+            for first in range(start, stop, at_once):
+                some = slice(first, min(first + at_once, stop))
+                candidates = chosen[some.start - start : some.stop - start]
+                gaps = (asked[some, None] - exact[candidates]) * scale
+                lengths = np.einsum("ijk,ijk->ij", gaps, gaps)
+                found.indices[some], distances[some] = best_first(candidates, lengths, k)
+            for row in np.flatnonzero(~sure).tolist():
+                close = np.flatnonzero(rough[row] <= kth[row] + 2 * error[row])
+                gaps = (asked[start + row] - exact[close]) * scale
+                nearest = best_first(close[None], np.einsum("ij,ij->i", gaps, gaps)[None], k)
+                found.indices[start + row], distances[start + row] = nearest[0][0], nearest[1][0]
+
+        with single_threaded_blas():
+            run_blocks(task, even_bounds(len(Q), _BLOCK), self._n_jobs)
+        distances /= scale**2
+        found.distances[:] = distances / 2 if self._cosine else np.sqrt(distances)
         return found.written(out)
 
     def sample(self) -> RowNumbers:

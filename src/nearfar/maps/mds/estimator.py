@@ -53,8 +53,9 @@ from nearfar.maps.mds.pairs import (
 )
 from nearfar.maps.solver import check_watchers, given_start
 from nearfar.relations.coordinates import coordinates_of, without
-from nearfar.relations.neighbors import check_rows, memory_of_search
+from nearfar.relations.neighbors import check_rows
 from nearfar.search.distances import check_comparable, check_distances_from
+from nearfar.search.lists import memory_of_search
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
