@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from os import PathLike
-from typing import IO, TYPE_CHECKING, Literal, Protocol, TypedDict, TypeGuard
+from typing import IO, TYPE_CHECKING, Literal, TypedDict, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ def read_edges(
     header: bool | Literal["infer"] = "infer",
     comments: str | None = "infer",
     verbose: int = 0,
-    store: EdgeStore | None = None,
+    store: MemoryStore | None = None,
     taken: Taken | None = None,
 ) -> Edges:
     r"""Read edges from a file, a stream, a data frame, a graph, an array or an iterable of tuples.
@@ -127,7 +127,7 @@ def read_edges(
         with if that is #, % or //, else #; unless many lines begin with it that are like the others.
     verbose : int
         0 draws no progress line.
-    store : EdgeStore, optional
+    store : MemoryStore, optional
         Where the codes and weights are kept; memory by default.
     taken : dict, optional
         Receives which columns of a table were read: ``source``, ``target``, ``weight`` (None: there is none) and
@@ -236,30 +236,20 @@ def asked_columns(
 # -- where the edges go ------------------------------------------------------------------------------------------------
 
 
-class EdgeStore(Protocol):
-    """Where the codes and weights of the edges go, piece by piece."""
-
-    def append(self, rows: Indices, columns: Indices, weights: NDArray[np.float32] | None) -> None:
-        """Keep a piece; all pieces have weights, or none has."""
-
-    def arrays(self) -> tuple[Indices, Indices, NDArray[np.float32] | None]:
-        """Return all edges in the order in which they came; the store is empty afterwards."""
-
-
 class MemoryStore:
-    """Edges in memory."""
+    """Where the codes and weights of the edges go, piece by piece: here, to memory."""
 
     def __init__(self) -> None:
         self._kept: tuple[list[NDArray[np.generic]], ...] = ([], [], [])
 
     def append(self, rows: Indices, columns: Indices, weights: NDArray[np.float32] | None) -> None:
-        """Keep a piece."""
+        """Keep a piece; all pieces have weights, or none has."""
         for kept, part in zip(self._kept, (rows, columns, weights), strict=True):
             if part is not None:
                 kept.append(np.ascontiguousarray(part))
 
     def arrays(self) -> tuple[Indices, Indices, NDArray[np.float32] | None]:
-        """Return all edges; the store is empty afterwards."""
+        """Return all edges in the order in which they came; the store is empty afterwards."""
         joined = []
         for kept in self._kept:  # the pieces of one array go before the next one is made
             joined.append(np.concatenate(kept) if kept else None)
@@ -281,11 +271,11 @@ class EdgeCollector:
         Who reads, for messages.
     bipartite : bool
         Whether sources and targets are of different kinds, each with ids of their own.
-    store : EdgeStore, optional
+    store : MemoryStore, optional
         Where the codes go; memory by default.
     """
 
-    def __init__(self, owner: str, bipartite: bool, store: EdgeStore | None = None) -> None:
+    def __init__(self, owner: str, bipartite: bool, store: MemoryStore | None = None) -> None:
         self.owner = owner
         self._store = MemoryStore() if store is None else store
         self._n_read = 0  # of the edges in a text, as long as ids are integers

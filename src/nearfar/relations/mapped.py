@@ -19,7 +19,6 @@ from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from tempfile import mkdtemp
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +42,7 @@ from nearfar._core.threads import even_bounds
 from nearfar._core.types import Arrays
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.relations.edges import Edges
+from nearfar.relations.edges import Edges, MemoryStore
 from nearfar.relations.kernels import CsrArrays, build_csr, count_entries
 from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_some_edge, check_sums, rows_of
 
@@ -134,8 +133,8 @@ Piece = tuple[NDArray[np.int32], NDArray[np.int32], "NDArray[np.float32] | None"
 Pieces = Callable[[int], Iterator[Piece]]
 
 
-class EdgeFiles:
-    """Codes and weights of edges, appended to files in a folder; an ``EdgeStore``."""
+class EdgeFiles(MemoryStore):
+    """Codes and weights of edges, appended to files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / f"{name}.edges" for name in ("rows", "columns", "weights")]
@@ -182,7 +181,6 @@ def write_csr(
     owner: str,
     n_jobs: int,
     verbose: int = 0,
-    budget: int | None = None,
 ) -> tuple[int, bool]:
     """Write ``indptr.npy``, ``indices.npy`` and, unless all entries are 1, ``data.npy``; duplicates add up.
 
@@ -198,8 +196,6 @@ def write_csr(
     owner : str
         For the message of the error.
     n_jobs, verbose : int
-    budget : int, optional
-        Bytes of memory to work in, about; ``BUDGET`` by default.
 
     Returns
     -------
@@ -214,13 +210,12 @@ def write_csr(
     OSError
         If the disk is full or fails.
     """
-    budget = BUDGET if budget is None else budget
-    size = max(1, budget // _BYTES_DEALING)
+    size = max(1, BUDGET // _BYTES_DEALING)
     indptr = np.zeros(n_rows + 1, np.int64)
     for rows, columns, _ in pieces(size):
         count_entries(rows, columns, mirror, indptr)
     np.cumsum(indptr, out=indptr)
-    bounds = _part_bounds(indptr, max(1, budget // _BYTES_SORTING))
+    bounds = _part_bounds(indptr, max(1, BUDGET // _BYTES_SORTING))
     sizes = np.diff(indptr[bounds]).tolist()
     paths = [folder / f"{part}.part" for part in range(len(sizes))]
     record = _record(weighted=False)
@@ -239,12 +234,13 @@ def write_csr(
         return files.n_entries, files.weighted
 
 
-class CsrFiles:
+class CsrFiles(ExitStack):
     """The three files of a CSR matrix as they grow; without ``data.npy`` as long as all entries are 1."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._open = folder, ExitStack()
-        self._indices = self._open.enter_context(ArrayFile(folder / "indices.npy", np.int32))
+        super().__init__()
+        self._folder = folder
+        self._indices = self.enter_context(ArrayFile(folder / "indices.npy", np.int32))
         self._data: ArrayFile | None = None
 
     @property
@@ -260,7 +256,7 @@ class CsrFiles:
     def append(self, indices: NDArray[np.int32], data: NDArray[np.float32] | None) -> None:
         """Append the entries of the next rows; data None: ones."""
         if data is not None and self._data is None:
-            self._data = self._open.enter_context(ArrayFile(self._folder / "data.npy", np.float32))
+            self._data = self.enter_context(ArrayFile(self._folder / "data.npy", np.float32))
             for start, stop in _cuts(self.n_entries, PIECE):
                 self._data.append(np.ones(stop - start, np.float32))
         if self._data is not None:
@@ -271,14 +267,6 @@ class CsrFiles:
         """Write where each row starts, and the end."""
         with ArrayFile(self._folder / "indptr.npy", np.int64) as file:
             file.append(indptr)
-
-    def __enter__(self) -> CsrFiles:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, value, trace)
 
 
 def _part_bounds(indptr: NDArray[np.int64], limit: int) -> NDArray[np.int32]:
