@@ -39,3 +39,24 @@ def assert_same(left, right):
     for name, value in a.items():
         np.testing.assert_array_equal(value, b[name], err_msg=name)
     assert list(left.vectors_) == list(right.vectors_)
+
+
+class Rows:
+    """Rows of a table in float64 that move uphill by their gradient, or by Adam, each with a count of its own steps."""
+
+    def __init__(self, values, adam=False):
+        self.values, self.adam = values.astype(np.float64), adam
+        self.first, self.second = np.zeros((2, *values.shape))
+        self.steps = np.zeros(len(values), int)
+
+    def move(self, row, uphill, rate):
+        if not self.adam:
+            self.values[row] += rate * uphill
+            return
+        self.steps[row] += 1
+        t = self.steps[row]
+        self.first[row] = 0.9 * self.first[row] + 0.1 * uphill
+        self.second[row] = 0.999 * self.second[row] + 0.001 * uphill**2
+        # The small number is beside the root before its correction, as in section 2 of the paper.
+        scale = np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        self.values[row] += rate * scale * self.first[row] / (np.sqrt(self.second[row]) + 1e-8)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from comparisons import central_differences
+from word_models import Rows
 
 import nearfar as nf
 from nearfar.words import multisense as kernels
@@ -23,28 +24,6 @@ def drawn(seed=0, n_windows=40):
     inputs = rng.integers(WORDS, size=starts[-1]).astype(np.int32)
     outs = rng.integers(WORDS, size=(n_windows, 1 + NOISE)).astype(np.int32)
     return inputs, starts, outs, np.array([0, n_windows])
-
-
-class Table:
-    """Rows that are moved by their gradient, or by Adam with moments and a count of steps of each row."""
-
-    def __init__(self, rows, adam):
-        self.rows, self.adam = rows.astype(np.float64), adam
-        self.first, self.second = np.zeros((2, *rows.shape))
-        self.steps = np.zeros(len(rows), int)
-
-    def move(self, row, uphill, rate):
-        if not self.adam:
-            self.rows[row] += rate * uphill
-            return
-        self.steps[row] += 1
-        t = self.steps[row]
-        self.first[row] = 0.9 * self.first[row] + 0.1 * uphill
-        self.second[row] = 0.999 * self.second[row] + 0.001 * uphill**2
-        corrected = self.second[row] / (1 - 0.999**t)
-        size = rate / (1 - 0.9**t)
-        # The small number is beside the root before its correction, as in section 2 of the paper.
-        self.rows[row] += size * self.first[row] / (np.sqrt(corrected) + 1e-8 / np.sqrt(1 - 0.999**t))
 
 
 def moments(tables, adam):
@@ -79,7 +58,7 @@ def columns_twin(windows, rate, own, X, Y, chosen):
     loss, pairs = 0.0, 0
     for w, out in enumerate(outs):
         for word in inputs[starts[w] : starts[w + 1]]:
-            x, y = X.rows.reshape(-1, M, N), Y.rows.reshape(-1, M, N)
+            x, y = X.values.reshape(-1, M, N), Y.values.reshape(-1, M, N)
             columns = columns_of(word, out, own, x, y)
             loss += columns_loss(word, out, columns, x, y)
             chosen[word, columns[0]] += 1
@@ -105,7 +84,7 @@ def test_columns_are_their_twin(own, adam):
     rng = np.random.default_rng(1)
     X, Y = (rng.normal(size=(2, WORDS * M, N)) / 3).astype(np.float32)
     start, rate = X.copy(), 0.02 if adam else 0.2
-    twins, chosen, expected_chosen = (Table(X, adam), Table(Y, adam)), np.zeros(WORDS * M, int), np.zeros((WORDS, M))
+    twins, chosen, expected_chosen = (Rows(X, adam), Rows(Y, adam)), np.zeros(WORDS * M, int), np.zeros((WORDS, M))
     state = moments((X, Y), adam)
     for seed in (0, 1):
         windows, sums = drawn(seed), np.zeros(2)
@@ -113,8 +92,8 @@ def test_columns_are_their_twin(own, adam):
         expected = columns_twin(windows, rate, own, *twins, expected_chosen)
         np.testing.assert_allclose(sums, expected, rtol=close)
     np.testing.assert_array_equal(chosen.reshape(WORDS, M), expected_chosen)
-    np.testing.assert_allclose(X, twins[0].rows, atol=10 * close)
-    np.testing.assert_allclose(Y, twins[1].rows, atol=10 * close)
+    np.testing.assert_allclose(X, twins[0].values, atol=10 * close)
+    np.testing.assert_allclose(Y, twins[1].values, atol=10 * close)
     assert np.abs(X - start).max() > 0.1
     assert np.count_nonzero(expected_chosen.sum(axis=0)) == M
 
@@ -126,12 +105,12 @@ def test_a_step_in_columns_is_the_gradient_of_the_loss(own):
     X, Y = rng.normal(size=(2, WORDS, M, N))
     outs = np.array([[3, 1, 3, 0, 1]], np.int32)  # noise that is the centre, and noise that comes twice
     columns = columns_of(2, outs[0], own, X, Y)
-    moved, rate = [Table(side.reshape(-1, N).copy(), False) for side in (X, Y)], 1e-7
+    moved, rate = [Rows(side.reshape(-1, N).copy(), False) for side in (X, Y)], 1e-7
     windows = np.array([2], np.int32), np.array([0, 1]), outs, np.array([0, 1])
     columns_twin(windows, rate, own, *moved, np.zeros((WORDS, M)))
     for table, after in zip((X, Y), moved, strict=True):
         numeric = central_differences(lambda _: columns_loss(2, outs[0], columns, X, Y), table)
-        np.testing.assert_allclose((after.rows.reshape(table.shape) - table) / rate, -numeric, atol=2e-6)
+        np.testing.assert_allclose((after.values.reshape(table.shape) - table) / rate, -numeric, atol=2e-6)
         assert np.abs(numeric).max() > 0.1
 
 
@@ -183,9 +162,9 @@ def clusters_twin(windows, rate, growth, memory, B, G, clusters):
         if np.isnan(growth):
             clusters.chosen[centre, 0] += 1
         else:
-            sense = clusters.told(centre, G.rows[around].mean(axis=0), growth, memory, B.rows.reshape(-1, M, N))
+            sense = clusters.told(centre, G.values[around].mean(axis=0), growth, memory, B.values.reshape(-1, M, N))
         row = centre * M + sense
-        b, g = B.rows[row].copy(), G.rows.copy()
+        b, g = B.values[row].copy(), G.values.copy()
         loss += clusters_loss(around, noise, b, g)
         slopes = [1 - sigma(g[word] @ b) for word in around]
         counts = [sum(word != out for word in around) for out in noise]
@@ -213,7 +192,7 @@ def test_clusters_are_their_twin(growth, adam):
     dtype, close = np.float32, 5e-4
     rng = np.random.default_rng(4)
     B, G = (rng.normal(size=(WORDS * M, N)) / 3).astype(dtype), (rng.normal(size=(WORDS, N)) / 3).astype(dtype)
-    twins, clusters = (Table(B, adam), Table(G, adam)), Clusters(np.array([1, 2, 3, 3, 3, 3, 2]))
+    twins, clusters = (Rows(B, adam), Rows(G, adam)), Clusters(np.array([1, 2, 3, 3, 3, 3, 2]))
     arrays, middle, state = as_arrays(clusters, dtype), np.zeros(N + 1, dtype), moments((B, G), adam)
     rate, memory = 0.01 if adam else 0.1, dtype(30)
     for seed, grow in ((0, np.nan), (1, growth), (2, growth)):
@@ -226,8 +205,8 @@ def test_clusters_are_their_twin(growth, adam):
         np.testing.assert_array_equal(array, wanted.reshape(-1))
     np.testing.assert_allclose(arrays[0], clusters.centres.reshape(-1), atol=10 * close)
     np.testing.assert_allclose(middle[:N], clusters.middle, atol=10 * close)
-    np.testing.assert_allclose(B, twins[0].rows, atol=10 * close)
-    np.testing.assert_allclose(G, twins[1].rows, atol=10 * close)
+    np.testing.assert_allclose(B, twins[0].values, atol=10 * close)
+    np.testing.assert_allclose(G, twins[1].values, atol=10 * close)
     assert clusters.known.max() == M
     assert (clusters.known <= clusters.allowed).all()
 
@@ -236,12 +215,12 @@ def test_a_step_in_clusters_is_the_gradient_of_the_loss():
     rng = np.random.default_rng(5)
     B, G = rng.normal(size=(WORDS * M, N)), rng.normal(size=(WORDS, N))
     around, outs = np.array([2, 5, 2], np.int32), np.array([[4, 5, 1, 1, 4]], np.int32)
-    moved, rate = [Table(side.copy(), False) for side in (B, G)], 1e-7
+    moved, rate = [Rows(side.copy(), False) for side in (B, G)], 1e-7
     windows = around, np.array([0, 3]), outs, np.array([0, 1])
     clusters_twin(windows, rate, np.nan, 0.0, *moved, Clusters(np.full(WORDS, M)))
     for table, after in zip((B, G), moved, strict=True):
         numeric = central_differences(lambda _: clusters_loss(around, outs[0, 1:], B[4 * M], G), table)
-        np.testing.assert_allclose((after.rows - table) / rate, -numeric, atol=2e-6)
+        np.testing.assert_allclose((after.values - table) / rate, -numeric, atol=2e-6)
         assert np.abs(numeric).max() > 0.1
 
 

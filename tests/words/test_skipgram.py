@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from comparisons import central_differences
+from word_models import Rows
 
 import nearfar as nf
 from nearfar.callbacks import Checkpoint
@@ -31,14 +32,18 @@ def gradient_of(X, Y, outs):
 
 
 def twin(windows, rate, X, Y):
-    """What train_windows does."""
+    """What train_windows does, to Rows."""
     sums = np.zeros(2)
     for w, outs in enumerate(windows.outs):
         group = windows.inputs[windows.starts[w] : windows.starts[w + 1]]
-        sums += loss_of(X[group], Y[outs], outs)
-        dX, dY = gradient_of(X[group], Y[outs], outs)
-        np.add.at(X, group, -rate * dX)
-        np.add.at(Y, outs, -rate * dY)
+        x, y = X.values[group], Y.values[outs]
+        sums += loss_of(x, y, outs)
+        dX, dY = gradient_of(x, y, outs)
+        for row, gradient in zip(group, dX, strict=True):
+            X.move(row, -gradient, rate)
+        for o, row in enumerate(outs):
+            if o == 0 or row != outs[0]:
+                Y.move(row, -dY[o], rate)
     return sums
 
 
@@ -59,27 +64,33 @@ def tables(n_words, seed=1):
     return X, Y
 
 
-def run(windows, rate, X, Y):
-    """Train; return (loss, pairs)."""
-    sums = np.zeros(2)
-    kernels.train_windows(tuple(windows), np.float32(rate), X, Y, None, sums)
-    return sums
+def run(windows, rate, X, Y, adam=False):
+    """Train; return (loss, pairs), and the arrays with the moments."""
+    arrays, sums = {"X": X, "Y": Y, **(adam_state({"X": X, "Y": Y}) if adam else {})}, np.zeros(2)
+    moments = (moments_of(arrays, "X"), moments_of(arrays, "Y")) if adam else None
+    kernels.train_windows(tuple(windows), np.float32(rate), X, Y, moments, sums)
+    return sums, arrays
 
 
+@pytest.mark.parametrize("adam", [False, True])
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("n_negative", [1, 5, 8])
-def test_the_kernel_is_its_twin(shared, n_negative):
-    X, Y = tables(9)
-    X64, Y64 = X.astype(np.float64), Y.astype(np.float64)
+def test_the_kernel_is_its_twin(shared, n_negative, adam):
+    rate, close = (0.01, 2e-4) if adam else (0.2, 1e-5)
+    start, sides = tables(9), [Rows(table, adam) for table in tables(9)]
     windows = irregular_windows(9, n_negative, shared=shared)
-    sums = run(windows, 0.2, X, Y)
-    expected = twin(windows, 0.2, X64, Y64)
-    np.testing.assert_allclose(sums, expected, rtol=1e-6)
+    sums, arrays = run(windows, rate, *tables(9), adam=adam)
+    expected = twin(windows, rate, *sides)
+    np.testing.assert_allclose(sums, expected, rtol=1e-5)
     assert sums[1] == expected[1]
-    np.testing.assert_allclose(X, X64, atol=1e-5)
-    np.testing.assert_allclose(Y, Y64, atol=1e-5)
-    assert not X[:, D:].any()
-    assert np.abs(X64 - tables(9)[0]).max() > 0.1
+    for name, side in zip("XY", sides, strict=True):
+        np.testing.assert_allclose(arrays[name], side.values, atol=close)
+        assert not arrays[name][:, D:].any()
+        if adam:
+            np.testing.assert_array_equal(arrays[f"{name}.steps"], side.steps)
+            np.testing.assert_allclose(arrays[f"{name}.first"], side.first, atol=close)
+            np.testing.assert_allclose(arrays[f"{name}.second"], side.second, atol=close)
+    assert np.abs(sides[0].values - start[0]).max() > (0.02 if adam else 0.1)
 
 
 def test_the_gradient_is_that_of_the_loss():
@@ -90,11 +101,12 @@ def test_the_gradient_is_that_of_the_loss():
         np.testing.assert_allclose(gradient_of(X, Y, outs)[k], numeric, atol=1e-8)
 
 
-def test_rate_zero_moves_nothing():
-    X, Y = tables(9)
-    before = X.copy(), Y.copy()
-    assert run(irregular_windows(), 0, X, Y)[0] > 0
-    np.testing.assert_array_equal((X, Y), before)
+@pytest.mark.parametrize("adam", [False, True])
+def test_rate_zero_moves_nothing(adam):
+    sums, arrays = run(irregular_windows(), 0, *tables(9), adam=adam)
+    assert sums[0] > 0
+    np.testing.assert_array_equal((arrays["X"], arrays["Y"]), tables(9))
+    assert not any(arrays[name].any() for name in arrays if "." in name)
 
 
 def test_the_optimum_has_odds_since_noise_that_is_the_centre_does_not_count():
@@ -140,73 +152,11 @@ def test_the_optimum_is_shifted_mutual_information():
     assert np.corrcoef(scores.ravel(), expected.ravel())[0, 1] > 0.98
 
 
-# ---------------------------------------------------------------- Adam
-
-
-def adam_twin(windows, rate, X, Y):
-    """Moments in float64, a step for each occurrence; what is not a power of two in the paper is spelt out."""
-    state = {id(table): (np.zeros_like(table), np.zeros_like(table), np.zeros(len(table), int)) for table in (X, Y)}
-
-    def step(table, row, gradient):
-        first, second, steps = state[id(table)]
-        steps[row] += 1
-        first[row] = 0.9 * first[row] + 0.1 * gradient
-        second[row] = 0.999 * second[row] + 0.001 * gradient**2
-        scale = np.sqrt(1 - 0.999 ** steps[row]) / (1 - 0.9 ** steps[row])
-        table[row] -= rate * scale * first[row] / (np.sqrt(second[row]) + 1e-8)
-
-    for w, outs in enumerate(windows.outs):
-        group = windows.inputs[windows.starts[w] : windows.starts[w + 1]]
-        dX, dY = gradient_of(X[group], Y[outs], outs)
-        for row, gradient in zip(group, dX, strict=True):
-            step(X, row, gradient)
-        for o, row in enumerate(outs):
-            if o == 0 or row != outs[0]:
-                step(Y, row, dY[o])
-    return [state[id(table)] for table in (X, Y)]
-
-
-def run_adam(windows, rate, X, Y):
-    arrays = {"X": X, "Y": Y, **adam_state({"X": X, "Y": Y})}
-    sums = np.zeros(2)
-    moments = moments_of(arrays, "X"), moments_of(arrays, "Y")
-    kernels.train_windows(tuple(windows), np.float32(rate), X, Y, moments, sums)
-    return arrays, sums
-
-
-@pytest.mark.parametrize("n_negative", [1, 5, 8])
-def test_adam_is_its_twin(n_negative):
-    tolerance = 2e-4
-    X, Y = tables(9)
-    X64, Y64 = X.astype(np.float64), Y.astype(np.float64)
-    windows = irregular_windows(9, n_negative)
-    arrays, sums = run_adam(windows, 0.01, X, Y)
-    expected = adam_twin(windows, 0.01, X64, Y64)
-    np.testing.assert_allclose(X, X64, atol=tolerance)
-    np.testing.assert_allclose(Y, Y64, atol=tolerance)
-    for name, (first, second, steps) in zip("XY", expected, strict=True):
-        np.testing.assert_array_equal(arrays[f"{name}.steps"], steps)
-        np.testing.assert_allclose(-arrays[f"{name}.first"], first, atol=tolerance)
-        np.testing.assert_allclose(arrays[f"{name}.second"], second, atol=tolerance)
-    X, Y = tables(9)
-    assert sums[1] == run(windows, 0, X, Y)[1]  # the same pairs as of the other kernel
-
-
-def test_adam_at_rate_zero_keeps_its_moments():
-    X, Y = tables(9)
-    before = X.copy(), Y.copy()
-    windows = irregular_windows()
-    arrays, sums = run_adam(windows, 0, X, Y)
-    np.testing.assert_array_equal((X, Y), before)
-    assert not any(arrays[name].any() for name in arrays if "." in name)
-    np.testing.assert_allclose(sums, run(windows, 0, X, Y), rtol=1e-6)
-
-
 def test_the_first_step_of_adam_is_the_rate():
     """Whatever the size of the gradient: sign(g) * rate."""
     X, Y = tables(3)
     before = X.copy()
-    run_adam(Windows(np.int32([1]), np.array([0, 1]), np.int32([[2, 0]]), np.array([0, 1])), 0.01, X, Y)
+    run(Windows(np.int32([1]), np.array([0, 1]), np.int32([[2, 0]]), np.array([0, 1])), 0.01, X, Y, adam=True)
     moved = X - before
     np.testing.assert_allclose(np.abs(moved[1, :D]), 0.01, rtol=1e-3)
     assert not moved[[0, 2]].any()

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from comparisons import central_differences
+from word_models import Rows
 
 import nearfar as nf
 from nearfar._core.lanes import LANES
 from nearfar.errors import NumericalError
 from nearfar.words import word2dm as kernels
-from nearfar.words.adam import BETAS, CORRECTIONS, EPS
+from nearfar.words.adam import CORRECTIONS
 from nearfar.words.windows import SamplingOptions, TextWindows, Windows
 from nearfar.words.word2dm import EDGES, measure, sample_pairs
 
@@ -181,23 +182,6 @@ def zero_moments(tables):
     return [(np.zeros_like(t), np.zeros_like(t), np.zeros(len(t), np.int64), corrections) for t in tables]
 
 
-class SparseAdam:
-    """A row moves only in a batch in which it comes; corrected by its own number of steps."""
-
-    def __init__(self, values):
-        self.values = values
-        self.first, self.second, self.steps = np.zeros_like(values), np.zeros_like(values), np.zeros(len(values), int)
-
-    def step(self, rows, gradient, rate):
-        for row in rows:
-            self.steps[row] += 1
-            self.first[row] += (1 - BETAS[0]) * (gradient[row] - self.first[row])
-            self.second[row] += (1 - BETAS[1]) * (gradient[row] ** 2 - self.second[row])
-            first = self.first[row] / (1 - BETAS[0] ** self.steps[row])
-            second = self.second[row] / (1 - BETAS[1] ** self.steps[row])
-            self.values[row] -= rate * first / (np.sqrt(second) + EPS / np.sqrt(1 - BETAS[1] ** self.steps[row]))
-
-
 @pytest.mark.parametrize("batch", [1, 2, 16])
 @pytest.mark.parametrize(("n", "m"), [(5, 3), (17, 17)])
 def test_adam_is_a_sparse_adam_of_the_mean_loss_of_a_batch(batch, n, m):
@@ -216,7 +200,7 @@ def test_adam_is_a_sparse_adam_of_the_mean_loss_of_a_batch(batch, n, m):
     loss = sums[0]
     for _ in range(2):
         run(0.01)
-    sides = [SparseAdam(side.astype(np.float64)) for side in (B, C)]
+    sides = [Rows(side, adam=True) for side in (B, C)]
     pairs = list(groups(windows))
     np.testing.assert_allclose(loss, sum(loss_of(sides[0].values, sides[1].values, *g) for g in pairs), rtol=1e-5)
     cuts = [windows.sentences[s] for s in range(0, 4, batch)] + [len(pairs)]
@@ -234,7 +218,8 @@ def test_adam_is_a_sparse_adam_of_the_mean_loss_of_a_batch(batch, n, m):
                 rows[0] |= set(around.tolist())
                 rows[1] |= set(outs[counted(outs)].tolist())
             for side, gradient, touched in zip(sides, total, rows, strict=True):
-                side.step(touched, gradient, 0.01)
+                for row in touched:
+                    side.move(row, -gradient[row], 0.01)
     for table, side in zip(flat, sides, strict=True):
         np.testing.assert_allclose(unpacked(table, n, m), side.values, atol=1e-4)
     assert np.abs(sides[0].values - B).max() > 0.015
