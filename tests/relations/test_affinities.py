@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import clone
 from sklearn.manifold._utils import _binary_search_perplexity
-from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -186,12 +184,6 @@ def test_transform_does_not_depend_on_the_rows_beside_it(metric):
     np.testing.assert_array_equal(found.transform(Q[::-1]).toarray(), together.toarray()[::-1])
 
 
-def test_transform_puts_a_fitted_point_on_itself():
-    X = points()
-    placed = nf.Affinities(5).fit(X).transform(X).toarray()
-    np.testing.assert_array_equal(placed.argmax(axis=1), np.arange(90))
-
-
 def test_thousands_of_copies():
     X = points(1500)
     X[200:1400] = X[3]
@@ -208,24 +200,6 @@ def test_thousands_of_copies():
     np.testing.assert_allclose(alike.relation_.to_scipy().data, 1 / 30, rtol=1e-6)
 
 
-def test_precomputed_distances_and_graphs_give_the_same():
-    X = points()
-    direct = nf.Affinities(10).fit(X)
-    D = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
-    graph = kneighbors_graph(X, 30, mode="distance")
-    for given_distances in (D, graph):
-        found = nf.Affinities(10, metric="precomputed").fit(given_distances)
-        np.testing.assert_allclose(
-            found.relation_.to_scipy().toarray(), direct.relation_.to_scipy().toarray(), rtol=1e-4, atol=1e-9
-        )
-
-
-def test_sparse_rows():
-    X = np.where(points() > 0.3, points(), 0.0)
-    sparse, dense = nf.Affinities(8).fit(csr_array(X)), nf.Affinities(8).fit(X)
-    np.testing.assert_allclose(sparse.distances_, dense.distances_, rtol=1e-4, atol=1e-6)
-
-
 def test_manners_of_scikit_learn():
     X = points()
     affinities = nf.Affinities(perplexity=7, metric="cosine", random_state=3)
@@ -238,20 +212,6 @@ def test_manners_of_scikit_learn():
     np.testing.assert_array_equal(copy.transform(X[:3]).toarray(), affinities.transform(X[:3]).toarray())
     pipeline = make_pipeline(StandardScaler(), nf.Affinities(5)).fit(X)
     assert pipeline.transform(X[:2]).shape == (2, 90)
-
-
-def test_the_same_for_any_number_of_workers():
-    X = points(1500, 6)
-    one, two = (nf.Affinities(20, method="inverted-lists", n_jobs=n, random_state=0).fit(X) for n in (1, 2))
-    np.testing.assert_array_equal(one.relation_.to_scipy().data, two.relation_.to_scipy().data)
-    np.testing.assert_array_equal(one.indices_, two.indices_)
-    np.testing.assert_array_equal(one.betas_, two.betas_)
-
-
-def test_constant_columns_change_nothing():
-    X = points()
-    wide = np.insert(X, 1, 3.0, axis=1)
-    np.testing.assert_array_equal(nf.Affinities(10).fit(X).distances_, nf.Affinities(10).fit(wide).distances_)
 
 
 def test_a_perplexity_of_more_than_a_third_is_warned_of():

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -273,12 +272,9 @@ def test_a_copy_in_another_process_maps_the_same_files(folder):
     np.testing.assert_array_equal(copy.to_scipy().toarray(), rel.normalized().to_scipy().toarray())
 
 
-def test_an_empty_folder_and_a_link_can_be_filled(tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "empty")
-    nf.Relation.from_edges([(1, 2)], storage=tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    assert nf.Relation.open(tmp_path / "empty").nnz == 2
+def test_an_empty_folder_can_be_filled(folder):
+    folder.mkdir()
+    assert nf.Relation.from_edges([(1, 2)], storage=folder).nnz == 2
 
 
 def test_any_input_goes_through_files(folder, tmp_path):
@@ -308,12 +304,6 @@ def test_other_things_are_not_overwritten(tmp_path):
             nf.Relation.from_edges([(1, 2)], storage=tmp_path / name)
     assert (tmp_path / "folder" / "mine.txt").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "mixed"]
-
-
-def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(InputError, match="in a folder that you may write to"):
-        nf.Relation.from_edges([(1, 2)], storage=tmp_path / "r")
 
 
 def test_a_relation_that_was_sent_is_not_read_as_another(folder):
@@ -450,27 +440,18 @@ def test_whoever_opens_while_others_write_gets_one_of_them(folder):
     """Always a whole relation, of either kind: between the two there is no moment without one."""
     if not hasattr(ctypes.CDLL(None), "renameat2"):
         pytest.skip("names cannot be exchanged here")
-    kinds = {"ann": [("ann", "bob")], "cem": [("cem", "dan"), ("dan", "eve")]}
-    nf.Relation.from_edges(kinds["ann"], storage=folder)
-    done = threading.Event()
-
-    def write():
-        for k in range(14):
-            nf.Relation.from_edges(kinds[("ann", "cem")[k % 2]], storage=folder)
-        done.set()
-
-    writer = threading.Thread(target=write)
-    writer.start()
+    kinds = [("ann", "bob")], [("cem", "dan"), ("dan", "eve")]
+    nf.Relation.from_edges(kinds[0], storage=folder)
     shapes = set()
-    try:
-        while not done.is_set():
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.map(lambda k: nf.Relation.from_edges(kinds[k % 2], storage=folder).nnz, range(14))
+        last = pool.submit(lambda: list(written))
+        while not last.done():
             rel = nf.Relation.open(folder)
             rel.matmat(np.ones(rel.shape[1]))
             shapes.add((rel.shape[0], rel.nnz))
-    finally:
-        writer.join()
-    assert shapes <= {(2, 2), (3, 4)}
-    assert shapes
+    assert last.result() == 7 * [2, 4]
+    assert set() < shapes <= {(2, 2), (3, 4)}
 
 
 def test_files_of_the_user_are_never_removed(folder):

@@ -133,14 +133,6 @@ def test_constant_columns_and_translation_change_nothing():
     np.testing.assert_array_equal(nearest_neighbors(wide, 12).distances, plain.distances)
 
 
-def test_input_is_untouched_and_need_not_be_float():
-    X = np.random.default_rng(6).integers(0, 255, size=(60, 7), dtype=np.uint8)
-    before = X.copy()
-    found = nearest_neighbors(X, 5)
-    np.testing.assert_array_equal(X, before)
-    np.testing.assert_array_equal(found.indices, nearest_neighbors(X.astype(np.float64).tolist(), 5).indices)
-
-
 # ---------------------------------------------------------------- inverted lists
 
 

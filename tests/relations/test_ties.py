@@ -93,9 +93,3 @@ def test_distances_that_are_no_ties_stay_as_they_are(rng, monkeypatch):
     monkeypatch.undo()
     for one, other in zip(nearest_neighbors(X, 20, metric="cosine"), before, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_the_smallest_of_given_distances(rng):
-    D = rng.integers(0, 4, size=(50, 50)).astype(float)
-    found = nearest.smallest(D, 9, skip_self=True)
-    np.testing.assert_array_equal(found.indices, ranked(D, 9))

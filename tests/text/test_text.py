@@ -147,17 +147,6 @@ def test_one_sentence_of_a_million_words_and_a_word_longer_than_a_piece(tmp_path
     assert encoded.vocabulary["x" * 50_000] == 2
 
 
-def test_the_number_of_workers_changes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(_pieces, "_CHUNK", 500)
-    path = tmp_path / "text"
-    rng = np.random.default_rng(1)
-    path.write_text("\n".join(" ".join(f"v{k}" for k in rng.geometric(0.05, 9)) for _ in range(900)))
-    one, many = (Corpus(path, n_jobs=n).encode(min_count=2) for n in (1, 4))
-    assert one.vocabulary == many.vocabulary
-    np.testing.assert_array_equal(one.tokens, many.tokens)
-    np.testing.assert_array_equal(one.ends, many.ends)
-
-
 def test_a_given_vocabulary_is_used():
     vocabulary = Vocabulary(["ship", "sea", "moon"], [5, 3, 2])
     encoded = Corpus(SENTENCES).encode(vocabulary=vocabulary, min_count=100)
@@ -243,22 +232,6 @@ def test_a_regular_expression_or_its_group(tmp_path):
     assert list(Corpus(path, tokenizer=re.compile(r"[#@]?\w+"))) == [["#sea", "@ann", "12", "ships"]]
     assert list(Corpus(path, tokenizer=re.compile(r"[#@](\w+)"))) == [["sea", "ann"]]
     assert list(Corpus(path, tokenizer=re.compile(r"[a-z]*"))) == [["sea", "ann", "ships"]]  # empty ones are no words
-
-
-def test_a_vocabulary_that_was_altered_is_refused(tmp_path):
-    """One bit makes another word or another count of it."""
-    folder = tmp_path / "encoded"
-    Corpus([["the", "sea", "the"]]).encode(min_count=1, folder=folder)
-    path = folder / "vocabulary.tsv"
-    data = path.read_bytes()
-    for bit in range(0, 8 * len(data), 7):
-        altered = bytearray(data)
-        altered[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(altered)
-        with pytest.raises(FileFormatError, match=r"got an altered vocabulary\.tsv"):
-            EncodedCorpus.open(folder)
-    path.write_bytes(data)
-    assert list(EncodedCorpus.open(folder).vocabulary) == ["the", "sea"]
 
 
 def test_what_was_altered_is_not_saved_as_sound(tmp_path):

@@ -344,15 +344,6 @@ def test_a_file_is_as_good(given, tmp_path):
     assert dict(skipgram(init="x.vec").get_params())["init"] == "x.vec"
 
 
-def test_a_start_helps():
-    rng = np.random.default_rng(0)
-    text = [[f"{'ab'[k % 2]}{w}" for w in rng.integers(30, size=9)] for k in range(3000)]
-    first = skipgram(n_components=8, n_epochs=5, learning_rate=0.05).fit(text)
-    params = {"n_components": 8, "n_epochs": 1, "learning_rate": 0.05, "random_state": 1}
-    start = nf.Embedding(first.embedding_, first.vectors_.ids)
-    assert skipgram(**params, init=start).fit(text).loss_curve_[0] < skipgram(**params).fit(text).loss_curve_[0]
-
-
 def test_new_words_of_a_partial_fit_start_there_too(rng):
     late = nf.Embedding(rng.normal(size=(2, 5)), ["sky", "the"])
     model = skipgram().fit(FIRST)
