@@ -89,16 +89,6 @@ def test_the_matrix_is_that_of_plain_loops(rng, window, step):
     assert entries(rel) == by_loops(contacts, window, step)
 
 
-def test_weights_add_up_within_a_slice():
-    rel = nf.Relation.from_contacts([(A, B, 0), (B, A, 1), (A, B, 10)], window=10)
-    assert entries(rel) == {
-        ((A, 0), (A, 10)): 1,
-        ((B, 0), (B, 10)): 1,
-        ((A, 0), (B, 10)): 2,
-        ((B, 0), (A, 10)): 2,
-    }
-
-
 @pytest.mark.parametrize("window", [None, 5, 20])
 def test_no_entry_goes_back_and_rows_of_walks_sum_to_one(rng, window):
     rel = nf.Relation.from_contacts(drawn(rng, n=200, n_nodes=15), window=window)

@@ -188,10 +188,10 @@ class TestIgraph:
     @pytest.mark.parametrize("directed", [False, True])
     def test_as_networkx(self, igraph, directed):
         graph = igraph.Graph(edges=PAIRS[:6], n=8, directed=directed)  # 0 and 7 are isolated
-        graph.es["weight"] = [1.0, 2, 3, 4, 5, 6]
+        graph.es["weight"] = [1.0, 2, 3, 4, 5, None]
         other = (nx.DiGraph if directed else nx.Graph)()
         other.add_nodes_from(range(8))
-        other.add_weighted_edges_from((*pair, w) for pair, w in zip(PAIRS[:6], graph.es["weight"], strict=True))
+        other.add_weighted_edges_from((*pair, w or 1) for pair, w in zip(PAIRS[:6], graph.es["weight"], strict=True))
         same(nf.Relation.from_edges(graph), nf.Relation.from_edges(other))
         same(as_relation(graph), nf.Relation.from_edges(other))
         same(nf.Relation.from_edges(graph, weight=False), nf.Relation.from_edges(other, weight=False))
