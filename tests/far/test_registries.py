@@ -19,13 +19,6 @@ def no_names_of_ones_own(monkeypatch):
     monkeypatch.setattr(FIELDS, "own", {})
 
 
-def test_the_built_in_names() -> None:
-    assert set(nf.far.registered()) == {"gaussian-mixture", "exact", "noise"}
-    assert set(nf.far.registered_fields()) == {"exact", "fft", "barnes-hut"}
-    assert nf.far.registered()["exact"] is nf.far.Exact
-    assert nf.far.registered_fields()["exact"] is nf.far.ExactField
-
-
 SLOWLY = [pytest.param(make, marks=pytest.mark.slow) for make in (nf.NeRV, nf.JSE, nf.HSSNE)]
 
 

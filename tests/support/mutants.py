@@ -163,8 +163,8 @@ FAULTS = [
     ),
     Fault(
         "noise: its share turned over",
-        "math.log(others.size / size)",
-        "math.log(size / others.size)",
+        "math.log(len(present) / size)",
+        "math.log(size / len(present))",
         "test_far_fields test_contracts",
     ),
     Fault("kernel: heavy tail", "return exp(-ln1p(", "return exp(ln1p(", "test_kernels"),

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 import nearfar as nf
 from nearfar import far
+from nearfar.far.registry import FAR_FIELDS as NAMED
 
 
 def irregular_graph(rng: np.random.Generator, n: int = 30) -> csr_array:
@@ -118,7 +119,7 @@ _MORE_FAR_FIELDS = [
 ]
 
 
-FAR_FIELDS = [FarCase(make, name) for name, make in far.registered().items()] + _MORE_FAR_FIELDS
+FAR_FIELDS = [FarCase(NAMED.factory(name), name) for name in NAMED.names] + _MORE_FAR_FIELDS
 """All far fields that have a name, and some with other parameters."""
 
 

@@ -65,8 +65,6 @@ SOURCELESS = {
     "nearfar.far.far_field": "finds a far field by its name",
     "nearfar.far.register": "gives a far field a name",
     "nearfar.far.register_field": "gives a field of maps a name",
-    "nearfar.far.registered": "lists them",
-    "nearfar.far.registered_fields": "lists them",
     "nearfar.nn.MutualInformation": "a record",
     "nearfar.nn.SelfNormalization": "a record",
     "nearfar.plots.scatter": "a picture",

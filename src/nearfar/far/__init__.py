@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nearfar.far.fields import ExactField, NoisePairs
     from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
     from nearfar.far.mesh import MeshField
-    from nearfar.far.registry import far_field, register, register_field, registered, registered_fields
+    from nearfar.far.registry import far_field, register, register_field
     from nearfar.far.softmax import ErrorEstimate, estimate_error, log_normalizers
 
 _HOMES = {
@@ -40,8 +40,6 @@ _HOMES = {
     "log_normalizers": "nearfar.far.softmax",
     "register": "nearfar.far.registry",
     "register_field": "nearfar.far.registry",
-    "registered": "nearfar.far.registry",
-    "registered_fields": "nearfar.far.registry",
     "spherical_kmeans": "nearfar.far.gaussian_mixture",
 }
 
@@ -61,8 +59,6 @@ __all__ = [
     "log_normalizers",
     "register",
     "register_field",
-    "registered",
-    "registered_fields",
     "spherical_kmeans",
 ]
 

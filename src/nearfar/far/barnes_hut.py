@@ -38,12 +38,12 @@ def morton_codes(Y, low, scale, codes, start, stop):
         code = np.uint64(0)
         for c in range(d):
             bits = np.uint64((np.float64(Y[i, c]) - low[c]) * scale)
-            code |= _spread(bits, d) << np.uint64(c)
+            code |= spread_bits(bits, d) << np.uint64(c)
         codes[i] = code
 
 
 @jit
-def _spread(v, d):
+def spread_bits(v, d):
     """Put d - 1 zero bits behind every bit."""
     u = np.uint64
     if d == 2:

@@ -254,11 +254,11 @@ class Noise(FarPart):
             ``n_active`` is not a possible count, or not the number of rows that are not zero.
         """
         others = Others.of("Noise.prepare", Y, n_active, self.weights)
-        size = min(self.n_samples, others.size)
-        drawn = np.sort(rng.choice(others.size, size=size, replace=False))
-        rows = drawn if others.active is None else others.indices()[drawn]
+        present = others.indices()
+        size = min(self.n_samples, len(present))
+        rows = present[np.sort(rng.choice(len(present), size=size, replace=False))]
         sample = Others(Y[rows], None, None if others.log_weights is None else others.log_weights[rows])
-        self._remember((sample, rows, math.log(others.size / size)))
+        self._remember((sample, rows, math.log(len(present) / size)))
 
     def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         """Write the estimate of log Z and its gradient for a block of rows; safe from several threads at once.
@@ -350,23 +350,14 @@ class Others(NamedTuple):
             raise InputError(owner, "n_active", "the number of rows that are not zero", n_active)
         return cls(vectors, active)
 
-    @property
-    def size(self) -> int:
-        """How many take part."""
-        return len(self.vectors) if self.active is None else int(self.active.sum())
-
-    def rows(self, start: int, stop: int) -> Floats:
-        """Return the active ones among rows ``start`` to ``stop``; a view when all are."""
-        block = self.vectors[start:stop]
-        return block if self.active is None else block[self.active[start:stop]]
-
     def blocks(self, size: int) -> Iterator[tuple[Floats, Floats | None]]:
         """Yield the active rows, at most ``size`` at a time, and the logarithms of their weights."""
         for start in range(0, len(self.vectors), size):
-            block, log_weights = self.rows(start, start + size), self.log_weights
-            if log_weights is not None:
-                log_weights = log_weights[start : start + size]
-                log_weights = log_weights if self.active is None else log_weights[self.active[start : start + size]]
+            part = slice(start, start + size)
+            block, log_weights = self.vectors[part], None if self.log_weights is None else self.log_weights[part]
+            if self.active is not None:
+                active = self.active[part]
+                block, log_weights = block[active], None if log_weights is None else log_weights[active]
             if len(block):
                 yield block, log_weights
 

@@ -263,7 +263,7 @@ class GaussianMixture(FarPart):
             several: NDArray[np.bool_] = np.logical_or(self.weights is not None, n > 1)
             found = [gaussian(*c[:3], several=c[3]) for c in zip(n, sums, products[present], several, strict=True)]
             means, covariances = (np.stack(part) for part in zip(*found, strict=True))
-        object.__setattr__(self, "_state", Components(n, np.log(n), means, covariances, labels, {}, position, m))
+        self._remember(Components(n, np.log(n), means, covariances, labels, {}, position, m))
 
     @property
     def components(self) -> Components:
@@ -460,8 +460,8 @@ class Components(NamedTuple):
     covariances: NDArray[np.float64]
     labels: Integers | None
     cast: dict[object, tuple[Floats, Floats]]
-    position: Integers | None = None  # these two are not in pickles of older versions
-    n_others: int = 0
+    position: Integers | None
+    n_others: int
 
     @property
     def tied(self) -> bool:

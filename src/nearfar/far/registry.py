@@ -179,28 +179,6 @@ def register_field(name: str, factory: Callable[[], Field]) -> None:
     FIELDS.add(name, factory, FAR_FIELDS)
 
 
-def registered() -> dict[str, Callable[..., FarField]]:
-    """Return what makes the far fields of the softmax that have a name, by name.
-
-    Examples
-    --------
-    >>> "exact" in registered()
-    True
-    """
-    return {name: FAR_FIELDS.factory(name) for name in FAR_FIELDS.names}
-
-
-def registered_fields() -> dict[str, Callable[..., Field]]:
-    """Return what makes the fields of maps that have a name, by name.
-
-    Examples
-    --------
-    >>> "barnes-hut" in registered_fields()
-    True
-    """
-    return {name: FIELDS.factory(name) for name in FIELDS.names}
-
-
 def far_field(far: str | FarField, *, owner: str = "far_field", argument: str = "far") -> FarField:
     """Return an unprepared far field of the softmax, from its name or from an object.
 

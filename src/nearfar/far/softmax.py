@@ -89,9 +89,7 @@ def log_normalizers(
 
     Examples
     --------
-    >>> from typing import cast
-
-    import numpy as np
+    >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(2000, 4)) / 2
     >>> exact = log_normalizers(X, method="exact")
     >>> mixture = log_normalizers(X)
@@ -149,25 +147,17 @@ def evaluate_rows(far: FarField, X: Floats, n_jobs: int) -> NDArray[np.float64]:
 def check_pair(owner: str, X: ArrayLike, Y: ArrayLike | None) -> tuple[Floats, Floats]:
     """Return X and Y (X itself for None) as checked matrices of one dtype, neither of them empty."""
     left = check_matrix(owner, "X", X)
-    _refuse_empty(owner, "X", left)
     right = left if Y is None else check_matrix(owner, "Y", Y, columns=left.shape[1])
-    _refuse_empty(owner, "Y", right)
-    dtype = np.result_type(left, right)
+    for name, matrix in (("X", left), ("Y", right)):
+        if 0 in matrix.shape:
+            raise InputError(owner, name, "of at least one row and one column", f"shape {matrix.shape}")
+    dtype, extremes = np.result_type(left, right), [np.float64(max(some.max(), -some.min())) for some in (left, right)]
     with np.errstate(over="ignore"):
-        largest = float(left.shape[1] * _largest(left) * _largest(right))
+        largest = float(left.shape[1] * extremes[0] * extremes[1])
     if largest > math.sqrt(np.finfo(dtype).max):  # sums of x.Ωx hold the square
         hint = "Multiply the rows by a constant, or divide their products by a temperature."
         raise InputError(owner, "X", "of rows whose scalar products are smaller", f"products up to {largest:.3g}", hint)
     return left.astype(dtype, copy=False), right.astype(dtype, copy=False)
-
-
-def _largest(matrix: Floats) -> np.float64:
-    return np.float64(max(matrix.max(), -matrix.min()))
-
-
-def _refuse_empty(owner: str, name: str, matrix: Floats) -> None:
-    if 0 in matrix.shape:
-        raise InputError(owner, name, "of at least one row and one column", f"shape {matrix.shape}")
 
 
 def _check_rows(owner: str, rows: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
@@ -300,9 +290,7 @@ def estimate_error(
 
     Examples
     --------
-    >>> from typing import cast
-
-    import numpy as np
+    >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(2000, 8)) / 3
     >>> estimate = estimate_error(X, random_state=0)
     >>> low, high = estimate.median_interval

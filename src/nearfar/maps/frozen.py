@@ -337,7 +337,3 @@ class FrozenObjective(Still):
         entries = self.place.pairs(entry_cost, self._pattern, (self._Y,), (self._Y,), self._counted, **numbers)[0]
         far = math.log(Z) if self.Z is None else Z / self.Z
         return far + float(entries[: self.m].sum()) - self._of_p + float(cost_of_pull(Y, self._places, self.held)[0])
-
-    def early(self, kernel: Kernel | None = None) -> FrozenObjective:  # noqa: ARG002 - no phase asks
-        """Return itself: it is KL."""
-        return self

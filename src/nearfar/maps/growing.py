@@ -33,8 +33,8 @@ from nearfar.maps.problem import Parts, Problem, Shown
 from nearfar.maps.pull import Pull, PulledObjective, radius, usual_weight
 from nearfar.maps.schedule import EARLY_MOMENTUM, Pace, has_tails, phases_of
 from nearfar.maps.settling import Growing, Placed, with_places, with_room
-from nearfar.maps.solver import MapState, Watch
-from nearfar.methods.maps import LOOK_EVERY, Phase, descend
+from nearfar.maps.solver import Watch
+from nearfar.methods.maps import LOOK_EVERY, MapState, Phase, descend
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.coordinates import without
 from nearfar.relations.copies import without_copies
@@ -127,13 +127,6 @@ class _Joined(NamedTuple):
     rows: Any
     ids: Ids
     free: Flags
-
-
-class Held(NamedTuple):
-    """A pull on all rows, copies among them, and on the points, which are the different ones."""
-
-    of_rows: Pull
-    of_points: Pull
 
 
 class Drawn(NamedTuple):
@@ -387,10 +380,10 @@ class GrowingMap(OfMap):
     ) -> Drawn | None:
         """Return the pull on all points and where they start, None without a pull."""
         owner = f"{type(self).__name__}.fit"
-        held = self._pull(owner, shown, pull, weight, self.n_components)
-        if held is None:
+        of_rows = self._pull(owner, shown, pull, weight, self.n_components)
+        if of_rows is None:
             return None
-        of_rows, of_points = held
+        of_points = of_rows.of_different(shown.copies)
         if not isinstance(self.init, str):
             return Drawn(self._start(problem, shown, rng)[0], of_points, of_rows=of_rows)
         Y = of_points.places.astype(problem.dtype)
@@ -402,15 +395,14 @@ class GrowingMap(OfMap):
 
     def _pull(
         self, owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: float | Numbers | None, d: int
-    ) -> Held | None:
-        """Return the pull on all rows and on the different ones, None without a pull."""
+    ) -> Pull | None:
+        """Return the pull on all rows, copies among them, None without a pull."""
         if pull is None:
             if weight is not None:
                 raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
             return None
         relation = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
-        of_rows = Pull.of(owner, pull, weight, relation.row_ids, d)
-        return Held(of_rows, of_rows.of_different(shown.copies))
+        return Pull.of(owner, pull, weight, relation.row_ids, d)
 
     def _settled(
         self, owner: str, problem: Problem, shown: Shown, Y: Floats, pull: Pull, rng: np.random.Generator

@@ -21,9 +21,8 @@ from nearfar.maps.options import MapOptions
 from nearfar.maps.per_point import COMPILED, PerPointObjective
 from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
-from nearfar.maps.solver import MapState
 from nearfar.maps.transform import KernelOfEach
-from nearfar.methods.maps import AllPairs, Phase, SignSteps
+from nearfar.methods.maps import AllPairs, MapState, Phase, SignSteps
 from nearfar.methods.per_point_maps import slopes_in_nu
 
 _LEARN = ("point", "global")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack, cast
@@ -37,7 +37,7 @@ from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
 from nearfar.callbacks import Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
-from nearfar.divergences.probability import KL, accuracy_of, as_divergence, linear_formulas
+from nearfar.divergences.probability import KL, accuracy_of, as_divergence, is_kl, linear_formulas
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import (
     VERBS,
@@ -62,7 +62,7 @@ from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
-from nearfar.kernels import as_kernel, parameter_of_each
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, as_kernel, parameter_of_each
 from nearfar.maps.density import SHARE, KeptDensity, correlation_of, has_distances, log_of, radii_of_data
 from nearfar.maps.growing import GrowingMap
 from nearfar.maps.noise import NoiseObjective, check_noise
@@ -71,19 +71,17 @@ from nearfar.maps.objective import (
     NeighborObjective,
     Normalization,
     QuadraticObjective,
-    Where,
-    exact_up_to,
     is_linear_time,
     memory_of_pattern,
     probabilities,
 )
 from nearfar.maps.options import MapOptions
-from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points, is_per_point
-from nearfar.maps.problem import EXACT_UP_TO, Data, Parts, Problem, Shown, of_first
+from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points
+from nearfar.maps.problem import EXACT_UP_TO, EXACT_WITH_EXP, Data, Parts, Problem, Shown, of_first
 from nearfar.maps.schedule import Pace, phases_of
-from nearfar.maps.solver import MapState, Watch, check_watchers, extent, start
+from nearfar.maps.solver import Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
-from nearfar.methods.maps import LOOK_EVERY, AllPairs, Phase, cost_of_pull, descend, pull_of
+from nearfar.methods.maps import LOOK_EVERY, AllPairs, MapState, Phase, cost_of_pull, descend, pull_of
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.copies import Copies, without_copies
@@ -522,8 +520,8 @@ class NeighborEmbedding(GrowingMap):
         value, gradient = value * scale, np.asarray(slopes * scale, np.float64)
         held = self._pull(owner, shown, pull, pull_weight, Y.shape[1])
         if held is not None:
-            places = np.where(held.of_points.known[:, None], held.of_points.places, Y)
-            weights = held.of_points.weights / len(Y)
+            held = held.of_different(copies)
+            places, weights = np.where(held.known[:, None], held.places, Y), held.weights / len(Y)
             value += float(cost_of_pull(Y, places, weights)[0])
             pull_of(gradient, Y, places, weights)
         return value, gradient if copies is None else np.asarray(copies.shared(gradient), np.float64)
@@ -659,24 +657,15 @@ class NeighborEmbedding(GrowingMap):
         shape, n_jobs = (n, self.n_components), check_n_jobs(owner, self.n_jobs)
         return start(owner, self.init, rows, problem.P, shape, rng, n_jobs, size, problem.copies), reach
 
-    @contextmanager
-    def _place(self, problem: Problem) -> Iterator[Place]:
+    def _place(self, problem: Problem) -> AbstractContextManager[Place]:
         """Give the place of the fit."""
         owner = type(self).__name__
-        setting = Setting(
-            owner=owner,
-            n_jobs=check_n_jobs(owner, self.n_jobs),
-            P=problem.P,
-            sums_stay=True,
-        )
-        with place_of(problem.engine, setting) as place:
-            yield place
+        setting = Setting(owner=owner, n_jobs=check_n_jobs(owner, self.n_jobs), P=problem.P, sums_stay=True)
+        return place_of(problem.engine, setting)
 
     def _trainer(self) -> Trainer:
-        owner = type(self).__name__
-        return Trainer(
-            owner, self.max_iter, callbacks=self.callbacks, verbose=self.verbose, unit="iteration", keeps=True
-        )
+        owner, verbose = type(self).__name__, self.verbose
+        return Trainer(owner, self.max_iter, callbacks=self.callbacks, verbose=verbose, unit="iteration", keeps=True)
 
     def _watch(self, Y: Floats, problem: Problem, trainer: Trainer) -> Watch:
         scale = 1.0 if problem.normalization == "pair" else 1 / len(Y)
@@ -715,10 +704,15 @@ class NeighborEmbedding(GrowingMap):
             shown = Shown(X._drawn(), X, None, given=True, copies=X._copies)
         else:
             return self._searched(X, rng, fits, on_workers)
-        n, nnz = shown.relation.shape[0], shown.relation.nnz
+        n, nnz, affinities = shown.relation.shape[0], shown.relation.nnz, shown.affinities
         if fits and nnz > checks.SMALL:
             self._check_memory(0, 0, nnz, n, on_workers is not None and on_workers(n))
-        self._warn_of_unused(shown.affinities)
+        for name in _OF_NEIGHBORS:  # which are given
+            value, usual = getattr(self, name), self._published(name)
+            used = usual if affinities is None else getattr(affinities, name)
+            if not (np.array_equal(value, usual) or np.array_equal(value, used)):
+                instead = "a Relation needs none" if affinities is None else f"the Affinities have {used!r}"
+                warn_user(f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.")
         return shown
 
     def _searched(
@@ -780,15 +774,6 @@ class NeighborEmbedding(GrowingMap):
                 "or max_iter."
             )
 
-    def _warn_of_unused(self, affinities: Affinities | None) -> None:
-        """Warn of parameters of the neighbours that were set, where the neighbours are given."""
-        for name in _OF_NEIGHBORS:
-            value, usual = getattr(self, name), self._published(name)
-            used = usual if affinities is None else getattr(affinities, name)
-            if not (np.array_equal(value, usual) or np.array_equal(value, used)):
-                instead = "a Relation needs none" if affinities is None else f"the Affinities have {used!r}"
-                warn_user(f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.")
-
     def _published(self, name: str) -> Any:
         """Return the default of a parameter."""
         return inspect.signature(type(self)).parameters[name].default
@@ -826,8 +811,8 @@ class NeighborEmbedding(GrowingMap):
         """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
         P, divergence, kernel, normalization, *_ = problem
         owner, n = type(self).__name__, P.shape[0]
-        where = Where(dtype=problem.dtype, n_jobs=check_n_jobs(owner, self.n_jobs), place=place)
-        n_jobs = where["n_jobs"]
+        n_jobs = check_n_jobs(owner, self.n_jobs)
+        where: dict[str, Any] = {"dtype": problem.dtype, "n_jobs": n_jobs, "place": place}
         if problem.engine == PLAIN:
             return QuadraticObjective(problem.counted(), kernel, divergence, normalization, problem.weights, n_jobs)
         if (noise := self._noise()) is not None:
@@ -837,10 +822,11 @@ class NeighborEmbedding(GrowingMap):
             field = self._field(n, divergence, kernel)
             return NeighborObjective(P, kernel, divergence, normalization, field, weights=problem.weights, **where)
         self._check_arrays(problem)
-        if is_per_point(kernel, divergence, normalization):
+        per_point = parameter_of_each(kernel) is not None
+        if per_point and normalization == "row" and linear_formulas(divergence, 0.5) is not None:
             self._check_pairs(n, COMPILED)
             return PerPointObjective(problem.counted(), kernel, divergence, dtype=problem.dtype, n_jobs=n_jobs)
-        self._check_pairs(n, IN_NUMPY if parameter_of_each(kernel) is not None else None)
+        self._check_pairs(n, IN_NUMPY if per_point else None)
         return QuadraticObjective(problem.counted(), kernel, divergence, normalization, n_jobs=n_jobs)
 
     def _check_arrays(self, problem: Problem) -> None:
@@ -920,8 +906,10 @@ class NeighborEmbedding(GrowingMap):
         if far == "barnes-hut" and d > 3:
             raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
         if far == "auto":  # the quickest for n points
-            far = "exact"
-            if d <= 2 and n > exact_up_to(kernel, divergence, EXACT_UP_TO):
+            far, most = "exact", EXACT_UP_TO
+            if isinstance(kernel, Exponential | HeavyTailed | InhomogeneousStudentT):
+                most = min(EXACT_WITH_EXP[not is_kl(divergence)], most)
+            if d <= 2 and n > most:
                 far = "fft"
             elif d == 3 and n > TREE_FROM and self._device is None:
                 far = "barnes-hut"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypedDict
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -28,7 +28,7 @@ from nearfar.divergences.probability import KL, is_kl, linear_formulas
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.far.fields import Summed
-from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, compiled_kernel
+from nearfar.kernels import compiled_kernel
 from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, value
 from nearfar.methods.maps import AllPairs, Still
 from nearfar.relations.matrix import Relation
@@ -36,7 +36,6 @@ from nearfar.relations.operators import LinearOperator, Sparse
 
 Normalization = Literal["pair", "row", "none"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("pair", "row", "none")
-_EXACT_WITH_EXP = 750, 1500  # points: a similarity takes two to six times as long
 _FEW_ENTRIES = 2**19  # of P, whose pattern NumPy makes in the tenth of a second: nothing is compiled
 _OF_FEW = 125  # bytes for each of these entries that NumPy takes
 _ROWS = 4096  # of a block where the pattern is made
@@ -49,23 +48,6 @@ def is_linear_time(kernel: Kernel, divergence: Divergence, normalization: str) -
     """Return whether :class:`NeighborObjective` knows this combination."""
     known = normalization != "none" and linear_formulas(divergence, 0.5) is not None
     return known and compiled_kernel(kernel) is not None
-
-
-def exact_up_to(kernel: Kernel, divergence: Divergence, most: int) -> int:
-    """Return up to how many points all pairs take no longer than the mesh: ``most``, less for kernels with exp.
-
-    Measured over whole maps of 500 to 5,000 points. Others than KL begin as t-SNE, whose pairs are quick.
-    """
-    with_exp = isinstance(kernel, Exponential | HeavyTailed | InhomogeneousStudentT)
-    return min(_EXACT_WITH_EXP[not is_kl(divergence)], most) if with_exp else most
-
-
-class Where(TypedDict):
-    """Where an objective is computed, and in which type: arguments of all of them."""
-
-    dtype: FloatType
-    n_jobs: int
-    place: Place | None
 
 
 class NeighborObjective(Still):

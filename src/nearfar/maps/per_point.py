@@ -20,10 +20,10 @@ from nearfar._core.types import FloatType
 from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Divergence, Floats, Kernel
-from nearfar.divergences.probability import KL, linear_formulas, no_strength
+from nearfar.divergences.probability import KL, no_strength
 from nearfar.errors import InputError
 from nearfar.far.fields import CHUNK
-from nearfar.kernels import exp, parameter_of_each, rise
+from nearfar.kernels import exp, rise
 from nearfar.methods.linear_maps import LEAST_S, Cost
 from nearfar.methods.maps import Still
 
@@ -33,12 +33,6 @@ _ROWS, _BLOCKS = 64, 32  # of a block, at least; as many sums over all points ar
 COMPILED, IN_NUMPY = 4e8, 1e7
 """How many pairs a thread does in a second: measured with 5,000 points in a plane, on a processor with AVX2."""
 _LONG = 600  # seconds
-
-
-def is_per_point(kernel: Kernel, divergence: Divergence, normalization: str) -> bool:
-    """Return whether :class:`PerPointObjective` knows this combination."""
-    with_formulas = normalization == "row" and linear_formulas(divergence, 0.5) is not None
-    return with_formulas and parameter_of_each(kernel) is not None
 
 
 def check_points(owner: str, n: int, n_iter: int, n_jobs: int, pairs_a_second: float) -> None:

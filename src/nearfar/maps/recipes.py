@@ -37,12 +37,12 @@ from nearfar.far.fields import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.growing import N_ITER
 from nearfar.maps.neighbor import NeighborEmbedding
-from nearfar.maps.objective import Normalization, Where
+from nearfar.maps.objective import Normalization
 from nearfar.maps.options import MapOptions, SampledOptions
 from nearfar.maps.problem import Parts, Problem
-from nearfar.maps.solver import MapState
 from nearfar.maps.tails import START, TailObjective
 from nearfar.maps.transform import KernelOfEach
+from nearfar.methods.maps import MapState
 
 
 class Recipe(NeighborEmbedding):
@@ -291,9 +291,9 @@ class HSSNE(Recipe):
         if self._noise() is not None:
             raise InputError(owner, "far", "another than 'noise' with alpha='learn'", repr(self.far))
         kernel = HeavyTailed(START)
-        where = Where(dtype=problem.dtype, n_jobs=check_n_jobs(owner, self.n_jobs), place=place)
-        field = self._field(n, problem.divergence, kernel)
-        return TailObjective(problem.P, kernel, field, self.early_exaggeration_iter, **where)
+        field, n_jobs = self._field(n, problem.divergence, kernel), check_n_jobs(owner, self.n_jobs)
+        begins, dtype = self.early_exaggeration_iter, problem.dtype
+        return TailObjective(problem.P, kernel, field, begins, dtype=dtype, n_jobs=n_jobs, place=place)
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:  # noqa: ARG002
         self.alpha_ = float(getattr(objective, "alpha", self.alpha))

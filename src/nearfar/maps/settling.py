@@ -26,8 +26,7 @@ from nearfar.errors import NumericalError
 from nearfar.maps.frozen import STRONGEST, Edges, FrozenObjective, Sums, strongest
 from nearfar.maps.objective import RowBlocks
 from nearfar.maps.pull import Pull, radius
-from nearfar.maps.solver import MapState
-from nearfar.methods.maps import Phase, finished
+from nearfar.methods.maps import MapState, Phase, finished
 
 EXAGGERATION = 4.0
 ROOM = (8.0, 4.0, 2.0, 1.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,10 @@ from nearfar._core.units import in_units, unit_of
 from nearfar.callbacks import Callback, Checkpoint, Trainer
 from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError
+from nearfar.far.barnes_hut import spread_bits
 from nearfar.maps.objective import RowBlocks, union_pattern
-from nearfar.methods.maps import Phase
+from nearfar.methods.linear_maps import plain
+from nearfar.methods.maps import MapState, Phase
 from nearfar.relations.copies import Copies
 from nearfar.relations.operators import Sparse
 
@@ -194,37 +196,6 @@ def _spectral(P: RowBlocks, d: int, rng: np.random.Generator, n_jobs: int) -> ND
 
 
 @dataclass
-class MapState:
-    """Where a map stands; callbacks may look at ``X``.
-
-    ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``, as they were at
-    the last look. ``seen`` is the iteration of that look. ``same`` says, where rows are copies, which point each is.
-    """
-
-    Y: Floats
-    order: NDArray[np.integer] | None = None
-    same: NDArray[np.integer] | None = None
-    costs: list[float] = field(default_factory=list)
-    cost_iterations: list[int] = field(default_factory=list)
-    n_iter: int = 0
-    stopped: bool = False
-
-    @property
-    def X(self) -> Floats:  # noqa: N802 - as in every state of a solver
-        """The positions, a row per point."""
-        X = self.Y
-        if self.order is not None:
-            X = np.empty_like(self.Y)
-            X[self.order] = self.Y
-        return X if self.same is None else X[self.same]
-
-    @property
-    def seen(self) -> int:
-        """The iteration of the last look."""
-        return self.cost_iterations[-1] if self.cost_iterations else -1
-
-
-@dataclass
 class Watch:
     """What watches a descent: it counts, keeps the cost, tells callbacks, and says when to stop.
 
@@ -274,15 +245,8 @@ def z_order(Y: Floats) -> NDArray[np.integer]:
     """Return the rows along a curve, the Z-order of a grid of 1024 x 1024 cells over the first two components."""
     Y = Y[:, :2]
     low, span = Y.min(axis=0), float(np.ptp(Y, axis=0).max())
-    cells = ((Y - low) * (1023 / span if span > 0 else 0)).astype(np.uint32)
-    code = np.zeros(len(Y), np.uint32)
+    cells = ((Y - low) * (1023 / span if span > 0 else 0)).astype(np.uint64)
+    code, spread = np.zeros(len(Y), np.uint64), cast("Any", plain(spread_bits))
     for c in range(Y.shape[1]):
-        code |= _spread_bits(cells[:, c]) << np.uint32(c)
+        code |= spread(cells[:, c], Y.shape[1]) << np.uint64(c)
     return np.argsort(code, kind="stable")
-
-
-def _spread_bits(v: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Put a zero bit between the bits of 16."""
-    for shift, mask in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
-        v = (v | (v << np.uint32(shift))) & np.uint32(mask)
-    return v

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from nearfar.contracts import Field, Rows
 from nearfar.divergences.probability import KL
 from nearfar.kernels import HeavyTailed
-from nearfar.maps.objective import NeighborObjective, RowBlocks, Where
+from nearfar.maps.objective import NeighborObjective, RowBlocks
 from nearfar.methods.maps import SignSteps
 from nearfar.methods.tails import slope_in_alpha
 
@@ -25,8 +25,8 @@ LEAST, MOST = 0.2, 5.0
 class TailObjective(NeighborObjective):
     """KL by pair under a heavy-tailed kernel whose alpha is learned beside the positions, from some iteration on."""
 
-    def __init__(self, P: RowBlocks, kernel: HeavyTailed, field: Field, begins: int, **where: object) -> None:
-        super().__init__(P, kernel, KL(), "pair", field, **cast("Where", where))
+    def __init__(self, P: RowBlocks, kernel: HeavyTailed, field: Field, begins: int, **where: Any) -> None:
+        super().__init__(P, kernel, KL(), "pair", field, **where)
         self._begins, self._steps = begins, SignSteps(np.array(0.05), 1e-3, 0.1, LEAST, MOST)
 
     @property

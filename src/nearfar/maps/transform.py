@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -107,8 +108,7 @@ def place(
     formulas = linear_formulas(divergence, 1 / len(Y))
     if formulas is None:
         raise InputError(owner, "divergence", "one with formulas", repr(divergence), "Its far field is not known.")
-    own = [_model(owner, one) for one in kernel(P)] if callable(kernel) else None
-    shared = None if callable(kernel) else _model(owner, kernel)
+    models = [_model(owner, one) for one in (kernel(P) if callable(kernel) else [kernel])]
     strength = compiled(formulas.strength or no_strength)
     fixed = np.zeros_like(P.data) if formulas.fixed is None else np.asarray(formulas.fixed(P.data), np.float64)
     prepared = P.data if formulas.prepared is None else np.asarray(formulas.prepared(P.data), np.float64)
@@ -123,20 +123,18 @@ def place(
     entry_cost = compiled(formulas.entry_cost)
     of_divergence = tuple(map(float, formulas.parameters)), (float(formulas.far_log), float(formulas.constant))
     if elsewhere is not None:
-        if own is not None:
+        if callable(kernel):
             raise InputError(owner, "engine", "None for a kernel with a parameter for each point", "another")
         unfinished = elsewhere(owner, (indptr, *rows), points, kernel, formulas, limits, out)
 
-    def placed(found: CompiledKernel, start: int, stop: int) -> int:
-        loop = bind(place_rows, (found.functions, strength, entry_cost, found.heaviness >= _HEAVY))
-        model = points, found.parameters, *of_divergence
-        return int(loop(indptr[start : stop + 1], rows, model, points.mean(axis=1), limits, out[start:stop]))
-
     def task(block: int, start: int, stop: int) -> None:
-        if shared is not None:
-            unfinished[block] = placed(shared, start, stop)
-        else:
-            unfinished[block] = sum(placed(own[i], i, i + 1) for i in range(start, stop))  # type: ignore[index]
+        for first, last in pairwise(range(start, stop + 1) if callable(kernel) else (start, stop)):
+            found = models[first if callable(kernel) else 0]
+            loop = bind(place_rows, (found.functions, strength, entry_cost, found.heaviness >= _HEAVY))
+            model = points, found.parameters, *of_divergence
+            unfinished[block] += loop(
+                indptr[first : last + 1], rows, model, points.mean(axis=1), limits, out[first:last]
+            )
 
     if elsewhere is None:
         run_blocks(task, bounds, n_jobs)

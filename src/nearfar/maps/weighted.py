@@ -18,7 +18,7 @@ from nearfar.kernels import StudentT
 from nearfar.maps.options import MapOptions
 from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
-from nearfar.maps.solver import MapState
+from nearfar.methods.maps import MapState
 from nearfar.relations.copies import Copies
 
 

@@ -93,11 +93,6 @@ class Cost:
         return self.formulas.far_log
 
     @property
-    def depends(self) -> bool:
-        """Whether s_ij moves with q."""
-        return self.formulas.strength is not None
-
-    @property
     def smallest(self) -> float:
         """What p and q are at least."""
         return 1e-30 if self.dtype == np.float32 else 1e-290
@@ -180,7 +175,7 @@ def gradient(place: Place, cost: Cost, near: Near, far: Far, exaggeration: float
     found = place.pairs(attraction, near.pattern, row, row, *near.strengths, exaggeration=exaggeration, **shared)
     pull, mass = found[0], found[1]
     if not cost.by_row:
-        of_pairs = place.each(sums, mass)[1] if cost.depends else 0.0
+        of_pairs = place.each(sums, mass)[1] if cost.formulas.strength is not None else 0.0
         return place.each(push, pull, *slopes, mass=(near.total_mass, of_pairs), **shared)[0]
     pull, *charges = place.each(charge, (pull, mass, *w_ln_w), near.mass, w, *slopes, **shared)[0]
     others = far.asked.total([Term(name, each) for name, each in zip(far.names, charges, strict=True)])

@@ -13,8 +13,8 @@ symmetric q the mean of D_ij and D_ji stands for D_ij. Linear time takes it apar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,7 +222,11 @@ def off_diagonal(block: Floats, rows: slice) -> Floats:
 
 
 class Still:
-    """Base of an objective whose rows are in no order that is quicker than another, and that learns nothing."""
+    """Base of an objective of KL whose rows are in no order that is quicker than another, and that learns nothing."""
+
+    def early(self, kernel: Kernel | None = None) -> Self:  # noqa: ARG002
+        """Return itself."""
+        return self
 
     def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
         """Do nothing."""
@@ -256,22 +260,42 @@ class Phase:
         return self.learning_rate * (1 - t / self.n_iter if self.decays else 1.0)
 
 
-class Positions(Protocol):
-    """Where a map stands: its positions, the iterations that were run, and that of the last look."""
+@dataclass
+class MapState:
+    """Where a map stands; callbacks may look at ``X``.
+
+    ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``, as they were at
+    the last look. ``seen`` is the iteration of that look. ``same`` says, where rows are copies, which point each is.
+    """
 
     Y: Floats
-    n_iter: int
+    order: NDArray[np.integer] | None = None
+    same: NDArray[np.integer] | None = None
+    costs: list[float] = field(default_factory=list)
+    cost_iterations: list[int] = field(default_factory=list)
+    n_iter: int = 0
+    stopped: bool = False
+
+    @property
+    def X(self) -> Floats:  # noqa: N802 - as in every state of a solver
+        """The positions, a row per point."""
+        X = self.Y
+        if self.order is not None:
+            X = np.empty_like(self.Y)
+            X[self.order] = self.Y
+        return X if self.same is None else X[self.same]
 
     @property
     def seen(self) -> int:
         """The iteration of the last look."""
+        return self.cost_iterations[-1] if self.cost_iterations else -1
 
 
 class Watched(Protocol):
     """What watches a descent, see :func:`descend`."""
 
     @property
-    def state(self) -> Positions:
+    def state(self) -> MapState:
         """Where the map stands."""
 
     @property
@@ -342,7 +366,7 @@ def judged(
     return minimised.evaluate(Y, exaggeration)[0], cost
 
 
-def looked_at(place: Place, rows: Rows, state: Positions, *, centre: bool) -> Rows:
+def looked_at(place: Place, rows: Rows, state: MapState, *, centre: bool) -> Rows:
     """Bring the positions here, put their mean at 0, and return them as rows of the place; a start stays as it is."""
     if state.n_iter == 0:
         return rows

@@ -440,7 +440,7 @@ class MDS(FrameOutput):
         """Check X and return its pairs, all or sampled, and itself as an array or a sparse matrix."""
         pairs, n_neighbors, n_samples = self.pairs, self.n_neighbors, self.n_samples
         n_jobs = check_n_jobs("MDS", self.n_jobs)
-        if isinstance(self.metric, str) and self.metric == "precomputed":
+        if self._given_distances():
             if pairs == "sampled":
                 raise InputError("MDS", "pairs", "'all' or 'auto' with metric='precomputed'", "'sampled'")
             return _all_pairs("MDS", X, self.metric, n_jobs)
