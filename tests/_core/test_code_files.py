@@ -177,6 +177,12 @@ def test_those_that_were_not_used_for_the_longest_time_go(folder):
     for name in others:
         (folder / name).write_bytes(bytes(5000))
         os.utime(folder / name, (1, 1))
+    fresh = folder / f"module.f0-{0:040x}.nbc"
+    os.utime(fresh, (time.time() - DAY / 2,) * 2)
+    before = fresh.stat().st_mtime
+    assert code_files.read(fresh)
+    assert fresh.stat().st_mtime == before  # known to a day
+    os.utime(fresh, (time.time() - 5 * DAY,) * 2)
     code_files.cut(folder, 8000)
     assert left(folder) == {*range(8)}
     assert code_files.read(folder / f"module.f1-{1:040x}.nbc") == bytes(980)  # so it was used now

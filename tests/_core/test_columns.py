@@ -18,6 +18,18 @@ NOON = dt.datetime(2020, 1, 2, 12, 30)
 ROME = dt.timezone(dt.timedelta(hours=1))
 
 
+class Typed:
+    """As a tensor, which has a type."""
+
+    type = "of integers"
+
+    def __len__(self):
+        return 2
+
+    def __array__(self, *_, **__):
+        return np.array([1, 2])
+
+
 def read(values, n=None) -> Column:
     return column_of("f", "labels", values, len(values) if n is None else n)
 
@@ -49,6 +61,7 @@ def read(values, n=None) -> Column:
         (np.ma.masked_array([1, 7, 3], [0, 1, 0]), "whole", ["1", "", "3"]),
         (np.ma.masked_array(["a", "b"], [0, 1]), "text", ["a", ""]),
         (np.array([1, 2], ">i2"), "whole", ["1", "2"]),
+        (Typed(), "whole", ["1", "2"]),
         (pd.Series([0, None, 12.0]), "number", ["0", "", "12"]),
         ([1.0, 2.5, None], "number", ["1.0", "2.5", ""]),
         (np.array([0.1, np.nan], np.float32), "number", ["0.1", ""]),
@@ -155,7 +168,7 @@ class Elsewhere:
         (np.zeros((3, 2)), r"got shape \(3, 2\)"),
         (pd.DataFrame({"a": [1, 2, 3]}), r"got shape \(3, 1\)"),
         ([[1], [2], [3]], r"a name, a number or a date each; got unhashable type: 'list'"),
-        (np.array([1j, 2, 3]), "names, numbers or dates; got complex128"),
+        *((of([1j, 2, 3]), "names, numbers or dates; got complex128") for of in (np.array, pd.Series)),
         ({"a": 1}, "one per row with vectors that have no ids; got dict. Give an Embedding for labels by id"),
     ],
 )

@@ -71,7 +71,7 @@ COMMANDS = {
     "embed edges.csv -o old.npz --perplexity 3": "--perplexity|Try: nearfar embed --help",
     "embed nan.csv -o old.npz": "every weight must be|got nan in line 2|'bob' -> 'cem'|--no-weight",
     "embed ragged.csv -o old.npz": "every line must be of 2 fields|got 1 on line 3|Pass --delimiter if|--comments if",
-    "embed latin.csv -o old.npz": "text in UTF-8|line 1|Pass it through iconv if",
+    "embed latin.csv -o old.npz": "text in UTF-8|line 1: b'a,\\xff|Pass it through iconv if",
     "embed nowhere.csv -o old.npz": "edges must be a file that exists|no such file",
     "info nowhere.npz": "no such file",
     "info cut.npz": "file must be|cut.npz",
