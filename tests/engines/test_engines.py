@@ -1,109 +1,34 @@
-"""Engines of EDRep and of maps: each gives what the threads of this machine give, to the rounding of float32."""
+"""Workers of a cluster give what the threads of this machine give, to the rounding of float32; commands, too."""
 
+import gc
 import pickle
-import shutil
 import subprocess
 import sys
 from itertools import pairwise
 
+import killed_workers
 import numpy as np
 import pytest
 import scipy.sparse
+from engine_cases import FITS, MAPS, directed, graph, likes, often, ran
 
 import nearfar as nf
-from nearfar.engines import plain
-from nearfar.errors import DataError, InputError, MissingDependencyError, NumericalError
+from nearfar.errors import MissingDependencyError, NumericalError
 from nearfar.relations.neighbors import nearest_neighbors
 
-
-def graph(n: int = 60) -> nf.Relation:
-    """A connected graph of n nodes, two groups."""
-    return nf.Relation.from_matrix(nf.datasets.dcsbm(n, 2, alpha=2.0, mean_degree=6, random_state=0).adjacency)
+WORKERS = [name for name in FITS if "exact" not in name or "isolates" in name]
+QUICK = {"directed walk", "base measure", "clusters", "start"}
 
 
-def test_a_fit_asks_its_place_in_five_verbs_alone():
-    asked = []
-
-    def watched(verb):
-        return lambda *given, **named: asked.append(verb) or getattr(plain.Plain, verb)(*given, **named)
-
-    Watched = type("Watched", (), {verb: watched(verb) for verb in ("bring", "fetch", "near", "far", "each")})
-    nf.EDRep(4, n_epochs=3, random_state=0, engine=Watched()).fit(graph())
-    start = ["bring", "each", "far", "near", "each"]  # the sums of the start, and the step
-    assert asked == [*start, *["far", "near", "each"] * 2, "fetch"]  # vectors are brought once, at the end
-    asked.clear()
-    nf.EDRep(4, n_epochs=2, random_state=0, engine=Watched(), callbacks=[lambda progress: None]).fit(graph())
-    assert asked == [*start, "fetch", "far", "near", "each", "fetch", "fetch"]  # wherever a callback may look at them
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as two_workers,
-        distributed.Client(two_workers, set_as_default=False) as client,
-    ):
-        yield client
-
-
-@pytest.fixture
-def few_parts(monkeypatch):
-    """Three parts instead of eight: a ninth of the tasks."""
-    from nearfar.engines.dask import rows
-
-    monkeypatch.setattr(rows, "FEWEST", 3)
-
-
-def likes() -> nf.Relation:
-    rng = np.random.default_rng(0)
-    return nf.Relation.from_matrix(
-        rng.random((40, 25)) < 0.3, ids=[f"u{i}" for i in range(40)], column_ids=[f"i{i}" for i in range(25)]
-    )
-
-
-def directed() -> nf.Relation:
-    """An irregular one, with an isolate (3), a sink (5) and a source (6)."""
-    rng = np.random.default_rng(1)
-    P = (rng.random((50, 50)) < 0.15) * rng.uniform(0.1, 1.2, (50, 50))
-    P[3], P[:, 3], P[5], P[:, 6] = 0, 0, 0, 0
-    return nf.Relation.from_matrix(P)
-
-
-# Made in the tests that use them: each worker would compile what a relation needs on import.
-CASES = {
-    "walk": (lambda: graph().random_walk(3), {}),
-    "walk, paper": (lambda: graph().random_walk(2), {"gradient": "paper"}),
-    "directed": (directed, {}),
-    "directed walk": (lambda: directed().random_walk(2), {}),
-    "sum": (lambda: directed() + 0.5 * directed().T, {}),
-    "product": (lambda: graph().normalized() @ graph(), {}),
-    "rectangular": (likes, {}),
-    "rectangular, normalized": (lambda: likes().normalized(), {"p0": 0}),
-    "exact far field": (graph, {"far": "exact"}),
-    "noise": (graph, {"far": "noise"}),
-    "clusters": (graph, {"n_clusters": 2}),
-    "temperature": (graph, {"temperature": 0.5}),
-    "base measure": (likes, {"temperature": 0.4, "base_measure": "degrees"}),
-    "base measure, clusters": (graph, {"base_measure": "degrees", "n_clusters": 2}),
-    "repulsion": (graph, {"temperature": -1.0}),
-    "ball, float64": (graph, {"constraint": "ball", "init": np.random.default_rng(0).normal(size=(60, 4))}),
-}
-
-
-QUICK = {"directed walk", "base measure", "clusters", "ball, float64"}
-
-
-@pytest.mark.parametrize(
-    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
-)
-def test_workers_give_the_vectors_of_threads(cluster, few_parts, case):
-    make, parameters = CASES[case]
+@pytest.mark.usefixtures("few_parts")
+@pytest.mark.parametrize("case", often(WORKERS, QUICK))
+def test_workers_give_the_vectors_of_threads(cluster, case):
+    make, parameters = FITS[case]
     relation = make()
-    here = nf.EDRep(4, n_epochs=2, random_state=0, **parameters).fit(relation)
+    parameters = {"n_epochs": 2, "random_state": 0, **parameters}
+    here = nf.EDRep(4, **parameters, engine="threads").fit(relation)
     with cluster.as_current():
-        there = nf.EDRep(4, n_epochs=2, random_state=0, **parameters).fit(relation)  # its engine is the client's
+        there = nf.EDRep(4, **parameters).fit(relation)  # its engine is the client's
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=2e-5)
     np.testing.assert_allclose(there.loss_curve_, here.loss_curve_, rtol=2e-6)
     if here.context_embedding_ is not None:
@@ -127,73 +52,17 @@ def test_a_fit_on_workers_is_resumed_anywhere(cluster, tmp_path):
     assert (again.embedding_ == whole.embedding_).all()
 
 
-def test_what_workers_cannot_do_is_refused(cluster):
-    with pytest.raises(InputError, match=r"EDRep: engine must be None, one of .*'dask'.*; got 'spark'"):
-        nf.EDRep(4, engine="spark").fit(graph())
-    with cluster.as_current(), pytest.raises(InputError, match=r"gradient must be 'paper' or 'forward' with this far"):
-        nf.EDRep(4, gradient="full", far="exact").fit(graph())
-
-
-def test_without_the_package_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingDependencyError, match=r"needs distributed, .* 'nearfar\[cluster\]'"):
-        nf.EDRep(4, engine="dask").fit(graph())
-
-
-PROGRAM = """
-import os, signal, sys
-import numpy as np
-import distributed
-import nearfar as nf
-
-if __name__ == "__main__":
-    n_workers, out, what = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-    adjacency = nf.datasets.dcsbm(400, 2, alpha=2.0, mean_degree=6, random_state=0).adjacency
-    relation = nf.Relation.from_matrix(adjacency).random_walk(2)
-    keep = nf.callbacks.Checkpoint(out + ".safetensors", every=2)
-    with (
-        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        def trouble(progress):
-            if progress.epoch == 5 and "worker" in what:
-                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-            if progress.epoch == 5 and "client" in what:
-                for pid in client.run(os.getppid).values():
-                    os.kill(pid, signal.SIGKILL) if pid != os.getpid() else None
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        resume = out + ".safetensors" if "resume" in what else None
-        storage = out + ".parts" if "parts" in what else None
-        options = {"callbacks": [keep, trouble], "storage": storage}
-        est = nf.EDRep(8, n_epochs=8, random_state=0, **options).fit(relation, resume=resume)
-    np.save(out, est.embedding_)
-"""
-
-
-def run_program(folder, n_workers: int, what: str, name: str = "out") -> int:
-    (folder / "program.py").write_text(PROGRAM)
-    arguments = [sys.executable, str(folder / "program.py"), str(n_workers), str(folder / name), what]
-    return subprocess.run(arguments, check=False, timeout=300, capture_output=True).returncode
-
-
 @pytest.mark.slow
 def test_processes_any_number_of_workers_and_any_that_are_killed_give_the_same_bits(tmp_path):
     pytest.importorskip("distributed")
-    assert run_program(tmp_path, 1, "nothing", "one") == 0
-    expected = np.load(tmp_path / "one.npy")
+    expected = ran(tmp_path, "edrep", 1, "nothing")["X"]
     for n_workers, what in ((2, "nothing"), (4, "nothing"), (2, "worker"), (4, "parts"), (2, "worker, parts")):
-        assert run_program(tmp_path, n_workers, what) == 0, what
-        assert (np.load(tmp_path / "out.npy") == expected).all(), (n_workers, what)
-        (tmp_path / "out.npy").unlink()
-        kept = tmp_path / "out.safetensors"
-        shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
-    for suffix in ("", ", parts"):
-        assert run_program(tmp_path, 2, "client" + suffix, "killed" + suffix) == -9
-        assert not (tmp_path / f"killed{suffix}.npy").exists()
-        assert not (tmp_path / f"killed{suffix}.parts").exists()
-        assert run_program(tmp_path, 2, "resume" + suffix, "killed" + suffix) == 0
-        assert (np.load(tmp_path / f"killed{suffix}.npy") == expected).all()
+        assert (ran(tmp_path, "edrep", n_workers, what)["X"] == expected).all(), (n_workers, what)
+    for kind in ("", ", parts"):
+        (folder := tmp_path / f"killed{kind}").mkdir()
+        assert not ran(folder, "edrep", 2, f"client{kind}", code=-9)
+        assert [path.name for path in folder.iterdir()] == [f"state{'-parts' * bool(kind)}.safetensors"]
+        assert (ran(folder, "edrep", 2, f"resume{kind}")["X"] == expected).all()
 
 
 @pytest.mark.slow
@@ -249,40 +118,13 @@ def test_partitions_make_the_relation_that_one_frame_makes(cluster, options, nam
         assert fitted.vectors_.ids == expected.vectors_.ids
 
 
-def test_partitions_that_do_not_fit_are_refused(cluster):
+def test_empty_partitions_are_passed_over_and_those_that_look_like_two_kinds_are_warned_of(cluster):
     pandas, dataframe = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
-    dask = pytest.importorskip("dask")
-
-    def joined(*parts, meta=None):
-        return dataframe.from_delayed([dask.delayed(part) for part in parts], meta=meta, verify_meta=False)
-
-    first = edges_frame(20)
-    with pytest.raises(InputError, match="edges must be a Dask frame in the context of a client; got no client"):
-        nf.Relation.from_edges(joined(first))
+    first, delayed = edges_frame(20), pytest.importorskip("dask").delayed
     with cluster.as_current():
-        with pytest.raises(
-            InputError, match=r"the same columns in all partitions, .*; got \['a', 'b'\] in partition 1"
-        ):
-            nf.Relation.from_edges(joined(first, first[["source", "target"]].set_axis(["a", "b"], axis=1)))
-        with pytest.raises(InputError, match=r"integers in the first partition; got other objects in partition 1"):
-            nf.Relation.from_edges(joined(first, first.assign(source=first.source.astype(str) + "x")))
-        with pytest.raises(DataError, match=r"weight must be .*; got -1 in row 0 of the frame .* of partition 1"):
-            nf.Relation.from_edges(joined(first, first.assign(weight=-1.0)))
-        with pytest.raises(DataError, match="at least one edge; got 2 empty partitions"):
-            nf.Relation.from_edges(joined(first[:0], first[:0]))
-        with pytest.raises(InputError, match="on this machine, to be copied or pickled; got one whose entries are on"):
-            pickle.dumps(nf.Relation.from_edges(joined(first)))
-        with pytest.raises(InputError, match=r"Relation.ppmi: the relation must be a single matrix as it came"):
-            nf.Relation.from_edges(joined(first)).ppmi()
-        some = nf.Relation.from_edges(joined(first[:0], first, first[:0]))
+        parts = [delayed(part) for part in (first[:0], first, first[:0])]
+        some = nf.Relation.from_edges(dataframe.from_delayed(parts, verify_meta=False))
         assert (some.to_scipy() != nf.Relation.from_edges(first).to_scipy()).nnz == 0
-        with pytest.raises(InputError, match="storage must be left out for a Dask frame"):
-            nf.Relation.from_edges(joined(first), storage="somewhere")
-    assert isinstance(first, pandas.DataFrame)
-
-
-def test_partitions_that_look_like_two_kinds_are_warned_of(cluster):
-    pandas, dataframe = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     frame = pandas.DataFrame({"user": [1, 2, 3, 4] * 3, "item": [1, 1, 2, 3] * 3})
     with cluster.as_current():
         edges = dataframe.from_pandas(frame, npartitions=2)
@@ -313,21 +155,6 @@ def drawn(make, engine: str | None, *, X, **parameters):
     return est, seen
 
 
-MAPS = {
-    "t-SNE": (nf.TSNE, {}),
-    "NeRV": (nf.NeRV, {}),
-    "weighted": (nf.WSSNE, {}),
-    "by row": (nf.TASNE, {}),
-    "exponential": (nf.SSNE, {"exaggeration": 1.5}),
-    "Jensen-Shannon": (nf.JSE, {"kappa": 0.3}),
-    "reverse KL by pair": (nf.NeighborEmbedding, {"divergence": "reverse-kl"}),
-    "Jensen-Shannon by pair": (nf.NeighborEmbedding, {"divergence": "jensen-shannon", "kernel": "exponential"}),
-    "a line": (nf.HSSNE, {"n_components": 1, "init": "random"}),
-    "a relation": (nf.TSNE, {"X": directed, "init": np.random.default_rng(0).normal(size=(50, 2))}),
-    "its own mesh": (nf.TSNE, {"far": nf.far.MeshField(0.001), "init": "spectral"}),
-}
-
-
 @pytest.fixture
 def busy(monkeypatch):
     """Looks at every second iteration, and points that are sorted by place however few they are."""
@@ -341,10 +168,11 @@ def busy(monkeypatch):
 def test_what_an_iteration_made_does_not_stay_on_the_workers(cluster, monkeypatch, make):
     from nearfar.engines.dask.maps import MapWorkers
 
-    counts, far = [], MapWorkers.far
+    gc.collect()  # what other tests have left
+    counts, far, before = [], MapWorkers.far, len(cluster.futures)
 
     def counted(place, *given):
-        counts.append(len(place.client.futures))
+        counts.append(len(place.client.futures) - before)
         return far(place, *given)
 
     monkeypatch.setattr(MapWorkers, "far", counted)
@@ -356,13 +184,20 @@ def test_what_an_iteration_made_does_not_stay_on_the_workers(cluster, monkeypatc
     assert max(counts) < 120  # those of a few iterations: if all stayed, some 165
 
 
+CHANGED = {
+    "exponential": {"exaggeration": 1.5},
+    "one component": {"init": "random"},
+    "a relation": {"X": directed, "init": np.random.default_rng(0).normal(size=(40, 2))},
+    "its own mesh": {"far": nf.far.MeshField(0.001), "init": "spectral"},
+}
+ON_WORKERS = [*MAPS][: [*MAPS].index("weighted") + 1]
+
+
 @pytest.mark.usefixtures("few_parts", "busy")
-@pytest.mark.parametrize(
-    "case", [name if name == "t-SNE" else pytest.param(name, marks=pytest.mark.slow) for name in MAPS]
-)
+@pytest.mark.parametrize("case", often([*dict.fromkeys([*ON_WORKERS, *CHANGED])], {"t-SNE"}))
 def test_workers_draw_the_map_of_threads(cluster, case):
-    make, changed = MAPS[case]
-    parameters = {**groups(), **changed}
+    make, parameters = MAPS.get(case, (nf.TSNE, {}))
+    parameters = {**groups(), **parameters, **CHANGED.get(case, {})}
     here, seen_here = drawn(make, "threads", **parameters)
     with cluster.as_current():
         there, seen_there = drawn(make, None, **parameters)
@@ -518,30 +353,7 @@ def test_affinities_outlive_the_workers_that_made_them(cluster):
     assert few.indices_.shape == (7, 6)
 
 
-def test_a_search_that_workers_cannot_do_is_refused(cluster, monkeypatch):
-    X = cloud(30)
-    monkeypatch.setattr("nearfar.engines.dask.search.NeighborParts.neighbors", lambda *_: pytest.fail("searched"))
-    with cluster.as_current():
-        with pytest.raises(InputError, match="perplexity must be below 29"):
-            nf.Affinities(40, engine="dask").fit(X)
-        with pytest.raises(InputError, match="which sums pair by pair up to 4000 points"):  # before the search
-            nf.TSNE(perplexity=3, engine="dask").fit(X)
-        assert nf.TSNE(perplexity=3, max_iter=1).fit(X).embedding_.shape == (30, 2)  # on threads, neighbours too
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(
-        MissingDependencyError, match=r"Affinities.*'dask'.* needs distributed, .* 'nearfar\[cluster\]'"
-    ):
-        nf.Affinities(3, engine="dask").fit(X)
-
-
 # -- every estimator takes an engine ----------------------------------------------------------------------------------
-
-
-class NotOpened:
-    """A text that must not be read, rows that must not be looked at."""
-
-    def __getattr__(self, name: str):
-        pytest.fail(f"work began: {name} was asked for")
 
 
 def a_text() -> list[list[str]]:
@@ -551,91 +363,15 @@ def a_text() -> list[list[str]]:
 
 words = {"min_count": 1, "n_epochs": 1, "random_state": 0}
 ESTIMATORS = {
-    "EDRep": (lambda **engine: nf.EDRep(4, n_epochs=2, random_state=0, **engine), graph),
-    "TSNE": (lambda **engine: nf.TSNE(perplexity=3, max_iter=2, random_state=0, **engine), lambda: cloud(30)),
     "Affinities": (lambda **engine: nf.Affinities(3, **engine), lambda: cloud(30)),
     "MDS": (lambda **engine: nf.MDS(max_iter=2, **engine), lambda: cloud(30)),
     "SkipGram": (lambda **engine: nf.SkipGram(4, **words, **engine), a_text),
     "Word2DM": (lambda **engine: nf.Word2DM(3, 3, **words, **engine), a_text),
     "MultiSenseWord2DM": (lambda **engine: nf.MultiSenseWord2DM(4, **words, **engine), a_text),
 }
-IN_TURN, HERE = "A window reads what the one before it has moved", "Pairs are summed by compiled code"
-ON_THREADS = "engine must be None or 'threads'; got "
-ON_DEVICES = "engine must be None or one of 'threads', 'torch', 'cuda'; got "
-ON_ALL = "engine must be None or one of 'plain', 'threads', 'torch', 'cuda', 'dask'; got "
-RUNS = "runs"
-WORDS = {
-    **dict.fromkeys(("threads", "torch"), RUNS),
-    "plain": f"{ON_DEVICES}'plain'. Compiled code is quicker from the second fit on",
-    "dask": f"{ON_DEVICES}'dask'. {IN_TURN}, so all of a text is trained on one machine",
-    "own": f"{ON_DEVICES}.*Plain object at .*. {IN_TURN}: words do not fit the verbs of a Place",
-}
-MATRIX = {
-    "EDRep": dict.fromkeys(("plain", "threads", "torch", "dask", "own"), RUNS),
-    "TSNE": {
-        **dict.fromkeys(("plain", "threads", "torch", "own"), RUNS),
-        "dask": "far must be 'fft', or 'auto' where that is the mesh, on a cluster",
-    },
-    "Affinities": {
-        **dict.fromkeys(("plain", "threads", "torch", "dask"), RUNS),
-        "own": f"{ON_ALL}.*Plain object at .*. A search of neighbours does not fit",
-    },
-    "MDS": {
-        "threads": RUNS,
-        **{name: f"{ON_THREADS}{name!r}. {HERE}" for name in ("plain", "torch", "cuda", "cuda:1", "dask")},
-        "own": f"{ON_THREADS}.*Plain object at .*. {HERE}",
-    },
-    "SkipGram": WORDS,
-    "Word2DM": WORDS,
-    "MultiSenseWord2DM": {
-        "threads": RUNS,
-        "plain": f"{ON_THREADS}'plain'. Compiled code is quicker",
-        **{name: f"{ON_THREADS}{name!r}. Which sense a window trains" for name in ("torch", "cuda", "cuda:1")},
-        "dask": f"{ON_THREADS}'dask'. {IN_TURN}",
-        "own": f"{ON_THREADS}.*. {IN_TURN}: words",
-    },
-}
 
 
-@pytest.mark.usefixtures("few_parts")
-@pytest.mark.parametrize(("name", "engine"), [(name, engine) for name, row in MATRIX.items() for engine in row])
-def test_what_runs_on_which_engine(cluster, name, engine):
-    if engine == "torch" and MATRIX[name][engine] == RUNS:
-        pytest.importorskip("torch")
-    (make, data), said = ESTIMATORS[name], MATRIX[name][engine]
-    est = make(engine=plain.Plain() if engine == "own" else engine)
-    assert est.get_params()["engine"] is est.engine
-    with cluster.as_current():
-        if said == RUNS:
-            assert est.fit(data()) is est
-            return
-        with pytest.raises(InputError, match=f"^{name}: {said}"):
-            est.fit(data() if "far must be" in said else NotOpened())
-
-
-def test_a_place_of_ones_own_draws_maps_if_it_sums_over_pairs():
-    verbs = {verb: getattr(plain.Plain, verb) for verb in ("bring", "fetch", "near", "far", "each")}
-    FiveVerbs = type("FiveVerbs", (), verbs)
-    with pytest.raises(
-        InputError, match=r"TSNE: engine must be None, .* or a Place; got .*FiveVerbs .* without pairs\."
-    ):
-        nf.TSNE(engine=FiveVerbs()).fit(NotOpened())
-    assert nf.EDRep(4, n_epochs=1, engine=FiveVerbs()).fit(graph()).embedding_.shape == (60, 4)
-    parameters = {"perplexity": 8, "max_iter": 20, "random_state": 0, "n_jobs": 1}
-    parameters |= {"init": np.random.default_rng(0).normal(size=(150, 2)).astype(np.float32)}
-    for far in ("exact", "fft", "noise"):
-        here, own = (nf.TSNE(**parameters, far=far, engine=one).fit(cloud()) for one in ("threads", plain.Plain()))
-        np.testing.assert_allclose(own.cost_curve_, here.cost_curve_, rtol=1e-4, err_msg=far)
-
-
-@pytest.mark.parametrize("name", MATRIX)
-def test_a_name_that_nobody_has_is_refused_with_those_there_are(name):
-    make, data = ESTIMATORS[name]
-    with pytest.raises(InputError, match=f"^{name}: engine must be None.*'threads'.*; got 'spark'"):
-        make(engine="spark").fit(data())
-
-
-@pytest.mark.parametrize("name", ["Affinities", "SkipGram", "Word2DM", "MultiSenseWord2DM", "MDS"])
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_threads_are_the_default(name):
     make, data = ESTIMATORS[name]
     found = [make(engine=engine).set_params(n_jobs=1).fit(data()) for engine in (None, "threads")]
@@ -649,32 +385,9 @@ def test_plain_affinities_are_of_few_rows_and_those_of_threads():
     np.testing.assert_array_equal(plain.indices_, threads.indices_)
     np.testing.assert_array_equal(plain.betas_, threads.betas_)
     many = np.random.default_rng(0).normal(size=(201, 3))
-    with pytest.raises(
-        InputError, match=r"Affinities: engine must be another for more than 200 rows; got 'plain' for 201"
-    ):
-        nf.Affinities(8, engine="plain").fit(many)
     for given in ({"metric": "manhattan"}, {"metric": "precomputed"}):  # searched by scikit-learn, or not at all
         rows = distances(many) if given["metric"] == "precomputed" else many
         assert nf.Affinities(8, engine="plain", **given).fit(rows).relation_.shape == (201, 201)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ["--engine", "plain"],
-            "--engine must be one of 'threads', 'torch', 'cuda'; got 'plain'. Compiled code is quicker",
-        ),
-        (["--engine", "dask"], "--engine must be one of 'threads', 'torch', 'cuda'; got 'dask'. A window reads what"),
-        (["--model", "multisense", "--engine", "cuda"], "--engine must be 'threads'; got 'cuda'. Which sense a window"),
-    ],
-)
-def test_words_are_not_trained_on_an_engine_of_others(options, message, tmp_path, fails, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert fails("words", "train", "nothing.txt", "-o", "out.npz", *options).startswith(
-        f"nearfar: nearfar words train: {message}"
-    )
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_map_finds_its_neighbours_on_its_engine():
@@ -684,53 +397,18 @@ def test_a_map_finds_its_neighbours_on_its_engine():
     assert est.transform(cloud(9)).shape == (9, 2)
 
 
-SEARCH_PROGRAM = """
-import os, signal, sys
-import numpy as np
-import distributed
-import nearfar as nf
-from nearfar.engines.dask.search import NeighborParts
-
-if __name__ == "__main__":
-    n_workers, folder, what = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-    X = np.load(folder + "/X.npy")
-    with (
-        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        gather, kills = NeighborParts._gather, []
-
-        def gathered(parts, futures):
-            kills.append(1)
-            if len(kills) in (3, 4) and what == "worker":  # the tasks of the search are handed out; one part is here
-                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-            return gather(parts, futures)
-
-        NeighborParts._gather = gathered
-        found = nf.Affinities(15, method="inverted-lists", random_state=0).fit(X)
-        arrays = found.indices_, found.distances_, found.betas_, found.relation_.nnz
-        rows = np.concatenate([part.result().data for part in found.relation_.operator.row_parts])
-    np.savez(folder + "/found.npz", *arrays, rows)
-"""
-
-
 @pytest.mark.slow
 def test_any_number_of_processes_and_any_that_are_killed_find_the_same_neighbours(tmp_path):
     pytest.importorskip("distributed")
-    X = np.random.default_rng(0).normal(size=(6000, 8)) + 6 * np.repeat(np.eye(5, 8), 1200, axis=0)
-    np.save(tmp_path / "X.npy", X)
-    (tmp_path / "search.py").write_text(SEARCH_PROGRAM)
-    here = nf.Affinities(15, method="inverted-lists", random_state=0).fit(X)
+    here = nf.Affinities(15, method="inverted-lists", random_state=0).fit(killed_workers.groups(6000))
     assert here._index.approximate
-    P = here.relation_.operator.unsorted_rows(0, 6000)
+    expected = {name: getattr(here, name) for name in ("indices_", "distances_", "betas_")}
+    expected |= {"nnz": here.relation_.nnz, "P": here.relation_.operator.unsorted_rows(0, 6000).data}
     for n_workers, what in ((1, "nothing"), (2, "nothing"), (4, "nothing"), (3, "worker")):
-        arguments = [sys.executable, str(tmp_path / "search.py"), str(n_workers), str(tmp_path), what]
-        done = subprocess.run(arguments, check=False, timeout=300, capture_output=True)
-        assert done.returncode == 0, (n_workers, what, done.stderr.decode()[-2000:])
-        with np.load(tmp_path / "found.npz") as found:
-            expected = here.indices_, here.distances_, here.betas_, here.relation_.nnz, P.data
-            for one, other in zip(found.values(), expected, strict=True):
-                np.testing.assert_array_equal(one, other, err_msg=f"{n_workers} {what}")
+        found = ran(tmp_path, "search", n_workers, what)
+        assert found.keys() == expected.keys()
+        for name, one in found.items():
+            np.testing.assert_array_equal(one, expected[name], err_msg=f"{n_workers} {what}")
 
 
 @pytest.mark.parametrize("by_row", [True, False])
@@ -791,37 +469,6 @@ def test_a_whole_map_costs_what_that_of_threads_costs(cluster):
     assert there.transform(X[:5]).shape == (5, 2)
 
 
-class Plain:
-    """A kernel without formulas: that of Student."""
-
-    weight = staticmethod(lambda f: 1 / (1 + f))
-    slope = staticmethod(lambda f: -1 / (1 + f) ** 2)
-
-
-REFUSED = {
-    "n_components must be 1 or 2 on a cluster": (nf.TSNE, {"n_components": 3}),
-    "far must be 'fft', or 'auto' where that is the mesh, on a cluster; got 'exact'": (nf.TSNE, {"far": "exact"}),
-    "got 'auto', which sums pair by pair up to 4000 points": (nf.TSNE, {}),
-    "got 'noise'": (nf.TSNE, {"far": "noise"}),
-    "got BarnesHutField": (nf.TSNE, {"far": nf.far.BarnesHutField()}),
-    "got NoisePairs": (nf.UMAP, {}),
-    "kernel must be the same for all points": (nf.InhomogeneousTSNE, {"far": "fft"}),
-    "divergence must be with a kernel and a normalization of linear time": (
-        nf.NeighborEmbedding,
-        {"far": "fft", "kernel": Plain()},
-    ),
-}
-
-
-@pytest.mark.parametrize("message", REFUSED)
-def test_maps_that_workers_cannot_draw_are_refused(cluster, message):
-    make, parameters = REFUSED[message]
-    X = groups()["X"]
-    with cluster.as_current(), pytest.raises(InputError) as refused:
-        make(**parameters, engine="dask").fit(X)
-    assert message in str(refused.value)
-
-
 def test_in_the_context_of_a_client_maps_are_drawn_where_they_can_be(cluster, monkeypatch):
     from nearfar.engines.dask.maps import MapWorkers
 
@@ -841,13 +488,6 @@ def test_in_the_context_of_a_client_maps_are_drawn_where_they_can_be(cluster, mo
     assert there == ["there"]
 
 
-def test_a_map_needs_the_extra_for_a_cluster(monkeypatch):
-    parameters = groups()
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingDependencyError, match=r"TSNE\(engine='dask'\) needs dist.* 'nearfar\[cluster\]'"):
-        nf.TSNE(far="fft", engine="dask").fit(parameters["X"])
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_parts")
 def test_a_map_that_leaves_the_numbers_or_its_mesh_says_so(cluster):
@@ -862,68 +502,17 @@ def test_a_map_that_leaves_the_numbers_or_its_mesh_says_so(cluster):
             nf.TSNE(**{**parameters, "init": far_off}).fit(X)
 
 
-OF_PROGRAM = {
-    "far": "fft",
-    "perplexity": 15,
-    "max_iter": 52,
-    "early_exaggeration_iter": 26,
-    "random_state": 0,
-    "n_jobs": 1,
-}
-MAP_PROGRAM = """
-import os, signal, sys
-import numpy as np
-import distributed
-import nearfar as nf
-
-if __name__ == "__main__":
-    n_workers, out, what = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-    X = np.random.default_rng(0).normal(size=(1500, 8)) + 6 * np.repeat(np.eye(5, 8), 300, axis=0)
-    with (
-        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        def trouble():
-            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-
-        from nearfar.engines.dask.maps import MapWorkers
-        from nearfar.methods.maps import momentum_step
-        each, steps = MapWorkers.each, []
-
-        def counted(place, formula, *rows, **shared):
-            if formula is momentum_step:
-                steps.append(formula)
-                if what == "worker" and len(steps) == 20:
-                    trouble()
-            return each(place, formula, *rows, **shared)
-
-        MapWorkers.each = counted
-        est = nf.TSNE(**{parameters!r}, init=1e-4 * X[:, :2]).fit(X)
-        assert len(steps) == 52
-    np.savez(out, X=est.embedding_, costs=est.cost_curve_)
-"""
-
-
-def run_map(folder, n_workers: int, what: str) -> dict[str, np.ndarray]:
-    (folder / "map.py").write_text(MAP_PROGRAM.replace("{parameters!r}", repr(OF_PROGRAM)))
-    arguments = [sys.executable, str(folder / "map.py"), str(n_workers), str(folder / "map.npz"), what]
-    done = subprocess.run(arguments, check=False, timeout=300, capture_output=True)
-    assert done.returncode == 0, (n_workers, what, done.stderr.decode()[-2000:])
-    with np.load(folder / "map.npz") as found:
-        return dict(found)
-
-
 @pytest.mark.slow
 def test_maps_have_the_same_bits_for_any_number_of_processes_and_any_that_are_killed(tmp_path):
     pytest.importorskip("distributed")
-    X = np.random.default_rng(0).normal(size=(1500, 8)) + 6 * np.repeat(np.eye(5, 8), 300, axis=0)
-    here = nf.TSNE(**OF_PROGRAM, init=1e-4 * X[:, :2]).fit(X)
-    one = run_map(tmp_path, 1, "nothing")
+    X = killed_workers.groups(1500)
+    here = nf.TSNE(**killed_workers.OF_MAP, init=1e-4 * X[:, :2]).fit(X)
+    one = ran(tmp_path, "tsne", 1, "nothing")
     # In float64: of two fits in float32 that begin one rounding apart, on threads too, nothing alike is left by now.
     np.testing.assert_allclose(one["X"], here.embedding_, atol=1e-6 * np.abs(here.embedding_).max())
     np.testing.assert_allclose(one["costs"], here.cost_curve_, rtol=1e-9)
     for n_workers, what in ((2, "nothing"), (4, "nothing"), (2, "worker")):
-        found = run_map(tmp_path, n_workers, what)
+        found = ran(tmp_path, "tsne", n_workers, what)
         assert (found["X"] == one["X"]).all(), (n_workers, what)
         assert (found["costs"] == one["costs"]).all()
 
@@ -963,16 +552,18 @@ def test_commands_compute_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
     np.testing.assert_allclose(nf.Embedding.load(out).vectors, here.embedding_, atol=2e-5)
 
 
-def test_commands_need_the_extra_for_a_cluster(monkeypatch, tmp_path, fails):
+def test_without_the_package_the_extra_is_named(monkeypatch, tmp_path, fails):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "distributed", None)
+    for est in (nf.EDRep(4, engine="dask"), nf.TSNE(far="fft", engine="dask"), nf.Affinities(3, engine="dask")):
+        with pytest.raises(
+            MissingDependencyError, match=r"\(engine='dask'\) needs distributed, .* 'nearfar\[cluster\]'"
+        ):
+            est.fit(graph() if isinstance(est, nf.EDRep) else cloud(30))
     for command in ("embed", "map"):
         assert f"nearfar {command} --engine dask needs distributed, " in fails(
             command, "nothing.csv", "-o", "out.npz", "--engine", "dask"
         )
-    assert "--engine must be 'threads'; got 'dask'. Pairs are summed by compiled code" in fails(
-        "map", "nothing.csv", "-o", "out.npz", "--engine", "dask", "--method", "mds"
-    )
     assert not list(tmp_path.iterdir())
 
 

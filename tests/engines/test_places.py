@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 
-import networkx as nx
 import numpy as np
 import own_place
 import pytest
 import scipy.sparse
+from engine_cases import FITS, MAPS, directed, graph, often, points
+from own_map_place import MapPieces
 
 import nearfar as nf
 from nearfar import engines
@@ -20,21 +21,6 @@ from nearfar.errors import InputError
 from nearfar.methods import edrep as formulas
 from nearfar.methods.normalizers import mixture
 from nearfar.steps import Drawn, Start, ball_step, onto_sphere
-
-
-def club() -> nf.Relation:
-    return nf.Relation.from_edges(nx.karate_club_graph())
-
-
-def directed(n: int = 40, m: int | None = None) -> nf.Relation:
-    """An irregular one, with an isolate (3), a sink (5) and a source (6)."""
-    rng = np.random.default_rng(1)
-    P = (rng.random((n, m or n)) < 0.2) * rng.uniform(0.1, 1.2, (n, m or n))
-    P[3], P[5], P[:, 6] = 0, 0, 0
-    if m is None:
-        P[:, 3] = 0
-    return nf.Relation.from_matrix(P)
-
 
 # -- each form against its formula -----------------------------------------------------------------------------------
 
@@ -95,30 +81,18 @@ def test_a_form_takes_what_its_formula_takes():
 
 # -- a place of one's own --------------------------------------------------------------------------------------------
 
-VARIANTS = {
-    "walk": (lambda: club().random_walk(3), {}),
-    "directed": (directed, {}),
-    "full": (lambda: directed().normalized(), {"gradient": "full", "temperature": 0.6}),
-    "two sides": (lambda: directed(40, 25), {}),
-    "two sides, full": (lambda: directed(30, 45), {"gradient": "full", "p0": 0}),
-    "ball": (directed, {"constraint": "ball"}),
-    "cold": (directed, {"temperature": 0.5}),
-    "repulsion": (club, {"temperature": -1.0}),
-    "exact": (directed, {"far": "exact"}),
-    "base measure": (lambda: directed(60, 45).normalized(), {"base_measure": "degrees", "temperature": 0.3}),
-    "base measure, one side": (club, {"base_measure": "degrees", "temperature": 0.3}),
-    "base measure, exact": (club, {"base_measure": "degrees", "far": "exact"}),
-    "noise": (directed, {"far": "noise"}),
-    "clusters": (club, {"n_clusters": 3}),
-    "labels": (directed, {"far": nf.far.GaussianMixture(labels=np.where(np.arange(40) == 3, -1, np.arange(40) % 3))}),
-    "start": (directed, {"init": np.random.default_rng(0).normal(size=(40, 4))}),
-}
+QUICK = {
+    "walk", "directed", "full", "two sides", "two sides, full", "ball", "cold", "repulsion", "exact, isolates", "start",
+    "base measure", "base measure, one side", "base measure, exact", "noise", "clusters", "labels",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("case", VARIANTS)
-@pytest.mark.parametrize("place", [own_place.Pieces(), Plain(), Threads(2)], ids=lambda place: type(place).__name__)
+@pytest.mark.parametrize("case", often(FITS, QUICK))
+@pytest.mark.parametrize(
+    "place", [own_place.Pieces(), MapPieces(), Plain(), Threads(2)], ids=lambda place: type(place).__name__
+)
 def test_each_place_gives_the_same_vectors(place, case):
-    make, parameters = VARIANTS[case]
+    make, parameters = FITS[case]
     relation, common = make(), {"n_components": 4, "n_epochs": 6, "random_state": 0, **parameters}
     here = nf.EDRep(**common, engine="threads").fit(relation)
     there = nf.EDRep(**common, engine=place).fit(relation)
@@ -130,9 +104,23 @@ def test_each_place_gives_the_same_vectors(place, case):
     np.testing.assert_allclose(there.transform(relation), here.transform(relation), atol=2e-3)
 
 
+def test_a_fit_asks_its_place_in_five_verbs_alone():
+    asked = []
+
+    def watched(verb):
+        return lambda *given, **named: asked.append(verb) or getattr(Plain, verb)(*given, **named)
+
+    Watched = type("Watched", (), {verb: watched(verb) for verb in engines.VERBS})
+    nf.EDRep(4, n_epochs=3, random_state=0, engine=Watched()).fit(graph())
+    start = ["bring", "each", "far", "near", "each"]  # the sums of the start, and the step
+    assert asked == [*start, *["far", "near", "each"] * 2, "fetch"]  # vectors are brought once, at the end
+    asked.clear()
+    nf.EDRep(4, n_epochs=2, random_state=0, engine=Watched(), callbacks=[lambda progress: None]).fit(graph())
+    assert asked == [*start, "fetch", "far", "near", "each", "fetch", "fetch"]  # wherever a callback may look at them
+
+
 def test_a_place_of_ones_own_takes_callbacks_and_checkpoints(tmp_path):
     place, path = own_place.Pieces(), tmp_path / "run.safetensors"
-    assert all(callable(getattr(place, verb)) for verb in engines.VERBS)  # those of EDRep
     whole = nf.EDRep(4, n_epochs=6, random_state=0, engine=place).fit(directed())
     stop = [nf.callbacks.Checkpoint(path, every=1), lambda progress: progress.epoch == 3]
     nf.EDRep(4, n_epochs=6, random_state=0, engine=place, callbacks=stop).fit(directed())
@@ -188,35 +176,6 @@ assert not list(Path(sys.argv[1]).iterdir()), list(Path(sys.argv[1]).iterdir())
 def test_small_fits_and_maps_compile_nothing(tmp_path):
     environment = {**os.environ, "NEARFAR_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", COLD, str(tmp_path)], check=True, env=environment)
-
-
-class Lame:
-    """A place that lacks verbs."""
-
-    def bring(self, X):
-        return X
-
-    def near(self, P, X, way):
-        return X
-
-
-REFUSED = [
-    ({"engine": "spark"}, r"engine must be None, one of 'plain', 'threads', 'torch', .* or a Place; got 'spark'"),
-    ({"engine": "plain:1"}, "engine must be None, one of .*; got 'plain:1'"),
-    ({"engine": 3}, "got 3 without bring, fetch, near, far, each. A place has the verbs of nearfar.contracts.Place"),
-    ({"engine": Lame()}, "got .*Lame object.* without fetch, far, each. A place has the verbs"),
-    ({"engine": Plain}, "engine must be .* or a Place; got the class Plain"),
-    ({"engine": "plain", "storage": "folder"}, "storage must be None with engine='plain'; got 'folder'. .*threads"),
-    ({"engine": Plain(), "storage": "folder"}, "storage must be None with a Place; got 'folder'"),
-]
-
-
-@pytest.mark.parametrize(("parameters", "message"), REFUSED)
-def test_what_is_refused_before_any_work(parameters, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=message):
-        nf.EDRep(4, **parameters).fit(club())
-    assert not list(tmp_path.iterdir())
 
 
 def test_engines_of_other_packages_are_found_by_their_entry_point(tmp_path, monkeypatch):
@@ -349,27 +308,10 @@ def test_a_mixture_with_labels_leaves_isolates_out_with_their_labels():
 
 # -- maps ------------------------------------------------------------------------------------------------------------
 
-MAPS = {
-    "t-SNE": (nf.TSNE, {}),
-    "SSNE": (nf.SSNE, {}),
-    "ASNE": (nf.ASNE, {}),
-    "NeRV": (nf.NeRV, {}),
-    "JSE": (nf.JSE, {}),
-    "weighted": (nf.WSSNE, {}),
-    "per point": (nf.InhomogeneousTSNE, {"learn": False, "degrees_of_freedom": np.linspace(1, 9, 60)}),
-    "three components": (nf.TSNE, {"n_components": 3}),
-}
+PLAIN = ["t-SNE", "exponential", "exponential by row", "weighted", "per point", "three components"]
 
 
-def points(n: int = 60) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(n, 5)) + 6 * rng.integers(0, 3, (n, 1))
-
-
-@pytest.mark.parametrize(
-    "case",  # other divergences are compiled in float64 for it alone
-    [pytest.param(case, marks=pytest.mark.slow) if case in ("NeRV", "JSE") else case for case in MAPS],
-)
+@pytest.mark.parametrize("case", often([*PLAIN, "two potentials", "Jensen-Shannon"], PLAIN))  # others are compiled
 def test_the_plain_place_draws_the_map_of_threads(case):
     make, parameters = MAPS[case]
     X, start = points(), np.random.default_rng(1).normal(size=(60, parameters.get("n_components", 2)))
@@ -388,18 +330,43 @@ def test_more_points_are_drawn_on_threads_by_default():
     np.testing.assert_array_equal(fits[0].embedding_, fits[1].embedding_)
 
 
+N = 61
+assert N % own_place.PIECE  # the last piece is shorter
+# One of each way in which a map goes through its pairs, in the type that loops are compiled for anyway.
+OFTEN = [("t-SNE", "exact"), ("by row", "exact"), ("Jensen-Shannon", "exact"), ("weighted", "fft"), ("sampled", None)]
+BOTH = ["t-SNE", "by row", "Jensen-Shannon", "weighted"]
+ALL = [*((case, far) for case in BOTH for far in ("exact", "fft")), ("three components", "exact")]
+ALL += [("two potentials", "exact"), ("sampled", None), ("ranked", None)]
+
+
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("case", "far", "dtype"),
     [
-        (lambda: nf.TSNE(engine="spark"), "TSNE: engine must be None, one of 'plain', .* or a Place; got 'spark'"),
-        (lambda: nf.TSNE(engine=own_place.Pieces()), "got .*Pieces.* without pairs"),
-        (lambda: nf.TSNE(engine="plain", far="fft"), "far must be 'auto' or 'exact' with engine='plain'; got 'fft'"),
-        (lambda: nf.TSNE(engine="plain", storage="folder"), "storage must be None with engine='plain'; got 'folder'"),
-        (lambda: nf.UMAP(engine="plain"), "far must be 'auto' or 'exact' with engine='plain'; got"),
+        *((*case, np.float32) for case in OFTEN),
+        *(pytest.param(*case, np.float64, marks=pytest.mark.slow) for case in ALL),
     ],
 )
-def test_what_the_plain_place_of_maps_refuses(make, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=message):
-        make().set_params(perplexity=5).fit(points(30))
-    assert not list(tmp_path.iterdir())
+def test_a_place_of_ones_own_draws_the_map_of_threads(case, far, dtype):
+    make, parameters = MAPS[case]
+    parameters = {**parameters, **({"far": far} if far else {})}
+    start = np.random.default_rng(1).normal(size=(N, parameters.get("n_components", 2))).astype(dtype)
+    common = {"perplexity": 8, "max_iter": 20, "early_exaggeration_iter": 8, "random_state": 0, "n_jobs": 1}
+    here, there = (
+        make(**common, **parameters, init=start, engine=engine).fit(points(N)) for engine in ("threads", MapPieces())
+    )
+    rtol = 1e-6 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(there.embedding_, here.embedding_, rtol=rtol, atol=rtol / 10)
+    np.testing.assert_allclose(there.cost_curve_, here.cost_curve_, rtol=rtol)
+    assert np.linalg.norm(here.embedding_ - start) > 0.1 * np.linalg.norm(start)
+
+
+def test_empty_rows_of_a_relation_are_drawn():
+    A = np.zeros((N, N))
+    i = np.arange(0, N - 20)  # 20 isolates: more than two pieces without a pair
+    A[i, np.roll(i, 1)] = 1
+    start = np.random.default_rng(1).normal(size=(N, 2)).astype(np.float32)
+    common = {"max_iter": 20, "init": start, "far": "exact", "random_state": 0}
+    here, there = (
+        nf.TASNE(**common, engine=engine).fit(nf.Relation.from_matrix(A)) for engine in ("threads", MapPieces())
+    )
+    np.testing.assert_allclose(there.embedding_, here.embedding_, rtol=1e-3, atol=1e-4)

@@ -193,13 +193,13 @@ FAULTS = [
         "map formula: 1/S of the other row",
         "cost.strength(u_ji, w * _inverse(w, w_j, cost, totals, error))",
         "cost.strength(u_ji, w * _inverse(w, w_i, cost, totals, error))",
-        "test_own_map_place",
+        "test_places",
     ),
     Fault(
         "map formula: the second of a pair of noise",
         "total = total - part[back]",
         "total = total - 0 * part[back]",
-        "test_own_map_place",
+        "test_places",
     ),
     Fault(
         "descent: rows as steep as their sum",

@@ -53,6 +53,32 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20240607)
 
 
+@pytest.fixture(scope="module")
+def cluster():
+    """A client of two workers in this process."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(**options) as two_workers,
+        distributed.Client(two_workers, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def in_use(cluster):
+    """The same, whose context the test is in."""
+    with cluster.as_current():
+        yield cluster
+
+
+@pytest.fixture
+def few_parts(monkeypatch):
+    """Three parts of rows on workers instead of eight: a ninth of the tasks."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("nearfar.engines.dask.rows.FEWEST", 3)
+
+
 @pytest.fixture(params=["plain", "compiled"])
 def products(request, monkeypatch):
     """Relations of a test are small, and SciPy multiplies with them: run it with compiled products, too."""
