@@ -145,19 +145,19 @@ def read_table(
     return np.ascontiguousarray(X), Table(ids, said, colours, coded)
 
 
-def read_or_prepared(owner: str, file: Any, form: TextFormat | None = None) -> tuple[NDArray[np.float64], Table]:
+def read_or_prepared(owner: str, file: Any) -> tuple[NDArray[np.float64], Table]:
     """Return the same as :func:`read_table`, prepared where columns are no numbers or of different scales."""
     from nearfar.relations.coordinates import has_other_scale
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)  # that a column has another scale
         try:
-            X, table = read_table(file, None, None, owner=owner, form=form)
+            X, table = read_table(file, None, None, owner=owner)
             if has_other_scale(X) is None:
                 return X, table
         except DataError:  # columns of text, gaps
             pass
-        return read_table(file, None, None, owner=owner, form=form, prepare=True)
+        return read_table(file, None, None, owner=owner, prepare=True)
 
 
 def read_annotated(

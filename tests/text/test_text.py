@@ -200,7 +200,7 @@ def test_what_a_vocabulary_says():
     assert "moon" not in vocabulary
     assert vocabulary.n_tokens == 13
     assert vocabulary != Vocabulary(["sea"], [2])
-    assert list(vocabulary.restricted(max_size=2)) == ["the", "sea"]
+    assert list(vocabulary) == ["the", "sea", "ship"]
     assert repr(vocabulary) == "Vocabulary(3 words, 13 tokens)"
     with pytest.raises(ValueError, match="read-only"):
         vocabulary.counts[0] = 1

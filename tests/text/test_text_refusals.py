@@ -71,7 +71,6 @@ DOORS = {
     "Corpus.encode": lambda **given: nf.Corpus(SENTENCES).encode(**({"min_count": 1} | given)),
     "Vocabulary": lambda **given: nf.Vocabulary(**({"words": ["a"], "counts": [1]} | given)),
     "Vocabulary of": lambda **given: nf.Vocabulary(["a"], [1])[given["id"]],
-    "restricted": lambda **given: nf.Vocabulary(["the"], [61]).restricted(**given),
     "Vocabulary.load": nf.Vocabulary.load,
     "EncodedCorpus.open": nf.EncodedCorpus.open,
     "phrases": lambda **given: nf.Corpus(SENTENCES).encode(min_count=1).phrases(**given),
@@ -88,8 +87,6 @@ test_refusals = refused(
         ("Vocabulary", "counts", [0], InputError, "at least 1; got 0"),
         ("Vocabulary", "counts", np.array([2**63], np.uint64), InputError, "below 2**63"),
         ("Vocabulary of", "id", "moon", UnknownIdError, "'moon'"),
-        ("restricted", "min_count", 62, InputError, "some word reaches; got 'the', the most frequent word, came 61 t"),
-        ("restricted", "max_size", 0, InputError, ">= 1"),
         *(
             ("Vocabulary.load", "path", written(content), DataError, "Vocabulary.load: ")
             for content in (b"", b"word\tcount", b"word\tcount\nthe\t3\nsea", b"word\tcount\nthe\n", b"a b c\n")
@@ -144,7 +141,6 @@ test_refusals = refused(
         ("Corpus.encode", "folder", Made(full), InputError, "a new folder, or a text to replace"),
         ("phrases", "min_count", 0, InputError, ">= 1"),
         ("phrases", "threshold", -1, InputError, ">= 0"),
-        ("phrases", "connector", 3, InputError, "a string"),
         ("EncodedCorpus.open", "folder", "nowhere", InputError, "a folder that exists"),
         ("EncodedCorpus.open", "folder", Made(full), FileFormatError, "a text stored by nearfar"),
         ("EncodedCorpus.open", "folder", encoded(lambda at: cut(at, "tokens.npy")), FileFormatError, "tokens.npy of "),

@@ -216,10 +216,6 @@ def test_a_vocabulary_that_grew_keeps_its_order(tmp_path):
     assert counts != sorted(counts, reverse=True)
     vocabulary.save(tmp_path / "words.tsv")
     assert nf.Vocabulary.load(tmp_path / "words.tsv") == vocabulary
-    few = vocabulary.restricted(max_size=3)
-    assert few.counts.tolist() == sorted(counts, reverse=True)[:3]
-    assert all(few.counts[few[word]] == counts[vocabulary[word]] for word in few)
-    assert len(vocabulary.restricted(min_count=28)) == sum(count >= 28 for count in counts)
     encoded = nf.Corpus(MORE).encode(vocabulary=vocabulary, folder=tmp_path / "text")
     assert [encoded.vocabulary.words[k] for k in next(iter(encoded))] == MORE[0]
 

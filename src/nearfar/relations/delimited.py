@@ -289,10 +289,8 @@ class _Scanner:
         raise DataError(self._owner, "every line", expected, f"{found} on {where}", hint)
 
 
-def parse_column(
-    owner: str, text: Bytes, spans: NDArray[np.int32], where: Where, argument: str = "every weight"
-) -> NDArray[np.float64]:
-    """Return a column of numbers; says on which line there is another text."""
+def parse_column(owner: str, text: Bytes, spans: NDArray[np.int32], where: Where) -> NDArray[np.float64]:
+    """Return a column of weights; says on which line there is another text."""
     values = np.empty(len(spans))
     soonest(parse_numbers, text.size)(text, np.ascontiguousarray(spans), values)
     others = np.flatnonzero(np.isnan(values)).tolist()
@@ -303,12 +301,12 @@ def parse_column(
             values[k] = number_of(field)
         except ValueError:
             got, hint = f"{field!r} in {where(k)}", "Pass weight=False to ignore this column."
-            raise DataError(owner, argument, "a number", got, hint) from None
+            raise DataError(owner, "every weight", "a number", got, hint) from None
         units.setdefault(unit_of(field), k)
     if len(units) > 1:
         written = {k: text[spans[k, 0] : spans[k, 1]].tobytes().decode() for k in sorted(units.values())}
         shown = (f"{field!r} in {where(k)}" for k, field in written.items())
-        raise DataError(owner, argument, "in one unit", " and ".join(shown), "Write all with it, or none.")
+        raise DataError(owner, "every weight", "in one unit", " and ".join(shown), "Write all with it, or none.")
     return values
 
 

@@ -496,9 +496,9 @@ def _transpose_in(folder: OpenedFolder) -> tuple[Header, CsrArrays] | None:
     return RELATION.opened(folder.path / _TRANSPOSED, _relation_in, folder)[1:3]
 
 
-def _opened_again(folder: Path, row_scale: NDArray[np.float32] | None, digest: str | None = None) -> Sparse:
+def _opened_again(folder: Path, row_scale: NDArray[np.float32] | None, digest: str) -> Sparse:
     found = MappedSparse(folder)
-    if digest not in (None, found.header.digest()):
+    if digest != found.header.digest():
         raise bad_folder(folder, "the relation that was sent", "another one in its place", "Send it again.")
     return found.scaled(row_scale)
 

@@ -36,7 +36,6 @@ def nearest_neighbors(
     k: int,
     *,
     metric: Metric = "euclidean",
-    metric_params: dict[str, object] | None = None,
     method: Literal["auto", "exact", "inverted-lists"] = "auto",
     n_jobs: int | None = None,
     random_state: Seed = None,
@@ -56,8 +55,6 @@ def nearest_neighbors(
     metric : str or callable, default="euclidean"
         "euclidean", "cosine" (1 - cos; the fast ones), "precomputed", or what scikit-learn's ``NearestNeighbors``
         takes.
-    metric_params : dict, optional
-        What the metric needs beside two rows, for scikit-learn's metrics and functions.
     method : {"auto", "exact", "inverted-lists"}, default="auto"
         Inverted lists find 99 % of the neighbours, on the average; "auto" takes them from 10,000 rows on. They serve
         the Euclidean and the cosine metric of dense X; other metrics are always exact.
@@ -100,14 +97,7 @@ def nearest_neighbors(
     """
     owner = "nearest_neighbors"
     index = neighbor_index(
-        owner,
-        X,
-        metric=metric,
-        metric_params=metric_params,
-        method=method,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        device=device,
+        owner, X, metric=metric, method=method, n_jobs=n_jobs, random_state=random_state, device=device
     )
     return index.neighbors(check_k(owner, "k", k, index.n_rows))
 

@@ -120,7 +120,7 @@ class EncodedCorpus:
                     file.append(getattr(self, name))
             _finish(new, self.n_tokens, len(self), self.vocabulary)
 
-    def phrases(self, *, min_count: int = 5, threshold: float = 10.0, connector: str = "_") -> EncodedCorpus:
+    def phrases(self, *, min_count: int = 5, threshold: float = 10.0) -> EncodedCorpus:
         """Return the text with pairs of words that belong together made one word.
 
         A pair is a phrase where ``(c_ab - min_count) n / (c_a c_b)`` is above ``threshold``, with the counts of the
@@ -134,8 +134,6 @@ class EncodedCorpus:
             Pairs that come no more often are none.
         threshold : float, default=10.0
             The higher, the fewer phrases.
-        connector : str, default="_"
-            What stands between the words of a phrase.
 
         Returns
         -------
@@ -163,12 +161,10 @@ class EncodedCorpus:
         check_encoded(owner, self)
         check_integer(owner, "min_count", min_count, low=1)
         check_real(owner, "threshold", threshold, low=0)
-        if not isinstance(connector, str):
-            raise InputError(owner, "connector", "a string", repr(connector))
         words, n = self.vocabulary.words, len(self.vocabulary)
         tokens, ends, pairs = joined(self.tokens, self.ends, self.vocabulary.counts, min_count, threshold)
         both = zip((pairs // n).tolist(), (pairs % n).tolist(), strict=True)
-        names = [*map(str, words), *(f"{words[a]}{connector}{words[b]}" for a, b in both)]
+        names = [*map(str, words), *(f"{words[a]}_{words[b]}" for a, b in both)]
         first: dict[str, int] = {}
         same = np.array([first.setdefault(name, k) for k, name in enumerate(names)])  # a name that is twice is one
         counts = np.bincount(same[tokens], minlength=len(names))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.atomic import atomic_write
-from nearfar._core.checks import check_integer, check_numbers, check_path
+from nearfar._core.checks import check_numbers, check_path
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream
 from nearfar.errors import DataError, InputError, UnknownIdError
@@ -50,8 +50,8 @@ class Vocabulary:
     >>> vocabulary = Vocabulary(["sea", "the", "ship"], [2, 9, 2])
     >>> list(vocabulary), vocabulary.counts.tolist(), vocabulary["ship"]
     (['the', 'sea', 'ship'], [9, 2, 2], 2)
-    >>> len(vocabulary.restricted(min_count=3)), "sea" in vocabulary
-    (1, True)
+    >>> "sea" in vocabulary
+    True
     """
 
     def __init__(self, words: Iterable[str], counts: ArrayLike) -> None:
@@ -117,38 +117,6 @@ class Vocabulary:
     def n_tokens(self) -> int:
         """Sum of the counts."""
         return int(self.counts.sum())
-
-    def restricted(self, *, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
-        """Return the vocabulary without rare words.
-
-        Parameters
-        ----------
-        min_count : int, default=1
-            Words that came less often are left out.
-        max_size : int, optional
-            No more than so many words, the most frequent ones.
-
-        Returns
-        -------
-        Vocabulary
-
-        Raises
-        ------
-        InputError
-            If a number is below 1, or no word is left.
-        """
-        check_integer("Vocabulary.restricted", "min_count", min_count, low=1)
-        n = int((self.counts >= min_count).sum())
-        if max_size is not None:
-            n = min(n, check_integer("Vocabulary.restricted", "max_size", max_size, low=1))
-        order = np.argsort(-self.counts, kind="stable")
-        if n == 0:
-            told = [
-                f"{self.words[k]!r}, the most frequent word, came {self.counts[k]} times" for k in order[:1].tolist()
-            ]
-            got = told[0] if told else "no word"
-            raise InputError("Vocabulary.restricted", "min_count", "a count that some word reaches", got)
-        return Vocabulary(cast("Iterable[str]", self.words.take(order[:n])), self.counts[order[:n]])
 
     def save(self, path: str | PathLike[str]) -> None:
         r"""Write a text file: the header ``word<TAB>count``, then a line per word.
