@@ -366,9 +366,9 @@ FAULTS = [
     ),
     Fault(
         "vocabulary: min_count itself is kept",
-        "self.counts >= min_count",
-        "self.counts > min_count",
-        "test_partial_fit",
+        "scan.counts >= min_count",
+        "scan.counts > min_count",
+        "test_text",
     ),
     # -- contrastive losses and tables
     Fault(
