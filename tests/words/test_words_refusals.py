@@ -434,9 +434,6 @@ def test_hints_name_options(fails, monkeypatch):
         (["senses", "plain.npz", "sea"], "file must be one whose vectors are density matrices"),
         (["senses", "dense.npz", "sea", "--topn", "0"], "--topn must be an integer >= 1; got 0"),
         (["senses", "dense.npz"], "Missing argument"),
-        (["compose", "dense.npz", "--subject", "big sea"], "got 'big'"),
-        (["compose", "dense.npz", "--subject", ""], "got ''"),
-        (["compose", "broken.txt", "--verb", "sea"], "broken.txt: file must be"),
     ],
 )  # fmt: skip
 def test_commands_that_cannot_be(fails, arguments, message):
