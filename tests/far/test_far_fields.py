@@ -1,7 +1,5 @@
 """The far fields against NumPy twins, central differences, and their own exact limits."""
 
-import warnings
-
 import numpy as np
 import pytest
 from comparisons import central_differences
@@ -10,21 +8,10 @@ from scipy.special import logsumexp, softmax
 from nearfar._core.threads import single_threaded_blas
 from nearfar.contracts import FarField
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.far import (
-    Exact,
-    GaussianMixture,
-    Noise,
-    far_field,
-    spherical_kmeans,
-)
+from nearfar.far import Exact, GaussianMixture, Noise, far_field, spherical_kmeans
 
 RNG = np.random.default_rng
-ALL = [
-    Exact(),
-    GaussianMixture(),
-    GaussianMixture(n_clusters=3),
-    Noise(n_samples=5),
-]
+ALL = [Exact(), GaussianMixture(), GaussianMixture(n_clusters=3), Noise(n_samples=5)]
 IDS = [repr(far) for far in ALL]
 
 
@@ -90,18 +77,6 @@ def test_other_side_of_a_mixture_with_labels() -> None:
 
 
 @pytest.mark.parametrize("far", [Exact(), GaussianMixture(), Noise(n_samples=50)], ids=repr)
-def test_other_side_of_one_shared_set_completes_the_gradient(far: object) -> None:
-    """X is among its own others: force plus other side is the whole derivative."""
-    X = vectors(8, 3)
-    r = RNG(3).uniform(0.2, 2.0, 8)
-    field = prepared(far, X)
-    total = r[:, None] * evaluate(field, X)[1]
-    field.other_side(X, r, X, total, 1)
-    numeric = central_differences(lambda A: float(r @ evaluate(prepared(far, A), A)[0]), X)
-    assert relative_gap(total, numeric) < 1e-7
-
-
-@pytest.mark.parametrize("far", [Exact(), GaussianMixture(), Noise(n_samples=50)], ids=repr)
 def test_absent_objects_get_no_gradient(far: object) -> None:
     Y = vectors(20, 4)
     Y[[2, 7]] = 0.0
@@ -159,9 +134,6 @@ def test_one_other(far: object) -> None:
     np.testing.assert_allclose(force, np.repeat(Y, 6, axis=0), rtol=1e-12)
 
 
-# ---------------------------------------------------------------- parts with parameters
-
-
 # ---------------------------------------------------------------- one by one
 
 
@@ -198,13 +170,6 @@ def test_mixture_with_a_cluster_for_each_object_is_exact() -> None:
     np.testing.assert_allclose(force, exact_force, rtol=1e-10)
     # ... and the clustering finds them: all directions differ.
     np.testing.assert_allclose(evaluate(prepared(GaussianMixture(40), Y), X)[0], exact_log_z, rtol=1e-12)
-
-
-def test_mixture_is_near_exact_for_gaussian_others() -> None:
-    Y = RNG(0).normal(size=(20_000, 10)) / np.sqrt(10)
-    X = Y[:200]
-    gap = evaluate(prepared(GaussianMixture(), Y), X)[0] - evaluate(prepared(Exact(), Y), X)[0]
-    assert np.median(np.abs(np.expm1(gap))) < 2e-3
 
 
 def test_noise_is_unbiased_and_exact_with_all_samples() -> None:
@@ -251,13 +216,6 @@ def test_kmeans_leaves_rows_of_zeros_out() -> None:
     assert same_partition(labels[labels >= 0], truth[labels >= 0])
 
 
-def test_kmeans_with_as_many_clusters_as_rows() -> None:
-    X = vectors(30, 5)
-    found = spherical_kmeans(X, 30, rng=RNG(0))
-    assert (np.sort(found.labels) == np.arange(30)).all()
-    assert found.cohesion == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("distinct", [1, 3])
 def test_kmeans_of_too_few_directions_says_so(distinct: int) -> None:
     X = np.repeat(vectors(distinct, 4), 20, axis=0) * RNG(0).uniform(1, 3, (20 * distinct, 1))
@@ -272,11 +230,3 @@ def test_kmeans_with_opposite_rows() -> None:
     X = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
     assert np.isfinite(spherical_kmeans(X, 1, rng=RNG(0)).centers).all()
     assert same_partition(spherical_kmeans(X, 2, rng=RNG(0)).labels, np.array([0, 1, 0, 1]))
-
-
-def test_mixture_of_all_equal_vectors_is_exact() -> None:
-    Y = np.tile(vectors(1, 4), (30, 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NearfarWarning)
-        log_z, _ = evaluate(prepared(GaussianMixture(n_clusters=3), Y), vectors(5, 4, seed=2))
-    np.testing.assert_allclose(log_z, logsumexp(vectors(5, 4, seed=2) @ Y.T, axis=1), rtol=1e-12)

@@ -256,15 +256,6 @@ def test_the_cheaper_order_is_taken() -> None:
     assert wanted_mesh(compiled_kernel(StudentT()), 0.001)[:2] == (6, pytest.approx(0.238, abs=1e-3))
 
 
-def test_a_dense_map_is_better_than_the_tolerance() -> None:
-    Y = cloud(5000, 2, span=30.0, dtype=np.float32)
-    terms = [Term("weight"), Term("entropy")]
-    exact = ask(ExactField(), Y, StudentT(), terms)
-    for found, right in zip(ask(MeshField(), Y, StudentT(), terms), exact, strict=True):
-        assert relative(found.gradient, right.gradient) < 0.004
-        assert abs(found.value.sum(dtype=float) / right.value.sum(dtype=float) - 1) < 3e-5
-
-
 def test_terms_come_in_order_and_share_charges() -> None:
     Y = cloud(200, 2, dtype=np.float32)
     a, b = charges(200, 1)["mixed"], charges(200, 2)["positive"]
@@ -432,6 +423,3 @@ def test_a_mesh_covers_the_map_and_stays_small(
     assert shape.rows * shape.columns <= 2**24
     assert mesh.coarser == max(1.0, shape.step / wanted)
     assert mesh.coarser > 1 or shape.step <= max(wanted, long) * 1.0001
-
-
-# What is refused

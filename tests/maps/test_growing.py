@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
-from sklearn.datasets import load_digits
 
 import nearfar as nf
 from nearfar._core.ids import Ids
@@ -235,19 +234,6 @@ def test_half_of_a_known_group_is_no_island():
     away = ((est.embedding_[150:, None] - est.embedding_) ** 2).sum(axis=2)
     near = np.argsort(away, axis=1)[:, 1:11]
     assert 0.3 < (near < 150).mean() < 0.7
-
-
-@pytest.mark.slow
-def test_digits_that_were_never_seen():
-    X, labels = load_digits(return_X_y=True)
-    order = np.concatenate([np.flatnonzero(labels != 4), np.flatnonzero(labels == 4)])
-    X, labels = X[order], labels[order]
-    n = int((labels != 4).sum())
-    est = nf.TSNE(random_state=0).fit(X[:n])
-    before = est.embedding_
-    est.grow(X[n:])
-    assert same_labels(est.embedding_, labels, np.arange(n, len(X)), 11) > 0.96
-    assert np.median(shifts(est, before)) < 0.015
 
 
 def test_the_rows_that_were_there_come_first_and_the_same_seed_gives_the_same_bits():

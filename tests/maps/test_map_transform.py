@@ -11,7 +11,7 @@ from nearfar._core.jit import bind, compiled
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.divergences.probability import linear_formulas, no_strength
 from nearfar.errors import NearfarWarning
-from nearfar.kernels import Exponential, HeavyTailed, Kernel, StudentT, compiled_kernel
+from nearfar.kernels import Exponential, HeavyTailed, StudentT, compiled_kernel
 from nearfar.maps import transform as kernels
 from nearfar.maps.transform import place
 
@@ -250,10 +250,3 @@ def test_a_point_that_does_not_come_to_rest_is_told(rng):
     P = csr_array(neighbours(rng, Y)[None])
     with pytest.warns(NearfarWarning, match="1 of 1 points still moved after 4"):
         place(P, Y, StudentT(), KL(), n_jobs=1, max_iter=4)
-
-
-class Own(Kernel):
-    """A kernel without formulas."""
-
-    def weight(self, f):
-        return 1 / (1 + f) ** 2

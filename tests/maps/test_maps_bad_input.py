@@ -106,9 +106,6 @@ def test_constant_columns_change_no_distance(stress):
     assert line.kruskal_stress_ < 0.01
 
 
-# -- NaN -------------------------------------------------------------------------------------------------------------
-
-
 # -- graphs in parts -------------------------------------------------------------------------------------------------
 
 
@@ -160,9 +157,6 @@ def test_neighbours_in_parts_far_from_each_other(recipe):
     assert_finite_map(est, 90)
 
 
-# -- neighbours that are not there -----------------------------------------------------------------------------------
-
-
 # -- distances that are none -----------------------------------------------------------------------------------------
 
 D = cdist(points(), points())
@@ -208,9 +202,6 @@ def test_zero_distances_between_different_objects(stress, init):
         assert np.linalg.norm(Y[:20] - Y[:20].mean(axis=0), axis=1).max() < 0.4 * np.ptp(Y)
     nothing = nf.MDS(stress=stress, metric="precomputed").fit(np.zeros((9, 9)))
     assert not nothing.embedding_.any()
-
-
-# -- what callbacks may be -------------------------------------------------------------------------------------------
 
 
 # -- anything --------------------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ test_refusals = refused(
     DOORS,
     [
         # parameters
-        ("NeighborEmbedding", "divergence", "euclid", InputError, "one of 'kl'"),
+        *(("NeighborEmbedding", "divergence", bad, InputError, "one of 'kl'") for bad in ("euclid", None, KL, 3)),
         ("NeighborEmbedding", "kernel", StudentT, InputError, "one of"),
         *each((MAP, EACH_MAP), "beta", [With(kernel=Exponential([1.0, 2.0]))], InputError, f"one per point ({N})"),
         ("NeighborEmbedding", "normalization", With(kernel=SCALES), InputError, "'row' for several scales"),

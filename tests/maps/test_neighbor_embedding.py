@@ -120,12 +120,7 @@ def test_any_number_of_components(blobs, d):
 
 def test_own_divergence_kernel_and_no_normalization(affinities, blobs):
     """What the fast objective does not know goes through the master equation, and does its work."""
-    start = PCA(2).fit_transform(blobs[0]) * 1e-2
     short = {**SHORT, "max_iter": 100, "early_exaggeration_iter": 50}
-    compiled, own = (
-        nf.NeighborEmbedding(kernel=k, init=start, **short).fit(affinities) for k in ("student-t", Plain())
-    )
-    assert own.cost_ == pytest.approx(compiled.cost_, rel=0.02)
     per_point = nf.kernels.InhomogeneousStudentT(np.linspace(1, 5, 150))
     free = {"divergence": IDivergence(), "normalization": "none"}
     for parts in ({"kernel": per_point, "normalization": "row"}, {"kernel": per_point}, free):
@@ -249,7 +244,7 @@ def test_a_callback_sees_progress_and_can_stop(blobs):
 
     def watch(progress):
         seen.append(progress)
-        return progress.epoch == 150
+        return np.bool_(progress.epoch == 150)  # of NumPy, as comparisons of arrays give it
 
     est = nf.TSNE(**SHORT, callbacks=[watch, lambda progress: None]).fit(blobs[0])
     assert [p.epoch for p in seen] == [0, 50, 100, 150]
@@ -257,11 +252,6 @@ def test_a_callback_sees_progress_and_can_stop(blobs):
     assert {p.n_epochs for p in seen} == {200}
     assert [p.loss for p in seen] == est.cost_curve_[:, 1].tolist()
     np.testing.assert_array_equal(seen[-1].state.X, est.embedding_)
-
-
-def test_a_callback_may_answer_with_what_is_true(blobs):
-    est = nf.TSNE(**SHORT, callbacks=[lambda progress: np.True_ if progress.epoch == 100 else np.False_]).fit(blobs[0])
-    assert est.n_iter_ == 100
 
 
 def test_it_stops_at_rest_and_without_progress(blobs):
@@ -287,10 +277,7 @@ def test_a_step_too_large_is_an_error_not_a_nan(blobs):
         assert np.isfinite(nf.TSNE(**SHORT, learning_rate=1e38, engine="plain").fit(blobs[0]).embedding_).all()
 
 
-# -- scikit-learn ---------------------------------------------------------------------------------------------------
-
-
-# -- what is refused ------------------------------------------------------------------------------------------------
+# -- whole maps -----------------------------------------------------------------------------------------------------
 
 
 def test_digits_keep_their_neighbours():

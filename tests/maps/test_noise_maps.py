@@ -7,7 +7,6 @@ import pytest
 from comparisons import central_differences
 from master import value_and_gradient
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from sklearn.datasets import make_blobs
 from sklearn.neighbors import KNeighborsClassifier
@@ -94,7 +93,7 @@ def test_exaggeration_multiplies_attraction(rng, noise, place):
     Y, P = rng.normal(size=(N, 2)), sparse_p(rng)
     made = objective(P, noise, place=place)
     steps = np.arange(1, noise.n_samples + 1)
-    circle, drawn, symmetric = Circle(made._points, steps), partners(made, steps), (P + P.T) / 2
+    circle, symmetric = Circle(made._points, steps), (P + P.T) / 2
     a = made.level(Y, circle)
     plain, more = (made.gradient(Y, circle, alpha).copy() for alpha in (1.0, 3.0))
 
@@ -103,7 +102,6 @@ def test_exaggeration_multiplies_attraction(rng, noise, place):
         near = np.log(w) if noise.objective == "global" else np.log(w / (w + a))
         return float(-(symmetric.toarray() * near).sum())
 
-    assert drawn.shape == (N, noise.n_samples)
     assert_allclose(more - plain, 2 * central_differences(attraction, Y, 1e-5), rtol=1e-6, atol=1e-8)
 
 
@@ -178,30 +176,6 @@ def test_much_noise_is_t_sne(rng):
 
 
 # -- theory: what the costs are least at ----------------------------------------------------------------------------
-
-
-def expected_local(log_w, p, m, zbar):
-    a, w, q = m * zbar / p.size, np.exp(log_w), 1 / p.size
-    return -(p * np.log(w / (w + a))).sum() - m * (q * np.log(a / (w + a))).sum()
-
-
-def test_local_is_least_where_w_is_zbar_p():
-    p = np.array([0.05, 0.3, 0.1, 0.15, 0.25, 0.15])  # of six pairs, with a free w each
-    for m, zbar in ((1, 1.0), (5, 3.7), (2, 0.2)):
-        found = minimize(expected_local, np.zeros(6), args=(p, m, zbar), tol=1e-12).x
-        assert_allclose(np.exp(found) / zbar, p, rtol=1e-4)
-
-
-def test_global_is_least_where_w_is_proportional_to_p():
-    p, m = np.array([0.05, 0.3, 0.1, 0.55]), 2  # of four partners of one point; the noise is drawn evenly, twice
-    draws = np.stack(np.meshgrid(*[np.arange(4)] * m), axis=-1).reshape(-1, m)
-
-    def expected(log_w):
-        w = np.exp(log_w)
-        return float(np.mean([-(p * np.log(w / (w + w[draw].sum()))).sum() for draw in draws]))
-
-    found = np.exp(minimize(expected, np.zeros(4), tol=1e-12).x)
-    assert_allclose(found / found.sum(), p, rtol=1e-4)
 
 
 def test_umap_is_the_normaliser_with_which_a_is_one(rng):
@@ -288,6 +262,3 @@ def test_many_components_of_many_points_are_no_reason_to_warn(rng):
         warnings.simplefilter("error", NearfarWarning)
         est = nf.TSNE(4, far="noise", max_iter=2, init=rng.normal(size=(n, 4)).astype(np.float32)).fit(relation)
     assert est.n_iter_ == 2
-
-
-# -- what is refused ------------------------------------------------------------------------------------------------
