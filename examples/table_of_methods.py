@@ -25,7 +25,7 @@ from nearfar.maps.solver import MapState, Watch, start
 from nearfar.methods.edrep import Problem, State, descend, sphere_step
 from nearfar.methods.maps import Phase
 from nearfar.methods.maps import descend as descend_map
-from nearfar.steps import Drawn, Rates, Sphere, Start
+from nearfar.steps import Drawn, Rates, Start, onto_sphere
 from nearfar.words.model import padded
 from nearfar.words.multisense import train_columns
 from nearfar.words.relation_pairs import RelationWindows
@@ -73,7 +73,7 @@ def edrep():
     """Algorithm 1 in plain NumPy, as EDRep runs few nodes; of an undirected graph without the transposed terms."""
     P, rng = GRAPH.operator, np.random.default_rng(0)
     problem = Problem(P, False, P.row_sums, np.full(N, 1 / N), N, "forward", 1.0, sphere_step)
-    state = State([Start(Sphere(), Drawn.of(N, D, rng), P.row_sums > 0)], rng)
+    state = State([Start(onto_sphere, Drawn.of(N, D, rng), P.row_sums > 0)], rng)
     rates = Rates("linear", 0.8, n_epochs=30, tol=0.0)
     far = GaussianMixture()
     return descend(Plain(), problem, lambda _: far, state, rates, lambda *_: False)[0]
