@@ -168,9 +168,9 @@ def test_a_search_on_workers_finds_what_threads_find(cluster, n, metric):
 def test_new_rows_are_placed_on_workers_as_on_threads(cluster):
     est = nf.EDRep(4, n_epochs=5, random_state=0, engine="threads").fit(directed())
     rng = np.random.default_rng(5)
-    matrix = (rng.random((20, 50)) < 0.2) * 1.0
+    matrix = (rng.random((20, 40)) < 0.2) * 1.0
     matrix[4] = 0
-    order = rng.permutation(50)[:30]
+    order = rng.permutation(40)[:30]
     some = nf.Relation.from_matrix(matrix[:, :30], [f"new {i}" for i in range(20)], column_ids=order)
     for given in (matrix, some, some.normalized()):
         here = est.transform(given)

@@ -1058,13 +1058,21 @@ def test_commands_compute_on_a_device(device, edges, tmp_path, shown):
     np.testing.assert_array_equal(nf.Embedding.load(words).vectors, expected.embedding_)
 
 
-def test_without_torch_the_error_names_the_extra(monkeypatch, fails):
+def test_commands_tell_of_a_device_or_a_package_that_is_not_there_before_they_read(monkeypatch, fails):
+    commands = {"embed": "x.csv", "map": "x.csv", "words train": "x.txt"}
+
+    def told(command, engine):
+        return fails(*command.split(), commands[command], "-o", "out.npz", "--engine", engine)
+
+    for command in commands:
+        said = told(command, "cuda:99")
+        assert f"{command}: --engine must be a device of this machine; got 'cuda:99' where torch" in said
+        assert "Leave out --engine, or install a build of torch" in said
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'nearfar\[torch\]'"):
         nf.EDRep(4, engine="torch").fit(graph())
-    for command in (["embed", "x.csv"], ["map", "x.csv"], ["words", "train", "x.txt"]):
-        said = fails(*command, "-o", "out.npz", "--engine", "torch")
-        assert f"nearfar {' '.join(command[:-1])} --engine torch needs torch, " in said
+    for command in commands:
+        assert f"nearfar {command} --engine torch needs torch, " in told(command, "torch")
 
 
 @pytest.mark.parametrize("make", [nf.EDRep, nf.TSNE, nf.Affinities, nf.SkipGram, nf.MDS])

@@ -50,6 +50,7 @@ _WORDS_OF_HINTS: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"goes into a list: Corpus\(\[text\]\)": "comes through standard input: -",
     r"learning_rate": "--learning-rate",
     r"leave engine=None": "leave out --engine",
+    r"Leave engine=None": "Leave out --engine",
     r"engine='threads'": "--engine threads",
     r"sample=0": "--sample 0",
     r"task='items'": "--task items",
