@@ -1,9 +1,8 @@
 """The contracts: what each part of a method must offer, and nothing more.
 
 Every method of this library minimises a near part, a sum over the observed relations, plus a far part, a normaliser
-over all pairs (see the guide "Near and far field"). A part keeps to one of the protocols below, has at most five
-methods (a place, where all of it runs, has six), and knows nothing of its neighbours; the guide "Extending" writes one
-of each. Data flows one way::
+over all pairs (see the guide "Near and far field"). A part keeps to one of the protocols below, and knows nothing of
+its neighbours; the guide "Extending" writes one of each. Data flows one way::
 
     EDRep    relation ──▶ near and far field (FarField) ──▶ gradient ──▶ step ──▶ vectors               at a Place
     a map    relation ──▶ objective (Kernel, Divergence, Field) ──▶ descent in phases ──▶ positions
