@@ -20,10 +20,7 @@ RELATIONS = {"walk": lambda: graph().random_walk(2), "directed": directed, "two 
 
 @pytest.fixture
 def nobody_asks_for_all(monkeypatch):
-    def refuse(*_arguments, **_options):
-        raise AssertionError("all vectors were asked for")
-
-    monkeypatch.setattr(RowsInParts, "__array__", refuse)
+    monkeypatch.setattr(RowsInParts, "__array__", lambda *_, **__: pytest.fail("all vectors were asked for"))
     return monkeypatch
 
 

@@ -79,11 +79,10 @@ def test_without_a_client_a_cluster_is_made_and_said():
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=2e-5)
 
 
-def edges_frame(n_edges: int = 300, seed: int = 0, *, weights: bool = True):
-    pandas = pytest.importorskip("pandas")
-    rng = np.random.default_rng(seed)
-    frame = pandas.DataFrame({"source": rng.integers(40, size=n_edges), "target": rng.integers(40, size=n_edges)})
-    return frame.assign(weight=rng.integers(1, 4, size=n_edges).astype(float)) if weights else frame
+def edges_frame(n_edges: int = 300):
+    rng, columns = np.random.default_rng(0), ["source", "target", "weight"]
+    numbers = zip(*rng.integers(40, size=(2, n_edges)), rng.integers(1, 4, n_edges).astype(float), strict=True)
+    return pytest.importorskip("pandas").DataFrame(numbers, columns=columns)
 
 
 @pytest.mark.parametrize(
@@ -390,13 +389,6 @@ def test_plain_affinities_are_of_few_rows_and_those_of_threads():
         assert nf.Affinities(8, engine="plain", **given).fit(rows).relation_.shape == (201, 201)
 
 
-def test_a_map_finds_its_neighbours_on_its_engine():
-    pytest.importorskip("torch")
-    est = nf.TSNE(perplexity=3, max_iter=2, random_state=0, engine="torch").fit(cloud(30))
-    assert est.affinities_.engine == "torch"
-    assert est.transform(cloud(9)).shape == (9, 2)
-
-
 @pytest.mark.slow
 def test_any_number_of_processes_and_any_that_are_killed_find_the_same_neighbours(tmp_path):
     pytest.importorskip("distributed")
@@ -445,7 +437,7 @@ def test_parts_make_the_pattern_that_one_machine_makes(by_row):
 @pytest.mark.parametrize("make", [nf.TSNE, nf.TASNE])
 def test_a_map_of_edges_on_the_workers_leaves_them_there(cluster, monkeypatch, make):
     dataframe = pytest.importorskip("dask.dataframe")
-    frame = edges_frame(weights=True)
+    frame = edges_frame()
     parameters = {"init": np.random.default_rng(0).normal(size=(40, 2)), "far": "fft", "max_iter": 5, "n_jobs": 1}
     here = make(**parameters).fit(nf.Relation.from_edges(frame))
     with cluster.as_current():

@@ -148,7 +148,7 @@ def test_the_default_depends_on_the_size_of_the_data_alone(n, n_edges, expected)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_small_data_give_the_same_bits_by_default_and_by_name(n_jobs):
     fits = [nf.EDRep(4, random_state=0, n_jobs=n_jobs, engine=engine).fit(directed()) for engine in (None, "plain")]
-    np.testing.assert_array_equal(fits[0].embedding_, fits[1].embedding_)
+    np.testing.assert_array_equal(*(est.embedding_ for est in fits))
 
 
 COLD = """
@@ -272,11 +272,15 @@ class Told(Weighted):
         return Told(self.weights[columns])
 
 
-def test_a_far_field_of_ones_own_is_told_which_columns_are_there():
-    n = 400
-    A = np.zeros((n, n))
-    i = np.arange(0, 60, 2)  # 370 isolates: so many that a fit leaves them out
+def ring(n):
+    """A ring of every other one of the first 60 of 400, 370 isolates: so many that a fit leaves them out."""
+    A, i = np.zeros((n, n)), np.arange(0, 60, 2)
     A[i, np.roll(i, 1)] = A[np.roll(i, 1), i] = 1
+    return A, i
+
+
+def test_a_far_field_of_ones_own_is_told_which_columns_are_there():
+    A, i = ring(n := 400)
     relation = nf.Relation.from_matrix(A)
     weights = np.random.default_rng(0).uniform(0.2, 3, n)
     fits = {}
@@ -292,10 +296,7 @@ def test_a_far_field_of_ones_own_is_told_which_columns_are_there():
 
 
 def test_a_mixture_with_labels_leaves_isolates_out_with_their_labels():
-    n = 400
-    A = np.zeros((n, n))
-    i = np.arange(0, 60, 2)
-    A[i, np.roll(i, 1)] = A[np.roll(i, 1), i] = 1
+    A, i = ring(n := 400)
     labels = np.full(n, -1)
     labels[i] = np.arange(30) % 3
     relation, start = nf.Relation.from_matrix(A), np.random.default_rng(0).normal(size=(n, 16))

@@ -6,8 +6,8 @@ import sys
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
+from engine_cases import ran
 
 from nearfar.engines.dask import client as cluster
 from nearfar.errors import NearfarWarning, NumericalError
@@ -156,59 +156,12 @@ def test_a_cluster_of_ones_own_listens_on_the_loopback_alone(tmp_path):
         assert running.wait(60) == 0
 
 
-STOPPED = """
-import os, signal, sys, warnings
-import numpy as np
-import distributed
-import nearfar as nf
-from nearfar.engines.dask import client as watched, place
-
-if __name__ == "__main__":
-    n_workers, when, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-    watched.PATIENCE = 1
-    relation = nf.Relation.from_matrix(nf.datasets.dcsbm(400, 2, alpha=2.0, mean_degree=6, random_state=0).adjacency)
-    with (
-        distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as workers,
-        distributed.Client(workers) as client,
-    ):
-        pids = client.run(os.getpid)
-        verbs = []
-
-        def stopping(verb):
-            ask = getattr(place.Workers, verb)
-
-            def asked(place, *given, **named):
-                verbs.append(verb)
-                if verb == when and verbs.count(verb) == 2 - (verb == "fetch"):
-                    os.kill(next(iter(pids.values())), signal.SIGSTOP)
-                return ask(place, *given, **named)
-
-            return asked
-
-        if when != "never":
-            place.Workers.near, place.Workers.fetch = stopping("near"), stopping("fetch")
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always", nf.errors.NearfarWarning)
-            est = nf.EDRep(8, n_epochs=4, random_state=0, engine="dask").fit(relation.random_walk(2))
-        told = [str(one.message) for one in said if "no sign of life" in str(one.message)]
-    np.savez(out, X=est.embedding_, told=told, stopped=next(iter(pids)))
-"""
-
-
 @pytest.mark.slow
 def test_a_fit_with_a_stopped_worker_ends_with_the_same_bits(tmp_path):
-    (tmp_path / "stopped.py").write_text(STOPPED)
-
-    def run(n_workers, when):
-        program = [sys.executable, str(tmp_path / "stopped.py"), str(n_workers), when, str(tmp_path / "out.npz")]
-        subprocess.run(program, check=True, timeout=300)
-        with np.load(tmp_path / "out.npz") as found:
-            return found["X"], found["told"].tolist(), str(found["stopped"])
-
-    X, told, _ = run(2, "never")
-    assert told == []
+    expected = ran(tmp_path, "stopped", 2, "never")
+    assert expected["told"].tolist() == []
     for n_workers, when in ((2, "near"), (1, "fetch")):
-        found, told, stopped = run(n_workers, when)
-        assert len(told) == 1, when
-        assert f" from {stopped}. " in told[0]
-        assert (found == X).all(), when
+        found = ran(tmp_path, "stopped", n_workers, when)
+        assert len(found["told"]) == 1, when
+        assert f" from {found['stopped']}. " in found["told"][0]
+        assert (found["X"] == expected["X"]).all(), when

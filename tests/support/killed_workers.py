@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 
 import dask
@@ -78,6 +79,35 @@ def tsne(client, what, folder):
     est = nf.TSNE(**OF_MAP, init=1e-4 * X[:, :2]).fit(X)
     assert len(steps) == 52
     return {"X": est.embedding_, "costs": est.cost_curve_}
+
+
+def stopped(client, when, folder):
+    """Stop a worker at a verb, the second time; of the last one at once."""
+    from nearfar.engines.dask import client as watched
+    from nearfar.engines.dask import place
+
+    watched.PATIENCE = 1
+    relation = nf.Relation.from_matrix(nf.datasets.dcsbm(400, 2, alpha=2.0, mean_degree=6, random_state=0).adjacency)
+    processes, verbs = client.run(os.getpid), []
+
+    def stopping(verb):
+        ask = getattr(place.Workers, verb)
+
+        def asked(place, *given, **named):
+            verbs.append(verb)
+            if verb == when and verbs.count(verb) == 2 - (verb == "fetch"):
+                os.kill(next(iter(processes.values())), signal.SIGSTOP)
+            return ask(place, *given, **named)
+
+        return asked
+
+    if when != "never":
+        place.Workers.near, place.Workers.fetch = stopping("near"), stopping("fetch")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", nf.errors.NearfarWarning)
+        est = nf.EDRep(8, n_epochs=4, random_state=0, engine="dask").fit(relation.random_walk(2))
+    told = [str(one.message) for one in said if "no sign of life" in str(one.message)]
+    return {"X": est.embedding_, "told": np.array(told, str), "stopped": next(iter(processes))}
 
 
 def cut(sentence):
