@@ -514,7 +514,7 @@ FAULTS = [
         "ids: a float of 2**53 is exact",
         "large = np.abs(column) >= limit",
         "large = np.abs(column) > 2 * limit",
-        "test_doubts",
+        "test_relations_refusals test_doubts",
     ),
 ]
 
