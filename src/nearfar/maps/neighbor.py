@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack, cast
@@ -619,14 +619,12 @@ class NeighborEmbedding(GrowingMap):
         self._runs_on(asked, asked, parts)
         return asked
 
-    @contextmanager
-    def _workers(self, asked: str | Place | None, parts: Parts) -> Iterator[None]:
+    def _workers(self, asked: str | Place | None, parts: Parts) -> AbstractContextManager[object]:
         """Keep a client for the search and the iterations, if workers do them and there is none."""
         if current_client() is not None or not self._on_workers(asked, parts):
-            yield
-            return
-        with on_cluster("client")(f"{type(self).__name__}.fit"):
-            yield
+            return nullcontext()
+        client: AbstractContextManager[object] = on_cluster("client")(f"{type(self).__name__}.fit")
+        return client
 
     def _problem(self, parts: Parts, asked: str | Place | None, shown: Shown) -> Problem:
         """Return what is minimised, and where."""

@@ -5,6 +5,7 @@ Per epoch a few numbers come back: the parts of the loss, and the sums that the 
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,11 +22,11 @@ from nearfar.contracts import Floats, Potential, Term
 from nearfar.engines import Setting, device_of_engine
 from nearfar.engines.plain import Pattern, check_pairs
 from nearfar.engines.torch import device_of, form_of, room, to_device
-from nearfar.engines.torch.operators import Products
 from nearfar.engines.torch.softmax import block_rows
 from nearfar.errors import InputError
 from nearfar.methods.noise_maps import Circle
-from nearfar.relations.operators import LinearOperator
+from nearfar.relations.kernels import transpose
+from nearfar.relations.operators import LinearOperator, Products, Sparse
 
 Formula = Callable[..., tuple[Any, ...]]
 _TILE = 1 << 24  # pairs that are worked on together
@@ -49,7 +50,7 @@ class Device:
     def __init__(self, owner: str, device: torch.device, *, sums_stay: bool = False) -> None:
         self.owner, self.device, self._sums_stay = owner, device, sums_stay
         self._patterns: dict[int, Stored] = {}
-        self._products: dict[torch.dtype, Products] = {}
+        self._products: dict[torch.dtype, Multiplied] = {}
         self._columns: dict[int, tuple[object, Tensor]] = {}  # while the array lives whose id is the key
         self._far: tuple[object, Any] = (None, None)  # the far field, and its form here
 
@@ -71,7 +72,7 @@ class Device:
         """Return the pull."""
         with self._work():
             if X.dtype not in self._products:
-                self._products[X.dtype] = Products(self.owner, self.device, X.dtype)
+                self._products[X.dtype] = Multiplied(self.owner, self.device, X.dtype)
             products = self._products[X.dtype]
             pull = P.through(products, X, transposed=way == "columns")
             return P.through(products, X, pull, transposed=True) if way == "both" else pull
@@ -165,6 +166,69 @@ def _forget(place: weakref.ref[Device], key: int, _: object) -> None:
     there = place()
     if there is not None:
         there._columns.pop(key, None)
+
+
+class Multiplied(Products[Tensor]):
+    """Products of operators with vectors on one device; what :meth:`LinearOperator.through` asks for.
+
+    Each matrix is brought to the device once, in numbers of ``dtype``; its scale stays apart, so that a symmetric one
+    serves its transpose as well.
+    """
+
+    def __init__(self, owner: str, device: torch.device, dtype: torch.dtype) -> None:
+        self.owner, self.device, self.dtype = owner, device, dtype
+        # With what has the id, so that it keeps it.
+        self._matrices: dict[tuple[int, bool], tuple[Sparse, Tensor]] = {}
+        self._scales: dict[int, tuple[object, Tensor]] = {}
+
+    def sparse(self, A: Sparse, X: Tensor, base: Tensor | None, factor: float, *, transposed: bool) -> Tensor:
+        """Return ``base + factor * A X``, of A or its transpose, a new tensor."""
+        scale = None if A.row_scale is None else self._scale(A.row_scale)
+        matrix = self._matrix(A, transposed and not A.symmetric)
+        if scale is None and base is not None:
+            return torch.addmm(base, matrix, X, alpha=factor)
+        out = matrix @ (X if scale is None or not transposed else X * scale)
+        if scale is not None and not transposed:
+            out *= scale
+        if factor != 1:
+            out *= factor
+        if base is not None:
+            out += base
+        return out
+
+    def scaled(self, scale: NDArray[np.float32], X: Tensor, base: Tensor | None, factor: float) -> Tensor:
+        """Return ``base + factor * diag(scale) X``, a new tensor."""
+        out = X * (self._scale(scale) * factor)
+        return out if base is None else out.add_(base)
+
+    def stored(self, *_: object, **__: object) -> Tensor:
+        """Refuse a matrix whose rows are on the workers of a cluster."""
+        raise InputError(self.owner, "relation", "one of this machine on a device", "one on a cluster")
+
+    def _scale(self, scale: NDArray[np.float32]) -> Tensor:
+        if id(scale) not in self._scales:
+            self._scales[id(scale)] = (scale, to_device(scale, self.device).to(self.dtype)[:, None])
+        return self._scales[id(scale)][1]
+
+    def _matrix(self, A: Sparse, transposed: bool) -> Tensor:
+        """Return A or its transpose, made when it is first needed."""
+        if (id(A), transposed) not in self._matrices:
+            indptr, indices, data, shape = A.indptr, A.indices, A.data, A.shape
+            if transposed:
+                indptr, indices, data = transpose(indptr, indices, data, shape[1])
+                shape = shape[::-1]
+            numbers = np.int32 if len(indices) <= np.iinfo(np.int32).max else np.int64  # of one type, torch asks
+            ones = torch.ones(len(indices) if data is None else 0, dtype=self.dtype, device=self.device)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # torch calls its CSR matrices beta
+                made = torch.sparse_csr_tensor(
+                    to_device(indptr, self.device, numbers),
+                    to_device(indices, self.device, numbers),
+                    ones if data is None else to_device(data, self.device).to(self.dtype),
+                    shape,
+                )
+            self._matrices[id(A), transposed] = (A, made)
+        return self._matrices[id(A), transposed][1]
 
 
 class Asked:
