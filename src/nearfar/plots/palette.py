@@ -21,7 +21,6 @@ COLOURS = (
 GREY = "#BBBBBB"  # of points without a group
 SCALE = ("#440154", "#472D7B", "#3B528B", "#2C728E", "#21918C", "#28AE80", "#5EC962", "#ADDC30", "#FDE725")  # viridis
 LIGHT_END = 8  # colours of the scale that are seen on white
-DARK_START = 2  # colour of the scale from which all are seen on black
 MOST = 120  # colours; of more groups some have the same, far from each other
 BACKS = ("#FFFFFF", "#14171B")  # behind the points: of pictures and the light page, and of the dark one
 _CONTRAST = 3.05
