@@ -105,10 +105,12 @@ def test_sums_that_are_carried_over_are_those_of_what_is_left(steps):
 def test_the_memory_of_results_in_between_goes_with_the_engine():
     gc.disable()  # it goes at once, or each product would ask the system for more
     try:
-        engines = [Threads(), Threads(1, np.empty((2, 2)))]
-        inner = [weakref.ref(engine.onto(np.empty((2, 2))).inner) for engine in engines]
-        engines.clear()
-        assert [one() for one in inner] == [None, None]
+        engine, A = Threads(), nf.Relation.from_edges([("a", "b"), ("b", "c")]).random_walk(3).operator
+        A.through(engine, np.ones((3, 2)))
+        kept = [weakref.ref(engine), *(weakref.ref(block) for free in engine._free.values() for block in free)]
+        assert len(kept) > 1
+        del engine
+        assert {one() for one in kept} == {None}
     finally:
         gc.enable()
 
@@ -117,7 +119,7 @@ def test_a_product_says_where_its_result_is_not_finite(A):
     X = np.ones((4, 2), np.float32)
     out = np.empty_like(X)
     for overflown in ([], [0]):
-        found = []
-        A.operator.through(Threads(1, out, found), X)
-        assert found == overflown
+        threads = Threads(1, out)
+        A.operator.through(threads, X, out=out)
+        assert threads.overflown == overflown
         X[1] = np.nan

@@ -60,7 +60,7 @@ def test_plain_products_are_those_of_compiled_code(kind, weighted, scaled, width
                 for operator in both:
                     out = base.copy() if kept == "in place" else np.full_like(base, np.nan)
                     given = {None: None, "apart": base, "in place": out}[kept]
-                    operator.through(Threads(1, out, []), X, given, factor, transposed=transposed)
+                    operator.through(Threads(), X, given, factor, out, transposed=transposed)
                     found.append(out)
                 assert found[0].dtype == dtype
                 scale = abs(found[1]).max()
@@ -87,10 +87,10 @@ def test_what_is_not_finite_comes_out_where_compiled_code_lets_it(value, width, 
     X[9] = np.finfo(dtype).max
     found = []
     for operator in both:
-        overflown = []
         out = np.empty((N, width), dtype)
-        operator.through(Threads(1, out, overflown), X, factor=2.0)
-        assert overflown == [0]
+        threads = Threads(1, out)
+        operator.through(threads, X, factor=2.0, out=out)
+        assert threads.overflown == [0]
         found.append(out)
     for kind in (np.isnan, np.isposinf, np.isneginf):
         np.testing.assert_array_equal(kind(found[0]), kind(found[1]))
@@ -101,10 +101,11 @@ def test_each_block_that_is_not_finite_is_named():
     n = kernels.FEW_ROWS
     ring = nf.Relation.from_edges(np.stack([np.arange(n), np.roll(np.arange(n), -1)], axis=1)).operator
     assert ring.is_small
-    X, out, overflown = np.ones((n, 2), np.float32), np.empty((n, 2), np.float32), []
+    X, out = np.ones((n, 2), np.float32), np.empty((n, 2), np.float32)
     X[n - 3] = np.nan
-    ring.through(Threads(1, out, overflown), X)
-    assert overflown == [1]
+    threads = Threads(1, out)
+    ring.through(threads, X, out=out)
+    assert threads.overflown == [1]
 
 
 def test_the_size_of_the_data_decides(monkeypatch):

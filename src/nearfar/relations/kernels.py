@@ -10,7 +10,7 @@ For small data nothing is compiled (:func:`is_small`): to compile takes seconds,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -20,10 +20,6 @@ from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, add, lane_sum, load, multiply_add, prefetch, prefetch_row, store, zeros_like
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST, read_only
-from nearfar.contracts import Floats
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 AHEAD, AHEAD_WIDE = 48, 24
 """How many entries ahead the prefetch runs, for rows of up to 2 vectors and for wider ones: about 96 cache lines. Into
@@ -154,32 +150,6 @@ def vector_product(matrix, v, factor, base, out, rows):
             value += weight * flat[indices[p]]
         value *= factor * row_scale[i] if row_scale.size > 0 else factor
         out[i, 0] = base[i, 0] + value if with_base else value
-
-
-def plain_product(
-    A: csr_array[np.float32],
-    row_scale: NDArray[np.float32] | None,
-    V: Floats,
-    factor: float,
-    base: Floats | None,
-    out: Floats,
-) -> None:
-    """Do what ``product`` and ``vector_product`` do for all rows, by a matrix of SciPy: ``A`` with its column scale."""
-    dtype = np.float64 if V.shape[1] == 1 else V.dtype
-    scale = factor if row_scale is None else factor * row_scale.astype(np.float64)[:, None]
-    with np.errstate(all="ignore"):  # nothing is known of V; the result shows it
-        value = A @ V.astype(dtype, copy=False)
-        if base is None:
-            np.multiply(value, np.asarray(scale, dtype), out=out, casting="same_kind")
-            return
-        value *= np.asarray(scale, dtype)
-        np.add(base, value, out=out, casting="same_kind")
-
-
-def plain_total(X: Floats, start: int, stop: int) -> float:
-    """Do what ``total`` does."""
-    with np.errstate(all="ignore"):
-        return float(X[start:stop].sum())
 
 
 @jit

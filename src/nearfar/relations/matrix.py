@@ -1003,11 +1003,10 @@ class Relation:
         vector = getattr(X, "ndim", 2) == 1
         block = check_numbers(owner, "X", X)[:, None] if vector else X
         block = check_matrix(owner, "X", block, rows=self.shape[not transposed], finite=False)
-        overflown: list[int] = []
         out = np.empty((self.shape[transposed], block.shape[1]), block.dtype)
-        threads = Threads(check_n_jobs(owner, n_jobs), out, overflown)
-        self.operator.through(threads, block, transposed=transposed)
-        if overflown:  # only then: to read all of X once more takes up to a third of the time
+        threads = Threads(check_n_jobs(owner, n_jobs), out)
+        self.operator.through(threads, block, out=out, transposed=transposed)
+        if threads.overflown:  # only then: to read all of X once more takes up to a third of the time
             check_finite(owner, "X", block)
         return out[:, 0] if vector else out
 

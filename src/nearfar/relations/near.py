@@ -9,8 +9,6 @@ one sweep: what later blocks need was copied or computed in ``prepare``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -19,7 +17,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.relations.kernels import NO_WEIGHTS, ScaledCsr, pair_finish, pair_start, pair_step, product
-from nearfar.relations.operators import LinearOperator, Sparse, Threads, Workspace, blocks_of
+from nearfar.relations.operators import LinearOperator, Sparse, Threads, blocks_of
 
 Room = Callable[[str, tuple[int, int], np.dtype[np.floating]], Floats]
 """Returns an array in a file, by the name, the shape and the dtype."""
@@ -47,52 +45,33 @@ def near_field(operator: LinearOperator, *, both: bool, n_jobs: int) -> NearFiel
     return NearWalk(*walk, both=both, n_jobs=n_jobs)
 
 
-@dataclass(eq=False)
 class NearProduct:
     """``P X`` (``Pᵀ X`` if ``transposed``; their sum if ``both``) of any operator, held as one array."""
 
-    operator: LinearOperator
-    transposed: bool = False
-    both: bool = False
-    n_jobs: int = 1
-    _pull: Floats = field(default_factory=partial(np.empty, (0, 0)), init=False)
-
-    def __post_init__(self) -> None:
-        self._threads = Threads(self.n_jobs)
+    def __init__(
+        self, operator: LinearOperator, *, transposed: bool = False, both: bool = False, n_jobs: int = 1
+    ) -> None:
+        self._operator, self._transposed, self._both = operator, transposed, both
+        self._threads = Threads(n_jobs)
+        self._pull: Floats = np.empty((0, 0))
 
     @property
     def n_arrays(self) -> int:
-        return 1 + self.operator.scratch_arrays()
+        return 1 + self._operator.scratch_arrays()
 
     def prepare(self, X: Floats) -> None:
-        shape = (self.operator.shape[self.transposed], X.shape[1])
+        shape = (self._operator.shape[self._transposed], X.shape[1])
         if self._pull.shape != shape:
             self._pull = empty_aligned(shape, X.dtype)
-        engine = self._threads.onto(self._pull)
-        self.operator.through(engine, X, transposed=self.transposed)
-        if self.both:
-            self.operator.through(engine, X, self._pull, transposed=not self.transposed)
+        pull = self._operator.through(self._threads, X, out=self._pull, transposed=self._transposed)
+        if self._both:
+            self._operator.through(self._threads, X, pull, out=pull, transposed=not self._transposed)
 
     def __getitem__(self, rows: slice) -> Floats:
         return self._pull[rows]
 
 
-class _Walking:
-    """A walk on ``diag(s) A``, whose kernels run over blocks of the rows."""
-
-    def __init__(self, base: Sparse, steps: int, n_jobs: int) -> None:
-        scale = NO_WEIGHTS if base.row_scale is None else base.row_scale
-        self._matrix = ScaledCsr(base.indptr, base.indices, base.data, scale, None)
-        self._steps, self._n_jobs = steps, n_jobs
-        self._bounds = blocks_of(base.shape[0])
-
-    def _run(self, kernel: Callable[..., None], *arguments: object) -> None:
-        run_blocks(
-            lambda _block, start, stop: kernel(self._matrix, *arguments, (start, stop)), self._bounds, self._n_jobs
-        )
-
-
-class NearWalk(_Walking):
+class NearWalk:
     """The walk on a row-scaled matrix, ``P = (B + ... + Bᵏ)/k``, ``B = diag(s) A``; the last product block by block.
 
     ``P X``, by Horner's rule in two running blocks of n x d; with ``both`` and a symmetric A ``(P + Pᵀ) X``, from one
@@ -101,8 +80,9 @@ class NearWalk(_Walking):
     """
 
     def __init__(self, base: Sparse, steps: int, *, both: bool, n_jobs: int = 1) -> None:
-        super().__init__(base, steps, n_jobs)
-        self._both = both
+        scale = NO_WEIGHTS if base.row_scale is None else base.row_scale
+        self._matrix = ScaledCsr(base.indptr, base.indices, base.data, scale, None)
+        self._steps, self._both, self._n_jobs = steps, both, n_jobs
         self._W: Floats = np.empty((0, 0))
         self._spare: Floats = np.empty((0, 0))
         self._with_spare = steps > 1 + (not both)
@@ -131,6 +111,10 @@ class NearWalk(_Walking):
             self._run(product, self._W, 1.0, X, self._spare)
             self._W, self._spare = self._spare, self._W
 
+    def _run(self, kernel: Callable[..., None], *arguments: object) -> None:
+        bounds = blocks_of(len(self._matrix.indptr) - 1)
+        run_blocks(lambda _block, start, stop: kernel(self._matrix, *arguments, (start, stop)), bounds, self._n_jobs)
+
     def __getitem__(self, rows: slice) -> Floats:
         start, stop = rows.start, rows.stop
         out = np.empty((stop - start, self._W.shape[1] // (1 + self._both)), self._W.dtype)
@@ -146,7 +130,7 @@ SLICE = 32
 _ROWS = 2**15  # of X that are read at a time
 
 
-class NearSlices(_Walking):
+class NearSlices(NearWalk):
     """``P X`` of such a walk for X in a file: a few columns at a time are in memory, the result is in files again.
 
     Every number is the same to the bit. In memory are at most three blocks of n x SLICE numbers.
@@ -161,7 +145,7 @@ class NearSlices(_Walking):
     """
 
     def __init__(self, base: Sparse, steps: int, room: Room, *, n_jobs: int) -> None:
-        super().__init__(base, steps, n_jobs)
+        super().__init__(base, steps, both=False, n_jobs=n_jobs)
         self._room = room
         self._pull: list[Floats] = []
 
@@ -176,25 +160,20 @@ class NearSlices(_Walking):
         if not self._pull:
             widths = [min(SLICE, d - first) for first in range(0, d, SLICE)]
             self._pull = [self._room(f"pull-{k}", (n, width), X.dtype) for k, width in enumerate(widths)]
-        workspace = Workspace()
+        columns = empty_aligned(self._pull[0].shape, X.dtype)
         for k, pull in enumerate(self._pull):
-            blocks = [workspace.take(n, pull[:0]) for _ in range(self.n_arrays)]
-            columns, spare = blocks[0], blocks[1:]
+            if columns.shape != pull.shape:
+                columns = empty_aligned(pull.shape, X.dtype)
 
             def read(_block: int, start: int, stop: int, out: Floats = columns, first: int = k * SLICE) -> None:
                 out[start:stop] = X[start:stop, first : first + out.shape[1]]
 
             run_blocks(read, even_bounds(n, _ROWS), self._n_jobs)
-            T = columns
-            for _ in range(self._steps - 1):  # T <- X + B T
-                out = spare.pop()
-                self._run(product, T, 1.0, columns, out)
-                if T is not columns:
-                    spare.append(T)
-                T = out
+            if self._steps > 1:
+                super().prepare(columns)
+            T = self._W if self._steps > 1 else columns
             self._run(product, T, 1.0 / self._steps, columns[:0], pull)
-            for block in blocks:
-                workspace.give(block)
+        self._W = self._spare = columns[:0]  # memory for the sweep
 
     def __getitem__(self, rows: slice) -> Floats:
         """Return rows of the pull; the caller may overwrite them."""

@@ -9,7 +9,7 @@ is multiplied out. The mean of the first k powers of B takes one product per pow
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import isfinite
@@ -34,8 +34,6 @@ from nearfar.relations.kernels import (
     ScaledCsr,
     build_csr,
     is_small,
-    plain_product,
-    plain_total,
     product,
     total,
     transpose,
@@ -56,30 +54,26 @@ V = TypeVar("V")
 
 
 class Products(ABC, Generic[V]):
-    """What an engine must know of sparse matrices to multiply with any operator; ``base`` may be None."""
+    """What an engine must know of sparse matrices to multiply with any operator.
 
-    @property
-    def inner(self) -> Products[V]:
-        """The same for results in between."""
-        return self
-
-    def onto(self, made: V) -> Products[V]:  # noqa: ARG002
-        """Return the same, whose result may take the place of what was made before, also where that is the base."""
-        return self
+    ``base`` may be None. The result may take the place of ``out``, also where that is the base; with None it is new.
+    """
 
     def give(self, made: V) -> None:
         """Take back a result in between, to be written over."""
 
     @abstractmethod
-    def sparse(self, A: Sparse, X: V, base: V | None, factor: float, *, transposed: bool) -> V:
+    def sparse(self, A: Sparse, X: V, base: V | None, factor: float, out: V | None, *, transposed: bool) -> V:
         """Return ``base + factor * A X``, of A or its transpose."""
 
     @abstractmethod
-    def stored(self, A: Any, rows: Sequence[object], X: V, base: V | None, factor: float, *, transposed: bool) -> V:
+    def stored(
+        self, A: Any, rows: Sequence[object], X: V, base: V | None, factor: float, out: V | None, *, transposed: bool
+    ) -> V:
         """Return the same for a matrix whose rows, those of the transpose if ``transposed``, are on workers."""
 
     @abstractmethod
-    def scaled(self, scale: NDArray[np.float32], X: V, base: V | None, factor: float) -> V:
+    def scaled(self, scale: NDArray[np.float32], X: V, base: V | None, factor: float, out: V | None) -> V:
         """Return ``base + factor * diag(scale) X``."""
 
 
@@ -93,11 +87,18 @@ class LinearOperator(ABC):
 
     @abstractmethod
     def through(
-        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+        self,
+        engine: Products[V],
+        X: V,
+        base: V | None = None,
+        factor: float = 1.0,
+        out: V | None = None,
+        *,
+        transposed: bool = False,
     ) -> V:
         """Return ``base + factor * P X`` (``Pᵀ X``) by an engine's products with what P is made of.
 
-        X is as the engine has it.
+        X is as the engine has it. The result may take the place of ``out``, which may be the base, not X.
         """
 
     @abstractmethod
@@ -133,29 +134,22 @@ class LinearOperator(ABC):
 
     def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return P X for X of shape (m, d), in X's dtype; O(nnz d) time."""
-        return self._times(X, n_jobs, transposed=False)
+        return self.through(Threads(n_jobs), X, out=np.empty((self.shape[0], X.shape[1]), X.dtype))
 
     def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return Pᵀ X for X of shape (n, d), in X's dtype; O(nnz d) time."""
-        return self._times(X, n_jobs, transposed=True)
-
-    def _times(self, X: Floats, n_jobs: int, *, transposed: bool) -> Floats:
-        out = np.empty((self.shape[transposed], X.shape[1]), X.dtype)
-        return self.through(Threads(n_jobs, out), X, transposed=transposed)
+        out = np.empty((self.shape[1], X.shape[1]), X.dtype)
+        return self.through(Threads(n_jobs), X, out=out, transposed=True)
 
     @cached_property
     def row_sums(self) -> NDArray[np.float64]:
         """P 1, shape (n,), float64."""
-        return self._sums(transposed=False)
+        return np.asarray(self.matmat(np.ones((self.shape[1], 1)), n_jobs=available_processors())[:, 0], np.float64)
 
     @cached_property
     def column_sums(self) -> NDArray[np.float64]:
         """Pᵀ 1, shape (m,), float64."""
-        return self._sums(transposed=True)
-
-    def _sums(self, *, transposed: bool) -> NDArray[np.float64]:
-        ones: NDArray[np.float64] = np.ones((self.shape[not transposed], 1))
-        return self._times(ones, available_processors(), transposed=transposed)[:, 0].astype(np.float64, copy=False)
+        return np.asarray(self.rmatmat(np.ones((self.shape[0], 1)), n_jobs=available_processors())[:, 0], np.float64)
 
     def transpose(self) -> LinearOperator:
         """Return Pᵀ."""
@@ -285,9 +279,16 @@ class Sparse(LinearOperator):
         return self._transposed if transposed and not self.symmetric else (self.indptr, self.indices, self.data)
 
     def through(
-        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+        self,
+        engine: Products[V],
+        X: V,
+        base: V | None = None,
+        factor: float = 1.0,
+        out: V | None = None,
+        *,
+        transposed: bool = False,
     ) -> V:
-        return engine.sparse(self, X, base, factor, transposed=transposed)
+        return engine.sparse(self, X, base, factor, out, transposed=transposed)
 
     def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
         new_index = np.delete(np.arange(self.shape[0]), isolates)
@@ -341,7 +342,7 @@ class Sparse(LinearOperator):
         if self.data is None:
             sums = np.diff(self.indptr).astype(np.float64)
             return sums if self.row_scale is None else sums * self.row_scale
-        return self._sums(transposed=False)
+        return np.asarray(self.matmat(np.ones((self.shape[1], 1)), n_jobs=available_processors())[:, 0], np.float64)
 
     @cached_property
     def column_sums(self) -> NDArray[np.float64]:
@@ -349,7 +350,9 @@ class Sparse(LinearOperator):
         if self.symmetric and self.row_scale is None:
             return self.row_sums
         if self.symmetric:
-            return self._sums(transposed=True)
+            return np.asarray(
+                self.rmatmat(np.ones((self.shape[0], 1)), n_jobs=available_processors())[:, 0], np.float64
+            )
         # One pass in the order of storage, in pieces: no transpose is built for it, nor a copy of all entries.
         sums: NDArray[np.float64] = np.zeros(self.shape[1])
         for start, stop in pairwise(even_bounds(self.nnz, PIECE).tolist()):
@@ -371,16 +374,23 @@ class Product(LinearOperator):
         return self.factors
 
     def through(
-        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+        self,
+        engine: Products[V],
+        X: V,
+        base: V | None = None,
+        factor: float = 1.0,
+        out: V | None = None,
+        *,
+        transposed: bool = False,
     ) -> V:
         *inner, last = self.factors if transposed else self.factors[::-1]
         current = X
         for operator in inner:
-            made = operator.through(engine.inner, current, transposed=transposed)
+            made = operator.through(engine, current, transposed=transposed)
             if current is not X:
                 engine.give(current)
             current = made
-        found = last.through(engine, current, base, factor, transposed=transposed)
+        found = last.through(engine, current, base, factor, out, transposed=transposed)
         engine.give(current)
         return found
 
@@ -406,12 +416,19 @@ class WeightedSum(LinearOperator):
         return tuple(zip(self.weights, self.terms, strict=True))
 
     def through(
-        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+        self,
+        engine: Products[V],
+        X: V,
+        base: V | None = None,
+        factor: float = 1.0,
+        out: V | None = None,
+        *,
+        transposed: bool = False,
     ) -> V:
         (weight, term), *others = self.as_terms()
-        found = term.through(engine, X, base, factor * weight, transposed=transposed)
+        found = term.through(engine, X, base, factor * weight, out, transposed=transposed)
         for weight, term in others:
-            found = term.through(engine.onto(found), X, found, factor * weight, transposed=transposed)
+            found = term.through(engine, X, found, factor * weight, found, transposed=transposed)
         return found
 
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
@@ -429,14 +446,21 @@ class RowScaled(LinearOperator):
         return self.inner.normalized(power)
 
     def through(
-        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+        self,
+        engine: Products[V],
+        X: V,
+        base: V | None = None,
+        factor: float = 1.0,
+        out: V | None = None,
+        *,
+        transposed: bool = False,
     ) -> V:
         if transposed:
-            made = engine.inner.scaled(self.scale, X, None, 1.0)
-            found = self.inner.through(engine, made, base, factor, transposed=True)
+            made = engine.scaled(self.scale, X, None, 1.0, None)
+            found = self.inner.through(engine, made, base, factor, out, transposed=True)
         else:
-            made = self.inner.through(engine.inner, X)
-            found = engine.scaled(self.scale, made, base, factor)
+            made = self.inner.through(engine, X)
+            found = engine.scaled(self.scale, made, base, factor, out)
         engine.give(made)
         return found
 
@@ -465,9 +489,16 @@ class Transposed(LinearOperator):
         return self.inner
 
     def through(
-        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+        self,
+        engine: Products[V],
+        X: V,
+        base: V | None = None,
+        factor: float = 1.0,
+        out: V | None = None,
+        *,
+        transposed: bool = False,
     ) -> V:
-        return self.inner.through(engine, X, base, factor, transposed=not transposed)
+        return self.inner.through(engine, X, base, factor, out, transposed=not transposed)
 
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         whole = self.inner.rows(0, self.inner.shape[0])
@@ -495,15 +526,22 @@ class Walk(LinearOperator):
         return smaller
 
     def through(
-        self, engine: Products[V], X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False
+        self,
+        engine: Products[V],
+        X: V,
+        base: V | None = None,
+        factor: float = 1.0,
+        out: V | None = None,
+        *,
+        transposed: bool = False,
     ) -> V:
         T = X
         for _ in range(self.steps - 1):
-            made = self.base.through(engine.inner, T, X, transposed=transposed)
+            made = self.base.through(engine, T, X, transposed=transposed)
             if T is not X:
                 engine.give(T)
             T = made
-        found = self.base.through(engine, T, base, factor / self.steps, transposed=transposed)
+        found = self.base.through(engine, T, base, factor / self.steps, out, transposed=transposed)
         if T is not X:
             engine.give(T)
         return found
@@ -641,92 +679,68 @@ def blocks_of(n: int) -> tuple[int, ...]:
     return tuple(even_bounds(n, BLOCK).tolist())
 
 
-class Workspace(dict[tuple[tuple[int, ...], str], list[Floats]]):
-    """Scratch blocks that outlive a product: fresh memory for each would cost more than the product (page faults)."""
-
-    def take(self, n: int, like: Floats) -> Floats:
-        """Return an uninitialised block of n rows, of the width and dtype of ``like``."""
-        free = self.get(((n, *like.shape[1:]), like.dtype.str))
-        return free.pop() if free else empty_aligned((n, *like.shape[1:]), like.dtype)
-
-    def give(self, block: Floats) -> None:
-        """Hand a block back."""
-        self.setdefault((block.shape, block.dtype.str), []).append(block)
-
-
 class Threads(Products[Floats]):
     """Products on threads.
+
+    Scratch blocks outlive a product: fresh memory for each would cost more than the product (page faults).
 
     Parameters
     ----------
     n_jobs : int, default=1
-    out : ndarray, optional
-        For the result, which is a new array without it. May be ``base``, not X.
-    overflown : list of int, optional
-        Gets the numbers of the blocks of ``out`` in which NaN, infinity or a number near the largest came out; with
-        None nobody looks.
-    inner : Threads, optional
-        Makes the results in between, and keeps their memory.
+    watched : ndarray, optional
+        The result that is looked through as it is made.
+
+    Attributes
+    ----------
+    overflown : list of int
+        The numbers of the blocks of ``watched`` in which NaN, infinity or a number near the largest came out. To look
+        costs little while a block is in the cache.
     """
 
-    def __init__(
-        self,
-        n_jobs: int = 1,
-        out: Floats | None = None,
-        overflown: list[int] | None = None,
-        inner: Threads | None = None,
-    ) -> None:
-        self._n_jobs, self._out, self._overflown = n_jobs, out, overflown
-        # An engine does not refer to itself, or its memory would be held until the next collection of garbage.
-        self._inner = Threads(n_jobs) if inner is None and out is not None else inner
-        self._workspace: Workspace = Workspace() if self._inner is None else self._inner._workspace
-
-    @property
-    def inner(self) -> Threads:
-        """The same for results in between."""
-        return self if self._inner is None else self._inner
+    def __init__(self, n_jobs: int = 1, watched: Floats | None = None) -> None:
+        self._n_jobs, self._watched = n_jobs, watched
+        self.overflown: list[int] = []
+        self._free: dict[tuple[tuple[int, ...], np.dtype[Any]], list[Floats]] = {}
 
     def give(self, made: Floats) -> None:
         """Take back a result in between, to be written over."""
-        self._workspace.give(made)
+        self._free.setdefault((made.shape, made.dtype), []).append(made)
 
-    def onto(self, made: Floats) -> Threads:
-        """Return the same, whose result takes the place of ``made``."""
-        return Threads(self._n_jobs, made, self._overflown, self.inner)
+    def _room(self, n: int, X: Floats) -> Floats:
+        """Return an uninitialised block of n rows like those of X."""
+        shape = (n, *X.shape[1:])
+        free = self._free.get((shape, X.dtype))
+        return free.pop() if free else empty_aligned(shape, X.dtype)
 
     def sparse(
-        self, A: Sparse, X: Floats, base: Floats | None = None, factor: float = 1.0, *, transposed: bool = False
+        self, A: Sparse, X: Floats, base: Floats | None, factor: float, out: Floats | None, *, transposed: bool
     ) -> Floats:
         """Return ``base + factor * A X``, of A or its transpose, in X's dtype; O(nnz d) time."""
-        out = self._workspace.take(A.shape[transposed], X) if self._out is None else self._out
-        row_scale, column_scale = (None, A.row_scale) if transposed else (A.row_scale, None)
-        blocks = blocks_of(len(out))
+        out = self._room(A.shape[transposed], X) if out is None else out
+        blocks, watched = blocks_of(len(out)), out is self._watched
         if A.is_small:
-            plain_product(_for_scipy(A, transposed=transposed), row_scale, X, factor, base, out)
-            for block, rows in enumerate(pairwise(blocks)):
-                self._look(block, plain_total, out, *rows)
+            plain_product(A, X, base, factor, out, transposed=transposed)
+            with np.errstate(all="ignore"):
+                sums = [out[start:stop].sum() for start, stop in pairwise(blocks)] if watched else []
+            self.overflown += [block for block, found in enumerate(sums) if not isfinite(found)]
             return out
+        row_scale, column_scale = (None, A.row_scale) if transposed else (A.row_scale, None)
         indptr, indices, data = A.stored(transposed=transposed)
-        row_scale = NO_WEIGHTS if row_scale is None else row_scale
         kernel = product
         if X.shape[1] == 1:
             kernel = vector_product
             data = NO_STORED_WEIGHTS if data is None else data
             column_scale = NO_WEIGHTS if column_scale is None else column_scale
-        matrix = ScaledCsr(indptr, indices, data, row_scale, column_scale)
+        matrix = ScaledCsr(indptr, indices, data, NO_WEIGHTS if row_scale is None else row_scale, column_scale)
         given = out[:0] if base is None else base
 
         def task(block: int, start: int, stop: int) -> None:
             kernel(matrix, X, factor, given, out, (start, stop))
-            self._look(block, total, out, start, stop)
+            if watched and not isfinite(total(out, start, stop)):
+                self.overflown.append(block)
 
         run_blocks(task, blocks, self._n_jobs)
         return out
-
-    def _look(self, block: int, total: Callable[..., float], out: Floats, start: int, stop: int) -> None:
-        """Look for what is not finite: that costs little while the block is in the cache."""
-        if self._overflown is not None and not isfinite(total(out, start, stop)):
-            self._overflown.append(block)
 
     def stored(
         self,
@@ -735,42 +749,54 @@ class Threads(Products[Floats]):
         X: Floats,
         base: Floats | None,
         factor: float,
+        out: Floats | None,
         *,
         transposed: bool,
     ) -> Floats:
         """Return the same: X goes to the workers, and the product comes back."""
         found = factor * A.product(X, transposed=transposed)
-        out = found if self._out is None else self._out
+        out = found if out is None else out
         out[:] = found if base is None else base + found
         return out
 
-    def scaled(self, scale: NDArray[np.float32], X: Floats, base: Floats | None = None, factor: float = 1.0) -> Floats:
+    def scaled(
+        self, scale: NDArray[np.float32], X: Floats, base: Floats | None, factor: float, out: Floats | None
+    ) -> Floats:
         """Return ``base + factor * diag(scale) X``."""
-        out = self._workspace.take(len(X), X) if self._out is None else self._out
+        made = self._room(len(X), X) if out is None else out
         factors = scale[:, None].astype(X.dtype, copy=False) * X.dtype.type(factor)
 
         def task(block: int, start: int, stop: int) -> None:
             rows = slice(start, stop)
             with np.errstate(all="ignore"):  # nothing is known of X; the result shows it
-                np.add(factors[rows] * X[rows], 0 if base is None else base[rows], out=out[rows])
-            self._look(block, plain_total, out, start, stop)
+                np.add(factors[rows] * X[rows], 0 if base is None else base[rows], out=made[rows])
+                if made is self._watched and not isfinite(made[rows].sum()):
+                    self.overflown.append(block)
 
         run_blocks(task, blocks_of(len(X)), self._n_jobs)
-        return out
+        return made
 
 
 # Not with the matrices: what is made of them has others, and pickles and counts of bytes go without.
 _FOR_SCIPY: WeakKeyDictionary[Sparse, dict[bool, csr_array[np.float32]]] = WeakKeyDictionary()
 
 
-def _for_scipy(A: Sparse, *, transposed: bool) -> csr_array[np.float32]:
-    """Return A, or Aᵀ diag(row_scale), as SciPy multiplies with it."""
+def plain_product(A: Sparse, X: Floats, base: Floats | None, factor: float, out: Floats, *, transposed: bool) -> None:
+    """Write ``base + factor * A X`` into ``out`` as the compiled kernels do, for all rows, by a matrix of SciPy."""
     kept = _FOR_SCIPY.setdefault(A, {})
-    if transposed not in kept:
+    if transposed not in kept:  # A, or Aᵀ diag(row_scale)
         indptr, indices, data = A.stored(transposed=transposed)
         data = np.ones(indices.size, np.float32) if data is None else data
         if transposed and A.row_scale is not None:
             data = data * A.row_scale[indices]
-        shape = A.shape[::-1] if transposed else A.shape
-        kept[transposed] = csr_array((data, indices, indptr), shape=shape)
-    return kept[transposed]
+        kept[transposed] = csr_array((data, indices, indptr), shape=A.shape[::-1] if transposed else A.shape)
+    dtype = np.float64 if X.shape[1] == 1 else X.dtype
+    row_scale = None if transposed else A.row_scale
+    scale = np.asarray(factor if row_scale is None else factor * row_scale.astype(np.float64)[:, None], dtype)
+    with np.errstate(all="ignore"):  # nothing is known of X; the result shows it
+        value = kept[transposed] @ X.astype(dtype, copy=False)
+        if base is None:
+            np.multiply(value, scale, out=out, casting="same_kind")
+        else:
+            value *= scale
+            np.add(base, value, out=out, casting="same_kind")

@@ -74,10 +74,19 @@ class ClusterSparse(LinearOperator):
         """The rows, in parts on the workers."""
         return self._rows
 
-    def through(self, engine: Any, X: V, base: V | None = None, factor: float = 1.0, *, transposed: bool = False) -> V:
+    def through(
+        self,
+        engine: Any,
+        X: V,
+        base: V | None = None,
+        factor: float = 1.0,
+        out: V | None = None,
+        *,
+        transposed: bool = False,
+    ) -> V:
         """Return ``base + factor * A X``."""
         rows = self._columns if transposed else self._rows
-        return engine.stored(self, rows, X, base, factor, transposed=transposed)  # type: ignore[no-any-return]
+        return engine.stored(self, rows, X, base, factor, out, transposed=transposed)  # type: ignore[no-any-return]
 
     def product(self, X: Floats, *, transposed: bool) -> Floats:
         """Send X to the workers and take the product back: for what the client does once, as sums of rows."""

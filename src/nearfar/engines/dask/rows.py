@@ -223,45 +223,51 @@ class Products(operators.Products[Parts]):
         self._kept: list[LinearOperator] = []  # so that no id is given twice
         self._scales: dict[int, tuple[NDArray[np.float32], Parts]] = {}
 
-    def sparse(self, A: Sparse, X: Parts, base: Parts | None, factor: float, *, transposed: bool) -> Parts:
+    def sparse(
+        self, A: Sparse, X: Parts, base: Parts | None, factor: float, out: Parts | None, *, transposed: bool
+    ) -> Parts:
         """Return ``base + factor * A X``, of A or its transpose; its rows are sent to the workers the first time."""
-        if (id(A), transposed) not in self._blocks:
-            bounds = bounds_of(A.shape[transposed])
-            self._keep(A, [rows_of_sparse(A, a, b, transposed=transposed) for a, b in pairwise(bounds)], transposed)
-        return self._times(self._blocks[id(A), transposed], X, base, factor)
+        known = (id(A), transposed) in self._blocks
+        spans = () if known else pairwise(bounds_of(A.shape[transposed]))
+        rows = [rows_of_sparse(A, a, b, transposed=transposed) for a, b in spans]
+        return self.stored(A, rows, X, base, factor, out, transposed=transposed)
 
     def stored(
-        self, A: Any, rows: Sequence[object], X: Parts, base: Parts | None, factor: float, *, transposed: bool
+        self,
+        A: Any,
+        rows: Sequence[object],
+        X: Parts,
+        base: Parts | None,
+        factor: float,
+        out: Parts | None,  # noqa: ARG002
+        *,
+        transposed: bool,
     ) -> Parts:
         """Return the same for a matrix whose rows (those of the transpose) are on the workers already."""
+        submit, each = self.owners.submit, self.owners.each
         if (id(A), transposed) not in self._blocks:
-            self._keep(A, rows, transposed)
-        return self._times(self._blocks[id(A), transposed], X, base, factor)
-
-    def _keep(self, A: LinearOperator, rows: Sequence[object], transposed: bool) -> None:
-        """Keep blocks whose columns are numbered by the rows that they need, and which rows these are."""
-        submit, each, n = self.owners.submit, self.owners.each, len(rows)
-        blocks = each(n, block_of, list(rows), tuple(bounds_of(A.shape[not transposed])), what="block")
-        counts = gathered("Relation", self.owners.client, each(n, n_needed, blocks))
-        needed = {
-            (p, q): submit(q, len(row), needed_of, blocks[p], q)
-            for p, row in enumerate(counts)
-            for q, count in enumerate(row)
-            if count
-        }
-        self._blocks[id(A), transposed] = (blocks, counts, needed)
-        self._kept.append(A)
-
-    def _times(self, stored: Stored, X: Parts, base: Parts | None, factor: float) -> Parts:
-        blocks, _, needed = stored
-        submit, out = self.owners.submit, []
+            blocks = each(len(rows), block_of, list(rows), tuple(bounds_of(A.shape[not transposed])), what="block")
+            counts = gathered("Relation", self.owners.client, each(len(rows), n_needed, blocks))
+            pairs = [(p, q) for p, row in enumerate(counts) for q, count in enumerate(row) if count]
+            needed = {(p, q): submit(q, len(counts[p]), needed_of, blocks[p], q) for p, q in pairs}
+            self._blocks[id(A), transposed] = (blocks, counts, needed)
+            self._kept.append(A)
+        blocks, _, needed = self._blocks[id(A), transposed]
+        products = []
         for p, block in enumerate(blocks):
             pieces = [submit(q, len(X), taken, X[q], needed[p, q]) for q in range(len(X)) if (p, q) in needed]
             own = None if base is None else base[p]
-            out.append(submit(p, len(blocks), multiplied, block, own, factor, self.width, *pieces, what="product"))
-        return out
+            products.append(submit(p, len(blocks), multiplied, block, own, factor, self.width, *pieces, what="product"))
+        return products
 
-    def scaled(self, scale: NDArray[np.float32], X: Parts, base: Parts | None, factor: float) -> Parts:
+    def scaled(
+        self,
+        scale: NDArray[np.float32],
+        X: Parts,
+        base: Parts | None,
+        factor: float,
+        out: Parts | None,  # noqa: ARG002
+    ) -> Parts:
         """Return ``base + factor * diag(scale) X``."""
         each, n = self.owners.each, len(X)
         if id(scale) not in self._scales:

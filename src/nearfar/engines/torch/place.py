@@ -181,25 +181,41 @@ class Multiplied(Products[Tensor]):
         self._matrices: dict[tuple[int, bool], tuple[Sparse, Tensor]] = {}
         self._scales: dict[int, tuple[object, Tensor]] = {}
 
-    def sparse(self, A: Sparse, X: Tensor, base: Tensor | None, factor: float, *, transposed: bool) -> Tensor:
+    def sparse(
+        self,
+        A: Sparse,
+        X: Tensor,
+        base: Tensor | None,
+        factor: float,
+        out: Tensor | None,  # noqa: ARG002
+        *,
+        transposed: bool,
+    ) -> Tensor:
         """Return ``base + factor * A X``, of A or its transpose, a new tensor."""
         scale = None if A.row_scale is None else self._scale(A.row_scale)
         matrix = self._matrix(A, transposed and not A.symmetric)
         if scale is None and base is not None:
             return torch.addmm(base, matrix, X, alpha=factor)
-        out = matrix @ (X if scale is None or not transposed else X * scale)
+        made = matrix @ (X if scale is None or not transposed else X * scale)
         if scale is not None and not transposed:
-            out *= scale
+            made *= scale
         if factor != 1:
-            out *= factor
+            made *= factor
         if base is not None:
-            out += base
-        return out
+            made += base
+        return made
 
-    def scaled(self, scale: NDArray[np.float32], X: Tensor, base: Tensor | None, factor: float) -> Tensor:
+    def scaled(
+        self,
+        scale: NDArray[np.float32],
+        X: Tensor,
+        base: Tensor | None,
+        factor: float,
+        out: Tensor | None,  # noqa: ARG002
+    ) -> Tensor:
         """Return ``base + factor * diag(scale) X``, a new tensor."""
-        out = X * (self._scale(scale) * factor)
-        return out if base is None else out.add_(base)
+        made = X * (self._scale(scale) * factor)
+        return made if base is None else made.add_(base)
 
     def stored(self, *_: object, **__: object) -> Tensor:
         """Refuse a matrix whose rows are on the workers of a cluster."""
