@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from nearfar.contracts import FarField
+
 ENTRIES = 2**19  # of a tile of features, so that it stays near the cache
 
 
@@ -30,7 +32,7 @@ def orthogonal_directions(n_features: int, d: int, rng: np.random.Generator) -> 
     return np.asarray(directions * np.sqrt(rng.chisquare(d, size=n_features))[:, None])
 
 
-class RandomFeatures:
+class RandomFeatures(FarField):
     """Drawn directions and the walk over the others; a subclass sums features and evaluates rows, tile by tile."""
 
     keeps_others, force_is_optional = False, True

@@ -14,7 +14,8 @@ columns (the others that a row is compared with), ``d`` is ``n_components``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -140,14 +141,39 @@ class FarField(Protocol):
     steps, with a kernel of the distance in place of the exponential: ``place(Y, kernel, n_jobs)`` takes in all
     positions, ``evaluate(terms)`` answers for all points at once.
 
-    Optional: a method ``other_side(X, r, Y, out, n_jobs)`` gives the gradient in the others, see
-    :meth:`nearfar.far.Exact.other_side`, which ``EDRep(gradient="full")`` needs. ``of_columns(columns)`` returns the
-    far field for some columns of the relation alone, whose numbers it is given in ascending order: EDRep then leaves
-    isolates out, and ``Y`` has these rows. Without it the rows of ``Y`` are all columns of the relation, in order.
-    ``formula(dtype)`` returns, once prepared, a formula of log Z and its gradient and the numbers that it takes beside
-    a block of rows: what a place runs that has no compiled code. The attribute ``keeps_others`` is False where
-    ``evaluate`` does not read the others again; ``force_is_optional`` is True where it takes None for ``force``.
+    One of your own inherits from this class, and has what it leaves open as it stands here.
     """
+
+    keeps_others: bool = True
+    """Whether ``evaluate`` reads the others again, who must then stay as they are."""
+
+    force_is_optional: bool = False
+    """Whether ``evaluate`` takes None for ``force``."""
+
+    takes_weights: bool = False
+    """Whether ``with_params(weights=w)`` gives it a base measure."""
+
+    takes_moments: bool = False
+    """Whether the others may be taken in by parts, see :meth:`nearfar.far.GaussianMixture.moments`."""
+
+    splits: bool = False
+    """Whether it is one Gaussian that a fit may split in clusters, see :meth:`nearfar.far.GaussianMixture.split`."""
+
+    other_side: Callable[[Floats, NDArray[np.float64], Floats, Floats, int], None] | None = None
+    """Adds the gradient in the others, for ``EDRep(gradient="full")``; see :meth:`nearfar.far.Exact.other_side`."""
+
+    of_columns: Callable[[NDArray[np.int64]], FarField] | None = None
+    """Returns the far field for some columns of the relation alone, by their numbers in ascending order.
+
+    EDRep then leaves isolates out, and ``Y`` has these rows. Without it the rows of ``Y`` are all columns, in order.
+    """
+
+    formula: Callable[[Any], tuple[Any, tuple[Any, ...]]] | None = None
+    """Returns, once prepared, a formula of log Z and its gradient, by the type of the rows, and the numbers that it
+    takes beside a block of rows: what a place runs, in a form of its own where it has one, in place of ``evaluate``."""
+
+    doubtful_between: tuple[float, float] = (-math.inf, math.inf)
+    """The temperatures at which a fit has to compare log Z with the exact one, on a sample of the rows."""
 
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:
         """Take in the others, shape (m, d); rows of zeros are absent, ``n_active`` counts the rest.

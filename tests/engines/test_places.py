@@ -14,6 +14,7 @@ from own_map_place import MapPieces
 
 import nearfar as nf
 from nearfar import engines
+from nearfar.contracts import FarField
 from nearfar.engines.plain import Plain
 from nearfar.engines.threads import Threads
 from nearfar.engines.threads.edrep import FORMS
@@ -204,10 +205,11 @@ def test_engines_of_other_packages_are_found_by_their_entry_point(tmp_path, monk
     assert len(elsewhere.asked) == 1  # the library's own names stay its own
 
 
-class Weighted:
+class Weighted(FarField):
     """Log Z with a weight for each column of the relation, as a user would write it."""
 
     keeps_others = True
+    doubtful_between = 0, 0  # the exact one has no such weights
 
     def __init__(self, weights):
         self.weights = weights

@@ -13,6 +13,7 @@ from comparisons import central_differences
 from sklearn.base import clone
 
 import nearfar as nf
+from nearfar.contracts import FarField
 from nearfar.engines.plain import Plain
 from nearfar.engines.threads import Threads
 from nearfar.errors import NearfarWarning
@@ -438,6 +439,25 @@ def test_the_check_of_the_far_field_pairs_rows():
     assert check["low"] == pytest.approx(0.1, abs=1e-6) == check["high"]
     exact = nf.EDRep(4, far="exact", n_epochs=5, random_state=0).fit(rel).far_check_
     assert exact["relative_error"] == exact["low"] == exact["high"] == 0
+
+
+class Halved(FarField):
+    """One of one's own, that counts every other twice."""
+
+    def prepare(self, Y, n_active, rng, n_jobs):
+        self.exact = Exact()
+        self.exact.prepare(Y, n_active, rng, n_jobs)
+
+    def evaluate(self, X, log_z, force):
+        self.exact.evaluate(X, log_z, force)
+        log_z += np.log(2)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5, 3.0, -1.0])
+def test_a_far_field_of_ones_own_is_judged_at_every_temperature(temperature):
+    rel = nf.datasets.dcsbm(100, 2, 12.0, alpha=4.0, random_state=1).relation
+    with pytest.warns(NearfarWarning, match=r"a mean relative error of 1\.00"):
+        nf.EDRep(4, far=Halved(), temperature=temperature, n_epochs=2, random_state=0).fit(rel)
 
 
 def test_the_interval_of_the_check_is_that_of_all_rows():

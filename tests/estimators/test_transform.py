@@ -9,6 +9,7 @@ from scipy.optimize import brentq, minimize
 from scipy.sparse import csr_array
 
 import nearfar as nf
+from nearfar.contracts import FarField
 from nearfar.errors import NearfarWarning, UnknownIdError
 from nearfar.estimators import transform as module
 from nearfar.estimators.transform import FittedColumns
@@ -168,7 +169,7 @@ def test_no_force_at_all_gives_some_unit_vector_and_says_nothing():
         assert np.linalg.norm(x) == pytest.approx(1)
 
 
-class Flat:
+class Flat(FarField):
     """A far field without a gradient, not one of nearfar's own."""
 
     def prepare(self, Y, n_active, rng, n_jobs):

@@ -69,7 +69,7 @@ FAULTS = [
     ),
     Fault(
         "places: the others are not copied",
-        'others = others.copy() if getattr(far, "keeps_others", True) else others',
+        "others = others.copy() if far.keeps_others else others",
         "others = others",
         "test_places",
     ),

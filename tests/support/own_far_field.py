@@ -3,9 +3,10 @@
 import numpy as np
 
 import nearfar as nf
+from nearfar.contracts import FarField
 
 
-class Quadratic:
+class Quadratic(FarField):
     """Z by the second-order Taylor series of the exponential."""
 
     def prepare(self, Y, n_active, rng, n_jobs):

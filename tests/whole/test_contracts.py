@@ -419,7 +419,7 @@ def test_far_field_blocks_of_rows_are_the_whole_and_force_may_be_left_out(case, 
         part.evaluate(X[start:stop], log_z[start:stop], force[start:stop])
     np.testing.assert_allclose(log_z, whole, rtol=1e-12)
     np.testing.assert_allclose(force, whole_force, rtol=1e-9, atol=1e-12)
-    if getattr(part, "force_is_optional", False):
+    if part.force_is_optional:
         part.evaluate(X, log_z, None)
     np.testing.assert_allclose(log_z, whole, rtol=1e-12)
 

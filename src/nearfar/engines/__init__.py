@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nearfar.engines.registry import (
     DASK,
     DEVICES,
+    FORMS_OF_THREADS,
     GROUP,
     LEARNERS,
     NEEDS,
@@ -238,6 +239,12 @@ def device_of_engine(engine: object) -> str | None:
 def is_cluster(engine: object) -> bool:
     """Return whether the workers of a cluster are meant: by name, or by default in the context of a client."""
     return engine == DASK if engine is not None else current_client() is not None
+
+
+def compiled(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a formula as threads run it: compiled, where it has such a form."""
+    forms: Mapping[Callable[..., Any], Callable[..., Any]] = found(FORMS_OF_THREADS)
+    return forms.get(formula, formula)
 
 
 def on_threads(n_jobs: int) -> Place:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,19 +138,18 @@ class Asked:
     n_jobs : int, default=1
     """
 
+    forms: Mapping[Any, Any] = MappingProxyType({})
+    """The quicker form of a formula, where there is one."""
+
     def __init__(self, far: Any, others: Floats, n_jobs: int = 1) -> None:
         self.far = far  # of the softmax or of a map, of which other things are asked
         self._others, self._n_jobs = others, n_jobs
 
     def __call__(self, x: Floats) -> tuple[NDArray[np.float64], Floats]:
         """Return log Z and its gradient, by the formula of the far field where it has one."""
-        if not hasattr(self.far, "formula"):
-            return self.evaluated(x)
-        formula, numbers = self.far.formula(x.dtype)
-        return formula(x, *numbers)  # type: ignore[no-any-return]
-
-    def evaluated(self, x: Floats) -> tuple[NDArray[np.float64], Floats]:
-        """Return what the far field itself writes."""
+        if self.far.formula is not None:
+            formula, numbers = self.far.formula(x.dtype)
+            return self.forms.get(formula, formula)(x, *numbers)  # type: ignore[no-any-return]
         log_z, force = np.empty(len(x)), np.empty_like(x)
         self.far.evaluate(x, log_z, force)
         return log_z, force

@@ -31,6 +31,7 @@ PLACES = {
 """What opens a place for a fit, by the name of its engine. Others are found by the entry-point group ``GROUP``."""
 GROUP = "nearfar.engines"
 PLACE_OF_THREADS = "nearfar.engines.threads:Threads"
+FORMS_OF_THREADS = "nearfar.engines.threads:FORMS"
 PLACE_IN_NUMPY = "nearfar.engines.plain:Plain"
 NEEDS = {"torch": ("torch", "torch"), "cuda": ("torch", "torch"), "dask": ("distributed", "cluster")}
 """The package that an engine needs, and the extra that brings it."""

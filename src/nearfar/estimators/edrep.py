@@ -606,7 +606,7 @@ class EDRep(RelationEmbedder):
         if base is not None:
             far = far.with_params(weights=base)  # type: ignore[attr-defined]
         if rows.kept is not None:
-            far = far.of_columns(rows.kept)  # type: ignore[attr-defined]
+            far = far.of_columns(rows.kept)  # type: ignore[misc]
         P, step = rows.operator, CONSTRAINTS[self.constraint].step
         p0 = prior_of(self.p0, rel, rows.kept, rows.present[-1])
         if not _WEIGHTS[0] < (total := float(P.row_sums.sum())) < _WEIGHTS[1]:
@@ -620,12 +620,12 @@ class EDRep(RelationEmbedder):
         """Refuse parameters that do not go together, or not with the relation."""
         if self.n_clusters > 1 and self.far != "gaussian-mixture":
             raise InputError("EDRep", "n_clusters", "1 unless far='gaussian-mixture'", self.n_clusters)
-        if self.base_measure is not None and not hasattr(far, "weights"):
+        if self.base_measure is not None and not far.takes_weights:
             expected = "one that takes a base measure (gaussian-mixture, exact, noise)"
             raise InputError("EDRep", "far", expected, self.far, "Or leave base_measure out.")
         if self.refine and not self._refines():
             raise InputError("EDRep", "refine", "0 or None unless far='gaussian-mixture' with one cluster", self.refine)
-        if gradient == "full" and not hasattr(far, "other_side"):
+        if gradient == "full" and far.other_side is None:
             expected = "one that knows the gradient of the others (gaussian-mixture, exact, noise)"
             raise InputError("EDRep", "far", expected, self.far, "Or choose gradient='paper'.")
         smaller = min(rel.operator.shape)
@@ -677,7 +677,7 @@ class EDRep(RelationEmbedder):
         self.base_measure_ = rows.base
         self.loss_curve_, self.loss_, self.n_iter_ = np.array(state.losses), state.losses[-1], state.epoch
         # No second copy of the vectors: a far field that reads the others is given those of the estimator.
-        if kept is not None and getattr(far, "keeps_others", True):
+        if kept is not None and far.keeps_others:
             far = far_field(self.far)
             if self.base_measure_ is not None:
                 far = far.with_params(weights=self.base_measure_)  # type: ignore[attr-defined]
@@ -691,13 +691,16 @@ class EDRep(RelationEmbedder):
             self.constraint == "sphere",
             problem.temperature,
         )
-        if 0 < problem.temperature < 1 and not isinstance(others, RowsInParts):
+        coldest, warmest = far.doubtful_between
+        if coldest < problem.temperature < warmest and not isinstance(others, RowsInParts):
             error = self.far_check_["relative_error"]
             if error > WRONG:  # gradients and losses are then those of another softmax
                 warn_user(
                     f"EDRep.fit: normalisers should be known to {WRONG:.0%}; got a mean relative error of {error:.2f}"
                     f" at temperature {problem.temperature:g} (far_check_). Rankings may be good all the same;"
-                    " probabilities are not. A temperature from 0.2 on has a smaller one, far='exact' none."
+                    " probabilities are not."
+                    f"{' A temperature from 0.2 on has a smaller one,' if 0 < problem.temperature < 1 else ''}"
+                    " far='exact' none."
                 )
 
     @staticmethod
@@ -706,7 +709,7 @@ class EDRep(RelationEmbedder):
         asked = np.flatnonzero(problem.r > 0)
         asked = np.sort(np.random.default_rng(0).choice(asked, min(N_CHECKED_ROWS, asked.size), replace=False))
         log_z, asking = np.empty(asked.size), X[asked] / problem.temperature
-        if hasattr(far, "formula"):  # so few rows need no compiled code
+        if far.formula is not None:  # so few rows need no compiled code
             formula, numbers = far.formula(asking.dtype)
             log_z = formula(asking, *numbers)[0]
         else:
@@ -748,7 +751,7 @@ class EDRep(RelationEmbedder):
         P, kept = rel.operator, None
         saved = rel.isolates.size * self.n_components * 4 * 3  # three blocks at least
         worth = saved and saved >= P.nnz * 4 + P.shape[0] * 24
-        if worth and self.storage is None and not two_sided and hasattr(far, "of_columns"):
+        if worth and self.storage is None and not two_sided and far.of_columns is not None:
             smaller = P.without(rel.isolates)
             if smaller is not None:
                 P, kept = smaller, np.delete(np.arange(P.shape[0]), rel.isolates)
@@ -1022,7 +1025,7 @@ class EDRep(RelationEmbedder):
         """Return the bytes of a fit."""
         (n, m), P, blocks, numbers = rows.operator.shape, rows.operator, 0, 0
         two_sided, full = len(rows.present) == 2, gradient == "full"
-        keeps = m if getattr(far_field(self.far), "keeps_others", True) else 0  # a copy
+        keeps = m if far_field(self.far).keeps_others else 0  # a copy
         if two_sided:
             blocks = 2 * (n + m) + 2 * P.scratch_arrays() * max(n, m)
         elif self.storage is not None and P.as_walk() is not None:

@@ -30,6 +30,7 @@ from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
 from nearfar.contracts import FarField, Floats
 from nearfar.errors import InputError, UnknownIdError
+from nearfar.far.gaussian_mixture import GaussianMixture
 from nearfar.relations.given import form_of
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.operators import LinearOperator
@@ -109,7 +110,7 @@ class FittedColumns:
         found = np.empty_like(offsets)
         bounds = even_bounds(known.size, BLOCK)
         unfinished = np.zeros(max(bounds.size - 1, 0), np.int64)
-        components = getattr(self.far, "components", None)
+        components = self.far.components if isinstance(self.far, GaussianMixture) else None
         if components is not None:  # a mixture is compiled in; it uses no BLAS, and the limit would take longer
             shares = components.log_counts - np.log(components.counts.sum())
             mixture = (shares, components.means / self.temperature, components.covariances / self.temperature**2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,22 +17,19 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_integer, check_numbers
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar.contracts import Floats
+from nearfar.contracts import FarField, Floats
 from nearfar.errors import InputError, NearfarError
 from nearfar.methods.normalizers import softmax
 
 
-class FarPart(Part):
+class FarPart(Part, FarField):
     """Base of the far fields of the softmax: parameters, and beside them the state that ``prepare`` leaves.
 
     A subclass is a frozen dataclass whose fields are its parameters.
     """
 
-    keeps_others: ClassVar[bool] = False
-    """Whether ``evaluate`` reads the array that ``prepare`` was given, which must then stay as it is."""
-
-    force_is_optional: ClassVar[bool] = True
-    """Whether ``evaluate`` takes None in place of ``force``, and then leaves the gradient out."""
+    keeps_others = False
+    force_is_optional = True
 
     _state: Any = None
 
@@ -48,9 +45,8 @@ class FarPart(Part):
         -------
         FarPart
         """
-        own = {
-            name: np.asarray(value)[columns] for name in _OF_EACH if (value := getattr(self, name, None)) is not None
-        }
+        given = {name: value for name, value in self.get_params().items() if name in _OF_EACH and value is not None}
+        own = {name: np.asarray(value)[columns] for name, value in given.items()}
         return self.with_params(**own) if own else self
 
     def _remember(self, state: object) -> None:
@@ -98,7 +94,9 @@ class Exact(FarPart):
     Source: the SoftMax normaliser of Dall'Amico & Belliardo (2024), arXiv 2303.17475, eq. (1).
     """
 
-    keeps_others: ClassVar[bool] = True
+    keeps_others = True
+    takes_weights = True
+    doubtful_between = (0, 0)
 
     weights: Floats | None = field(default=None, repr=False)
 
@@ -226,6 +224,9 @@ class Noise(FarPart):
 
     Source: sampled softmax with a uniform proposal, Stratos, notes on noise contrastive estimation, appendix C.
     """
+
+    takes_weights = True
+    doubtful_between = (0, 1)
 
     n_samples: int = 1000
     weights: Floats | None = field(default=None, repr=False)

@@ -13,21 +13,18 @@ then one for all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_numbers, check_random_state
-from nearfar._core.jit import jit
 from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_blocks, single_threaded_blas
 from nearfar._core.types import Floats, Integers
-from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.far.exact import FarPart, check_weights
@@ -78,6 +75,9 @@ class GaussianMixture(FarPart):
     and covariance 0 where eq. (3) would divide by zero.
     """
 
+    takes_weights = True
+    doubtful_between = (0, 1)
+
     n_clusters: int = 1
     labels: Integers | None = field(default=None, repr=False)
     covariance: Literal["own", "tied"] = "own"
@@ -105,9 +105,30 @@ class GaussianMixture(FarPart):
             raise InputError("GaussianMixture", "labels", f"in 0..{last}, or -1 where absent", f"[{low}, {high}]")
 
     @property
-    def takes_moments(self) -> bool:
+    def takes_moments(self) -> bool:  # type: ignore[override]
         """Whether the others may be taken in by parts: not where they have yet to be clustered."""
         return self.n_clusters == 1 or self.labels is not None or self.centers is not None
+
+    @property
+    def splits(self) -> bool:  # type: ignore[override]
+        """Whether it is one Gaussian, which may be split: by labels, or late in a fit by centers."""
+        return self.n_clusters == 1 and self.labels is None and self.centers is None
+
+    def split(self, labels: Integers | None = None, centers: Floats | None = None) -> Self:
+        """Return the same in clusters: of labels, each with its own covariance, or of centers, with one for all.
+
+        Parameters
+        ----------
+        labels : ndarray of int, shape (m,), optional
+        centers : ndarray, shape (k, d), optional
+
+        Returns
+        -------
+        GaussianMixture
+        """
+        if labels is not None:
+            return self.with_params(labels=labels, n_clusters=int(labels.max()) + 1)
+        return self if centers is None else self.with_params(centers=centers, covariance="tied")
 
     def formula(self, dtype: DTypeLike) -> tuple[Callable[..., tuple[Floats, Floats]], tuple[Floats, ...]]:
         """Return the formula of log Z and its gradient, and the numbers that it takes after a block of rows.
@@ -290,17 +311,10 @@ class GaussianMixture(FarPart):
         force : ndarray of the dtype of X, C-contiguous, shape (b, d), or None
             Written: d log Z_i / d x_i = ``sum_a w_ia (mu_a + Omega_a x_i)``, w the components' shares of Z_i.
         """
-        components: Components = self._state or self._prepared()  # which says that nothing is prepared
-        if components.tied:
-            found, numbers = self.formula(X.dtype)
-            log_z[:], of_rows = found(X, *numbers)
-            if force is not None:
-                force[:] = of_rows
-            return
-        if not X.flags.writeable:  # the kernel would be compiled once more for it
-            X = X.copy()
-        force = np.empty_like(X) if force is None else force
-        mixture_force(X, components.log_counts, *components.numbers(X.dtype), log_z, force)
+        formula, numbers = self.formula(X.dtype)
+        log_z[:], of_rows = formula(X, *numbers)
+        if force is not None:
+            force[:] = of_rows
 
     def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
         """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a, through mean and covariance.
@@ -501,65 +515,6 @@ def _sums_by(clusters: Integers, Y: Floats, w: Floats, k: int) -> Floats:
     """Return the sum of w y over each cluster, shape (k, d)."""
     members = np.flatnonzero(clusters >= 0)
     return csr_array((w[members], (clusters[members], members)), shape=(k, len(Y))) @ Y
-
-
-@jit(fastmath=FAST)
-def _energy(x: Floats, mean: Floats, pull: Floats) -> np.floating:
-    """Turn ``pull = Omega x`` into ``mu + Omega x`` and return ``x . mu + x . Omega x / 2``."""
-    half = x.dtype.type(0.5)
-    energy = x.dtype.type(0)
-    for j in range(x.shape[0]):
-        curved = pull[j]
-        energy += x[j] * (mean[j] + half * curved)
-        pull[j] = mean[j] + curved
-    return energy
-
-
-@jit(fastmath=FAST)
-def mixture_force(
-    X: Floats,
-    log_counts: NDArray[np.float64],
-    means: Floats,
-    covariances: Floats,
-    log_z: NDArray[np.float64],
-    force: Floats,
-) -> None:
-    """Write log Z and its gradient for each row of X.
-
-    Tiles of rows stay in the L2 cache; their products with the covariances are left to BLAS. Components enter one by
-    one, as in a streaming log-sum-exp: ``force`` is the sum of ``mu + Omega x`` weighted by ``exp(energy - log_z)``.
-    """
-    n, d = X.shape
-    k = means.shape[0]
-    tile = max(64, 16384 // d)
-    scratch = np.empty((tile if k > 1 else 0, d), X.dtype)
-    total = np.ones(tile)
-    for low in range(0, n, tile):
-        high = min(n, low + tile)
-        total[:] = 1.0
-        for a in range(k):
-            pulls = force[low:high] if a == 0 else scratch[: high - low]
-            np.dot(X[low:high], covariances[a], pulls)
-            for i in range(low, high):
-                pull = pulls[i - low]
-                energy = log_counts[a] + _energy(X[i], means[a], pull)
-                if a == 0:
-                    log_z[i] = energy
-                    continue
-                kept, added = 1.0, math.exp(min(0.0, energy - log_z[i]))
-                if energy > log_z[i]:
-                    kept, added = math.exp(log_z[i] - energy), 1.0
-                    log_z[i] = energy
-                total[i - low] = total[i - low] * kept + added
-                old, new = X.dtype.type(kept), X.dtype.type(added)
-                for j in range(d):
-                    force[i, j] = force[i, j] * old + pull[j] * new
-        if k > 1:
-            for i in range(low, high):
-                log_z[i] += math.log(total[i - low])
-                scale = X.dtype.type(1.0 / total[i - low])
-                for j in range(d):
-                    force[i, j] *= scale
 
 
 def _clusters(labels: Integers) -> list[tuple[int, slice | NDArray[np.int64]]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", FarField, Field)
 
+_INHERITS = "One of your own inherits from nearfar.contracts.FarField."
 NOT_FIELDS = ("auto", "noise")
 """What ``far`` of a map says beside the names of fields: chosen by the size of the data; pairs are sampled."""
 
@@ -186,8 +187,8 @@ def far_field(far: str | FarField, *, owner: str = "far_field", argument: str = 
     ----------
     far : str or FarField
         ``"gaussian-mixture"``, ``"exact"``, ``"noise"`` or a name given to
-        :func:`nearfar.far.register`, with their defaults; or an object with ``prepare`` and ``evaluate``. One of
-        nearfar's own is copied, so that the caller's stays as it is.
+        :func:`nearfar.far.register`, with their defaults; or an object of a class that inherits from
+        :class:`nearfar.contracts.FarField`. One of nearfar's own is copied, so that the caller's stays as it is.
     owner, argument : str
         Who asks, for messages.
 
@@ -209,7 +210,8 @@ def far_field(far: str | FarField, *, owner: str = "far_field", argument: str = 
         return FAR_FIELDS.factory(far)()
     if not FAR_FIELDS.fits(far):
         expected = f"one of {', '.join(map(repr, FAR_FIELDS.names))}, or a far field object"
-        raise InputError(owner, argument, expected, repr(far), FIELDS.hint(far))
+        hint = FIELDS.hint(far) or ("" if isinstance(far, str) else _INHERITS)
+        raise InputError(owner, argument, expected, repr(far), hint)
     return cast(FarField, far.with_params() if isinstance(far, Part) else far)
 
 

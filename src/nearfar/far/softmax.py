@@ -21,6 +21,7 @@ from nearfar._core.checks import (
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Seed
 from nearfar.contracts import FarField, Floats
+from nearfar.engines import compiled
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
 from nearfar.far.exact import Exact
@@ -132,12 +133,16 @@ def log_normalizers(
 def evaluate_rows(far: FarField, X: Floats, n_jobs: int) -> NDArray[np.float64]:
     """Return log Z of all rows of X by a prepared far field, block by block."""
     log_z = np.empty(len(X))
-    without_force = getattr(far, "force_is_optional", False)
+    formula, numbers = far.formula(X.dtype) if far.formula is not None else (None, ())
+    form = None if formula is None else compiled(formula)
 
     def task(_: int, start: int, stop: int) -> None:
         block = X[start:stop]
-        force = None if without_force else np.empty_like(block)
-        far.evaluate(block, log_z[start:stop], cast(Floats, force))
+        if form is not None:
+            log_z[start:stop] = form(block, *numbers)[0]
+        else:
+            force = None if far.force_is_optional else np.empty_like(block)
+            far.evaluate(block, log_z[start:stop], cast(Floats, force))
 
     with single_threaded_blas():
         run_blocks(task, even_bounds(len(X), min(2048, max(32, len(X) // 64))), n_jobs)

@@ -129,7 +129,7 @@ class Workers:
     def far(self, far: FarField, others: Pieces, n_active: int, rng: np.random.Generator) -> AskedOnWorkers:
         """Return the far field over all others: from sums of the parts, or on one worker from all rows."""
         submit, n, (m, _) = self.owners.submit, len(others.parts), others.shape
-        if getattr(far, "takes_moments", False):
+        if far.takes_moments:
             unprepared = submit(0, n, kept, far)
             totals = self.owners.each(n, moments, unprepared, others.parts, bounds_of(m)[:-1])
             total = self.owners.joined(totals, n, added)
@@ -197,12 +197,13 @@ def opened(setting: Setting) -> Iterator[Workers | MapWorkers]:
         Dask's ``distributed`` is not installed.
     """
     owner, storage = setting.owner, setting.storage
-    if setting.gradient == "full" and not getattr(setting.far, "takes_moments", False):
+    by_parts = setting.far is not None and setting.far.takes_moments
+    if setting.gradient == "full" and not by_parts:
         hint = "Or take engine='threads'."
         raise InputError(owner, "gradient", "'paper' or 'forward' with this far field and engine='dask'", "full", hint)
     if storage is not None:
         storage = FOLDER.check(owner, "storage", check_path(owner, "storage", storage))
-        if setting.several or not getattr(setting.far, "takes_moments", False):
+        if setting.several or not by_parts:
             got = f"far={setting.far!r}{', several clusters' if setting.several else ''}"
             hint = "Others need all vectors in one place: leave storage out."
             raise InputError(owner, "far", "a mixture of known clusters with storage on a cluster", got, hint)

@@ -123,7 +123,7 @@ class Threads:
 
     def far(self, far: Any, others: Floats, *given: object) -> Compiled:
         """Return the far field over the others, over a copy where it reads them again."""
-        others = others.copy() if getattr(far, "keeps_others", True) else others
+        others = others.copy() if far.keeps_others else others
         far.prepare(others, *given, self.n_jobs)
         return Compiled(far, others, self.n_jobs)
 
@@ -160,11 +160,9 @@ def quiet(formula: Formula) -> Formula:
 
 
 class Compiled(Asked):
-    """The same asked from several threads: a far field of the library has compiled code behind ``evaluate``."""
+    """The same by the compiled forms; it may be asked from several threads."""
 
-    def __call__(self, x: Floats) -> tuple[NDArray[np.float64], Floats]:
-        """Return log Z and its gradient."""
-        return self.evaluated(x)
+    forms = FORMS
 
 
 class Files(Threads):

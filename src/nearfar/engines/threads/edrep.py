@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +13,6 @@ from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
 from nearfar.contracts import Ask, Floats
 from nearfar.engines.threads.loops import Formula
-from nearfar.far.gaussian_mixture import mixture_force
 from nearfar.methods.edrep import move_others, move_rows, sphere_step
 from nearfar.methods.normalizers import mixture
 from nearfar.steps import ball_step
@@ -53,6 +53,7 @@ def _move_others(
 
 def _mixture(x: Floats, log_counts: Floats, means: Floats, covariances: Floats) -> tuple[NDArray[np.float64], Floats]:
     log_z, force = np.empty(len(x)), np.empty_like(x)
+    x = x if x.flags.writeable else x.copy()  # the kernel would be compiled once more for it
     mixture_force(x, log_counts, means, covariances, log_z, force)
     return log_z, force
 
@@ -83,6 +84,58 @@ def gradient(X, pull, force, log_z, weights, sums):
         if r[i] > 0:
             far += r[i] * log_z[i]
     return near, far, prior
+
+
+@jit(fastmath=FAST)
+def _energy(x, mean, pull):
+    """Turn ``pull = Omega x`` into ``mu + Omega x`` and return ``x . mu + x . Omega x / 2``."""
+    half = x.dtype.type(0.5)
+    energy = x.dtype.type(0)
+    for j in range(x.shape[0]):
+        curved = pull[j]
+        energy += x[j] * (mean[j] + half * curved)
+        pull[j] = mean[j] + curved
+    return energy
+
+
+@jit(fastmath=FAST)
+def mixture_force(X, log_counts, means, covariances, log_z, force):
+    """Write log Z and its gradient for each row of X.
+
+    Tiles of rows stay in the L2 cache; their products with the covariances are left to BLAS. Components enter one by
+    one, as in a streaming log-sum-exp: ``force`` is the sum of ``mu + Omega x`` weighted by ``exp(energy - log_z)``.
+    """
+    n, d = X.shape
+    k = means.shape[0]
+    tile = max(64, 16384 // d)
+    scratch = np.empty((tile if k > 1 else 0, d), X.dtype)
+    total = np.ones(tile)
+    for low in range(0, n, tile):
+        high = min(n, low + tile)
+        total[:] = 1.0
+        for a in range(k):
+            pulls = force[low:high] if a == 0 else scratch[: high - low]
+            np.dot(X[low:high], covariances[a], pulls)
+            for i in range(low, high):
+                pull = pulls[i - low]
+                energy = log_counts[a] + _energy(X[i], means[a], pull)
+                if a == 0:
+                    log_z[i] = energy
+                    continue
+                kept, added = 1.0, math.exp(min(0.0, energy - log_z[i]))
+                if energy > log_z[i]:
+                    kept, added = math.exp(log_z[i] - energy), 1.0
+                    log_z[i] = energy
+                total[i - low] = total[i - low] * kept + added
+                old, new = X.dtype.type(kept), X.dtype.type(added)
+                for j in range(d):
+                    force[i, j] = force[i, j] * old + pull[j] * new
+        if k > 1:
+            for i in range(low, high):
+                log_z[i] += math.log(total[i - low])
+                scale = X.dtype.type(1.0 / total[i - low])
+                for j in range(d):
+                    force[i, j] *= scale
 
 
 @jit(fastmath=FAST)

@@ -123,7 +123,7 @@ class Device:
         with self._work():
             if self._far[0] is not far:
                 self._far = far, form_of(self.owner, "far", far, "engine")(self.owner, "far", far, self.device)
-            others = others.clone() if getattr(far, "keeps_others", True) else others
+            others = others.clone() if far.keeps_others else others
             self._far[1].prepare(others, *given[:1])
             return Asked(self, self._far[1], others)
 
