@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearfar as nf
-from nearfar.text import phrases as module
+from nearfar.text import encoded as module
 
 
 def texts(seed=0, n=300):
@@ -27,7 +27,7 @@ def told(corpus):
 @pytest.mark.parametrize("block", [7, 2**22])
 def test_phrases_are_those_of_gensim(seed, min_count, threshold, block, monkeypatch):
     gensim = pytest.importorskip("gensim.models.phrases")
-    monkeypatch.setattr(module, "_BLOCK", block)
+    monkeypatch.setattr(module, "_PAIRS", block)
     lines = texts(seed)
     found = nf.Corpus(lines).encode(min_count=1).phrases(min_count=min_count, threshold=threshold)
     theirs = gensim.Phrases(lines, min_count=min_count, threshold=threshold)

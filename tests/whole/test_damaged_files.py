@@ -4,6 +4,7 @@ import gzip
 import json
 import struct
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
@@ -203,8 +204,14 @@ def test_vocabularies(tmp_path, count):
     (folder / "vocabulary.tsv").write_bytes(path.read_bytes())
     with pytest.raises(FileFormatError, match=r"encoded: folder must be what was written; got vocabulary\.tsv of"):
         nf.EncodedCorpus.open(folder)
-    text = json.loads((folder / "text.json").read_text())  # as earlier versions wrote it
+    text = json.loads((folder / "text.json").read_text())
     del text["files"]["vocabulary.tsv"], text["checksums"]["vocabulary.tsv"], text["checksum"]
+    (folder / "text.json").write_text(json.dumps({**text, "checksum": atomic._checksum_of(text)}))
+    with pytest.raises(
+        FileFormatError, match=r"encoded: folder must be what was written; got an altered vocabulary\.tsv"
+    ):
+        nf.EncodedCorpus.open(folder)
+    text["checksums"]["vocabulary.tsv"] = zlib.crc32(path.read_bytes())
     (folder / "text.json").write_text(json.dumps({**text, "checksum": atomic._checksum_of(text)}))
     with pytest.raises(FileFormatError, match=r"encoded: folder must be one with a readable vocabulary\.tsv"):
         nf.EncodedCorpus.open(folder)

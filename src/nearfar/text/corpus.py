@@ -20,8 +20,7 @@ from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError
-from nearfar.text import encoded as _encoded
-from nearfar.text.encoded import Cut, EncodedCorpus, Scan, kinds_of
+from nearfar.text.encoded import Cut, EncodedCorpus, Scan, kinds_of, stored
 from nearfar.text.sources import File, TextSource, files_of
 from nearfar.text.vocabulary import Vocabulary
 
@@ -41,7 +40,7 @@ _CHUNK = 2**22  # bytes of a file
 _LONGEST_WORD, _LONGEST_LINE = 2**24, 2**26  # bytes; lines are held whole for a tokenizer alone
 _LISTS: tuple[type[list[str]], type[tuple[str, ...]]] = list, tuple
 _BATCH = {str: 2**20, list: 2**17}  # characters, or words: what is made of them stays in the cache
-ERRORS = ("strict", "replace", "ignore")
+ERRORS, CUTS = ("strict", "replace", "ignore"), ("words", "blanks")
 
 
 def pieces_of_stream(owner: str, stream: TextStream, *, lowercase: bool, errors: str) -> Iterator[Bytes]:
@@ -50,7 +49,9 @@ def pieces_of_stream(owner: str, stream: TextStream, *, lowercase: bool, errors:
     while more:
         more = stream.read(_CHUNK)
         held += more
-        cut = len(held) if not more else _last_cut(held)
+        cut = len(held)
+        if more:  # where the last line ends, or if there is none, the last word
+            cut = held.rfind(b"\n") + 1 or max(map(held.rfind, (b" ", b"\t", b"\r"))) + 1
         if more and cut == 0:  # one word, so far
             if len(held) > _LONGEST_WORD:
                 _refuse_long(owner, "words", _LONGEST_WORD, stream.name, position)
@@ -66,12 +67,6 @@ def _refuse_long(owner: str, what: str, most: int, name: str, offset: int) -> No
     hint = "Is this a text? If it is, break it where sentences end."
     got = f"a longer one in {name}, from offset {offset} on"
     raise DataError(owner, "source", f"text with {what} below {most >> 20} MiB", got, hint)
-
-
-def _last_cut(text: bytes) -> int:
-    """Return where the last line ends, or if there is none, the last word."""
-    newline = text.rfind(b"\n") + 1
-    return newline or max(text.rfind(b" "), text.rfind(b"\t"), text.rfind(b"\r")) + 1
 
 
 def _clean(owner: str, text: bytes, name: str, position: int, *, lowercase: bool, errors: str) -> bytes:
@@ -100,15 +95,11 @@ def pieces_of_lists(owner: str, sentences: Iterable[object], *, lowercase: bool)
         except TypeError as error:
             raise InputError(owner, "source", "lists of words, which are strings", str(error)) from error
         text = _as_bytes(_SENTENCE_ENDS.join(lines).replace("\ufeff", ""), lowercase=lowercase)
-        ends = sum(map(len, batch)) - sum(1 for sentence in batch if sentence), len(batch)
-        if (_count(text, _WORD_ENDS), _count(text, _SENTENCE_ENDS)) != ends:
+        ends = [sum(map(len, batch)) - sum(1 for sentence in batch if sentence), len(batch)]
+        if [np.count_nonzero(text == ord(end)) for end in (_WORD_ENDS, _SENTENCE_ENDS)] != ends:
             got = "a word with one of these control characters"
             raise InputError(owner, "source", "words without the characters 0x1E and 0x1F", got)
         yield text
-
-
-def _count(text: Bytes, end: str) -> int:
-    return int(np.count_nonzero(text == ord(end)))
 
 
 def _as_bytes(joined: str, *, lowercase: bool) -> Bytes:
@@ -140,7 +131,7 @@ Tokenizer = Callable[[str], Iterable[str]]
 
 
 class Reading(NamedTuple):
-    """How text is read: what cuts a sentence, a function or one of ``CUTS``, lower case or not, bad bytes."""
+    """How text is read: what cuts a sentence (a function, "words" or "blanks"), lower case or not, bad bytes."""
 
     tokenizer: Tokenizer | str | None
     lowercase: bool
@@ -149,30 +140,6 @@ class Reading(NamedTuple):
     def cut(self, at_blanks: Cut) -> Cut:
         """Return how text is cut that no function cuts: words alone, unless all between blanks was asked for."""
         return at_blanks._replace(punctuation_out=self.tokenizer != "blanks")
-
-
-CUTS = ("words", "blanks")
-
-
-def tokenizer_of(owner: str, given: object) -> Tokenizer | str | None:
-    """Return the function that cuts a sentence, or the name of what cuts text as it is read; None for the default.
-
-    Raises
-    ------
-    InputError
-        If it is none of the known ones.
-    """
-    if given is None or (isinstance(given, str) and given in CUTS):
-        return given
-    if isinstance(given, re.Pattern):
-        if isinstance(given.pattern, bytes) or given.groups > 1:
-            got = "one of bytes" if isinstance(given.pattern, bytes) else f"{given.groups} groups"
-            raise InputError(owner, "tokenizer", "an expression for text with one group at most", got)
-        return given.findall
-    if not callable(given):
-        expected = "a function of a sentence, a compiled regular expression, 'words', 'blanks' or None"
-        raise InputError(owner, "tokenizer", expected, repr(given))
-    return given
 
 
 class Corpus:
@@ -243,14 +210,34 @@ class Corpus:
         encoding_errors: str = "strict",
         n_jobs: int | None = None,
     ) -> None:
+        if isinstance(tokenizer, re.Pattern):
+            if isinstance(tokenizer.pattern, bytes) or tokenizer.groups > 1:
+                got = "one of bytes" if isinstance(tokenizer.pattern, bytes) else f"{tokenizer.groups} groups"
+                raise InputError("Corpus", "tokenizer", "an expression for text with one group at most", got)
+            tokenizer = tokenizer.findall
+        elif not callable(tokenizer) and not (tokenizer is None or (isinstance(tokenizer, str) and tokenizer in CUTS)):
+            expected = "a function of a sentence, a compiled regular expression, 'words', 'blanks' or None"
+            raise InputError("Corpus", "tokenizer", expected, repr(tokenizer))
         self._reading = Reading(
-            tokenizer_of("Corpus", tokenizer),
+            tokenizer,
             check_flag("Corpus", "lowercase", lowercase),
             check_choice("Corpus", "encoding_errors", encoding_errors, ERRORS),
         )
         self._n_jobs = check_n_jobs("Corpus", n_jobs)
         self._files = files_of(source)
-        self._items: Iterable[object] | None = None if self._files is not None else _items(source)
+        self._items: Iterable[object] | None = None
+        if self._files is None:
+            expected, hint = (
+                "a file, a folder, '-', strings or lists of words",
+                "A matrix is a relation: Relation.from_matrix.",
+            )
+            if isinstance(source, (bytes, bytearray)) or not isinstance(source, Iterable):
+                raise InputError("Corpus", "source", expected, type(source).__name__)
+            if hasattr(source, "tocsr"):  # its rows are no sentences, and to take them one by one may read anywhere
+                raise InputError("Corpus", "source", expected, "a sparse matrix", hint)
+            if hasattr(source, "is_directed"):  # its nodes are no sentences
+                raise InputError("Corpus", "source", expected, "a graph", "A graph is a relation: Relation.from_edges.")
+            self._items = source
         self.is_bag = type(self._items).__module__.startswith("dask.") and hasattr(self._items, "to_delayed")
         # What an error leaves of these is not the whole text.
         streams = any(file == "-" or isinstance(file, io.IOBase) for file in self._files or ())
@@ -313,7 +300,7 @@ class Corpus:
         return self._restricted(owner, min_count, max_size)
 
     def partitions(self, owner: str) -> tuple[object, bool, Callable[..., Iterator[tuple[Bytes, Cut]]]]:
-        """Return what workers of a cluster read one by one: files, or a Dask bag; which of them, and what reads one.
+        """Return what workers of a cluster read one by one: files, or a Dask bag; which of them, and what reads some.
 
         Parameters
         ----------
@@ -335,7 +322,7 @@ class Corpus:
             got = "Python objects" if self._files is None else "an open file"
             hint = "dask.bag.from_sequence(sentences) makes a bag of them."
             raise InputError(owner, "source", "files, URLs or a Dask bag with engine='dask'", got, hint)
-        return self._files, False, partial(_texts_of_file, reading=self._reading)
+        return self._files, False, partial(texts_of, items=(), reading=self._reading)
 
     def encode(
         self,
@@ -371,12 +358,17 @@ class Corpus:
         """
         owner = "Corpus.encode"
         path = None if folder is None else check_path(owner, "folder", folder)
-        restricted = vocabulary is None
         if vocabulary is None:
-            vocabulary = self._restricted(owner, min_count, max_size)
+            vocabulary, scan = self._restricted(owner, min_count, max_size), self._scanned()
+            numbers = np.arange(len(scan.words), dtype=np.int32)
+            numbers[len(vocabulary) :] = -1
         elif not isinstance(vocabulary, Vocabulary):
             raise InputError(owner, "vocabulary", "a Vocabulary", type(vocabulary).__name__)
-        return _encoded.encode(self._scanned(), vocabulary, path, restricted=restricted)
+        else:
+            scan = self._scanned()
+            words = (word.decode("utf-8", "surrogatepass") for word in scan.words)
+            numbers = vocabulary.words.rows(words).astype(np.int32)  # -1 for those that it has not
+        return stored(scan.in_numbers(numbers, len(vocabulary)), vocabulary, path)
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield the sentences, lists of words; empty ones are left out."""
@@ -413,7 +405,8 @@ class Corpus:
         if n == 0:
             got = f"{min_count}; {scan.words[0].decode('utf-8', 'replace')!r} comes {scan.counts[0]} times"
             raise InputError(owner, "min_count", "a count that at least one word reaches", got)
-        return Vocabulary((word.decode("utf-8", "surrogatepass") for word in scan.words[:n]), scan.counts[:n])
+        words = [word.decode("utf-8", "surrogatepass") for word in scan.words[:n]]
+        return Vocabulary._in_order(words, scan.counts[:n].copy())
 
     def _scanned(self) -> Scan:
         if self._scan is None:
@@ -461,10 +454,6 @@ def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -
         yield text, cut
 
 
-def _texts_of_file(file: File, reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
-    return texts_of([file], (), reading)
-
-
 def _tokenized(tokenizer: Tokenizer, sentences: Iterable[object]) -> Iterator[list[str]]:
     for sentence in sentences:
         if not isinstance(sentence, str):
@@ -487,15 +476,3 @@ def _lines(owner: str, texts: Iterator[NDArray[np.uint8]], name: str) -> Iterato
             _refuse_long(owner, "lines, for a tokenizer,", _LONGEST_LINE, name, position - len(held))
     if held:
         yield held
-
-
-def _items(source: object) -> Iterable[object]:
-    expected = "a file, a folder, '-', strings or lists of words"
-    if isinstance(source, (bytes, bytearray)) or not isinstance(source, Iterable):
-        raise InputError("Corpus", "source", expected, type(source).__name__)
-    if hasattr(source, "tocsr"):  # its rows are no sentences, and to take them one by one may read anywhere
-        hint = "A matrix is a relation: Relation.from_matrix."
-        raise InputError("Corpus", "source", expected, "a sparse matrix", hint)
-    if hasattr(source, "is_directed"):  # its nodes are no sentences
-        raise InputError("Corpus", "source", expected, "a graph", "A graph is a relation: Relation.from_edges.")
-    return source

@@ -14,8 +14,9 @@ import tempfile
 import threading
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from shutil import rmtree
@@ -24,20 +25,19 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import ArrayFile, FolderKind, OpenedFolder, check_unaltered, map_npy, mapped, whole
+from nearfar._core.atomic import ArrayFile, FolderKind, OpenedFolder, check_unaltered, mapped, whole
 from nearfar._core.checks import check_integer, check_path, check_real
 from nearfar._core.jit import jit
 from nearfar._core.notebook import facts_table
 from nearfar._core.threads import run_blocks
-from nearfar._core.types import Bytes
+from nearfar._core.types import Bytes, Longs
 from nearfar.errors import DataError, InputError
-from nearfar.text.phrases import joined
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.text.words import only_words
 
 TEXT = FolderKind("text", "text.json", "nearfar.text", 1, inner=("vocabulary.tsv",))
 _VOCABULARY = "vocabulary.tsv"
-_BLOCK = 2**20  # numbers that are checked together
+_BLOCK, _PAIRS = 2**20, 2**22  # numbers that are checked together, and whose pairs are counted
 _WORKERS = 8  # that count words: each holds all of them, and one alone reads at a time
 
 
@@ -115,10 +115,7 @@ class EncodedCorpus:
         path = check_path("EncodedCorpus.save", "folder", folder)
         check_encoded("EncodedCorpus.save", self)  # new checksums must not make what was altered sound
         with TEXT.new("EncodedCorpus.save", "folder", path) as new:
-            for name, dtype in (("tokens", np.int32), ("ends", np.int64)):
-                with ArrayFile(new / f"{name}.npy", dtype) as file:
-                    file.append(getattr(self, name))
-            _finish(new, self.n_tokens, len(self), self.vocabulary)
+            _write(new, [(self.tokens, self.ends)], self.vocabulary)
 
     def phrases(self, *, min_count: int = 5, threshold: float = 10.0) -> EncodedCorpus:
         """Return the text with pairs of words that belong together made one word.
@@ -161,8 +158,34 @@ class EncodedCorpus:
         check_encoded(owner, self)
         check_integer(owner, "min_count", min_count, low=1)
         check_real(owner, "threshold", threshold, low=0)
-        words, n = self.vocabulary.words, len(self.vocabulary)
-        tokens, ends, pairs = joined(self.tokens, self.ends, self.vocabulary.counts, min_count, threshold)
+        words, counts, ends, n = self.vocabulary.words, self.vocabulary.counts, self.ends, len(self.vocabulary)
+        # The pairs that follow each other in a sentence, a n + b, and how often they do.
+        pairs, often = np.empty(0, np.int64), np.empty(0, np.int64)
+        for start in range(0, self.n_tokens - 1, _PAIRS):
+            stop = min(start + _PAIRS, self.n_tokens - 1)
+            over = ends[(ends > start) & (ends <= stop)] - 1 - start
+            codes, times = np.unique(np.delete(_codes(self.tokens[start : stop + 1], n), over), return_counts=True)
+            pairs, place = np.unique(np.concatenate([pairs, codes]), return_inverse=True)
+            often = np.bincount(place, np.concatenate([often, times]), minlength=len(pairs)).astype(np.int64)
+        n_all = float(n + len(pairs))
+        scores = (often - min_count) * n_all / (counts[pairs // n] * counts[pairs % n].astype(np.float64))
+        pairs = pairs[(often > min_count) & (scores > threshold)]
+
+        # A phrase takes the place of its first word, as the word n + k of its pair k; its second word goes.
+        tokens, made = np.array(self.tokens), np.zeros(self.n_tokens, np.bool_)
+        codes = _codes(tokens, n)
+        place = np.minimum(np.searchsorted(pairs, codes), max(len(pairs) - 1, 0))
+        match = (pairs[place] == codes) if len(pairs) else np.zeros(len(codes), np.bool_)
+        match[ends[:-1] - 1] = False  # no phrase goes on in the next sentence
+        at = np.arange(len(match))
+        before = np.maximum.accumulate(np.where(match, -1, at)) if len(match) else at
+        made[:-1] = match & ((at - before) % 2 == 1)  # of matches in a row the first, the third and so on
+        tokens[:-1][made[:-1]] = n + place[made[:-1]]
+        kept = np.ones(len(tokens), np.bool_)
+        kept[1:] = ~made[:-1]
+        gone = np.concatenate([[0], np.cumsum(~kept)])
+        tokens, ends = tokens[kept], ends - gone[ends]
+
         both = zip((pairs // n).tolist(), (pairs % n).tolist(), strict=True)
         names = [*map(str, words), *(f"{words[a]}_{words[b]}" for a, b in both)]
         first: dict[str, int] = {}
@@ -206,30 +229,27 @@ class EncodedCorpus:
         with TEXT.reading(folder.path):
             n_tokens, n_sentences = whole(content["n_tokens"]), whole(content["n_sentences"])
         tokens, ends = mapped(folder, "tokens", np.int32, n_tokens), mapped(folder, "ends", np.int64, n_sentences)
-        made = cls(tokens, ends, _vocabulary_in(folder, content))
-        made._folder, made._checksums = folder.path, content.get("checksums", {})
+        expected, hint = f"one with a readable {_VOCABULARY}", "Make it again."
+        try:
+            with folder.file(_VOCABULARY) as file:
+                data = file.file.read()
+        except OSError as error:
+            raise folder.refused(expected, str(error), hint) from error
+        checksums = content.get("checksums", {})
+        if zlib.crc32(data) != checksums.get(_VOCABULARY):
+            raise folder.refused("what was written", f"an altered {_VOCABULARY}", hint)
+        try:
+            vocabulary = Vocabulary._of_file(BytesIO(data), str(folder.path / _VOCABULARY))
+        except InputError as error:
+            raise folder.refused(expected, str(error).rstrip("."), hint) from error
+        made = cls(tokens, ends, vocabulary)
+        made._folder, made._checksums = folder.path, checksums
         return made
 
 
-def _vocabulary_in(folder: OpenedFolder, content: Mapping[str, Any]) -> Vocabulary:
-    """Read the vocabulary of a text, which has a checksum but in texts of earlier versions."""
-    expected, hint = f"one with a readable {_VOCABULARY}", "Make it again."
-    try:
-        with folder.file(_VOCABULARY) as file:
-            data = file.file.read()
-    except OSError as error:
-        raise folder.refused(expected, str(error), hint) from error
-    if zlib.crc32(data) != content.get("checksums", {}).get(_VOCABULARY, zlib.crc32(data)):
-        raise folder.refused("what was written", f"an altered {_VOCABULARY}", hint)
-    try:
-        return Vocabulary._of_file(BytesIO(data), str(folder.path / _VOCABULARY))
-    except InputError as error:
-        raise folder.refused(expected, str(error).rstrip("."), hint) from error
-
-
-def _finish(folder: Path, n_tokens: int, n_sentences: int, vocabulary: Vocabulary) -> None:
-    vocabulary.save(folder / _VOCABULARY)
-    TEXT.write_header(folder, {"n_tokens": n_tokens, "n_sentences": n_sentences})
+def _codes(tokens: NDArray[np.int32], n: int) -> Longs:
+    """Return each word a and the next one b as a n + b."""
+    return tokens[:-1].astype(np.int64) * n + tokens[1:]
 
 
 def check_encoded(owner: str, corpus: EncodedCorpus) -> None:
@@ -261,65 +281,46 @@ def check_encoded(owner: str, corpus: EncodedCorpus) -> None:
         check_unaltered(corpus._folder or Path(), name, getattr(corpus, name), corpus._checksums)
 
 
-def encode(scan: Scan, vocabulary: Vocabulary, folder: Path | None, *, restricted: bool) -> EncodedCorpus:
-    """Return the text of a scan in the numbers of a vocabulary, in ``folder`` or in temporary files.
-
-    ``restricted`` says that the vocabulary is that of the scan, without its rarest words.
-    """
-    if restricted:
-        new = np.arange(len(scan.words), dtype=np.int32)
-        new[len(vocabulary) :] = -1
-    else:
-        words = (word.decode("utf-8", "surrogatepass") for word in scan.words)
-        new = vocabulary.words.rows(words).astype(np.int32)  # -1 for those that it has not
-    numbers = [new[place] for place in scan.numbers]  # of each worker
-
-    def write(target: Path) -> tuple[int, int]:
-        last_end = 0
-        with ArrayFile(target / "tokens.npy", np.int32) as tokens, ArrayFile(target / "ends.npy", np.int64) as ends:
-            for piece in scan.pieces:
-                old = scan.read(piece)
-                found, found_ends = np.empty(old.size, np.int32), np.empty(old.size, np.int64)
-                n, n_ends = renumber(old, numbers[piece.worker], found, found_ends, tokens.size, last_end)
-                last_end = int(found_ends[n_ends - 1]) if n_ends else last_end
-                tokens.append(found[:n])
-                ends.append(found_ends[:n_ends])
-        if not tokens.size:
-            got = f"none of its {len(vocabulary)} words"
-            raise InputError("Corpus.encode", "vocabulary", "one with words of this text", got)
-        return tokens.size, ends.size
-
-    if folder is None:
-        return in_temporary_files(write, vocabulary)
-    with TEXT.new("Corpus.encode", "folder", folder) as target:
-        _finish(target, *write(target), vocabulary)
-    return EncodedCorpus.open(folder)
+Pieces = Iterable[tuple[NDArray[np.integer], Longs]]
+"""A text piece by piece: numbers of words, and where sentences end among all."""
 
 
 def renumbered(corpus: EncodedCorpus, numbers: NDArray[np.integer], vocabulary: Vocabulary) -> EncodedCorpus:
     """Return a text whose word number k is ``numbers[k]`` of another vocabulary, in temporary files."""
-
-    def write(folder: Path) -> None:
-        with ArrayFile(folder / "tokens.npy", np.int32) as tokens, ArrayFile(folder / "ends.npy", np.int64) as ends:
-            for start in range(0, corpus.n_tokens, _BLOCK):
-                tokens.append(numbers[corpus.tokens[start : start + _BLOCK]])
-            ends.append(corpus.ends)
-
-    return in_temporary_files(write, vocabulary)
+    starts = range(0, corpus.n_tokens, _BLOCK)
+    words = ((numbers[corpus.tokens[start : start + _BLOCK]], np.empty(0, np.int64)) for start in starts)
+    return stored(chain(words, [(np.empty(0, np.int32), corpus.ends)]), vocabulary)
 
 
-def in_temporary_files(write: Callable[[Path], object], vocabulary: Vocabulary) -> EncodedCorpus:
-    """Return the text whose ``tokens.npy`` and ``ends.npy`` are written to a folder that lives as long as it."""
+def stored(pieces: Pieces, vocabulary: Vocabulary, folder: Path | None = None) -> EncodedCorpus:
+    """Return a text in a folder, or in temporary files that live as long as it."""
+    if folder is not None:
+        with TEXT.new("Corpus.encode", "folder", folder) as new:
+            _write(new, pieces, vocabulary)
+        return EncodedCorpus.open(folder)
     temporary = Path(tempfile.mkdtemp(prefix="nearfar-text-"))
     try:
-        write(temporary)
-        made = EncodedCorpus(map_npy(temporary / "tokens.npy"), map_npy(temporary / "ends.npy"), vocabulary)
+        _write(temporary, pieces)
+        # Plain arrays: kernels would be compiled once more for the subclass.
+        tokens, ends = (np.asarray(np.load(temporary / f"{name}.npy", mmap_mode="r")) for name in ("tokens", "ends"))
+        made = EncodedCorpus(tokens, ends, vocabulary)
     except BaseException:
         rmtree(temporary, ignore_errors=True)
         raise
     weakref.finalize(made, rmtree, temporary, ignore_errors=True)
     made._folder = temporary
     return made
+
+
+def _write(folder: Path, pieces: Pieces, vocabulary: Vocabulary | None = None) -> None:
+    """Write the arrays of a text, and what makes their folder one that can be opened, if the vocabulary is given."""
+    with ArrayFile(folder / "tokens.npy", np.int32) as tokens, ArrayFile(folder / "ends.npy", np.int64) as ends:
+        for words, stops in pieces:
+            tokens.append(words)
+            ends.append(stops)
+    if vocabulary is not None:
+        vocabulary.save(folder / _VOCABULARY)
+        TEXT.write_header(folder, {"n_tokens": tokens.size, "n_sentences": ends.size})
 
 
 _POSITIONS = 2**32  # positions within a piece of text are below it
@@ -389,6 +390,21 @@ class Scan:
     def read(self, piece: Piece) -> NDArray[np.int32]:
         """Return the numbers of a piece, with -1 at the ends of sentences; they are those of its worker."""
         return np.fromfile(self._folder / f"{piece.worker}.i32", np.int32, piece.size, offset=4 * piece.start)
+
+    def in_numbers(self, new: NDArray[np.int32], n_words: int) -> Pieces:
+        """Yield the text in the numbers of another vocabulary, of so many words: -1 for those that it has not."""
+        numbers = [new[place] for place in self.numbers]  # of each worker
+        n_tokens = last_end = 0
+        for piece in self.pieces:
+            old = self.read(piece)
+            tokens, ends = np.empty(old.size, np.int32), np.empty(old.size, np.int64)
+            n, n_ends = renumber(old, numbers[piece.worker], tokens, ends, n_tokens, last_end)
+            n_tokens += n
+            last_end = int(ends[n_ends - 1]) if n_ends else last_end
+            yield tokens[:n], ends[:n_ends]
+        if not n_tokens:
+            got = f"none of its {n_words} words"
+            raise InputError("Corpus.encode", "vocabulary", "one with words of this text", got)
 
 
 class Cut(NamedTuple):

@@ -61,10 +61,10 @@ class Vocabulary:
         self._keep([words[k] for k in order], given[order])
 
     @classmethod
-    def _in_order(cls, words: Iterable[str], counts: ArrayLike) -> Vocabulary:
-        """Make one whose words keep their places, whatever their counts."""
-        made, words = cls.__new__(cls), list(words)
-        made._keep(words, cls._checked(words, counts))
+    def _in_order(cls, words: list[str], counts: NDArray[np.int64]) -> Vocabulary:
+        """Make one of what the library counted itself: words keep their places, whatever their counts."""
+        made = cls.__new__(cls)
+        made._keep(words, counts)
         return made
 
     @staticmethod
@@ -179,7 +179,7 @@ class Vocabulary:
                 got = f"line {number}: {line[:80]!r}"
                 raise DataError("Vocabulary.load", "path", "lines of a word, a tab and a count", got) from error
             counts.append(int(count))
-        return cls._in_order(words, np.array(counts, np.int64))
+        return cls._in_order(words, cls._checked(words, np.array(counts, np.int64)))
 
 
 def keep_probabilities(counts: NDArray[np.int64], sample: float) -> NDArray[np.float32]:

@@ -160,8 +160,8 @@ def kept_words(owner: str, text: Counted, min_count: int, max_size: int | None) 
 def numbered(given: Any, number: int, is_bag: bool, texts: Any) -> tuple[NDArray[np.int32], Packed, str | None]:
     """Return a partition as numbers of its own words, these words, and of a bag what its sentences are."""
     table, numbers, kind = WordTable(), [np.empty(0, np.int32)], None
+    given = list(given) if is_bag else [given]
     if is_bag:
-        given = list(given)
         kind = ("lists of words" if isinstance(given[0], (list, tuple)) else "strings") if given else None
     try:
         for text, cut in texts(given):
