@@ -142,7 +142,7 @@ def tables(name, optimizer):
     _, model, width = MODELS[name]
     model.set_params(optimizer=optimizer)
     ids, rng = range(N_WORDS), np.random.default_rng(1)
-    arrays = model._start(SimpleNamespace(ids=ids, context_ids=ids, vocabulary=None, parts=None), rng)
+    arrays = model._start(SimpleNamespace(ids=ids, context_ids=ids, vocabulary=None, n_rows=N_WORDS), rng)
     both = ["XY", "BC", ("senses", "contexts")][("B" in arrays) + 2 * ("senses" in arrays)]
     for side in both:
         arrays[side][:, :width] = rng.normal(size=(len(arrays[side]), width)) / 3

@@ -110,7 +110,7 @@ def down(B, C, around, outs, rate):
 
 def sides(n_inputs, n_outs):
     """What a start needs to know of a source."""
-    return SimpleNamespace(ids=range(n_inputs), context_ids=range(n_outs), parts=None)
+    return SimpleNamespace(ids=range(n_inputs), context_ids=range(n_outs), n_rows=n_inputs)
 
 
 def options(n, m, batch_size=1, most_rows=100):

@@ -211,8 +211,9 @@ class Corpus:
         n_jobs: int | None = None,
     ) -> None:
         if isinstance(tokenizer, re.Pattern):
-            if isinstance(tokenizer.pattern, bytes) or tokenizer.groups > 1:
-                got = "one of bytes" if isinstance(tokenizer.pattern, bytes) else f"{tokenizer.groups} groups"
+            pattern: object = tokenizer.pattern
+            if isinstance(pattern, bytes) or tokenizer.groups > 1:
+                got = "one of bytes" if isinstance(pattern, bytes) else f"{tokenizer.groups} groups"
                 raise InputError("Corpus", "tokenizer", "an expression for text with one group at most", got)
             tokenizer = tokenizer.findall
         elif not callable(tokenizer) and not (tokenizer is None or (isinstance(tokenizer, str) and tokenizer in CUTS)):
@@ -227,13 +228,11 @@ class Corpus:
         self._files = files_of(source)
         self._items: Iterable[object] | None = None
         if self._files is None:
-            expected, hint = (
-                "a file, a folder, '-', strings or lists of words",
-                "A matrix is a relation: Relation.from_matrix.",
-            )
+            expected = "a file, a folder, '-', strings or lists of words"
             if isinstance(source, (bytes, bytearray)) or not isinstance(source, Iterable):
                 raise InputError("Corpus", "source", expected, type(source).__name__)
             if hasattr(source, "tocsr"):  # its rows are no sentences, and to take them one by one may read anywhere
+                hint = "A matrix is a relation: Relation.from_matrix."
                 raise InputError("Corpus", "source", expected, "a sparse matrix", hint)
             if hasattr(source, "is_directed"):  # its nodes are no sentences
                 raise InputError("Corpus", "source", expected, "a graph", "A graph is a relation: Relation.from_edges.")

@@ -28,8 +28,8 @@ and may have
     Whether, of the same objects, outputs start from the vectors of inputs, whatever else is given.
 ``_shaped_by``
     Parameters that say what the arrays are: those of a fitted model cannot be trained with others.
-``_checks``, ``_check()``
-    The table of checks of its parameters; what a table cannot say, before or after ``super()._check()``.
+``_checks``, ``_refusals``
+    The tables of checks of its parameters, one by one, and of those that do not go together.
 ``_rates``, ``_rate_of_text``
     Fixed learning rate of each optimiser that it has, ``optimizer`` is one of its keys; that of SGD by the text.
 ``_on_device``
@@ -50,6 +50,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self, TypedDict, cast
 
@@ -87,7 +88,7 @@ from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.sources import TextSource
-from nearfar.text.subwords import BytePairs, Cut, Cutter, Given, NGrams
+from nearfar.text.subwords import BytePairs, Cut, Given, NGrams
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.parts import TOGETHER, WordParts
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
@@ -143,6 +144,10 @@ class VectorParameters(WordParameters, total=False):
     frozen: bool
 
 
+Refusal = tuple[str, object, str, str]
+"""An argument, whether its value is refused, what is expected of it and what to do."""
+
+
 class Known(NamedTuple):
     """Given vectors of some of the objects of a side.
 
@@ -158,8 +163,34 @@ class Known(NamedTuple):
     vectors: Floats
 
 
+@dataclass(frozen=True)
+class Settled:
+    """What a fit is settled on before it begins.
+
+    Attributes
+    ----------
+    source : WindowSource
+    given : Embedding or None
+        Vectors from which words start.
+    n_jobs : int
+    rng : Generator
+    rate : float
+        Of the first step.
+    trainer : Trainer
+    """
+
+    source: WindowSource
+    given: Embedding | None
+    n_jobs: int
+    rng: np.random.Generator
+    rate: float
+    trainer: Trainer
+
+
 def text_or_relation(corpus: Trained, owner: str) -> TextSource | Corpus | EncodedCorpus | Relation:
     """Return the relation of what is surely no text, such as a graph, a matrix or a frame of edges; text as it is."""
+    if isinstance(corpus, Corpus | EncodedCorpus | Relation):
+        return corpus
     words = isinstance(corpus, np.ndarray) and corpus.dtype.kind in "OU"
     table = len(getattr(corpus, "shape", ())) == 2 and not words
     first = corpus[0] if isinstance(corpus, list) and corpus else ()
@@ -378,38 +409,25 @@ class WordModel(RelationEmbedder):
             Ctrl-C ended the fit, which keeps the vectors as they were then; before the end of the first epoch
             KeyboardInterrupt comes out, the estimator as it was.
         """
-        owner = type(self).__name__
-        self._check()
-        n_jobs, rng = check_n_jobs(owner, self.n_jobs), check_random_state(owner, self.random_state)
-        given = self._given_vectors() if resume is None or self.frozen else None
-        source = self._windows_of(corpus, n_jobs)
-        sizes = ", ".join(f"{name}=" for name in self._shaped_by if name.startswith("n_"))
-        hint = f"Take fewer words (min_count=, max_size=), or less for each ({sizes})."
-        check_memory(owner, "corpus", self._memory(n_rows(source), len(source.context_ids)), hint)
-        trainer = self._trainer(source, lambda: self._fingerprint(source))
-        state = self._begun(source, rng, given) if resume is None else self._resumed(source, rng, trainer, resume)
-        self._run_epochs(source, state, trainer, n_jobs, self._fixed(given, source))
-        self._keep(source, state)
+        settled = self._settle(corpus, resumed=resume is not None)
+        source, given, rng = settled.source, settled.given, settled.rng
+        if resume is None:
+            arrays = self._start(source, rng)
+            if given is not None and not self._place_given(arrays, given, source):
+                hint = "Were the words made lower case there, and not here?"
+                got = f"{len(given)} others, such as {given.ids[0]!r}" if len(given) else "none"
+                raise InputError(type(self).__name__, "init", "vectors of some words of the text", got, hint)
+            state = TrainingState(arrays, rng, int(rng.integers(2**63)))
+        else:
+            hint = "Resume with the same text and parameters, or start a new fit."
+            with restoring(resume):
+                stored = settled.trainer.resume(resume, hint)
+                state = TrainingState.restored(*stored, self._start(source, rng), self.n_epochs)
+                self._check_stored(state.arrays)
+        self._run_epochs(settled, state)
+        self._keep(settled, state)
         self._keep_width(corpus if source.vocabulary is None else None)
         return self
-
-    def _begun(self, source: WindowSource, rng: np.random.Generator, given: Embedding | None) -> TrainingState:
-        arrays = self._start(source, rng)
-        if given is not None and not self._place_given(arrays, given, source):
-            hint = "Were the words made lower case there, and not here?"
-            got = f"{len(given)} others, such as {given.ids[0]!r}" if len(given) else "none"
-            raise InputError(type(self).__name__, "init", "vectors of some words of the text", got, hint)
-        return TrainingState(arrays, rng, int(rng.integers(2**63)))
-
-    def _resumed(
-        self, source: WindowSource, rng: np.random.Generator, trainer: Trainer, path: str | os.PathLike[str]
-    ) -> TrainingState:
-        hint = "Resume with the same text and parameters, or start a new fit."
-        with restoring(path):
-            stored = trainer.resume(path, hint)
-            state = TrainingState.restored(*stored, self._start(source, rng), self.n_epochs)
-            self._check_stored(state.arrays)
-        return state
 
     def partial_fit(self, corpus: Trained, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Go on with more text, and with words that were not there before; a model that is not fitted is fitted.
@@ -452,24 +470,61 @@ class WordModel(RelationEmbedder):
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(corpus)
-        owner = type(self).__name__
+        settled = self._settle(corpus, further=True)
+        source, rng = settled.source, settled.rng
+        arrays = self._start(source, rng)
+        if settled.given is not None:
+            self._place_given(arrays, settled.given, source)
+        self._recall_fit(arrays, source)
+        state = TrainingState(arrays, rng, int(rng.integers(2**63)))
+        self._run_epochs(settled, state)
+        self._keep(settled, state, self.loss_curve_, self.validation_curve_)
+        return self
+
+    def _settle(self, corpus: Trained, *, further: bool = False, resumed: bool = False) -> Settled:
+        """Decide all that is open before a fit begins, and refuse what cannot be fitted.
+
+        ``further``: it goes on from another fit, with known words or nodes first; ``resumed``: from a checkpoint.
+        """
+        owner, given = type(self).__name__, self.init
         self._check()
-        for name, value in self._shape_of_fit.items():
+        for name, value in self._shape_of_fit.items() if further else ():
             if (now := getattr(self, name)) != value:
                 hint = "Set it back, or start anew with fit."
                 raise InputError(f"{owner}.partial_fit", name, f"{value!r}, as in the fit", repr(now), hint)
-        n_jobs, given = check_n_jobs(owner, self.n_jobs), self._given_vectors()
-        source = self._windows_of(corpus, n_jobs, further=True)
-        trainer = self._trainer(source, lambda: {**self._fingerprint(source), "epochs before": self.n_epochs_})
-        rng = deepcopy(self._rng)  # self's own stays where it is, if this fails
-        arrays = self._start(source, rng)
+        n_jobs = check_n_jobs(owner, self.n_jobs)
+        # That of the fit before stays where it is, if this one fails.
+        rng = deepcopy(self._rng) if further else check_random_state(owner, self.random_state)
+        if resumed and not self.frozen:
+            given = None
         if given is not None:
-            self._place_given(arrays, given, source)
-        self._recall_fit(arrays, source)
-        state = TrainingState(arrays, rng, int(rng.integers(2**63)))
-        self._run_epochs(source, state, trainer, n_jobs, self._fixed(given, source))
-        self._keep(source, state, self.loss_curve_, self.validation_curve_)
-        return self
+            if not isinstance(given, Embedding):
+                if not isinstance(given, (str, os.PathLike)):
+                    raise InputError(owner, "init", "an Embedding, or the path of a stored one", type(given).__name__)
+                path = check_path(owner, "init", given, exists=True)
+                try:
+                    given = Embedding.load(path)
+                except InputError as error:
+                    raise InputError(owner, "init", error.expected, error.got) from error
+            given = self._check_init(given)
+        source = self._windows_of(corpus, n_jobs, further=further)
+        if not further:
+            sizes = ", ".join(f"{name}=" for name in self._shaped_by if name.startswith("n_"))
+            hint = f"Take fewer words (min_count=, max_size=), or less for each ({sizes})."
+            check_memory(owner, "corpus", self._memory(source.n_rows, len(source.context_ids)), hint)
+        rate, before = self._first_rate(source), {"epochs before": self.n_epochs_} if further else {}
+        trainer = Trainer(
+            owner,
+            self.n_epochs,
+            callbacks=self.callbacks,
+            verbose=self.verbose,
+            unit=source.unit,
+            total=self.n_epochs * source.blocks[-1][1],
+            identity=cache(lambda: {"estimator": owner, **source.fingerprint(), **parameters_of(self), **before}),
+            keeps=True,
+            note=f"learning_rate {rate:g}",
+        )
+        return Settled(source, given, n_jobs, rng, rate, trainer)
 
     def _windows_of(self, corpus: Trained, n_jobs: int, *, further: bool = False) -> WindowSource:
         """Return the windows of a text or a relation; where a fit goes on, known words or nodes come first."""
@@ -505,44 +560,33 @@ class WordModel(RelationEmbedder):
                 encoded = encoded_further(text, known, self.min_count, self.max_size)
         if encoded.n_tokens == len(encoded):
             raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
-        return TextWindows(encoded, options, self._made_of(encoded.vocabulary, further))
+        return TextWindows(encoded, options, self._made_of(encoded.vocabulary, further) if self.subwords else None)
 
-    def _made_of(self, vocabulary: Vocabulary, further: bool) -> WordParts | None:
-        """Return the parts of words, if they are made of some; a fit that goes on cuts words as before."""
-        if not self.subwords:
-            return None
-        known = self._parts.cutter if further and self._parts is not None else None
-        return WordParts(known or cutter_of(self.subwords, vocabulary), vocabulary.words)
+    def _made_of(self, vocabulary: Vocabulary, further: bool) -> WordParts:
+        """Return the parts of words; a fit that goes on cuts words as before."""
+        cutter = self._parts.cutter if further and self._parts is not None else None
+        if cutter is None and isinstance(self.subwords, Relation):
+            given = self.subwords.to_scipy()
+            cut = Cut(given.indptr.astype(np.int64), given.indices.astype(np.int64), given.data.astype(np.float32))
+            cutter = Given(self.subwords.row_ids, cut)
+        elif cutter is None and self.subwords == "bpe":
+            words = cast("list[str]", vocabulary.words.to_list())
+            cutter = BytePairs.learned(words, vocabulary.counts.tolist())
+        return WordParts(cutter or NGrams(), vocabulary.words)
 
-    def _trainer(self, source: WindowSource, fingerprint: Callable[[], dict[str, object]]) -> Trainer:
-        return Trainer(
-            type(self).__name__,
-            self.n_epochs,
-            callbacks=self.callbacks,
-            verbose=self.verbose,
-            unit=source.unit,
-            total=self.n_epochs * source.blocks[-1][1],
-            identity=cache(fingerprint),
-            keeps=True,
-            note=f"learning_rate {self._first_rate(source):g}",
-        )
-
-    def _run_epochs(
-        self,
-        source: WindowSource,
-        state: TrainingState,
-        trainer: Trainer,
-        n_jobs: int,
-        fixed: Mapping[str, NDArray[np.int64]],
-    ) -> None:
+    def _run_epochs(self, settled: Settled, state: TrainingState) -> None:
         """Train, epoch by epoch, with a rate that falls linearly, until the end or until a callback stops."""
+        source, trainer, first = settled.source, settled.trainer, settled.rate
         split = np.random.default_rng(state.split)
         blocks, validation = held_out(source.blocks, self.validation_fraction, split)
         validation_seeds = split.integers(2**63, size=len(validation))
         sizes = np.array([stop - start for start, stop in blocks])
         total = self.n_epochs * int(sizes.sum())
-        first = state.highest = self._first_rate(source)
         last = min(self.min_learning_rate, first)
+        fixed: dict[str, NDArray[np.int64]] = {}  # rows that stay as they are
+        if self.frozen and settled.given is not None:
+            sides = zip(self._tables, self._known(settled.given, source), strict=False)
+            fixed = {name: side.rows for name, side in sides if side is not None}
 
         state.X, state.Y = self._seen(state.arrays, source)
         training = Training(
@@ -553,7 +597,7 @@ class WordModel(RelationEmbedder):
             blocks,
             first,
             state.split,
-            n_jobs,
+            settled.n_jobs,
             trainer.advance,
             self.engine,
             fixed,
@@ -594,19 +638,23 @@ class WordModel(RelationEmbedder):
         if self.learning_rate == "auto" and self.optimizer == "sgd" and isinstance(source, TextWindows):
             reach = self.window if self.shrink_window is None else (self.window + 1) / 2  # on average
             n_around = 2 * reach if self.shared_negatives else 1
-            rate = self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids), n_around, source.n_beside)
+            lengths = np.diff(source.corpus.ends, prepend=0).astype(np.float64)
+            beside = (
+                float((lengths @ lengths) / lengths.sum()) - 1
+            )  # others in the sentence of a word: no window has more
+            rate = self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids), n_around, beside)
             return rate if source.parts is None else float(f"{rate / 2**0.5:.2g}")  # steps of words add up in parts
         return self._rates[self.optimizer]
 
-    def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
+    def _keep(self, settled: Settled, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
         """Set the fitted attributes, and keep what the next partial fit needs."""
+        source, before = settled.source, curves_before or (np.empty(0), np.empty(0))
         state.X[source.isolates] = 0
         self._ids, self.vocabulary_ = (source.ids, source.context_ids), source.vocabulary
-        before = curves_before or (np.empty(0), np.empty(0))
         self.loss_curve_ = np.concatenate([before[0], state.losses])
         self.validation_curve_ = np.concatenate([before[1], state.validation_losses])
         self.n_epochs_, self.n_pairs_ = len(self.loss_curve_), state.n_pairs
-        self.learning_rate_ = state.highest
+        self.learning_rate_ = settled.rate
         self._finish(state)
         self._parts, known = source.parts, self._tables if source.parts is None else self._tables[1:]
         self._kept = {name: array for name, array in state.arrays.items() if name not in known}
@@ -635,21 +683,6 @@ class WordModel(RelationEmbedder):
 
     # A start from given vectors.
 
-    def _given_vectors(self) -> Embedding | None:
-        """Return the vectors of ``init``, checked; from a file if it is a path."""
-        owner, given = type(self).__name__, self.init
-        if given is None:
-            return None
-        if not isinstance(given, Embedding):
-            if not isinstance(given, (str, os.PathLike)):
-                raise InputError(owner, "init", "an Embedding, or the path of a stored one", type(given).__name__)
-            path = check_path(owner, "init", given, exists=True)
-            try:
-                given = Embedding.load(path)
-            except InputError as error:
-                raise InputError(owner, "init", error.expected, error.got) from error
-        return self._check_init(given)
-
     def _place_given(self, arrays: Arrays, given: Embedding, source: WindowSource) -> int:
         """Start from given vectors the words that have some; return how many inputs do."""
         inputs, outputs = self._known(given, source)
@@ -670,13 +703,6 @@ class WordModel(RelationEmbedder):
         if given.context_vectors is None or given.context_ids is None:
             return inputs, None
         return inputs, known(given.context_ids, given.context_vectors, source.context_ids)
-
-    def _fixed(self, given: Embedding | None, source: WindowSource) -> dict[str, NDArray[np.int64]]:
-        """Return the rows that are to stay as they are."""
-        if not self.frozen or given is None:
-            return {}
-        sides = zip(self._tables, self._known(given, source), strict=False)
-        return {name: side.rows for name, side in sides if side is not None}
 
     def fit_transform(self, corpus: Trained, y: None = None) -> Floats:
         """Fit, and return the vectors.
@@ -729,46 +755,46 @@ class WordModel(RelationEmbedder):
         else:
             text = corpus if isinstance(corpus, Corpus) else Corpus(corpus, n_jobs=self.n_jobs)
             vocabulary = text.vocabulary(min_count=self.min_count, max_size=self.max_size)
-        parts = self._made_of(vocabulary, further=False)
-        return self._memory(len(vocabulary) if parts is None else parts.n_rows, len(vocabulary))
+        n_rows = self._made_of(vocabulary, further=False).n_rows if self.subwords else len(vocabulary)
+        return self._memory(n_rows, len(vocabulary))
 
     def _memory(self, n_inputs: int, n_words: int) -> int:
         """Return the bytes that a fit of so many inputs and words holds at its peak."""
         raise NotImplementedError
-
-    def _fingerprint(self, source: WindowSource) -> dict[str, object]:
-        """Return what tells this fit from others."""
-        return {"estimator": type(self).__name__, **source.fingerprint(), **parameters_of(self)}
 
     def _check(self) -> None:
         """Check the parameters, as far as they can be checked without a text."""
         owner = type(self).__name__
         self._check_parameters()
         check_choice(owner, "optimizer", self.optimizer, tuple(self._rates))
-        if self.frozen and (self.init is None or self.subwords):
-            expected = "False without init" if self.init is None else "False with subwords, whose parts words share"
-            raise InputError(owner, "frozen", expected, "True")
-        if self.subwords and self.optimizer != "sgd":
-            hint = "Adam would need the gradient of each part in each window."
-            raise InputError(owner, "optimizer", "'sgd' with subwords", repr(self.optimizer), hint)
-        engine = asked_engine(owner, self.engine, not_on=self._not_on)
-        if is_device(engine):
-            self._check_on_device(owner, engine)
+        asked_engine(owner, self.engine, not_on=self._not_on)
+        for argument, refused, expected, hint in self._refusals:
+            if refused:
+                raise InputError(owner, argument, expected, repr(getattr(self, argument)), hint)
 
-    def _check_on_device(self, owner: str, engine: str) -> None:
-        """Refuse what does not run on a device."""
-        if form_of_class(type(self)) is None:
-            hint = "Name one, torch_form = 'module:name', or leave engine=None."
-            raise InputError(owner, "engine", "None for a model without a form in torch", repr(engine), hint)
-        if self.optimizer not in self._on_device:
-            expected = f"{' or '.join(map(repr, self._on_device))} on a device"
-            raise InputError(owner, "optimizer", expected, repr(self.optimizer), "Or leave engine=None.")
-        for name in ("subwords", "frozen", "cbow"):
-            if getattr(self, name):
-                raise InputError(owner, "engine", f"None with {name}", repr(engine), "It is for threads alone.")
-        if self.deterministic:
-            hint = "With engine='torch' the same seed gives the same bits without it."
-            raise InputError(owner, "deterministic", "False on a device", "True", hint)
+    @property
+    def _refusals(self) -> list[Refusal]:
+        """What does not go together."""
+        device, adam = is_device(self.engine), "Adam would need the gradient of each part in each window."
+        no_form = (
+            "None for a model without a form in torch",
+            "Name one, torch_form = 'module:name', or leave engine=None.",
+        )
+        there = f"{' or '.join(map(repr, self._on_device))} on a device"
+        same_bits = "With engine='torch' the same seed gives the same bits without it."
+        return [
+            ("frozen", self.frozen and self.init is None, "False without init", ""),
+            ("frozen", self.frozen and self.subwords, "False with subwords, whose parts words share", ""),
+            ("optimizer", self.subwords and self.optimizer != "sgd", "'sgd' with subwords", adam),
+            ("engine", device and form_of_class(type(self)) is None, *no_form),
+            ("optimizer", device and self.optimizer not in self._on_device, there, "Or leave engine=None."),
+            *(
+                ("engine", device and getattr(self, name), f"None with {name}", "It is for threads alone.")
+                for name in ("subwords", "frozen", "cbow")
+            ),
+            ("deterministic", device and self.deterministic, "False on a device", same_bits),
+            ("optimizer", self.cbow and self.optimizer != "sgd", "'sgd' with cbow", ""),
+        ]
 
     # The result.
 
@@ -782,11 +808,6 @@ class WordModel(RelationEmbedder):
     def _facts(self) -> dict[str, object]:
         """Return what the result is to tell of its model."""
         return {"estimator": type(self).__name__, **self.get_params(deep=False), "learning_rate": self.learning_rate_}
-
-    @property
-    def vectors_(self) -> Embedding:
-        """The result with its words, as an :class:`nearfar.Embedding`; to be given by the subclass."""
-        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -802,22 +823,6 @@ def check_subwords(owner: str, name: str, value: object) -> None:
     """Check what words are to be made of."""
     if value is not None and not isinstance(value, bool | Relation):
         check_choice(owner, name, value, ("ngrams", "bpe"))
-
-
-def cutter_of(subwords: Subwords, vocabulary: Vocabulary) -> Cutter:
-    """Return what cuts words into parts."""
-    if isinstance(subwords, Relation):
-        given = subwords.to_scipy()
-        cut = Cut(given.indptr.astype(np.int64), given.indices.astype(np.int64), given.data.astype(np.float32))
-        return Given(subwords.row_ids, cut)
-    if subwords == "bpe":
-        return BytePairs.learned(cast("list[str]", vocabulary.words.to_list()), vocabulary.counts.tolist())
-    return NGrams()
-
-
-def n_rows(source: WindowSource) -> int:
-    """Return how many rows the table of inputs has: of words, or of their parts."""
-    return len(source.ids) if source.parts is None else source.parts.n_rows
 
 
 def mean_loss(owner: str, told: tuple[float, int]) -> tuple[float, int]:
@@ -878,7 +883,9 @@ def encoded_further(corpus: Corpus, known: Vocabulary, min_count: int, max_size:
     new = new if max_size is None else new[: max(0, max_size - len(known))]
     words = [*known.words, *new]
     encoded = corpus.encode(vocabulary=Vocabulary._in_order(words, np.ones(len(words), np.int64)))
-    encoded.vocabulary = _joined(known, words, _counts(encoded.tokens, len(words)))
+    counts = _counts(encoded.tokens, len(words))
+    counts[: len(known)] += known.counts
+    encoded.vocabulary = Vocabulary._in_order(words, counts)
     return encoded
 
 
@@ -892,15 +899,11 @@ def in_known_numbers(corpus: EncodedCorpus, known: Vocabulary) -> EncodedCorpus:
     met = counts > 0
     joined = np.zeros(len(words), np.int64)
     joined[places[met]] = counts[met]
-    vocabulary = _joined(known, words, joined)
+    joined[: len(known)] += known.counts
+    vocabulary = Vocabulary._in_order(words, joined)
     if np.array_equal(places[met], np.flatnonzero(met)):
         return EncodedCorpus(corpus.tokens, corpus.ends, vocabulary)
     return renumbered(corpus, places, vocabulary)
-
-
-def _joined(known: Vocabulary, words: list[str], counts: NDArray[np.int64]) -> Vocabulary:
-    counts[: len(known)] += known.counts
-    return Vocabulary._in_order(words, counts)
 
 
 def _counts(tokens: NDArray[np.int32], n_words: int) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ from typing import ClassVar, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_real, if_given
+from nearfar._core.checks import check_choice, check_integer, check_real, if_given
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, lane_sum, load, multiply_add, multiply_add_lanes, prefetch_row, store, zeros_like
@@ -41,7 +41,7 @@ from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
 from nearfar.words.induction import Finder
-from nearfar.words.model import Checks, Known, WordModel, WordParameters, of_length
+from nearfar.words.model import Checks, Known, Refusal, Settled, WordModel, WordParameters, of_length
 from nearfar.words.training import RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
 
@@ -255,14 +255,15 @@ class MultiSenseWord2DM(WordModel):
         n = self.n_components or (17 if columns else 100)
         return n, self.n_senses or (n if columns else 3)
 
-    def _check(self) -> None:
-        owner = "MultiSenseWord2DM"
-        super()._check()
-        if self.new_sense_threshold is not None and self.variant == "columns":
-            raise InputError(owner, "new_sense_threshold", "None with columns", repr(self.new_sense_threshold))
-        if self.variant == "clusters" and not self.shared_negatives:
-            hint = "A cluster's context is a whole window."
-            raise InputError(owner, "shared_negatives", "True with clusters", "False", hint)
+    @property
+    def _refusals(self) -> list[Refusal]:
+        """What does not go together."""
+        columns, hint = self.variant == "columns", "A cluster's context is a whole window."
+        return [
+            *super()._refusals,
+            ("new_sense_threshold", columns and self.new_sense_threshold is not None, "None with columns", ""),
+            ("shared_negatives", not (columns or self.shared_negatives), "True with clusters", hint),
+        ]
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return vectors uniform in (-1/2, 1/2) / (n m) as the authors do, with clusters as word2vec does."""
@@ -328,49 +329,45 @@ class MultiSenseWord2DM(WordModel):
 
         return train
 
-    def _keep(self, source: WindowSource, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
+    def _keep(self, settled: Settled, state: TrainingState, *curves_before: NDArray[np.float64]) -> None:
         """Find out how many senses words have, where that is to be found out, and set the fitted attributes."""
+        source, arrays, (n, m) = settled.source, state.arrays, self._shape
         before = (self.sense_gains_, self.apartness_) if curves_before else ()
         self.sense_gains_ = np.full((len(source.context_ids), 2), np.nan)
         self.apartness_ = np.full(len(source.context_ids), np.nan)
         for now, old in zip((self.sense_gains_, self.apartness_), before, strict=False):
             now[: len(old)] = old  # of a partial fit, which looks at words of one sense
-        if self._chooses:
-            self._tell_apart(source, state)
-        super()._keep(source, state, *curves_before)
+        if self._chooses:  # give the words that have one sense as many as their contexts show
+            rows, centres = (arrays[name].reshape(-1, m, n) for name in ("senses", "centres"))
+            chosen, known = arrays["chosen"].reshape(-1, m), arrays["known"]
+            counts = chosen.sum(axis=1)
+            known[...] = np.maximum(known, counts > 0)
+            finder = Finder(
+                source,
+                np.ascontiguousarray(rows[:, 0]),
+                arrays["contexts"],
+                counts if source.vocabulary is None else source.vocabulary.counts,
+                n_senses=m,
+                least=self.min_sense_count,
+                seed=state.split,
+                n_jobs=settled.n_jobs,
+            )
+            for found in finder.find(np.flatnonzero(known == 1)):
+                self.sense_gains_[found.words], self.apartness_[found.words] = found.gains, found.apartness
+                for words, parts in found.senses:
+                    k = parts.shares.shape[1]
+                    rows[words, :k], centres[words, :k] = parts.vectors, parts.middles
+                    of_each = np.rint(parts.shares * counts[words, None]).astype(np.int64)
+                    of_each[:, 0] += counts[words] - of_each.sum(axis=1)
+                    chosen[words, :k], known[words] = of_each, k
+                arrays["middle"][:n], arrays["middle"][n] = found.middle, _MEMORY
+            arrays["allowed"][...] = np.maximum(known, 1)
+        super()._keep(settled, state, *curves_before)
 
     @property
     def _chooses(self) -> bool:
         """Whether the number of senses of each word is chosen when vectors are trained."""
         return self.variant == "clusters" and self.new_sense_threshold is None and self._shape[1] > 1
-
-    def _tell_apart(self, source: WindowSource, state: TrainingState) -> None:
-        """Give the words that have one sense as many as their contexts show."""
-        (n, m), arrays = self._shape, state.arrays
-        rows, centres = (arrays[name].reshape(-1, m, n) for name in ("senses", "centres"))
-        chosen, known = arrays["chosen"].reshape(-1, m), arrays["known"]
-        counts = chosen.sum(axis=1)
-        known[...] = np.maximum(known, counts > 0)
-        finder = Finder(
-            source,
-            np.ascontiguousarray(rows[:, 0]),
-            arrays["contexts"],
-            counts if source.vocabulary is None else source.vocabulary.counts,
-            n_senses=m,
-            least=self.min_sense_count,
-            seed=state.split,
-            n_jobs=check_n_jobs("MultiSenseWord2DM", self.n_jobs),
-        )
-        for found in finder.find(np.flatnonzero(known == 1)):
-            self.sense_gains_[found.words], self.apartness_[found.words] = found.gains, found.apartness
-            for words, parts in found.senses:
-                k = parts.shares.shape[1]
-                rows[words, :k], centres[words, :k] = parts.vectors, parts.middles
-                of_each = np.rint(parts.shares * counts[words, None]).astype(np.int64)
-                of_each[:, 0] += counts[words] - of_each.sum(axis=1)
-                chosen[words, :k], known[words] = of_each, k
-            arrays["middle"][:n], arrays["middle"][n] = found.middle, _MEMORY
-        arrays["allowed"][...] = np.maximum(known, 1)
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
         """Return the vectors of the words around, and of the centres, whose the senses are with clusters."""

@@ -60,7 +60,7 @@ class RelationWindows:
 
     def __init__(self, relation: Relation, options: SamplingOptions, n_jobs: int) -> None:
         self.relation, self.options, self.n_jobs = relation, options, n_jobs
-        self.ids, self.context_ids = relation.row_ids, relation.column_ids
+        self.ids, self.context_ids, self.n_rows = relation.row_ids, relation.column_ids, len(relation.row_ids)
         self.isolates = np.flatnonzero(relation.row_sums == 0)
         self.step, weights = steps_of(relation.operator, np.ones(relation.shape[0]), n_jobs, transposed=True)
         self.centres, self.noise = packed_alias_table(weights), noise_table(weights, options.noise_exponent)
@@ -104,6 +104,7 @@ class KnownNodes:
         self.source, self.unit, self.vocabulary, self.blocks = source, source.unit, source.vocabulary, source.blocks
         self.ids, self.rows = _extended(known[0], source.ids)
         self.context_ids, self.columns = _extended(known[1], source.context_ids)
+        self.n_rows = len(self.ids)
         self.isolates = np.setdiff1d(np.arange(len(self.ids)), np.delete(self.rows, source.isolates))
 
     def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:

@@ -47,7 +47,6 @@ from nearfar.words.model import (
     WordModel,
     check_subwords,
     memory_of_tables,
-    n_rows,
     of_length,
     padded,
 )
@@ -174,15 +173,10 @@ class SkipGram(WordModel):
     @keeps_arguments
     def __init__(self, n_components: int = 100, *, cbow: bool = False, **options: Unpack[VectorParameters]) -> None: ...
 
-    def _check(self) -> None:
-        super()._check()
-        if self.cbow and self.optimizer != "sgd":
-            raise InputError("SkipGram", "optimizer", "'sgd' with cbow", repr(self.optimizer))
-
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""
         d = self.n_components
-        X = (rng.random((n_rows(source), d), np.float32) - np.float32(0.5)) / np.float32(d)
+        X = (rng.random((source.n_rows, d), np.float32) - np.float32(0.5)) / np.float32(d)
         tables = {"X": padded(X), "Y": padded(np.zeros((len(source.context_ids), d), np.float32))}
         return tables if self.optimizer == "sgd" else tables | adam_state(tables)
 

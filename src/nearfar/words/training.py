@@ -90,8 +90,6 @@ class TrainingState:
         Views of the vectors of inputs and of outputs, for callbacks.
     n_pairs : int
         Pairs of the last epoch, noise included.
-    highest : float
-        The learning rate of the first step.
     """
 
     arrays: Arrays
@@ -102,7 +100,6 @@ class TrainingState:
     X: Floats = field(default_factory=lambda: np.empty(0))
     Y: Floats = field(default_factory=lambda: np.empty(0))
     n_pairs: int = 0
-    highest: float = 0.0
 
     def snapshot(self) -> tuple[Arrays, dict[str, object]]:
         """Return the arrays, not copied, and the plain facts from which ``restored`` makes the same state."""
@@ -190,11 +187,7 @@ class Training:
 
     def trainer(self, arrays: Arrays) -> TrainWindows:
         """Return what trains arrays like those that are trained."""
-
-        def of_words(arrays: Arrays) -> TrainWindows:
-            made: TrainWindows = self.model._train(arrays, self.rate)
-            return made
-
+        of_words: Callable[[Arrays], TrainWindows] = partial(self.model._train, highest=self.rate)
         parts = self.source.parts
         train = of_words(arrays) if parts is None else parts.trainer(of_words, arrays, self.names[0])
         return keeping(train, [(arrays[name], self.fixed.get(name)) for name in self.names]) if self.fixed else train

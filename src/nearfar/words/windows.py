@@ -77,6 +77,8 @@ class WindowSource(Protocol):
         Inputs that cannot be drawn.
     parts : WordParts or None
         What inputs are made of, where that is more than themselves.
+    n_rows : int
+        Of the table of inputs: one for each, or for each of their parts.
     """
 
     unit: str
@@ -86,6 +88,7 @@ class WindowSource(Protocol):
     blocks: list[tuple[int, int]]
     isolates: NDArray[np.int64]
     parts: WordParts | None
+    n_rows: int
 
     def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
         """Draw the windows of a block; what is yielded is overwritten by the next."""
@@ -147,6 +150,7 @@ class TextWindows:
         self.corpus, self.options, self.parts = corpus, options, parts
         self.vocabulary: Vocabulary | None = corpus.vocabulary
         self.ids = self.context_ids = corpus.vocabulary.words
+        self.n_rows = len(self.ids) if parts is None else parts.n_rows
         self.blocks = list(pairwise(even_bounds(corpus.n_tokens, BLOCK).tolist()))
         counts = corpus.vocabulary.counts
         self.keep = keep_probabilities(counts, options.sample)
@@ -158,12 +162,6 @@ class TextWindows:
         counts = self.corpus.vocabulary.counts
         share = float(counts @ self.keep) / int(counts.sum()) if self.keep.size else 1.0
         return share * max(self.corpus.n_tokens, int(counts.sum()))
-
-    @property
-    def n_beside(self) -> float:
-        """How many other words the sentence of a word has, on average: no window has more."""
-        lengths = np.diff(self.corpus.ends, prepend=0).astype(np.float64)
-        return float((lengths @ lengths) / lengths.sum()) - 1
 
     def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
         """Draw which words of a block are kept, and then their windows, piece by piece."""

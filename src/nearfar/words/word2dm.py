@@ -55,7 +55,6 @@ from nearfar.words.model import (
     WordModel,
     check_subwords,
     memory_of_tables,
-    n_rows,
     padded,
 )
 from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWindows
@@ -284,7 +283,7 @@ class Word2DM(WordModel):
         reach = np.float32(math.sqrt(12 * self.start_trace / width))
         tables = {
             name: padded((rng.random((n, width), np.float32) - np.float32(0.5)) * reach)
-            for name, n in (("B", n_rows(source)), ("C", len(source.context_ids)))
+            for name, n in (("B", source.n_rows), ("C", len(source.context_ids)))
         }
         moments = {} if self.optimizer == "sgd" else adam_state(tables)
         return {**tables, **moments, "pull": np.full((self.n_epochs + 1, N_NUMBERS), np.nan)}
