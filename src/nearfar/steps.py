@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, Self
 
@@ -134,11 +134,10 @@ class Drawn(NamedTuple):
         last = max(int(np.searchsorted(self.bounds, stop)), first)
         return Drawn(self.bounds[first : last + 1], self.seeds[first:last], self.d)
 
-    def rows(self, start: int, stop: int, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return the rows start..stop, in ``out`` where blocks begin and end with them."""
+    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
+        """Return the rows start..stop."""
         bounds, seeds, d = self.part(start, stop)
-        shape = int(bounds[-1] - bounds[0]), d
-        X: NDArray[np.float32] = empty_aligned(shape, np.float32) if out is None or out.shape != shape else out
+        X = empty_aligned((int(bounds[-1] - bounds[0]), d), np.float32)
         for (a, b), seed in zip(pairwise((bounds - bounds[0]).tolist()), seeds, strict=True):
             np.random.default_rng(seed).standard_normal(out=X[a:b], dtype=np.float32)
         return X[start - int(bounds[0]) : stop - int(bounds[0])]
@@ -172,32 +171,20 @@ class Start:
     draw: NDArray[np.int64] | None = None
     first: int = 0
     dtype: np.dtype[np.floating] | None = None  # that of what is given, or float32
+    shape: tuple[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.shape = len(self.related), self.drawn.d
         if self.dtype is None:
             self.dtype = np.dtype(np.float32 if self.given is None else self.given.dtype)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows, and of their numbers."""
-        return len(self.related), self.drawn.d
-
-    def __len__(self) -> int:
-        return len(self.related)
-
     def __getitem__(self, rows: slice) -> Floats:
-        """Return some rows."""
-        start, stop, _ = rows.indices(len(self))
-        return self.read(start, stop, np.empty((stop - start, self.drawn.d), self.dtype))
-
-    def read(self, start: int, stop: int, X: Floats) -> Floats:
-        """Write the rows start..stop into ``X``, which is returned."""
+        """Return some rows, a new array."""
+        start, stop, _ = rows.indices(self.shape[0])
         if self.given is None or self.source is None or self.draw is None:
-            direct = X if X.dtype == np.float32 else None
-            drawn = onto_sphere(self.drawn.rows(self.first + start, self.first + stop, direct))
-            if drawn is not X:
-                X[:] = drawn
+            X = onto_sphere(self.drawn.rows(self.first + start, self.first + stop)).astype(self.dtype, copy=False)
         else:
+            X = np.empty((stop - start, self.drawn.d), self.dtype)
             source = self.source[start:stop]
             X[source >= 0] = self.given[source[source >= 0]]
             draw = self.draw[start:stop][source < 0]

@@ -150,80 +150,62 @@ class GaussianMixture(FarPart):
             return tied_mixture, (components.log_counts.astype(dtype), means, covariances[0])
         return mixture, (components.log_counts, means, covariances)
 
-    def clusters_of(self, Y: Floats, start: int) -> Integers | None:
-        """Return the clusters of a part of the others, -1 for an absent one; None where there is one cluster.
+    def n_moments(self, d: int) -> int:
+        """Return how many numbers ``add_moments`` adds: k + k d + k d², or k + k d + d² with one covariance.
 
         Parameters
         ----------
-        Y : ndarray of shape (b, d)
-            Some of the others.
-        start : int
-            The number of the first among all others.
-
-        Returns
-        -------
-        ndarray of int, shape (b,), or None
+        d : int
         """
-        if self.labels is not None:
-            return np.asarray(self.labels)[start : start + len(Y)]
-        if self.centers is None:
-            return None
-        found: Integers = (Y @ np.asarray(self.centers, Y.dtype).T).argmax(axis=1)
-        w = self._weights(start, start + len(Y))
-        found[~np.any(Y, axis=1) if w is None else w == 0] = -1
-        return found
+        k = len(self.centers) if self.centers is not None else 1 if self.labels is None else int(self.labels.max()) + 1
+        return k + (k + (1 if self.covariance == "tied" else k) * d) * d
 
-    def _weights(self, start: int, stop: int) -> NDArray[np.float64] | None:
-        return None if self.weights is None else np.asarray(self.weights, np.float64)[start:stop]
-
-    def moments(self, Y: Floats, start: int, n_jobs: int = 1) -> NDArray[np.float64]:
-        """Return the sums of w, w y and w y yᵀ over each cluster, for a part of the others; those of all parts add up.
+    def add_moments(self, Y: Floats, first: int, start: int, stop: int, total: NDArray[np.float64]) -> None:
+        """Add the sums of w, w y and w y yᵀ over each cluster, for some of the others; those of all parts add up.
 
         Parameters
         ----------
         Y : ndarray of float32 or float64, C-contiguous, shape (b, d)
             Some of the others.
-        start : int
+        first : int
             The number of the first among all others, where there are labels or weights.
-        n_jobs : int, default=1
-            Number of threads; the result has the same bits for any number.
-
-        Returns
-        -------
-        ndarray of float64, shape (k + k d + k d²,), or (k + k d + d²,) with one covariance
+        start, stop : int
+            Which rows of Y.
+        total : ndarray of float64, shape (n_moments(d),)
+            Added to.
         """
-        (k, n_shapes), d = self._sizes(), Y.shape[1]
+        block = Y[start:stop]
+        clusters, weights = self._clusters_and_weights(block, first + start)
+        w = None if weights is None else weights.astype(Y.dtype)
+        counts, sums, products = _split(total, Y.shape[1], tied=self.covariance == "tied")
+        if len(products) < len(counts):
+            assert clusters is not None
+            members = clusters >= 0
+            w = np.ones(len(block), Y.dtype) if w is None else w
+            counts += np.bincount(clusters[members], w[members], minlength=len(counts))
+            sums += _sums_by(clusters, block, w, len(counts))
+            products[0] += moments(block[members], w[members])[1]
+            return
+        for cluster, rows in [(0, slice(None))] if clusters is None else _clusters(clusters):
+            of_rows, outer = moments(block[rows], None if w is None else w[rows])
+            counts[cluster] += len(block[rows]) if w is None else w[rows].sum(dtype=np.float64)
+            sums[cluster] += of_rows
+            products[cluster] += outer
 
-        def add(low: int, high: int, total: NDArray[np.float64]) -> None:
-            block = Y[low:high]
-            clusters = self.clusters_of(block, start + low)
-            of_block = self._weights(start + low, start + high)
-            w = None if of_block is None else of_block.astype(Y.dtype)
-            counts, sums, products = _split(total, k, n_shapes, d)
-            if n_shapes < k:
-                assert clusters is not None
-                members = clusters >= 0
-                w = np.ones(len(block), Y.dtype) if w is None else w
-                counts += np.bincount(clusters[members], w[members], minlength=k)
-                sums += _sums_by(clusters, block, w, k)
-                products[0] += moments(block[members], w[members])[1]
-                return
-            for cluster, rows in [(0, slice(None))] if clusters is None else _clusters(clusters):
-                of_rows, outer = moments(block[rows], None if w is None else w[rows])
-                counts[cluster] += len(block[rows]) if w is None else w[rows].sum(dtype=np.float64)
-                sums[cluster] += of_rows
-                products[cluster] += outer
+    def _clusters_and_weights(self, Y: Floats, first: int) -> tuple[Integers | None, NDArray[np.float64] | None]:
+        """Return the clusters of some of the others, -1 for an absent one, and their weights; None where all are alike.
 
-        return ordered_sum(len(Y), k + (k + n_shapes * d) * d, add, n_jobs)
-
-    def _sizes(self) -> tuple[int, int]:
-        """Return the number of clusters, and of covariances."""
-        k = 1
+        ``first`` is the number of the first among all others.
+        """
+        rows = slice(first, first + len(Y))
+        w = None if self.weights is None else np.asarray(self.weights, np.float64)[rows]
         if self.labels is not None:
-            k = int(self.labels.max()) + 1
-        elif self.centers is not None:
-            k = len(self.centers)
-        return k, 1 if self.covariance == "tied" else k
+            return np.asarray(self.labels)[rows], w
+        if self.centers is None:
+            return None, w
+        found: Integers = (Y @ np.asarray(self.centers, Y.dtype).T).argmax(axis=1)
+        found[~np.any(Y, axis=1) if w is None else w == 0] = -1
+        return found, w
 
     def prepare(
         self,
@@ -247,7 +229,7 @@ class GaussianMixture(FarPart):
         n_jobs : int
             Number of threads; the result has the same bits for any number.
         total : ndarray of float64, optional
-            The sum of the ``moments`` of all parts, if others have gathered them: the entries of Y are not read then,
+            What ``add_moments`` made of all parts, if others have gathered it: the entries of Y are not read then,
             unless they have yet to be clustered.
 
         Raises
@@ -266,18 +248,18 @@ class GaussianMixture(FarPart):
         if self.n_clusters > 1 or self.labels is not None:
             labels = self._labels_of(owner, Y, n_active, rng, n_jobs)
             known = self.with_params(labels=labels, n_clusters=1)
-        total = known.moments(Y, 0, n_jobs) if total is None else total
-        k, n_shapes = known._sizes()
-        counts, sums, products = _split(total, k, n_shapes, d)
+        if total is None:
+            total = ordered_sum(m, known.n_moments(d), partial(known.add_moments, Y, 0), n_jobs)
+        counts, sums, products = _split(total, d, tied=self.covariance == "tied")
         if labels is None and known.centers is None and self.weights is None:
             counts = np.array([float(n_active)])
         present, position = np.flatnonzero(counts > 0), None
-        if len(present) < k:  # clusters without members are no components
-            position = np.full(k + 1, -1)  # the last entry serves label -1
+        if len(present) < len(counts):  # clusters without members are no components
+            position = np.full(len(counts) + 1, -1)  # the last entry serves label -1
             position[present] = np.arange(len(present))
             labels = None if labels is None else position[labels]
         n, sums = counts[present], sums[present]
-        if n_shapes < k:
+        if len(products) < len(counts):
             means = sums / n[:, None]
             covariances = pooled(n, means, products[0])[None].astype(np.float64)
         else:
@@ -408,11 +390,10 @@ class GaussianMixture(FarPart):
         )
         bent = bent if components.tied else bent / components.counts[:, None]
         offsets = (sums / components.counts[:, None] - bent).astype(Y.dtype)
-        weights = self._weights(start, start + len(Y))
-        clusters = (
-            self.clusters_of(Y, start) if components.labels is None else components.labels[start : start + len(Y)]
-        )
-        if components.labels is None and components.position is not None:
+        clusters, weights = self._clusters_and_weights(Y, start)
+        if components.labels is not None:
+            clusters = components.labels[start : start + len(Y)]
+        elif components.position is not None:
             clusters = components.position[clusters]
         if clusters is None:
             found = Y @ matrices[0] + offsets[0]
@@ -505,10 +486,11 @@ class Components(NamedTuple):
         return energies
 
 
-def _split(total: NDArray[np.float64], k: int, n_shapes: int, d: int) -> list[NDArray[np.float64]]:
-    """Return the parts of the moments: sizes (k,), sums (k, d) and products (n_shapes, d, d)."""
+def _split(total: NDArray[np.float64], d: int, *, tied: bool) -> list[NDArray[np.float64]]:
+    """Return the parts of the moments: sizes (k,), sums (k, d) and products (k, d, d), or (1, d, d) if tied."""
+    k = (len(total) - d * d) // (1 + d) if tied else len(total) // (1 + d + d * d)
     counts, sums, products = np.split(total, [k, k + k * d])
-    return [counts, sums.reshape(k, d), products.reshape(n_shapes, d, d)]
+    return [counts, sums.reshape(k, d), products.reshape(-1, d, d)]
 
 
 def _sums_by(clusters: Integers, Y: Floats, w: Floats, k: int) -> Floats:

@@ -253,8 +253,8 @@ def placed(fitted: FittedColumns, pull: Floats, weights: NDArray[np.float64]) ->
 
 def moments(far: GaussianMixture, Y: Floats, start: int) -> NDArray[np.float64]:
     """Return the sums of a part."""
-    with single_threaded_blas():
-        return far.moments(aligned(Y), start)
+    Y = aligned(Y)
+    return ordered_sum(len(Y), far.n_moments(Y.shape[1]), partial(far.add_moments, Y, start), 1)
 
 
 def added(totals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -275,8 +275,7 @@ def shares(far: Compiled, X: Floats, r: NDArray[np.float64], temperature: float)
     """Return the sums over a part of the rows of which the gradient in the others is made."""
     mixture: GaussianMixture = far.far
     X = aligned(X) if temperature == 1 else X / temperature
-    with single_threaded_blas():
-        return ordered_sum(len(X), mixture.n_shares(X.shape[1]), partial(mixture.add_shares, X, r), 1)
+    return ordered_sum(len(X), mixture.n_shares(X.shape[1]), partial(mixture.add_shares, X, r), 1)
 
 
 def gradient(far: Compiled, total: NDArray[np.float64], Y: Floats, start: int, temperature: float) -> Floats:

@@ -63,10 +63,7 @@ class Threads:
 
     def _copied(self, X: Floats, out: Floats) -> Floats:
         def read(_block: int, start: int, stop: int) -> None:
-            if hasattr(X, "read"):  # which saves an array of the block
-                X.read(start, stop, out[start:stop])
-            else:
-                out[start:stop] = X[start:stop]
+            out[start:stop] = X[start:stop]
 
         run_blocks(read, drawn_bounds(*X.shape), self.n_jobs)
         return out
