@@ -83,8 +83,13 @@ class Place(Protocol):
     def far(self, far: object, others: Rows, *given: object) -> Ask:
         """Return what answers about all others, who may move as soon as rows do.
 
-        ``given`` is what the far field takes beside them: of the softmax how many have a relation, and a generator; of
-        a map the kernel.
+        ``given`` is what the far field takes beside them: how many have a relation, and a generator.
+        """
+
+    def field(self, field: Field, Y: Rows, kernel: Kernel) -> Field:
+        """Return the field of a map over positions, none of which moves before all sums are known.
+
+        Charges and potentials are rows of the place.
         """
 
     def each(self, formula: Any, X: Rows, *rows: Rows, **shared: Any) -> tuple[Rows, ...]:
@@ -102,9 +107,7 @@ class Ask(Protocol):
     """Answers of a far field at a place.
 
     Optional: ``other_side(X, r, temperature)`` returns, as rows of the place, the gradient of ``sum_i r_i log Z_i`` in
-    the others for scores over a temperature, times the temperature; ``gradient="full"`` needs it. That of a map has
-    ``potentials(terms)`` and ``total(terms)`` in place of the call, see :class:`Field`, and ``error``, how well these
-    sums are known.
+    the others for scores over a temperature, times the temperature; ``gradient="full"`` needs it.
     """
 
     def __call__(self, x: Rows) -> tuple[Rows, Rows]:
@@ -240,10 +243,13 @@ class Potential:
         Phi_i, the point itself left out.
     gradient : ndarray of shape (n, d)
         Gradient of Phi_i in y_i.
+    error : float
+        How well these are known: relative error of the forces, 0 for exact ones.
     """
 
     value: Floats
     gradient: Floats
+    error: float = 0.0
 
 
 @runtime_checkable

@@ -152,7 +152,7 @@ OF_ALL = [
     ("EDRep", "storage", With(engine="plain", storage="x"), InputError, "None with engine='plain'", "threads"),
     ("EDRep", "storage", With(engine=Plain(), storage="x"), InputError, "None with a Place; got 'x'"),
     ("EDRep", "storage", With(data=likes, engine="threads", storage="x"), InputError, "None with two sides"),
-    ("TSNE", "engine", own_place.Pieces(), InputError, "a Place; got", "without pairs."),
+    ("TSNE", "engine", own_place.Pieces(), InputError, "a Place; got", "without pairs, field."),
     ("TSNE", "far", With(engine="plain", far="fft"), InputError, "'auto' or 'exact' with engine"),
     ("TSNE", "storage", With(engine="plain", storage="x"), InputError, "None with engine='plain'; got 'x'"),
     ("UMAP", "far", With(engine="plain"), InputError, "'auto' or 'exact' with engine='plain'; got"),

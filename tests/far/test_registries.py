@@ -6,7 +6,6 @@ from own_far_field import OwnField, Quadratic
 
 import nearfar as nf
 from nearfar.engines import Setting, place_of
-from nearfar.far.fields import Summed
 from nearfar.far.registry import FAR_FIELDS, FIELDS, field_of_map
 
 X = np.random.default_rng(0).normal(size=(40, 4))
@@ -78,7 +77,7 @@ def test_a_place_answers_about_a_registered_field(engine) -> None:
     field = field_of_map("mine", owner="TSNE")
     Y, term = X[:, :2].copy(), nf.far.Term("weight")
     with place_of(engine, Setting(owner="TSNE", n_jobs=1, P=None)) as place:
-        asked: nf.contracts.AskOfMap = place.far(Summed(field), Y, nf.kernels.StudentT())
-    [found] = asked.potentials([term])
-    np.testing.assert_array_equal(asked.total([term]).gradient, found.gradient)
+        placed = place.field(field, Y, nf.kernels.StudentT())
+    [found] = placed.evaluate([term])
+    np.testing.assert_array_equal(placed.total([term]).gradient, found.gradient)
     np.testing.assert_allclose(found.value[0], sum(1 / (1 + np.sum((Y[0] - y) ** 2)) for y in Y[1:]))

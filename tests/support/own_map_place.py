@@ -4,7 +4,7 @@ To the verbs that EDRep needs it adds ``pairs``, sums over related points. It kn
 """
 
 import numpy as np
-from own_place import Answers, Pieces
+from own_place import Pieces
 
 from nearfar.far import Potential, Term
 
@@ -27,10 +27,9 @@ class MapPieces(Pieces):
             sums.append([np.zeros(len(ends) - 1) if part is None else summed(part, first, ends) for part in found])
         return tuple(list(parts) for parts in zip(*sums, strict=True))
 
-    def far(self, far, others, *given):
-        others = np.concatenate(others)
-        far.prepare(others, *given, 1)
-        return MapAnswers(self, far, others)
+    def field(self, field, Y, kernel):
+        field.place(np.concatenate(Y), kernel, 1)
+        return FieldInPieces(self, field)
 
     def each(self, formula, X, *rows, **shared):
         if not isinstance(X, tuple):
@@ -39,24 +38,23 @@ class MapPieces(Pieces):
         return X, *sums
 
 
-class MapAnswers(Answers):
-    """What a far field of a map is asked: potentials of charges, which are rows, too."""
+class FieldInPieces:
+    """A field of a map, asked about potentials of charges, which are rows, too."""
 
-    @property
-    def error(self):
-        return self.prepared.error
+    def __init__(self, place, placed):
+        self.place, self.placed = place, placed
 
-    def potentials(self, terms):
-        return [self._in_pieces(found) for found in self.prepared.potentials(self._whole(terms))]
+    def evaluate(self, terms):
+        return [self._in_pieces(found) for found in self.placed.evaluate(self._whole(terms))]
 
     def total(self, terms):
-        return self._in_pieces(self.prepared.total(self._whole(terms)))
+        return self._in_pieces(self.placed.total(self._whole(terms)))
 
     def _whole(self, terms):
         return [Term(t.potential, None if t.charges is None else np.concatenate(t.charges)) for t in terms]
 
     def _in_pieces(self, found):
-        return Potential(self.place.bring(found.value), self.place.bring(found.gradient))
+        return Potential(self.place.bring(found.value), self.place.bring(found.gradient), found.error)
 
 
 def whole(side):

@@ -20,7 +20,7 @@ from nearfar.errors import InputError
 from nearfar.methods.noise_maps import Circle
 
 if TYPE_CHECKING:
-    from nearfar.contracts import Potential, Term
+    from nearfar.contracts import Field, Kernel
     from nearfar.relations.operators import LinearOperator
 
 
@@ -65,6 +65,11 @@ class Plain:
         """Return the far field over the others, of whom none moves before all rows have asked."""
         far.prepare(others, *given, 1)
         return Asked(far, others)
+
+    def field(self, field: Field, Y: Floats, kernel: Kernel) -> Field:
+        """Return the field of a map over the positions."""
+        field.place(Y, kernel, 1)
+        return field
 
     def each(self, formula: Callable[..., object], X: Any, *rows: Floats | None, **shared: object) -> tuple[Any, ...]:
         """Let the formula change the one block that all rows are."""
@@ -142,7 +147,7 @@ class Asked:
     """The quicker form of a formula, where there is one."""
 
     def __init__(self, far: Any, others: Floats, n_jobs: int = 1) -> None:
-        self.far = far  # of the softmax or of a map, of which other things are asked
+        self.far = far
         self._others, self._n_jobs = others, n_jobs
 
     def __call__(self, x: Floats) -> tuple[NDArray[np.float64], Floats]:
@@ -153,21 +158,6 @@ class Asked:
         log_z, force = np.empty(len(x)), np.empty_like(x)
         self.far.evaluate(x, log_z, force)
         return log_z, force
-
-    def potentials(self, terms: Sequence[Term]) -> list[Potential]:
-        """Return the potentials of a map's terms."""
-        found: list[Potential] = self.far.potentials(terms)
-        return found
-
-    def total(self, terms: Sequence[Term]) -> Potential:
-        """Return their sum."""
-        found: Potential = self.far.total(terms)
-        return found
-
-    @property
-    def error(self) -> float:
-        """How well a map's sums are known."""
-        return self.far.error  # type: ignore[no-any-return]
 
     def other_side(self, X: Floats, r: Floats, temperature: float) -> Floats:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature."""

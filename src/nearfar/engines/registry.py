@@ -63,7 +63,6 @@ _CLUSTER = {
 _FORMS = {
     "nearfar.far.exact.Exact": "nearfar.engines.torch.softmax:Exact",
     "nearfar.far.fields.ExactField": "nearfar.engines.torch.fields:ExactField",
-    "nearfar.far.fields.Summed": "nearfar.engines.torch.fields:Summed",
     "nearfar.far.gaussian_mixture.GaussianMixture": "nearfar.engines.torch.softmax:gaussian_mixture",
     "nearfar.far.mesh.MeshField": "nearfar.engines.torch.fields:MeshField",
     "nearfar.words.relation_pairs.KnownNodes": "nearfar.engines.torch.words:Drawn",

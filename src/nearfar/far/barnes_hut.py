@@ -398,7 +398,7 @@ class BarnesHutField(FieldPart):
         if d > len(LEVELS):
             hint = "ExactField takes any number of components."
             raise InputError("BarnesHutField", "Y", "of one to three components", f"{d}", hint)
-        compiled = linear_kernel("BarnesHutField", kernel)
+        compiled = linear_kernel("BarnesHutField", kernel, self.work)
         low, high = (corner.astype(np.float64) for corner in bounding_box("BarnesHutField", Y, n_jobs))
         levels = LEVELS[d - 1]
         span = float((high - low).max())

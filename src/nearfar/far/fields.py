@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from nearfar import contracts
 from nearfar._core.checks import check_choice, check_integer, check_real
 from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
-from nearfar.contracts import Field, Floats, Potential, Term
+from nearfar.contracts import Floats, Potential, Term
 from nearfar.errors import InputError, NearfarError
 from nearfar.kernels import CompiledKernel, Kernel, compiled_kernel
 
@@ -67,7 +66,7 @@ class FieldPart(Part):
         value, gradient = first.value, first.gradient
         for other in others:
             value, gradient = value + other.value, gradient + other.gradient
-        return Potential(value, gradient)
+        return Potential(value, gradient, first.error)
 
     def __getstate__(self) -> dict[str, object]:
         return self.get_params()
@@ -77,38 +76,6 @@ class FieldPart(Part):
         if state is None:
             raise NearfarError(f"{type(self).__name__}: place must be called before the field is asked.")
         return state
-
-
-class Summed:
-    """The far field of a map as a place asks it, see :class:`nearfar.contracts.Place`.
-
-    Parameters
-    ----------
-    field : Field
-    """
-
-    keeps_others = False
-    """Nobody moves before all sums are known."""
-
-    def __init__(self, field: Field) -> None:
-        self.field = field
-
-    def prepare(self, Y: Floats, kernel: contracts.Kernel, n_jobs: int) -> None:
-        """Take in positions and kernel."""
-        self.field.place(Y, kernel, n_jobs)
-
-    def potentials(self, terms: Sequence[Term]) -> list[Potential]:
-        """Return the potentials of terms; they are read until the next call."""
-        return self.field.evaluate(terms)
-
-    def total(self, terms: Sequence[Term]) -> Potential:
-        """Return the sum of the potentials of terms."""
-        return self.field.total(terms)
-
-    @property
-    def error(self) -> float:
-        """What the field says of its error."""
-        return float(getattr(self.field, "expected_error", 0.0))
 
 
 @dataclass(frozen=True)
@@ -157,7 +124,7 @@ class ExactField(FieldPart):
             If the positions are no matrix of floats, or the kernel has no formulas.
         """
         check_positions("ExactField", Y)
-        found = linear_kernel("ExactField", kernel)
+        found = linear_kernel("ExactField", kernel, self.work)
         rows = np.ascontiguousarray(Y.T)
         if len(rows) == 1:  # a line is a plane without width
             rows = np.concatenate([rows, np.zeros_like(rows)])
@@ -205,13 +172,17 @@ class ExactField(FieldPart):
         return [potentials[k] for k in range(len(terms))]
 
 
-def linear_kernel(owner: str, kernel: object) -> CompiledKernel:
-    """Return the compiled form of a kernel, or refuse one that has no formulas."""
-    found = compiled_kernel(kernel)
+def linear_kernel(owner: str, kernel: object, work: dict[str, Any]) -> CompiledKernel:
+    """Return the compiled form of a kernel, kept in ``work`` for the next call; refuse one without formulas."""
+    before, found = work.get("kernel", (None, None))
+    if before is not kernel:
+        found = compiled_kernel(kernel)
+        work["kernel"] = kernel, found
     if found is None:
         hint = "One without formulas, or with a parameter for each point, is for sums pair by pair in NumPy."
         raise InputError(owner, "kernel", "one with formulas", repr(kernel), hint)
-    return found
+    made: CompiledKernel = found
+    return made
 
 
 def check_positions(owner: str, Y: Floats) -> None:

@@ -496,7 +496,7 @@ def read(
     buffers: Buffers,
     name: object,
     totals: Sequence[float] = (),
-) -> Potential:
+) -> tuple[Floats, Floats]:
     """Return value and gradient at the points, in the order they came.
 
     ``parts`` are the charges (none given: ones) and influences whose potentials were added in ``field``; ``totals`` are
@@ -516,7 +516,7 @@ def read(
     gathered = partial(gather, spline)
     blocks = even_bounds(mesh.rows, max(1, mesh.rows // _blocks_of(n)))
     run_blocks(lambda _, start, stop: gathered((start, stop), *shared), blocks, n_jobs)
-    return Potential(value, gradient)
+    return value, gradient
 
 
 def too_many_components(d: int) -> InputError:
@@ -616,7 +616,7 @@ class MeshField(FieldPart):
         Y = np.ascontiguousarray(Y)
         if Y.shape[1] > 2:
             raise too_many_components(Y.shape[1])
-        compiled = linear_kernel("MeshField", kernel)
+        compiled = linear_kernel("MeshField", kernel, self.work)
         low, high = bounding_box("MeshField", Y, n_jobs)
         mesh = choose_mesh(high - low, *wanted_mesh(compiled, self.tolerance), len(Y))
         buffers = self.work.setdefault("buffers", Buffers())
@@ -689,9 +689,9 @@ class MeshField(FieldPart):
         rho = [buffers.take(("rho", k), (mesh.rows, mesh.shape.columns), dtype) for k in range(len(charges))]
         for one, spread_out in zip(charges, rho, strict=True):
             spread(points, mesh, one, spread_out, n_jobs)
-        fields = convolve(rho, mesh, wanted, n_jobs, buffers)
+        fields, error = convolve(rho, mesh, wanted, n_jobs, buffers), mesh.error(self.tolerance)
         return [
-            read(points, mesh, field, [(charges[k], one) for k, one in parts], n_jobs, buffers, name)
+            Potential(*read(points, mesh, field, [(charges[k], one) for k, one in parts], n_jobs, buffers, name), error)
             for name, (field, parts) in enumerate(zip(fields, wanted, strict=True))
         ]
 

@@ -85,7 +85,7 @@ class PairByPair:
     """Pair by pair, by the compiled sums of :class:`nearfar.far.ExactField`."""
 
     def __init__(self, Y: Floats, kernel: Kernel, n_jobs: int) -> None:
-        self._Y, self._kernel, self._n_jobs = Y, linear_kernel("PairByPair", kernel), n_jobs
+        self._Y, self._kernel, self._n_jobs = Y, linear_kernel("PairByPair", kernel, {}), n_jobs
 
     def at(self, X: Floats) -> tuple[Floats, Floats]:
         """Return the potential at some places, which are points without a charge."""
@@ -106,7 +106,7 @@ class OnMesh:
     """On a mesh, by the steps of :class:`nearfar.far.MeshField`: made once for a box, and read anywhere in it."""
 
     def __init__(self, Y: Floats, kernel: Kernel, tolerance: float, n_jobs: int) -> None:
-        self._Y, self._kernel, self._n_jobs = Y, linear_kernel("OnMesh", kernel), n_jobs
+        self._Y, self._kernel, self._n_jobs = Y, linear_kernel("OnMesh", kernel, {}), n_jobs
         self._tolerance, self._read = tolerance, Buffers()
         low, high = Y.min(axis=0), Y.max(axis=0)
         self._cover(low, high)
@@ -131,8 +131,7 @@ class OnMesh:
             (np.zeros(len(X), X.dtype), self._influence)
         ]  # places have no charge: nothing of their own to leave out
         totals = [float(len(self._Y))]
-        found = read(points, self._mesh, self._potential, parts, self._n_jobs, self._read, "at", totals)
-        return found.value, found.gradient
+        return read(points, self._mesh, self._potential, parts, self._n_jobs, self._read, "at", totals)
 
 
 Resting = InNumPy | PairByPair | OnMesh

@@ -615,7 +615,7 @@ class NeighborEmbedding(GrowingMap):
 
     def _asked(self, parts: Parts) -> str | Place | None:
         """Return the engine that is asked for; refuse what it does not do, before any work."""
-        asked: str | Place | None = asked_engine(type(self).__name__, self.engine, verbs=(*VERBS, "pairs"))
+        asked: str | Place | None = asked_engine(type(self).__name__, self.engine, verbs=(*VERBS, "pairs", "field"))
         self._runs_on(asked, asked, parts)
         return asked
 

@@ -27,7 +27,6 @@ from nearfar.contracts import Divergence, Field, Floats, Kernel, Place, Rows
 from nearfar.divergences.probability import KL, is_kl, linear_formulas
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
-from nearfar.far.fields import Summed
 from nearfar.kernels import compiled_kernel
 from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, value
 from nearfar.methods.maps import AllPairs, Still
@@ -92,7 +91,7 @@ class NeighborObjective(Still):
             raise InputError("NeighborObjective", "weights", wanted, f"some with {divergence!r}")
         self.place: Place = on_threads(n_jobs) if place is None else place
         self.cost = Cost(kernel, divergence, normalization == "row", P.shape[0], np.dtype(dtype))
-        self.field, self.weights, self._n_jobs = Summed(field), weights, n_jobs
+        self.field, self.weights, self._n_jobs = field, weights, n_jobs
         self.P = P if isinstance(P, RowBlocks) else RowBlocks(P)
         self.order: NDArray[np.integer] | None = None
         self._pattern: Pattern | None = None

@@ -34,7 +34,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 
 from nearfar._core.namespace import Array, namespace_of
-from nearfar.contracts import Divergence, Kernel, Place, Rows, Term
+from nearfar.contracts import Divergence, Field, Kernel, Place, Rows, Term
 from nearfar.divergences.probability import Formulas, linear_formulas
 from nearfar.kernels import CompiledKernel, compiled_kernel
 from nearfar.kernels import Formulas as KernelFormulas
@@ -146,10 +146,10 @@ class Far(NamedTuple):
     """Sums over all points at some positions: potentials of w and, where b > 0, of w ln w - w, and their gradients.
 
     ``row`` are the rows by which a pair is judged: the position and, by row, the sum of w; ``shared`` is what the
-    formulas take beside, the sums of the potentials among it. ``asked`` answers about other charges.
+    formulas take beside, the sums of the potentials among it. ``field`` answers about other charges.
     """
 
-    asked: Any
+    field: Field
     names: tuple[Literal["weight", "entropy"], ...]
     values: list[Rows]
     slopes: list[Rows]
@@ -157,16 +157,16 @@ class Far(NamedTuple):
     shared: dict[str, Any]
 
 
-def far_at(place: Place, cost: Cost, near: Near, field: object, Y: Rows) -> Far:
-    """Return the sums over all points; ``field`` makes them: a :class:`nearfar.far.fields.Summed`."""
+def far_at(place: Place, cost: Cost, near: Near, field: Field, Y: Rows) -> Far:
+    """Return the sums over all points, which the field makes."""
     names: tuple[Literal["weight", "entropy"], ...] = ("weight", "entropy") if cost.far_log else ("weight",)
-    asked: Any = place.far(field, Y, cost.kernel)
-    potentials = asked.potentials([Term(name, near.weights) for name in names])
+    field = place.field(field, Y, cost.kernel)
+    potentials = field.evaluate([Term(name, near.weights) for name in names])
     values, slopes = [one.value for one in potentials], [one.gradient for one in potentials]
     if near.weights is not None:
         values[0], slopes[0] = place.each(times, (values[0], slopes[0]), near.weights)[0]
-    shared = {"cost": cost, "totals": place.each(sums, values[0], *values[1:])[1:], "error": asked.error}
-    return Far(asked, names, values, slopes, (Y, values[0]) if cost.by_row else (Y,), shared)
+    shared = {"cost": cost, "totals": place.each(sums, *values)[1:], "error": potentials[0].error}
+    return Far(field, names, values, slopes, (Y, values[0]) if cost.by_row else (Y,), shared)
 
 
 def gradient(place: Place, cost: Cost, near: Near, far: Far, exaggeration: float = 1.0) -> Rows:
@@ -178,7 +178,7 @@ def gradient(place: Place, cost: Cost, near: Near, far: Far, exaggeration: float
         of_pairs = place.each(sums, mass)[1] if cost.formulas.strength is not None else 0.0
         return place.each(push, pull, *slopes, mass=(near.total_mass, of_pairs), **shared)[0]
     pull, *charges = place.each(charge, (pull, mass, *w_ln_w), near.mass, w, *slopes, **shared)[0]
-    others = far.asked.total([Term(name, each) for name, each in zip(far.names, charges, strict=True)])
+    others = far.field.total([Term(name, each) for name, each in zip(far.names, charges, strict=True)])
     return place.each(add, pull, others.gradient)[0]
 
 

@@ -15,25 +15,23 @@ alpha to the user.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from nearfar._core.namespace import Array, namespace_of
-from nearfar.contracts import Place, Rows, Term
+from nearfar.contracts import Field, Place, Rows, Term
 from nearfar.kernels import HeavyTailed
 from nearfar.methods.linear_maps import Cost, Near, sums
 
 
-def slope_in_alpha(place: Place, cost: Cost, near: Near, field: object, Y: Rows) -> float:
-    """Return dC/dalpha; ``field`` is a :class:`nearfar.far.fields.Summed`."""
+def slope_in_alpha(place: Place, cost: Cost, near: Near, field: Field, Y: Rows) -> float:
+    """Return dC/dalpha."""
     kernel = cast("HeavyTailed", cost.kernel)
     alpha, beta = kernel.alpha, float(cast("float", kernel.beta))
-    asked: Any = place.far(field, Y, kernel)
-    both = asked.potentials([Term("weight"), Term("entropy")])
+    both = place.field(field, Y, kernel).evaluate([Term("weight"), Term("entropy")])
     S, w_ln_w = (float(one) for one in place.each(sums, both[0].value, both[1].value)[1:])
     w_ln_w += S  # the potential is w ln w - w
     power = HeavyTailed(alpha / (1 + alpha), (1 + alpha) * beta)
-    asked = place.far(field, Y, power)
-    (powers,) = asked.potentials([Term("weight")])
+    (powers,) = place.field(field, Y, power).evaluate([Term("weight")])
     of_powers = float(place.each(sums, powers.value)[1])
     of_S = -(w_ln_w / alpha + (S - of_powers) / alpha**2) / S  # symbol d ln S/dα: sum w D / S
     rows = place.pairs(rise, near.pattern, (Y,), (Y,), near.p, cost=cost, alpha=alpha)[0]

@@ -35,7 +35,7 @@ from nearfar.engines.dask.client import gathered, rows_of
 from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, kept, n_needed, taken
 from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
-from nearfar.far.fields import Summed, linear_kernel
+from nearfar.far.fields import linear_kernel
 from nearfar.far.mesh import (
     Buffers,
     Influence,
@@ -62,7 +62,7 @@ AHEAD = 3  # iterations whose tasks are handed out before the first of them is w
 
 Result = tuple[tuple[NDArray[Any], ...], list[Floats]]
 """What a task makes: blocks of rows, and sums."""
-Asked = list[list[tuple[int, str]]]
+Charged = list[list[tuple[int, str]]]
 """For each sum of potentials: which charges, and the name of the potential."""
 Node = tuple[object, ...]
 """What stands for a value in a task: its kind, and which of the inputs, or the value itself."""
@@ -326,18 +326,17 @@ class MapWorkers:
             parts.append(self.submit(q, paired, tree, *inputs, what="pull"))
         return Together(Kept(parts))
 
-    def far(self, far: Summed, others: Picked, kernel: Kernel, *_: object) -> MeshAsked:
+    def field(self, field: MeshField, Y: Picked, kernel: Kernel) -> MeshOnWorkers:
         """Return the mesh for the positions, and what it answers."""
-        others.of.made()
-        tolerance = cast(MeshField, far.field).tolerance
-        wanted = *wanted_mesh(linear_kernel(self.owner, kernel), tolerance), tolerance
-        boxes = self._tasks(told, [others], self.owner)
-        others.of.total_of(boxes)
+        Y.of.made()
+        wanted = *wanted_mesh(linear_kernel(self.owner, kernel, field.work), field.tolerance), field.tolerance
+        boxes = self._tasks(told, [Y], self.owner)
+        Y.of.total_of(boxes)
         plan = self.submit(0, planned, self.owner, boxes, wanted, self.n)
         self._ahead.append(plan)
         if len(self._ahead) > AHEAD:  # not too far ahead of the workers
             self._wait(self._ahead.popleft())
-        return MeshAsked(self, others, plan, kernel)
+        return MeshOnWorkers(self, Y, plan, kernel)
 
     def pattern_of(self, P: RowBlocks, cost: Cost, order: NDArray[np.integer] | None, n_jobs: int) -> PatternOnWorkers:  # noqa: ARG002 - one each
         """Return the pattern of P and Pᵀ, made by the workers."""
@@ -401,8 +400,8 @@ class MapWorkers:
             warn_of_width(self.owner, found.width, found.expected_error)
 
 
-class MeshAsked:
-    """Answers of a mesh that is spread over the parts.
+class MeshOnWorkers:
+    """A field of a map: a mesh that is spread over the parts.
 
     Parameters
     ----------
@@ -415,9 +414,8 @@ class MeshAsked:
 
     def __init__(self, place: MapWorkers, Y: Picked, plan: Future, kernel: Kernel) -> None:
         self._place, self._Y, self._plan, self._kernel = place, Y, plan, kernel
-        self.error = Error(plan)
 
-    def potentials(self, terms: Sequence[Term]) -> list[Potential]:
+    def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Return the potentials of terms with the same charges."""
         charges = cast("Picked | None", terms[0].charges)
         total = self._place.n if charges is None else self._place.sum_of(charges)
@@ -425,25 +423,26 @@ class MeshAsked:
 
     def total(self, terms: Sequence[Term]) -> Potential:
         """Return the sum of the potentials of terms, each with its charges; the gradient alone means something."""
-        asked: Asked = [[(k, term.potential) for k, term in enumerate(terms)]]
-        return self._answers([cast("Picked | None", term.charges) for term in terms], asked, 0.0)[0]
+        sums: Charged = [[(k, term.potential) for k, term in enumerate(terms)]]
+        return self._answers([cast("Picked | None", term.charges) for term in terms], sums, 0.0)[0]
 
-    def _answers(self, charges: Sequence[Picked | None], asked: Asked, total: object) -> list[Potential]:
+    def _answers(self, charges: Sequence[Picked | None], sums: Charged, total: object) -> list[Potential]:
         place, plan = self._place, self._plan
         for one in charges:
             if one is not None:
                 one.of.made()
-        rows = [self._Y, *charges]
-        items, width = place._tasks(spread_charges, rows, plan, what="mesh"), 1
+        of_mesh = [self._Y, *charges]
+        items, width = place._tasks(spread_charges, of_mesh, plan, what="mesh"), 1
         while len(items) > 1:  # in a tree of pairs, which are on the same worker if they can
             pairs = [items[i : i + 2] for i in range(0, len(items), 2)]
             width *= 2
             items = [
                 pair[0] if len(pair) == 1 else place.submit(i * width, added, pair) for i, pair in enumerate(pairs)
             ]
-        field = place.submit(0, convolved, items[0], plan, asked, self._kernel, place._threads)
-        found = Kept(place._tasks(potentials_of, rows, plan, field, total))
-        return [Potential(Picked(found, 2 * k), Picked(found, 2 * k + 1)) for k in range(len(asked))]  # type: ignore[arg-type]
+        field = place.submit(0, convolved, items[0], plan, sums, self._kernel, place._threads)
+        found = Kept(place._tasks(potentials_of, of_mesh, plan, field, total))
+        error: Any = Error(plan)
+        return [Potential(Picked(found, 2 * k), Picked(found, 2 * k + 1), error) for k in range(len(sums))]  # type: ignore[arg-type]
 
 
 class PatternOnWorkers:
@@ -743,13 +742,13 @@ def added(pair: list[list[Floats]]) -> list[Floats]:
     return [one + other for one, other in zip(*pair, strict=True)]
 
 
-def convolved(meshes: list[Floats], plan: Plan, asked: Asked, kernel: Kernel, n_jobs: int) -> list[OnMesh]:
+def convolved(meshes: list[Floats], plan: Plan, charged: Charged, kernel: Kernel, n_jobs: int) -> list[OnMesh]:
     """Return the potentials on the mesh, and of their influences what the points need to leave themselves out."""
-    mesh, compiled, dtype = plan.mesh, linear_kernel("MeshField", kernel), meshes[0].dtype
+    mesh, compiled, dtype = plan.mesh, linear_kernel("MeshField", kernel, {}), meshes[0].dtype
     padded = [np.zeros((mesh.rows, mesh.shape.columns), dtype) for _ in meshes]
     for whole, one in zip(padded, meshes, strict=True):
         whole[:, : mesh.columns] = one
-    sums = [[(k, influence(compiled, name, mesh.shape, np.dtype(dtype))) for k, name in terms] for terms in asked]
+    sums = [[(k, influence(compiled, name, mesh.shape, np.dtype(dtype))) for k, name in terms] for terms in charged]
     fields = convolve(padded, mesh, sums, n_jobs, Buffers())
     short = np.empty((0, 0), dtype)
     return [
@@ -764,12 +763,12 @@ def convolved(meshes: list[Floats], plan: Plan, asked: Asked, kernel: Kernel, n_
 def potentials_of(plan: Plan, fields: list[OnMesh], total: ArrayLike, nodes: Sequence[Node], *inputs: object) -> Result:
     """Return values and gradients of the potentials of a part; ``total`` is the sum of the charges of all points."""
     (Y, charges), mesh = on_mesh(nodes, inputs), plan.mesh
-    points, blocks = sort_points(Y, plan.low, mesh, 1, Buffers()), []
+    points = sort_points(Y, plan.low, mesh, 1, Buffers())
+    blocks: list[Floats] = []
     of_all = float(np.sum(total))  # a number, or the one sum that a formula returned
     for field, terms in fields:
         parts = [(charges[k], one) for k, one in terms]
-        found = read(points, mesh, usable(field), parts, 1, Buffers(), 0, [of_all] * len(terms))
-        blocks += [found.value, found.gradient]
+        blocks += read(points, mesh, usable(field), parts, 1, Buffers(), 0, [of_all] * len(terms))
     return tuple(blocks), []
 
 

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._core.checks import check_path
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
-from nearfar.contracts import Floats
+from nearfar.contracts import Field, Floats, Kernel
 from nearfar.engines import Setting
 from nearfar.engines.plain import Asked, OfPairs, Pattern, pair_sums
 from nearfar.engines.threads import edrep, maps, noise
@@ -123,6 +123,11 @@ class Threads:
         others = others.copy() if far.keeps_others else others
         far.prepare(others, *given, self.n_jobs)
         return Compiled(far, others, self.n_jobs)
+
+    def field(self, field: Field, Y: Floats, kernel: Kernel) -> Field:
+        """Return the field of a map over the positions."""
+        field.place(Y, kernel, self.n_jobs)
+        return field
 
     def each(self, formula: Formula, X: Any, *rows: Floats | None, **shared: object) -> tuple[Any, ...]:
         """Let the formula, or the compiled form that it has, change blocks of rows."""

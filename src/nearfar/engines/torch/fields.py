@@ -10,33 +10,21 @@ import torch
 from torch import Tensor
 
 from nearfar.contracts import Potential, Term
-from nearfar.engines.torch import form_of, plain, to_device
+from nearfar.engines.torch import plain, room, to_device
 from nearfar.errors import NumericalError
-from nearfar.far import fields as numpy_fields
 from nearfar.far import mesh as threads
 from nearfar.far.fields import FieldPart, linear_kernel
-from nearfar.kernels import CompiledKernel, Kernel
+from nearfar.kernels import CompiledKernel
 
 _TILE = 1 << 24  # pairs that are held together
 _KEPT = 4  # influences: of two potentials, before and after a change of the mesh
-
-
-class Summed:
-    """The far field of a map, as :class:`nearfar.far.fields.Summed`."""
-
-    def __init__(self, owner: str, argument: str, far: numpy_fields.Summed, device: torch.device) -> None:
-        self.field = form_of(owner, argument, far.field, "engine")(owner, far.field, device)
-
-    def prepare(self, Y: Tensor, kernel: Kernel) -> None:
-        """Take in positions and kernel."""
-        self.field.place(Y, kernel, 1)
 
 
 class ExactField(FieldPart):
     """All pairs of points, as :class:`nearfar.far.ExactField`: a tile of rows at a time, sums in float64."""
 
     def __init__(self, owner: str, far: object, device: torch.device) -> None:  # noqa: ARG002 - as its peers
-        self._owner = owner
+        self._owner, self._device = owner, device
 
     def get_params(self, deep: bool = True) -> dict[str, object]:  # noqa: ARG002 - as its base
         """Return no parameters: there are none."""
@@ -44,17 +32,18 @@ class ExactField(FieldPart):
 
     def place(self, Y: Tensor, kernel: Any, n_jobs: int) -> None:  # noqa: ARG002 - torch has its own threads
         """Take in positions, a tensor, and a kernel with formulas, which are evaluated on tensors."""
-        linear_kernel(self._owner, kernel)
+        linear_kernel(self._owner, kernel, self.work)
         self._formulas, self.work["placed"] = kernel.formulas(), Y
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Return the potentials of the terms, in their order."""
         Y: Tensor = self._placed_state()
         n, d = Y.shape
-        out = Y.new_empty((len(terms), 1 + d, n))
-        size = max(1, _TILE // n)
-        for start in range(0, n, size):
-            self._add_rows(Y, slice(start, min(n, start + size)), terms, out)
+        with room(self._owner, self._device, "engine"), torch.no_grad():
+            out = Y.new_empty((len(terms), 1 + d, n))
+            size = max(1, _TILE // n)
+            for start in range(0, n, size):
+                self._add_rows(Y, slice(start, min(n, start + size)), terms, out)
         found: list[Any] = [(one[0], one[1:].T) for one in out]
         return [Potential(*one) for one in found]
 
@@ -105,7 +94,7 @@ class MeshField(FieldPart):
         """Take in positions, a tensor, and a kernel with formulas: choose the mesh, find the cell of each point."""
         if Y.shape[1] > 2:
             raise threads.too_many_components(Y.shape[1])
-        found = linear_kernel(self._owner, kernel)
+        found = linear_kernel(self._owner, kernel, self.work)
         ends = torch.stack(torch.aminmax(Y, dim=0))
         low, high = ends.cpu().numpy()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -136,7 +125,10 @@ class MeshField(FieldPart):
         return self._answer([terms])[0]
 
     def _answer(self, sums: Sequence[Sequence[Term]]) -> list[Potential]:
-        placed: _Placed = self._placed_state()
+        with room(self._owner, self._device, "engine"), torch.no_grad():
+            return self._summed(self._placed_state(), sums)
+
+    def _summed(self, placed: _Placed, sums: Sequence[Sequence[Term]]) -> list[Potential]:
         mesh, shape = placed.mesh, placed.mesh.shape
         passage = [_passage(placed, *side) for side in ((mesh.rows, mesh.wide_rows), (mesh.columns, mesh.wide_columns))]
         charges: dict[int, Any] = {id(term.charges): term.charges for terms in sums for term in terms}
@@ -157,7 +149,8 @@ class MeshField(FieldPart):
                 coarse = torch.fft.irfft2(wide, s=(shape.wide_rows, shape.wide_columns))
                 coarse = coarse[: mesh.wide_rows, : mesh.wide_columns]
                 phi[:, : mesh.columns] += passage[0].T @ coarse @ passage[1]
-            answers.append(_read(placed, phi, [term.charges for term in terms], parts))
+            found = _read(placed, phi, [term.charges for term in terms], parts)
+            answers.append(Potential(*found, self.expected_error))
         return answers
 
     def _influence(self, placed: _Placed, potential: str) -> _Influence:
@@ -233,7 +226,7 @@ def _waves(placed: _Placed, charges: Tensor | None, passage: list[Tensor]) -> tu
     return fine, torch.fft.rfft2(wide, s=(shape.wide_rows, shape.wide_columns))
 
 
-def _read(placed: _Placed, phi: Tensor, charges: Sequence[Any], parts: list[_Influence]) -> Potential:
+def _read(placed: _Placed, phi: Tensor, charges: Sequence[Any], parts: list[_Influence]) -> tuple[Any, Any]:
     """Return value and gradient at the points, what each finds of itself left out."""
     (along, along_slope), (across, across_slope) = placed.along, placed.across
     shape, flat, scale = placed.mesh.shape, phi.reshape(-1), parts[0].scale
@@ -254,4 +247,4 @@ def _read(placed: _Placed, phi: Tensor, charges: Sequence[Any], parts: list[_Inf
         constant = constant + part.constant * (len(own) if q is None else q.sum(dtype=torch.float64))
     found: Any = value * scale + constant
     gradient: Any = torch.stack((gx, gy)[2 - placed.components :], 1) * (scale / shape.step)
-    return Potential(found, gradient)
+    return found, gradient

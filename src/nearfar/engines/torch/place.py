@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearfar.contracts import Floats, Potential, Term
+from nearfar.contracts import Field, Floats, Kernel
 from nearfar.engines import Setting, device_of_engine
 from nearfar.engines.plain import Pattern, check_pairs
 from nearfar.engines.torch import device_of, form_of, room, to_device
@@ -126,6 +126,15 @@ class Device:
             others = others.clone() if far.keeps_others else others
             self._far[1].prepare(others, *given[:1])
             return Asked(self, self._far[1], others)
+
+    def field(self, field: Field, Y: Tensor, kernel: Kernel) -> Field:
+        """Return the form of a map's field here, over the positions."""
+        if self._far[0] is not field:
+            self._far = field, form_of(self.owner, "far", field, "engine")(self.owner, field, self.device)
+        form: Field = self._far[1]
+        with self._work():
+            form.place(cast("Any", Y), kernel, 1)
+        return form
 
     def each(self, formula: Formula, X: Any, *rows: Tensor | Floats | None, **shared: object) -> tuple[Any, ...]:
         """Let the formula change blocks of rows; all sums come back in one copy, unless they stay."""
@@ -256,23 +265,6 @@ class Asked:
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return log Z and its gradient."""
         return self._form.evaluate(x)  # type: ignore[no-any-return]
-
-    def potentials(self, terms: Sequence[Term]) -> list[Potential]:
-        """Return the potentials of a map's terms."""
-        with self._place._work():
-            found: list[Potential] = self._form.field.evaluate(terms)
-            return found
-
-    def total(self, terms: Sequence[Term]) -> Potential:
-        """Return their sum."""
-        with self._place._work():
-            found: Potential = self._form.field.total(terms)
-            return found
-
-    @property
-    def error(self) -> float:
-        """How well a map's sums are known."""
-        return float(getattr(self._form.field, "expected_error", 0.0))
 
     def other_side(self, X: Tensor, r: Floats, temperature: float) -> Tensor:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature."""
