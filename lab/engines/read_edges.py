@@ -38,7 +38,7 @@ def write_strings(path: Path, n_edges: int, rng: np.random.Generator) -> None:
 
 
 def with_nearfar(path: Path) -> int:
-    from nearfar.relations.edges import read_edges
+    from nearfar.reading.edges import read_edges
 
     return len(read_edges(path).row_ids)
 

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from nearfar.maps.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, UMAP, NeRV
     from nearfar.maps.weighted import WSSNE
     from nearfar.precompile import warmup
-    from nearfar.preparation import prepare
-    from nearfar.reading import read
+    from nearfar.reading.files import read
+    from nearfar.reading.preparation import prepare
     from nearfar.relations.affinities import Affinities
     from nearfar.relations.matrix import Relation
     from nearfar.tables.compress import compress
@@ -87,8 +87,8 @@ _HOMES = {
     "compose": "nearfar.composition",
     "compress": "nearfar.tables.compress",
     "log_normalizers": "nearfar.far.softmax",
-    "prepare": "nearfar.preparation",
-    "read": "nearfar.reading",
+    "prepare": "nearfar.reading.preparation",
+    "read": "nearfar.reading.files",
     "warmup": "nearfar.precompile",
 }
 

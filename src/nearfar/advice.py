@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nearfar.estimators.edrep import EDRep
     from nearfar.maps.mds.estimator import MDS
     from nearfar.maps.neighbor import NeighborEmbedding
-    from nearfar.preparation import Prepared
+    from nearfar.reading.preparation import Prepared
     from nearfar.relations.matrix import Relation
     from nearfar.text.corpus import Corpus
     from nearfar.text.encoded import EncodedCorpus
@@ -419,9 +419,9 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
     from nearfar._core.checks import check_matrix
     from nearfar._core.frames import is_frame
     from nearfar._core.ids import rows_and_ids, which_matrix
-    from nearfar.preparation import prepared_frame
-    from nearfar.relations.coordinates import coordinates_of, has_other_scale
-    from nearfar.relations.neighbors import check_rows
+    from nearfar.reading.coordinates import has_other_scale
+    from nearfar.reading.preparation import prepared_frame
+    from nearfar.relations.neighbors import check_rows, coordinates_of
 
     of = ""
     if hasattr(data, "obsm") and hasattr(data, "obs_names"):
@@ -456,8 +456,8 @@ def mixed(made: Prepared) -> tuple[dict[str, int], str]:
 def _is_relation(data: object) -> bool:
     from scipy.sparse import issparse
 
-    from nearfar.relations.given import form_of, is_edge_frame
-    from nearfar.relations.graphs import is_graph
+    from nearfar.reading.given import form_of, is_edge_frame
+    from nearfar.reading.graphs import is_graph
     from nearfar.relations.matrix import Relation
 
     if isinstance(data, str | os.PathLike) or hasattr(data, "read"):  # of text, or of vectors

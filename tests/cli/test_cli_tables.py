@@ -11,7 +11,7 @@ import pytest
 import nearfar as nf
 from nearfar.cli import main
 from nearfar.errors import NearfarWarning
-from nearfar.points import read_table
+from nearfar.reading.points import read_table
 
 N = 120
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import pytest
 import nearfar as nf
 from nearfar.cli import main
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
-from nearfar.relations.contacts import cut_into_slices, read_contacts
+from nearfar.reading.contacts import cut_into_slices, read_contacts
 
 A, B, C = "ann", "bob", "cem"
 THREE = [(A, B, 0), (B, C, 20), (A, C, 40)]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar.errors import InputError
-from nearfar.relations import cooccurrence as _cooccurrence
+from nearfar.reading import corpora as _cooccurrence
 
 WORDS = ["the", "sea", "ship", "moon", "tide", "sand", "crab"]
 

@@ -13,7 +13,8 @@ from sklearn.base import clone
 
 import nearfar as nf
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.relations.coordinates import coordinates_of, has_other_scale, why_none
+from nearfar.reading.coordinates import has_other_scale, why_none
+from nearfar.relations.neighbors import coordinates_of
 
 N = 200
 RNG = np.random.default_rng(0)

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar.errors import NearfarWarning
+from nearfar.reading.edges import read_edges
+from nearfar.reading.factorize import StringCodes
+from nearfar.reading.graphs import is_directed
 from nearfar.relations import kernels
-from nearfar.relations.edges import read_edges
-from nearfar.relations.factorize import StringCodes
-from nearfar.relations.graphs import is_directed
 
 
 def listed(found):
@@ -41,8 +41,8 @@ def listed(found):
 def in_pieces(size, edges, **options):
     """Read so many bytes of a text at a time, and of anything else about as many."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nearfar.relations.delimited.CHUNK", size)
-        patch.setattr("nearfar.relations.edges.N_ROWS", max(1, size // 64))
+        patch.setattr("nearfar.reading.delimited.CHUNK", size)
+        patch.setattr("nearfar.reading.edges.N_ROWS", max(1, size // 64))
         return read_edges(edges, **options)
 
 
@@ -125,7 +125,7 @@ def test_ids_come_in_order_of_first_appearance():
 )
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")  # of ids that are one number or a mark
 def test_one_id_that_is_no_plain_integer_makes_all_strings(odd, monkeypatch):
-    monkeypatch.setattr("nearfar.relations.delimited._ROWS", 50)  # the odd one comes long after the first codes
+    monkeypatch.setattr("nearfar.reading.delimited._ROWS", 50)  # the odd one comes long after the first codes
     many = "".join(f"{k} {k * k}\n" for k in range(300))
     with pytest.warns(
         NearfarWarning, match="ids are integers but for those such as in line 301 of the open file, '4' -> "
@@ -416,7 +416,7 @@ def test_bipartite_networkx_graphs():
 
 
 def test_a_line_without_end(monkeypatch):
-    monkeypatch.setattr("nearfar.relations.delimited._LONGEST", 1 << 17)
+    monkeypatch.setattr("nearfar.reading.delimited._LONGEST", 1 << 17)
     with pytest.raises(ValueError, match=r"every quote closed; got .* on line 102"):
         from_text("a,b\n" * 101 + '"' + "x" * (1 << 20), 1 << 12)
 
@@ -522,9 +522,9 @@ def test_the_size_of_chunks_changes_nothing(text, small, delimiter):
         return listed(found), found.row_ids.to_list()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nearfar.relations.delimited._SAMPLE", 64)
-        patch.setattr("nearfar.relations.delimited.SAMPLE_LINES", 1)
-        patch.setattr("nearfar.relations.delimited._ROWS", 3)
+        patch.setattr("nearfar.reading.delimited._SAMPLE", 64)
+        patch.setattr("nearfar.reading.delimited.SAMPLE_LINES", 1)
+        patch.setattr("nearfar.reading.delimited._ROWS", 3)
         first, second = outcome(small), outcome(1 << 20)
     assert first == second
 
@@ -540,8 +540,8 @@ def test_numbers_are_rounded_as_python_does(values):
 
 @given(st.data())
 def test_codes_agree_with_a_dictionary(data):
-    from nearfar.relations import factorize
-    from nearfar.relations.factorize import IntegerCodes, ObjectCodes
+    from nearfar.reading import factorize
+    from nearfar.reading.factorize import IntegerCodes, ObjectCodes
 
     few = data.draw(st.sampled_from([-1, 40, factorize.FEW]))  # more integers go to a table
     step = data.draw(st.sampled_from([1, 2**20, 2**40, 2**57]))
@@ -600,7 +600,7 @@ def test_many_ids_agree_with_pandas(prefix):
 
 
 def test_codes_are_32_bits():
-    from nearfar.relations.factorize import _table_size
+    from nearfar.reading.factorize import _table_size
 
     with pytest.raises(ValueError, match=r"of fewer than 2\*\*31 distinct ids"):
         _table_size(2**31)

@@ -51,7 +51,7 @@ def of_text(text):
     told = []
     for size in (100, 1 << 24):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("nearfar.relations.delimited.CHUNK", size)
+            patch.setattr("nearfar.reading.delimited.CHUNK", size)
             with pytest.raises(DataError) as caught:
                 nf.Relation.from_edges(io.BytesIO(text))
         told.append(caught.value)

@@ -108,7 +108,7 @@ def edges_in_parquet(folder: Path) -> None:
 
 def read_table(path: Path) -> None:
     from nearfar._core.checks import check_matrix
-    from nearfar.points import read_table as read
+    from nearfar.reading.points import read_table as read
 
     check_matrix("fuzz", "X", read(str(path), None, None, owner="fuzz")[0])  # as a map does
 

@@ -13,7 +13,7 @@ import nearfar as nf
 from nearfar._core import streams
 from nearfar._core.streams import ByteStream
 from nearfar.errors import DataError, FileFormatError
-from nearfar.relations import delimited
+from nearfar.reading import delimited
 from nearfar.text import corpus as corpora
 
 HUGE = 48 << 20

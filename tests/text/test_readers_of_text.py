@@ -13,10 +13,10 @@ from nearfar._core.streams import TextStream
 from nearfar.cli import main
 from nearfar.cli.files import labels_of
 from nearfar.errors import DataError, FileFormatError
-from nearfar.points import read_table
-from nearfar.relations.delimited import FOUND_OUT
-from nearfar.relations.delimited import read_table as table_with_names
-from nearfar.relations.wordnet import related_words
+from nearfar.reading.delimited import FOUND_OUT
+from nearfar.reading.delimited import read_table as table_with_names
+from nearfar.reading.points import read_table
+from nearfar.reading.wordnet import related_words
 
 EMB = nf.Embedding(np.eye(4) + 0.1, ["the", "sea", "é", "b"])
 SYNSETS = "00000001 03 n 01 the 0 001 @ 00000002 n 0000 | é\n00000002 03 n 01 sea 0 000 | é\n"

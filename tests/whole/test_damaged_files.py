@@ -255,7 +255,7 @@ def test_numbers_too_large_for_a_float(tmp_path):
 
 
 def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, fails):
-    from nearfar.points import read_table
+    from nearfar.reading.points import read_table
 
     path = tmp_path / "x.csv"
     for ends in (b"\r", b"\r\n", b"\n"):

@@ -13,9 +13,8 @@ import scipy.io
 import scipy.sparse as sp
 
 import nearfar as nf
-from nearfar import reading
 from nearfar.errors import DataError, FileFormatError, InputError, NearfarError, NearfarWarning
-from nearfar.reading import Points
+from nearfar.reading import Points, files
 
 GRAPH = nx.les_miserables_graph()
 EDGES = [(a, b, known["weight"]) for a, b, known in GRAPH.edges(data=True)]
@@ -230,7 +229,7 @@ class TestRefusals:
 
 
 def test_of_a_huge_file_a_sample_is_read_and_that_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_SAMPLE", 1 << 16)
+    monkeypatch.setattr(files, "_SAMPLE", 1 << 16)
     path = tmp_path / "huge.csv"
     path.write_text("".join(f"u{k},u{k + 1}\n" for k in range(10_000)))
     try:
@@ -252,8 +251,8 @@ def test_of_a_huge_parquet_file_some_row_groups_are_read(tmp_path, monkeypatch, 
     table = pa.table({name: draw() for name in names})
     pa.parquet.write_table(table, tmp_path / "huge.parquet", row_group_size=n // n_groups, use_dictionary=False)
     whole = nf.read(tmp_path / "huge.parquet")
-    monkeypatch.setattr(reading, "_HUGE", 1 << 20)
-    monkeypatch.setattr(reading, "_ROWS_READ", 1 << 18)
+    monkeypatch.setattr(files, "_HUGE", 1 << 20)
+    monkeypatch.setattr(files, "_ROWS_READ", 1 << 18)
     pool = pa.proxy_memory_pool(pa.default_memory_pool())
     before = pa.default_memory_pool()
     pa.set_memory_pool(pool)
@@ -283,8 +282,8 @@ def test_of_huge_annotated_data_some_rows_are_read(tmp_path, monkeypatch, rng, s
     held = X if sparse is None else sp.coo_matrix(X).asformat(sparse)
     anndata.AnnData(held, obs, pd.DataFrame(index=genes)).write_h5ad(path)
     np.testing.assert_array_equal(np.asarray(nf.read(path)), X)
-    monkeypatch.setattr(reading, "_HUGE", 1000)
-    monkeypatch.setattr(reading, "_ROWS_READ", 30_000)
+    monkeypatch.setattr(files, "_HUGE", 1000)
+    monkeypatch.setattr(files, "_ROWS_READ", 30_000)
     with pytest.warns(NearfarWarning, match=r"of 1,000 rows were read, as a sample"):
         found = nf.read(path)
     rows = [int(name[4:]) for name in found.ids]

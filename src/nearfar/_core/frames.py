@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,20 @@ def is_frame(value: object) -> bool:
 def labels_of(frame: Any) -> list[Any]:
     """Return the names of the columns, as they are."""
     return list(frame.column_names if hasattr(type(frame), "column_names") else frame.columns)
+
+
+def without(X: Any, left_out: Sequence[Hashable]) -> Any:
+    """Return a frame without the columns that a fit has left out; anything else as it is."""
+    if not left_out or not is_frame(X):
+        return X
+    return taken(X, [k for k, name in enumerate(labels_of(X)) if name not in left_out])
+
+
+def taken(frame: Any, kept: list[int]) -> Any:
+    """Return some columns of a frame, by their positions."""
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, kept]
+    return frame.select([labels_of(frame)[k] for k in kept])
 
 
 def array_of(owner: str, name: str, frame: Any) -> NDArray[Any]:

@@ -6,10 +6,15 @@ The packages that make what is given need not be there.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from datetime import timedelta
+from os import PathLike
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
@@ -82,6 +87,34 @@ class Series(Protocol):
         """Return the numbers by id."""
 
 
+class Taken(TypedDict, total=False):
+    """Which columns of a table were read, and which were left out: names, or positions where there are none."""
+
+    source: str | int
+    target: str | int
+    time: str | int
+    end: str | int
+    weight: str | int | None
+    left_out: list[str | int]
+    form: str  # of a text: what separates its fields, and whether there is a header
+
+
+class _Counts(TypedDict):
+    n_rows: int
+    n_columns: int
+    n_entries: int
+    isolates: int
+    sinks: int
+    square: bool
+    megabytes: float
+
+
+class Description(_Counts, total=False):
+    """What :meth:`nearfar.Relation.describe` returns."""
+
+    columns: Taken
+
+
 Seed = int | np.random.Generator | np.random.RandomState | None
 FloatType = np.dtype[np.floating] | type[np.floating]
 """float32 or float64, however it is said."""
@@ -94,3 +127,9 @@ ColumnLike = Iterable[object] | HasArray
 """One thing for each row: by id a mapping or a Series, by row a list, an array or a column of any library."""
 Labels = Iterable[object] | SparseMatrix
 """By id: a mapping or a Series from ids to a label, or to several. By row: labels, lists of labels, or indicators."""
+
+if TYPE_CHECKING:  # a frame of any make is known to type checkers alone
+    Points = MatrixLike | IntoFrame | Annotated | tuple[ArrayLike, ArrayLike]
+    EdgeSource = str | PathLike[str] | IO[str] | IO[bytes] | Iterable[object] | IntoFrame | GraphLike | EdgeIndex
+Length = float | timedelta | np.timedelta64
+"""How long something is, in the unit of times, or a duration."""

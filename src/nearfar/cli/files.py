@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nearfar.errors import DataError, InputError
-from nearfar.kinds import is_whole
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding, Side
+    from nearfar.reading.tables import Table as Known
     from nearfar.relations.matrix import Relation
-    from nearfar.relations.tables import Table as Known
 
 
 def load(file: str, side: Side | None = None) -> Embedding:
@@ -57,14 +56,15 @@ def labels_of(
     InputError, DataError
         If there are more columns and none is named, or no such columns; if a line has another number of fields.
     """
-    from nearfar.relations.coordinates import LABELS
-    from nearfar.relations.delimited import TextFormat, read_records
-    from nearfar.relations.tables import position_of
+    from nearfar.reading.coordinates import LABELS
+    from nearfar.reading.delimited import TextFormat, read_records
+    from nearfar.reading.tables import position_of
 
     whole = embedding.ids.is_integer
 
     def key_of(field: str) -> int | str:
-        return int(field) if whole and _is_integer(field) else field
+        # as far as ids go; Python refuses thousands of digits
+        return int(field) if whole and len(field) < 20 and field.lstrip("+-").isdecimal() else field
 
     def choose(table: Known) -> list[int]:
         n = len(table.head)
@@ -90,10 +90,6 @@ def labels_of(
             key, label = (text[first:last].tobytes().decode() for first, last in fields)
             found.setdefault(key_of(key), []).append(label)
     return found
-
-
-def _is_integer(text: str) -> bool:
-    return is_whole(text) and len(text) < 20  # as far as ids go; Python refuses thousands of digits
 
 
 def read_graph(file: str, **reading: Any) -> Relation:

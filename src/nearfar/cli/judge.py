@@ -25,7 +25,6 @@ from nearfar.cli.shared import (
     take_edges,
     take_form,
 )
-from nearfar.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Side
@@ -148,7 +147,8 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
       nearfar advise book.txt --json | jq -r .command
     """
     from nearfar.advice import choose, of_mixed
-    from nearfar.points import read_annotated, read_or_prepared
+    from nearfar.reading.files import Kind, kind_of
+    from nearfar.reading.points import read_annotated, read_or_prepared
     from nearfar.text import Corpus
 
     owner = "nearfar advise"

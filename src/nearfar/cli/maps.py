@@ -21,8 +21,6 @@ from nearfar.cli.shared import (
     side_option,
     take_text_format,
 )
-from nearfar.kinds import TABLES, is_table
-from nearfar.points import Table, read_annotated, read_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +30,8 @@ if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata
     from nearfar.embedding.vectors import Embedding, Side
     from nearfar.evaluate.map_stability import MapStability
-    from nearfar.relations.delimited import TextFormat
+    from nearfar.reading.delimited import TextFormat
+    from nearfar.reading.points import Table
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -263,6 +262,8 @@ def _points(
     """Return what a file of vectors, a table or AnnData holds."""
     from nearfar._core.ids import Ids
     from nearfar.embedding.files.h5ad import is_own
+    from nearfar.reading.files import TABLES, is_table
+    from nearfar.reading.points import Table, read_annotated, read_table
 
     annotated = file.lower().endswith(".h5ad") and (obsm is not None or labels is not None or not is_own(Path(file)))
     if obsm is not None and not annotated:

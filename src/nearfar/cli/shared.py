@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from nearfar.callbacks import Checkpoint
-    from nearfar.relations.delimited import TextFormat
+    from nearfar.reading.delimited import TextFormat
 
 _SILENT = 2.0  # seconds after which a command says that it is at work
 
@@ -90,7 +90,7 @@ def take_form(options: dict[str, Any]) -> dict[str, Any]:
 
 def take_text_format(owner: str, options: dict[str, Any]) -> TextFormat:
     """Take out of the options what a text looks like; return it checked."""
-    from nearfar.relations.delimited import TextFormat
+    from nearfar.reading.delimited import TextFormat
 
     return TextFormat.checked(owner, **take_form(options))
 

@@ -18,10 +18,10 @@ from nearfar._core.checks import check_integer, check_random_state, check_real
 from nearfar._core.types import Seed
 from nearfar.embedding.vectors import as_list
 from nearfar.errors import InputError, UnknownIdError
-from nearfar.relations.contacts import Slices, cut_into_slices, read_contacts
+from nearfar.reading.contacts import Slices, cut_into_slices, read_contacts
 
 if TYPE_CHECKING:
-    from nearfar.relations.inputs import EdgeSource
+    from nearfar._core.types import EdgeSource
 
 _OWNER = "simulate_sir"
 STATES = ("S", "I", "R")

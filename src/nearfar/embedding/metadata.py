@@ -29,7 +29,7 @@ _EXACT = 2**53  # whole numbers that a float holds
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
-    from nearfar.relations.delimited import TextFormat
+    from nearfar.reading.delimited import TextFormat
 
     Metadata = IntoDataFrame | Mapping[str, Sequence[object]] | str | os.PathLike[str]
 
@@ -211,7 +211,7 @@ def facts_of(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) ->
 def _table(owner: str, metadata: Metadata) -> tuple[dict[str, Sequence[object]], list[object] | None]:
     """Return the columns by name, those of a file as text, and the index of a pandas frame or of columns with keys."""
     if isinstance(metadata, str | os.PathLike):
-        from nearfar.relations.delimited import FOUND_OUT, read_table
+        from nearfar.reading.delimited import FOUND_OUT, read_table
 
         path, form = os.fspath(metadata), metadata.form if isinstance(metadata, TableFile) else FOUND_OUT
         if not os.path.isfile(path):  # noqa: PTH113

@@ -31,7 +31,6 @@ from nearfar._core.warn import warn_user
 from nearfar.contracts import FarField, Floats
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.far.gaussian_mixture import GaussianMixture
-from nearfar.relations.given import form_of
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.operators import LinearOperator
 
@@ -181,6 +180,8 @@ def _relation_of(P_new: RelationLike, fitted_ids: Ids) -> Relation | None:
 
     The columns of a frame are named by their labels, unless these are the default.
     """
+    from nearfar.reading.given import form_of
+
     if hasattr(P_new, "vectors"):
         return Relation.from_matrix(cast("ArrayLike", P_new))  # which refuses it
     if form_of(P_new) == "edges":

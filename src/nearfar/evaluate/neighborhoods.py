@@ -31,10 +31,8 @@ from nearfar.evaluate import few_rows
 from nearfar.evaluate.compared import Distances, RowScores
 from nearfar.evaluate.labels import label_codes
 from nearfar.evaluate.related import FAR, Related, shares_of
-from nearfar.relations.coordinates import coordinates_of
-from nearfar.relations.graphs import is_graph
-from nearfar.relations.matrix import Relation, as_relation
-from nearfar.relations.neighbors import nearest_neighbors
+from nearfar.relations.matrix import Relation, as_relation, is_relation
+from nearfar.relations.neighbors import coordinates_of, nearest_neighbors
 from nearfar.search.distances import check_comparable, check_distances
 from nearfar.search.elsewhere import SETS
 
@@ -271,7 +269,7 @@ def neighborhoods(
         raise InputError(_OWNER, "Y", "a fitted map", f"{type(Y).__name__}, which is not", "Call fit first.")
     data: Distances
     ids: Ids | None
-    if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
+    if is_relation(X):
         if metric is not None:
             raise InputError(_OWNER, "metric", "left out where X is a relation", repr(metric))
         data = Related(_OWNER, as_relation(X, _OWNER, "X"))

@@ -20,15 +20,15 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.evaluate.baselines import ITEMS, LINKS, Baseline, Scores, Setting, blocks
 from nearfar.evaluate.graphs import Interval, as_table, interval_of
-from nearfar.relations.given import form_of
+from nearfar.reading.given import form_of
 from nearfar.relations.matrix import Relation, as_relation
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
+    from nearfar._core.types import EdgeSource
     from nearfar.base import RelationEmbedder, RelationLike
     from nearfar.embedding.vectors import Answers
     from nearfar.evaluate.baselines import Pairs
-    from nearfar.relations.inputs import EdgeSource
 
 Measure = ArrayLike | Mapping[Hashable, float] | Series | None
 

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
 from nearfar._core.checks import check_integer, check_n_jobs, check_random_state, check_real
+from nearfar._core.frames import without
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.types import Flags, Numbers
 from nearfar._core.warn import warn_user
@@ -36,7 +37,6 @@ from nearfar.maps.settling import Growing, Placed, with_places, with_room
 from nearfar.maps.solver import Watch
 from nearfar.methods.maps import LOOK_EVERY, MapState, Phase, descend
 from nearfar.relations.affinities import Affinities
-from nearfar.relations.coordinates import without
 from nearfar.relations.copies import without_copies
 from nearfar.relations.joined import can_be_joined
 from nearfar.relations.joined import joined as with_neighbors_of

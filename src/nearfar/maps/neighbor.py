@@ -30,6 +30,7 @@ from nearfar._core.checks import (
     or_auto,
     require,
 )
+from nearfar._core.frames import without
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Numbers, SparseMatrix
@@ -83,11 +84,9 @@ from nearfar.maps.solver import Watch, check_watchers, extent, start
 from nearfar.maps.transform import KernelOfEach, matched, place
 from nearfar.methods.maps import LOOK_EVERY, AllPairs, MapState, Phase, cost_of_pull, descend, pull_of
 from nearfar.relations.affinities import Affinities
-from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.copies import Copies, without_copies
-from nearfar.relations.graphs import is_graph
-from nearfar.relations.matrix import Relation, as_relation
-from nearfar.relations.neighbors import check_rows
+from nearfar.relations.matrix import Relation, as_relation, is_relation
+from nearfar.relations.neighbors import check_rows, coordinates_of
 from nearfar.search.given import are_neighbors
 from nearfar.search.lists import FEW
 
@@ -573,7 +572,7 @@ class NeighborEmbedding(GrowingMap):
         if isinstance(X, Affinities):
             X._check_fitted("relation_")
             return self._memory(0, 0, X.relation_.nnz, X.relation_.shape[0])
-        if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
+        if is_relation(X):
             relation = as_relation(X, owner, "X")
             return self._memory(0, 0, relation.nnz, relation.shape[0])
         rows = cast("Any", rows_and_ids(owner, X)[0])
@@ -695,7 +694,7 @@ class NeighborEmbedding(GrowingMap):
         ``fits`` says that a fit will follow, which must fit into memory; ``on_workers``, whether workers search the
         neighbours of so many points, and make the pattern.
         """
-        if isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape")):
+        if is_relation(X):
             shown = Shown(as_relation(X, type(self).__name__, "X"), None, None)
         elif isinstance(X, Affinities):
             X._check_fitted("relation_")

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room, new_array
 from nearfar._core.checks import available_processors, check_choice, check_matrix, check_n_jobs, check_real, require
+from nearfar._core.frames import without
 from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
@@ -34,10 +35,9 @@ from nearfar._core.warn import warn_user
 from nearfar.engines import asked_engine, check_engine, device_of_engine, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError
-from nearfar.relations.coordinates import coordinates_of, without
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation
-from nearfar.relations.neighbors import check_rows, is_searched, neighbor_index
+from nearfar.relations.neighbors import check_rows, coordinates_of, is_searched, neighbor_index
 from nearfar.relations.operators import Sparse
 from nearfar.search.given import PrecomputedIndex, are_neighbors
 from nearfar.search.lists import FEW, memory_of_search
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
     from sklearn.utils import Tags
 
-    from nearfar.relations.inputs import Points
+    from nearfar._core.types import Points
 
 Part = tuple[int, NDArray[np.float64] | None, NDArray[np.float64] | None]
 """How many probabilities are above 0, precisions, dimensions."""

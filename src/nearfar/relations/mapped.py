@@ -42,9 +42,17 @@ from nearfar._core.threads import even_bounds
 from nearfar._core.types import Arrays
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.relations.edges import Edges, MemoryStore
 from nearfar.relations.kernels import CsrArrays, build_csr, count_entries
-from nearfar.relations.operators import PIECE, LinearOperator, Sparse, check_some_edge, check_sums, rows_of
+from nearfar.relations.operators import (
+    PIECE,
+    Edges,
+    LinearOperator,
+    MemoryStore,
+    Sparse,
+    check_some_edge,
+    check_sums,
+    rows_of,
+)
 
 # Folders that hold a stored relation: they appear whole or not at all, and are checked before they are used.
 #

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from scipy.sparse import csr_array
 
-    from nearfar.relations.inputs import Description, EdgeSource, Length, Taken
+    from nearfar._core.types import Description, EdgeSource, Length, Taken
     from nearfar.text.corpus import Corpus
     from nearfar.text.encoded import EncodedCorpus
     from nearfar.text.sources import TextSource
@@ -176,9 +176,9 @@ class Relation:
             thing under two names or stand for something missing; if ``bipartite`` is not given, and names of columns
             (user, item) or ids that are all sources or all targets say that there are two kinds of objects.
         """
-        from nearfar.relations import edges as reader
-        from nearfar.relations.given import refuse_matrix
-        from nearfar.relations.graphs import edge_index_of, is_directed
+        from nearfar.reading import edges as reader
+        from nearfar.reading.given import refuse_matrix
+        from nearfar.reading.graphs import edge_index_of, is_directed
 
         owner = "Relation.from_edges"
         check_flag(owner, "self_loops", self_loops)
@@ -269,7 +269,7 @@ class Relation:
         >>> rel.neighbors("ann")
         [('film', 5.0), ('song', 3.0)]
         """
-        from nearfar.relations.given import is_square_frame, why_distances
+        from nearfar.reading.given import is_square_frame, why_distances
 
         owner = "Relation.from_matrix"
         if hasattr(A, "vectors") and hasattr(A, "ids"):
@@ -397,7 +397,7 @@ class Relation:
         >>> rel.neighbors(("bob", 20))  # the last time of bob: cem goes on alone
         [(('cem', 40), 1.0)]
         """
-        from nearfar.relations.contacts import cut_into_slices, read_contacts, supra_adjacency
+        from nearfar.reading.contacts import cut_into_slices, read_contacts, supra_adjacency
 
         owner = "Relation.from_contacts"
         found = read_contacts(
@@ -490,7 +490,7 @@ class Relation:
         >>> rel.neighbors("ship")
         [('the', 1.0), ('sea', 0.5)]
         """
-        from nearfar.relations.cooccurrence import DECAYS, DISTANCES, WEIGHTINGS, cooccurrence
+        from nearfar.reading.corpora import DECAYS, DISTANCES, WEIGHTINGS, cooccurrence
         from nearfar.text import Corpus, EncodedCorpus
         from nearfar.text.encoded import check_encoded
 
@@ -569,7 +569,7 @@ class Relation:
         >>> rel.neighbors("tale")
         [('the', 2.0), ('ship', 1.0), ('sea', 1.0)]
         """
-        from nearfar.relations.documents import documents_and_words
+        from nearfar.reading.corpora import documents_and_words
 
         owner = "Relation.from_documents"
         check_real(owner, "sample", sample, low=0)
@@ -615,7 +615,7 @@ class Relation:
         >>> import nearfar as nf
         >>> rel = nf.Relation.from_wordnet("/usr/share/wordnet", ["dog", "cat", "pooch"])  # doctest: +SKIP
         """
-        from nearfar.relations.wordnet import related_words
+        from nearfar.reading.wordnet import related_words
 
         matrix, ids = related_words(path, words)
         return cls.from_matrix(matrix, ids)
@@ -1025,6 +1025,13 @@ def _ids_differ(left: Relation, right: Relation) -> str:
     return f"shapes {left.shape} and {right.shape} with different ids"
 
 
+def is_relation(X: object) -> bool:
+    """Whether it is a relation rather than rows of numbers: a Relation, or a graph of another library."""
+    from nearfar.reading.graphs import is_graph
+
+    return isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape"))
+
+
 def as_relation(relation: Any, owner: str = "as_relation", argument: str = "relation") -> Relation:
     """Return the relation that anything stands for which can be given as one.
 
@@ -1048,8 +1055,8 @@ def as_relation(relation: Any, owner: str = "as_relation", argument: str = "rela
         If an array, a list of lists or a frame holds two or three columns of whole numbers, which could be the ids of
         edges as well as a matrix.
     """
-    from nearfar.relations.edges import hint_of_mapping
-    from nearfar.relations.given import either_way, form_of
+    from nearfar.reading.edges import hint_of_mapping
+    from nearfar.reading.given import either_way, form_of
 
     held = relation if isinstance(relation, Relation) else getattr(relation, "relation", None)
     if isinstance(held, Relation):

@@ -7,13 +7,14 @@ goes to scikit-learn, and every row is compared with every other on a device (:m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from operator import ne
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_random_state, check_sparse, require
+from nearfar._core.frames import is_frame
 from nearfar._core.types import Seed
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
@@ -196,3 +197,15 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
         raise InputError(owner, "X", rows, f"a sparse matrix of {n} x {n}, as a graph has", hint)
     check_comparable(owner, checked, metric)
     return checked
+
+
+def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tuple[Hashable, ...]]:
+    """Return the columns of a frame that are coordinates of its rows, and the names of the others.
+
+    Anything but a frame has coordinates alone, and a frame may hold distances (``"precomputed"``).
+    """
+    if not is_frame(X) or (isinstance(metric, str) and metric == "precomputed"):
+        return X, ()
+    from nearfar.reading.coordinates import coordinates_of_frame
+
+    return coordinates_of_frame(owner, X)

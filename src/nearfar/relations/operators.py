@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,7 +24,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from nearfar._core.checks import available_processors, check_csr, check_numbers
 from nearfar._core.ids import Ids
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import MatrixLike, RowNumbers
+from nearfar._core.types import Indices, MatrixLike, RowNumbers
 from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError
@@ -39,9 +40,6 @@ from nearfar.relations.kernels import (
     transpose,
     vector_product,
 )
-
-if TYPE_CHECKING:
-    from nearfar.relations.edges import Edges
 
 BLOCK = 2048
 """Rows a thread takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
@@ -561,6 +559,52 @@ class Walk(LinearOperator):
 
 
 # From edges or a matrix to the stored operator.
+
+
+@dataclass(frozen=True)
+class Edges:
+    """A list of edges, as codes.
+
+    Attributes
+    ----------
+    rows, columns : ndarray, shape (n_edges,), int32
+        Code of the source and of the target of each edge, in the order of the input; duplicates and self-loops as they
+        came.
+    weights : ndarray, shape (n_edges,), float32, > 0; or None
+        None: every edge weighs 1.
+    row_ids, column_ids : Ids
+        What the codes of ``rows`` and ``columns`` stand for, in order of first appearance; the same object unless the
+        edges are bipartite.
+    """
+
+    rows: Indices
+    columns: Indices
+    weights: NDArray[np.float32] | None
+    row_ids: Ids
+    column_ids: Ids
+
+
+class MemoryStore:
+    """Where the codes and weights of the edges go, piece by piece: here, to memory."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[list[NDArray[np.generic]], ...] = ([], [], [])
+
+    def append(self, rows: Indices, columns: Indices, weights: NDArray[np.float32] | None) -> None:
+        """Keep a piece; all pieces have weights, or none has."""
+        for kept, part in zip(self._kept, (rows, columns, weights), strict=True):
+            if part is not None:
+                kept.append(np.ascontiguousarray(part))
+
+    def arrays(self) -> tuple[Indices, Indices, NDArray[np.float32] | None]:
+        """Return all edges in the order in which they came; the store is empty afterwards."""
+        joined = []
+        for kept in self._kept:  # the pieces of one array go before the next one is made
+            joined.append(np.concatenate(kept) if kept else None)
+            kept.clear()
+        rows, columns, weights = joined
+        nothing = np.empty(0, np.int32)
+        return nothing if rows is None else rows, nothing if columns is None else columns, weights
 
 
 def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: bool, n_jobs: int) -> Sparse:

@@ -83,7 +83,7 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.engines import asked_engine, is_device, learner_of
 from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
 from nearfar.errors import InputError, NumericalError
-from nearfar.relations.graphs import is_graph
+from nearfar.reading.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered

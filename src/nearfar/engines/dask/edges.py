@@ -19,14 +19,15 @@ from scipy.sparse import csr_array, vstack
 
 from nearfar._core.checks import require
 from nearfar._core.ids import Ids
+from nearfar._core.types import Taken
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered
 from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, kept
 from nearfar.errors import DataError, InputError
-from nearfar.relations.edges import Edges, read_edges
-from nearfar.relations.inputs import Taken
+from nearfar.reading.edges import read_edges
 from nearfar.relations.kernels import build_csr
 from nearfar.relations.operators import (
+    Edges,
     LinearOperator,
     RowScaled,
     V,

@@ -28,7 +28,7 @@ from nearfar.engines.dask.edges import ClusterSparse, n_entries
 from nearfar.engines.dask.rows import Owners, Parts, Rows, bounds_of, kept
 from nearfar.engines.registry import current_client
 from nearfar.errors import InputError
-from nearfar.relations.cooccurrence import pairs_of_text, positive_information, units_of
+from nearfar.reading.corpora import pairs_of_text, positive_information, units_of
 from nearfar.relations.operators import check_sums
 from nearfar.text.encoded import EncodedCorpus, Packed, Words, WordTable, renumber
 from nearfar.text.vocabulary import Vocabulary

@@ -26,6 +26,7 @@ from nearfar._core.checks import (
     check_real,
     check_sparse,
 )
+from nearfar._core.frames import without
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
@@ -52,8 +53,7 @@ from nearfar.maps.mds.pairs import (
     rows_of,
 )
 from nearfar.maps.solver import check_watchers, given_start
-from nearfar.relations.coordinates import coordinates_of, without
-from nearfar.relations.neighbors import check_rows
+from nearfar.relations.neighbors import check_rows, coordinates_of
 from nearfar.search.distances import check_comparable, check_distances_from
 from nearfar.search.lists import memory_of_search
 

@@ -20,11 +20,21 @@ from nearfar._core.atomic import OpenedFile
 from nearfar._core.checks import check_path, require
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError, NearfarError
-from nearfar.relations.columns import choose_columns
-from nearfar.relations.delimited import SAMPLE_LINES
-from nearfar.relations.pieces import Column, Pieces, Weights, Where, check_exact, numbers_of, place, whole_numbers
-from nearfar.relations.tables import Roles, Table
-from nearfar.relations.values import is_number, number_of, unit_of
+from nearfar.reading.delimited import SAMPLE_LINES
+from nearfar.reading.ends import choose_columns
+from nearfar.reading.tables import (
+    Column,
+    Pieces,
+    Roles,
+    Table,
+    Weights,
+    Where,
+    check_exact,
+    numbers_of,
+    place,
+    whole_numbers,
+)
+from nearfar.reading.values import is_number, number_of, unit_of
 
 if TYPE_CHECKING:
     import pyarrow

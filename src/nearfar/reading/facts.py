@@ -9,9 +9,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TypeGuard
 
-from nearfar.relations.names import the_words, words_of
-from nearfar.relations.tables import Table
-from nearfar.relations.values import (
+from nearfar.reading.names import the_words, words_of
+from nearfar.reading.tables import Table
+from nearfar.reading.values import (
     Kind,
     is_missing,
     kind_of,

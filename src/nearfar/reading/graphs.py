@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_numbers
 from nearfar._core.ids import Ids
 from nearfar.errors import DataError, InputError
-from nearfar.relations.pieces import Pieces, numbers_of, place
-from nearfar.relations.tables import Name, Roles
+from nearfar.reading.tables import Name, Pieces, Roles, numbers_of, place
 
 if TYPE_CHECKING:
     import torch

@@ -1,6 +1,6 @@
 """Which columns of a table are coordinates of its rows: row numbers, ids and labels are none.
 
-A column is judged by its name and its values together, as those of edges are (:mod:`nearfar.relations.facts`). Whole
+A column is judged by its name and its values together, as those of edges are (:mod:`nearfar.reading.facts`). Whole
 numbers that are all different and leave no gap count the rows, unless the name says that they measure: a year, an age,
 a distance. Whole numbers that are all different, in a column that is named as a key or after a kind of objects, are
 ids; a column that is called id is one even where ids come again.
@@ -15,12 +15,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.frames import array_of, columns_of, is_frame, labels_of
+from nearfar._core.frames import array_of, columns_of, labels_of, taken
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.relations.ends import are_named_ends, is_of_objects
-from nearfar.relations.facts import Column
-from nearfar.relations.names import the_words
+from nearfar.reading.ends import are_named_ends, is_of_objects
+from nearfar.reading.facts import Column
+from nearfar.reading.names import the_words
 
 NoCoordinate = Literal["row numbers", "ids", "labels"]
 
@@ -86,21 +86,18 @@ def _are_whole(values: NDArray[Any]) -> bool:
     return bool((values % 1 == 0).all())  # NaN and infinity leave NaN
 
 
-def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tuple[Hashable, ...]]:
+def coordinates_of_frame(owner: str, X: Any) -> tuple[Any, tuple[Hashable, ...]]:
     """Return the columns of a frame that are coordinates of its rows, and the names of the others.
 
     Parameters
     ----------
     owner : str
         For messages.
-    X : object
-        A frame of pandas, polars or pyarrow; anything else has coordinates alone.
-    metric : str or callable, optional
-        With "precomputed" a frame holds distances.
+    X : frame of pandas, polars or pyarrow
 
     Returns
     -------
-    object
+    frame
         X itself where nothing is left out, else a frame of the same make.
     tuple of hashable
         The columns that were left out.
@@ -116,8 +113,6 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tupl
     NearfarWarning
         If columns are left out; if one column has nearly all of the distance, so that the others do not count.
     """
-    if not is_frame(X) or (isinstance(metric, str) and metric == "precomputed"):
-        return X, ()
     names = labels_of(X)
     if len(set(names)) < len(names):
         columns_of(owner, "X", X)  # says which
@@ -141,26 +136,12 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tupl
         text = f"{owner}: left out, as no coordinates: {told}; {len(kept)} column{'s' * (len(kept) > 1)} left."
         warn_user(f"{text} X.to_numpy() takes all.")
     warn_of_scale(owner, [names[k] for k in kept], matrix[:, kept] if left_out else matrix)
-    return (_taken(X, kept), tuple(names[k] for k in left_out)) if left_out else (X, ())
+    return (taken(X, kept), tuple(names[k] for k in left_out)) if left_out else (X, ())
 
 
 def may_be_edges(names: Sequence[object]) -> bool:
     """Whether a table of so few columns has two that are named as the ends of edges."""
     return len(names) <= _EDGE and are_named_ends(names)
-
-
-def without(X: Any, left_out: Sequence[Hashable]) -> Any:
-    """Return a frame without the columns that a fit has left out; anything else as it is."""
-    if not left_out or not is_frame(X):
-        return X
-    return _taken(X, [k for k, name in enumerate(labels_of(X)) if name not in left_out])
-
-
-def _taken(frame: Any, kept: list[int]) -> Any:
-    """Return some columns of a frame, by their positions."""
-    if hasattr(frame, "iloc"):
-        return frame.iloc[:, kept]
-    return frame.select([labels_of(frame)[k] for k in kept])
 
 
 def _told(names: Sequence[object], reasons: Sequence[str]) -> str:

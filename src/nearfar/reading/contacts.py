@@ -29,10 +29,10 @@ from nearfar._core.ids import Ids
 from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
-from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
-from nearfar.relations.edges import EdgeCollector, is_text
-from nearfar.relations.facts import is_time
-from nearfar.relations.frames import (
+from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
+from nearfar.reading.edges import EdgeCollector, is_text
+from nearfar.reading.facts import is_time
+from nearfar.reading.frames import (
     frame_of,
     ids_of_column,
     is_parquet,
@@ -42,16 +42,15 @@ from nearfar.relations.frames import (
     table_of,
     with_index,
 )
-from nearfar.relations.pieces import Where, numbers_of, place, whole_numbers
-from nearfar.relations.records import parse_numbers
-from nearfar.relations.tables import Name, Table, position_of
-from nearfar.relations.values import is_number
+from nearfar.reading.records import parse_numbers
+from nearfar.reading.tables import Name, Table, Where, numbers_of, place, position_of, whole_numbers
+from nearfar.reading.values import is_number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from nearfar.relations.frames import Frame
-    from nearfar.relations.inputs import EdgeSource, Length, Taken
+    from nearfar._core.types import EdgeSource, Length, Taken
+    from nearfar.reading.frames import Frame
 
 Moments = NDArray[np.number]  # int64 or float64
 Moment = int | float | datetime

@@ -1,11 +1,11 @@
-"""Which words come together in a text: counted in bounded memory, with files in between."""
+"""Counts of texts as relations: words that come together, counted in bounded memory; the words of documents."""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar.errors import InputError
-from nearfar.relations.edges import Edges
 from nearfar.relations.mapped import (
     RELATION,
     CsrFiles,
@@ -29,9 +28,13 @@ from nearfar.relations.mapped import (
     write_header,
     write_ids,
 )
-from nearfar.relations.operators import PIECE, Sparse
+from nearfar.relations.operators import PIECE, Edges, Sparse
+from nearfar.text.corpus import Corpus
+from nearfar.text.vocabulary import keep_probabilities
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from nearfar.text.encoded import EncodedCorpus
 
 DECAYS = ("linear", "flat", "harmonic")
@@ -215,3 +218,32 @@ def positive_information(matrix, sums, shift, first, last, out):
                 n += 1
         out_lengths[i - first] = n - before
     return n
+
+
+# -- documents and the words in them -----------------------------------------------------------------------------------
+
+
+def documents_and_words(
+    owner: str, documents: Iterable[object], min_count: int, max_size: int | None, sample: float
+) -> tuple[csr_array[np.float32], Ids]:
+    """Return how often words come in documents, less where they are frequent, and the words."""
+    from scipy.sparse import csr_array
+
+    listed: list[list[str]] = []
+    for document in documents:
+        words = document.split() if isinstance(document, str) else document
+        if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+            raise InputError(owner, "documents", "texts, or lists of words", f"{type(document).__name__} among them")
+        listed.append(list(words))
+    if not listed:
+        raise InputError(owner, "documents", "at least one", "none")
+    vocabulary = Corpus(listed).vocabulary(min_count=min_count, max_size=max_size)
+    columns = [vocabulary.words.rows(words) for words in listed]
+    lengths = np.array(list(map(len, columns)), np.int64)
+    at = np.concatenate(columns)
+    keep = keep_probabilities(vocabulary.counts, sample)
+    weights = np.ones(len(at), np.float32) if not len(keep) else keep[at]
+    known = at >= 0
+    rows = np.repeat(np.arange(len(listed)), lengths)[known]
+    made = csr_array((weights[known], (rows, at[known])), shape=(len(listed), len(vocabulary)))
+    return made, vocabulary.words

@@ -1,29 +1,47 @@
-"""The front door: whatever is given goes to the reader that fits it, and says what it was taken for, and why."""
+"""The front door: whatever is given goes to the reader that fits it, and says what it was taken for, and why.
+
+A file is told by its name and its first lines: vectors, pairs, a table with a row for each point, or text.
+"""
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar._core.checks import bad_file, check_choice, check_path, is_pattern, require
-from nearfar._core.frames import is_frame
-from nearfar._core.ids import Ids
-from nearfar._core.names import public_names
+from nearfar._core.checks import bad_file, check_choice, check_matrix, check_path, is_pattern, require
+from nearfar._core.columns import is_number
+from nearfar._core.frames import columns_of, is_frame
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.warn import warn_user
+from nearfar.embedding.files import h5ad
+from nearfar.embedding.files.native import FOLDER
+from nearfar.embedding.files.registry import format_of
+from nearfar.embedding.files.separated import metadata_path
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, FileFormatError, InputError
-from nearfar.kinds import NUMBERS, VECTORS, kind_of
-from nearfar.relations.signatures import what_begins
+from nearfar.reading.delimited import FOUND_OUT, find_layout
+from nearfar.reading.ends import are_named_ends
+from nearfar.reading.given import form_of, is_edge_frame, is_square_frame
+from nearfar.reading.graphs import is_graph
+from nearfar.reading.points import delimiter_of, read_annotated, read_or_prepared
+from nearfar.reading.preparation import has_decimal_comma
+from nearfar.reading.signatures import refuse_other_texts, what_begins
+from nearfar.relations.matrix import Relation
+from nearfar.text import Corpus, EncodedCorpus
+from nearfar.text.sources import inside, matching
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -31,9 +49,7 @@ if TYPE_CHECKING:
 
     from nearfar._core.types import Annotated, GraphLike, MatrixLike
     from nearfar.embedding.metadata import Metadata
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.relations.matrix import Relation
-    from nearfar.text import Corpus
+    from nearfar.reading.tables import Table as Known
 
 __all__ = ["Points", "read"]
 
@@ -207,9 +223,6 @@ def _of_json_lines(path: Path, kind: str | None) -> Read:
 
 def _of_known(path: Path, kind: str | None, sample: object = None) -> Read:
     """Read what the readers of nearfar tell: the file, or the sample of a huge one."""
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.text import Corpus
-
     source = str(path) if sample is None else sample
     taken, why, _ = (kind, "as was said", "") if kind else kind_of(str(path), _OWNER, "source")
     if taken == "vectors":
@@ -255,8 +268,6 @@ def _some_groups(path: Path) -> object:
 
 def _of_edges(edges: Any, kind: str, why: str) -> Read:
     """Read edges; of two kinds where the reader says that they look so."""
-    from nearfar.relations.matrix import Relation
-
     if isinstance(edges, Iterator) and not hasattr(edges, "read"):
         edges = list(edges)
     with warnings.catch_warnings(record=True) as doubts:
@@ -316,7 +327,6 @@ def _made(path: Path, what: str, make: Callable[[], object]) -> object:
 
 
 def _of_array_file(path: Path, kind: str | None) -> Read:
-    from nearfar.embedding.vectors import Embedding
 
     array = cast("NDArray[Any]", _made(path, "an array of NumPy without pickles", lambda: np.load(path)))
     beside = next((file for end in _BESIDE if (file := path.with_suffix(end)).is_file()), None)
@@ -330,9 +340,6 @@ def _of_array_file(path: Path, kind: str | None) -> Read:
 
 
 def _of_annotated(path: Path, kind: str | None) -> Read:
-    from nearfar.embedding.files import h5ad
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.points import read_annotated
 
     if kind == "vectors" or h5ad.is_own(path):
         return Embedding.load(path), "vectors", "AnnData with vectors"
@@ -343,8 +350,6 @@ def _of_annotated(path: Path, kind: str | None) -> Read:
 
 def _of_tensors(path: Path, _kind: str | None) -> Read:
     """Read an embedding; of a file of another program its only matrix, or the one that is called after embeddings."""
-    from nearfar.embedding.vectors import Embedding
-
     try:
         return Embedding.load(path), "vectors", "an embedding by its header"
     except FileFormatError as error:
@@ -363,10 +368,6 @@ def _of_tensors(path: Path, _kind: str | None) -> Read:
 
 
 def _of_folder(path: Path, kind: str | None) -> Read:
-    from nearfar.embedding.files.native import FOLDER
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.relations.matrix import Relation
-    from nearfar.text import EncodedCorpus
 
     if (path / FOLDER.header).is_file():
         return Embedding.load(path), "vectors", "a folder that nearfar wrote"
@@ -379,9 +380,6 @@ def _of_folder(path: Path, kind: str | None) -> Read:
 
 def _of_texts(path: Path, kind: str | None) -> Read:
     """Read the files of a folder, or those whose names match, as one text."""
-    from nearfar.text import Corpus
-    from nearfar.text.sources import inside, matching
-
     files, what = (inside(path), "a folder") if path.is_dir() else (matching(path), "a pattern")
     ends = Counter(file.suffix.lower() for file in files)
     if kind != "text" and not set(ends) <= set(_PROSE):
@@ -394,8 +392,6 @@ def _of_texts(path: Path, kind: str | None) -> Read:
 
 def _of_table(source: object, index: Ids | None = None) -> Points:
     """Read a table of a file or in memory; an index that is none of 0 .. n - 1 names the rows."""
-    from nearfar.points import read_or_prepared
-
     X, table = read_or_prepared(_OWNER, source)
     names = table.names if index is None or index.is_range else index
     roles = [f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items() if role != "numbers"]
@@ -425,10 +421,6 @@ _BY_BEGINNING: dict[str, Callable[[Path, str | None], Read]] = {
 
 def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
     """Read an object; ``of`` is the file that it was in, if there was one."""
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.relations.matrix import Relation
-    from nearfar.text import Corpus, EncodedCorpus
-
     kinds = {Relation: "graph", Points: "table", Corpus: "text", EncodedCorpus: "text", Embedding: "vectors"}
     taken = next((name for made, name in kinds.items() if isinstance(source, made)), None)
     if taken is not None:
@@ -451,8 +443,6 @@ _PAIRS = ("graph", "two or three columns of whole numbers (kind='table' for numb
 
 
 def _kind_of_object(source: Any) -> tuple[str, str]:
-    from nearfar.relations.given import form_of
-    from nearfar.relations.graphs import is_graph
 
     package = type(source).__module__.partition(".")[0]
     if hasattr(source, "index_to_key"):
@@ -476,8 +466,6 @@ def _kind_of_object(source: Any) -> tuple[str, str]:
 
 
 def _kind_of_frame(source: Any) -> tuple[str, str]:
-    from nearfar._core.frames import columns_of
-    from nearfar.relations.given import form_of, is_edge_frame, is_square_frame
 
     if is_edge_frame(source):
         return "graph", "two columns are named as the ends of an edge"
@@ -492,7 +480,6 @@ def _kind_of_frame(source: Any) -> tuple[str, str]:
 
 
 def _kind_of_list(source: Sequence[Any]) -> tuple[str, str]:
-    from nearfar.relations.given import form_of
 
     if isinstance(source[0], str):
         return "text", "the items are texts"
@@ -504,8 +491,6 @@ def _kind_of_list(source: Sequence[Any]) -> tuple[str, str]:
 
 
 def _points_of(source: Any) -> Points:
-    from nearfar._core.checks import check_matrix
-    from nearfar._core.ids import rows_and_ids
 
     rows, ids = rows_and_ids(_OWNER, source)
     if is_frame(source):
@@ -516,5 +501,150 @@ def _points_of(source: Any) -> Points:
     return Points(X, Ids.of_rows(X.shape[0], ids, owner=_OWNER), "", known)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+# -- what a file holds -------------------------------------------------------------------------------------------------
+
+
+VECTORS: tuple[str, ...] = (".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz", ".emb")
+VECTORS += (".faiss", ".usearch")  # of which loading says what to use
+"""What a file of vectors may end in."""
+TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
+"""What a table of numbers may end in."""
+_HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
+NUMBERS = "lines of numbers with blanks between, or of no one number"
+"""What is called a text, but is none."""
+_EDGE = 3  # columns: the ends and a weight
+
+
+class Kind(NamedTuple):
+    """What a file holds, what tells so, and a remark on it."""
+
+    kind: str
+    why: str
+    remark: str = ""
+
+
+def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
+    """Find out by the suffix, and for text by its first lines, what a file holds.
+
+    Raises
+    ------
+    DataError
+        If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
+    """
+    path = Path(file)
+    if is_pattern(path):
+        return Kind("text", "a pattern of names of files")
+    if path.is_dir():
+        return Kind("graph", "a folder of relations") if any(path.glob("*.json")) else Kind("text", "a folder of files")
+    name = path.name.lower()
+    if name.endswith(".h5ad"):
+        return Kind("vectors" if h5ad.is_own(path) else "table", "AnnData by its ending")
+    if name.endswith((".parquet", ".pq")):
+        return _kind_of_parquet(file, owner)
+    if name.endswith(VECTORS) or (name.endswith(".tsv") and not is_table(file)):
+        return Kind("vectors", "by its ending")
+    head = b""
+    with TextStream(owner, file, argument) as stream:
+        while len(head) < _HEAD and (more := stream.read(_HEAD)):
+            head += more
+    text = head.decode("utf-8", "replace")
+    refuse_other_texts(owner, argument, repr(file), text)
+    return _kind_of_lines(text, head, one_column=name.endswith(TABLES))
+
+
+def _kind_of_lines(text: str, head: bytes, *, one_column: bool) -> Kind:
+    """Return what a text holds by its first lines; ``one_column`` of numbers may be a table by its name."""
+    lines = text.splitlines()[:_LINES]
+    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
+        return Kind("vectors", "its first line says how many, and of which length, as word2vec's does")
+    separator = delimiter_of(text)
+    if lines and separator in lines[0]:
+        written = (line for line in lines if line.strip() and not line.startswith("#"))
+        rows = list(csv.reader(written, delimiter=separator))
+
+    def is_numeric(field: str) -> bool:
+        return is_number(field) or (separator == ";" and has_decimal_comma(field))
+
+    if _names_ends(head):
+        return Kind("graph", "two columns are named as the ends of an edge")
+    widths = set(map(len, rows))
+    if separator not in lines[0] and len(rows) > 1 and widths == {len(rows[0])} and len(rows[0]) > _EDGE:
+        firsts, others = [row[0] for row in rows], [field for row in rows for field in row[1:]]
+        if not all(map(is_number, firsts)) and all(map(is_number, others)):
+            return Kind("vectors", "each line is a word and as many numbers, as in GloVe's files")
+    if widths <= {2, 3} and len(widths) <= 1:
+        pairs = [row[:2] for row in rows]
+        fields = [field.strip() for field in chain(*pairs[1:])]
+        whole, numbers = (bool(fields) and all(map(told, fields)) for told in (is_whole, is_numeric))
+        if whole:
+            remark = "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
+            return Kind("graph", "two columns of whole numbers", remark)
+        width = f"{len(rows[0])} columns" if rows else "no line"
+        return Kind("table", f"{width} of numbers") if numbers else Kind("graph", f"{width}, two that can be ends")
+    of_numbers = widths == {1} and all(is_numeric(row[0]) for row in rows[1:])
+    if (one_column and of_numbers) or (len(widths) == 1 and separator in lines[0]):
+        return Kind("table", f"{len(rows[0])} columns in each line, none named as the end of an edge")
+    fields = list(chain(*rows))
+    of_numbers = sum(map(is_number, fields)) > len(fields) / 2
+    return Kind("text", NUMBERS if of_numbers else "lines of words, of no one number of columns")
+
+
+def is_table(file: str) -> bool:
+    """Whether a file is a table, and not one of vectors: by its suffix, what lies beside it, its columns, its lines."""
+    path, name = Path(file), file.lower()
+    if name.endswith(".tsv"):
+        return not metadata_path(path).is_file()
+    if name.endswith((".parquet", ".pq")):
+        return not {"id", "vector"} <= set(schema_of("nearfar map", file).names)
+    if name.endswith(TABLES):
+        return True
+    try:
+        known = format_of("nearfar map", file)
+    except InputError:  # .data, .dat, ...
+        known = "word2vec-text"
+    return known == "word2vec-text" and path.is_file() and kind_of(file, "nearfar map").kind == "table"
+
+
+def schema_of(owner: str, file: str) -> Any:
+    """Return the schema of a Parquet file."""
+    path = check_path(owner, "FILE", file, exists=True)
+    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
+    try:
+        return parquet.read_schema(path)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(owner, "FILE", "a complete Parquet file", f"{str(path)!r} ({error})") from error
+
+
+def _kind_of_parquet(file: str, owner: str) -> Kind:
+    """Return what a Parquet file holds by its columns: vectors, edges, or more columns than these have."""
+    if not is_table(file):
+        return Kind("vectors", "columns id and vector")
+    schema = schema_of(owner, file)
+    floats = all("float" in str(kind) or str(kind) == "double" for kind in schema.types)
+    if are_named_ends(schema.names):
+        return Kind("graph", "two columns are named as the ends of an edge")
+    of_points = len(schema.names) > _EDGE or floats
+    return Kind("table" if of_points else "graph", f"{len(schema.names)} columns{' of fractions' * floats}")
+
+
+def _names_ends(head: bytes) -> bool:
+    """Whether a text is a table whose names say that two of its columns are the ends of edges."""
+    names: list[str] = []
+
+    def choose(table: Known) -> list[int]:
+        names.extend(table.names or ())
+        return [0]
+
+    whole = bytearray(head[: head.rfind(b"\n") + 1])
+    try:
+        whole.decode()
+    except UnicodeDecodeError:
+        return False
+    found = find_layout("FILE", whole, choose, FOUND_OUT)
+    return found is not None and len(names) > 1 and are_named_ends(names)
+
+
+def is_whole(field: str) -> bool:
+    """Whether a field is a whole number."""
+    return field.lstrip("+-").isdecimal()

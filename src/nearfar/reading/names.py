@@ -1,7 +1,8 @@
-"""Whether the first line of a table names its columns, by how unlike it is to what is below.
+"""What names of columns say: their words, the two ends of an edge, and whether the first line of a table has names.
 
-Each piece of evidence is a log-odds, and they add up: what a name and a value have in common decides, not a list of
-known names. Where the sum is near zero the question is open.
+A first line names the columns if it is unlike what is below. Each piece of evidence is a log-odds, and they add up:
+what a name and a value have in common decides, not a list of known names. Where the sum is near zero the question is
+open.
 """
 
 from __future__ import annotations
@@ -12,8 +13,43 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from nearfar.relations.names import COUNTED, ENDS, SIDES, the_words, words_of
-from nearfar.relations.values import is_missing, is_number, number_of
+from nearfar.reading.values import is_missing, is_number, number_of
+
+_WORD = re.compile(r"[^\W\d_]+|\d+")
+_HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+Pairs = tuple[tuple[frozenset[str], frozenset[str]], ...]
+
+
+def the_words(text: str) -> frozenset[str]:
+    """Return the words of a text, which blanks separate."""
+    return frozenset(text.split())
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name in lower case: ``sourceNode_id`` has three."""
+    return [word.lower() for word in _WORD.findall(_HUMP.sub(" ", name))]
+
+
+def _pairs(text: str) -> Pairs:
+    pairs = (pair.split(" ") for pair in text.split("; "))
+    return tuple((frozenset(left.split(",")), frozenset(right.split(","))) for left, right in pairs)
+
+
+ENDS = _pairs(
+    "source,src target,tgt,dst,dest,destination; from to; start end; origin,orig destination,dest; "
+    "sender receiver,recipient; head tail; subject,subj object,obj; caller callee,called; citing cited; "
+    "follower followee,followed; parent child"
+)
+"""Words that name the two ends of an edge, the clearest first."""
+SIDES = _pairs("left right; first second; one two; out in")
+"""Words of sides, which may be all of two names."""
+COUNTED = _pairs("u v; s t; i j; a b; 1 2; 0 1; x y")
+"""What tells two names apart that are one else."""
+
+
+# -- is the first line a header? ---------------------------------------------------------------------------------------
+
 
 OPEN = 1.0  # log-odds; less than that either way is worth a warning
 _SURE = 6.0

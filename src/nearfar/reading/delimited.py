@@ -5,7 +5,7 @@ header, and which columns are source, target and weight. The text is then read i
 fields, and all of it must be as its first lines said. An incomplete record at the end of a chunk is read with the next
 one, so the size of the chunks does not change the result.
 
-What a record and a field are: :mod:`nearfar.relations.records`.
+What a record and a field are: :mod:`nearfar.reading.records`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
-from nearfar.relations.header import OPEN, header_odds
-from nearfar.relations.pieces import Where
-from nearfar.relations.records import (
+from nearfar.reading.names import OPEN, header_odds
+from nearfar.reading.records import (
     ALIKE,
     DONE,
     ESCAPED,
@@ -42,9 +41,9 @@ from nearfar.relations.records import (
     parse_numbers,
     scan_records,
 )
-from nearfar.relations.signatures import refuse_other_texts
-from nearfar.relations.tables import Table
-from nearfar.relations.values import is_number, number_of, unit_of, whole_numbers_of
+from nearfar.reading.signatures import refuse_other_texts
+from nearfar.reading.tables import Table, Where
+from nearfar.reading.values import is_number, number_of, unit_of, whole_numbers_of
 
 Records = tuple[Bytes, NDArray[np.int32], Where]
 Choose = Callable[["Table"], list[int]]

@@ -10,17 +10,28 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+import numpy as np
+
+from nearfar._core.checks import check_path, require
+from nearfar._core.columns import is_number, objects_of
+from nearfar._core.frames import columns_of, is_null
+from nearfar._core.ids import Ids, distinct, which_matrix
+from nearfar._core.streams import lines_of
 from nearfar._core.warn import warn_user
+from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.reading.coordinates import LABELS, has_other_scale, may_be_edges, warn_of_scale, why_none
+from nearfar.reading.delimited import FOUND_OUT
+from nearfar.reading.names import header_odds
+from nearfar.reading.preparation import has_decimal_comma, of_texts, prepared, typed_columns
+from nearfar.reading.values import is_missing
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from nearfar._core.ids import Ids
     from nearfar.embedding.metadata import Metadata
-    from nearfar.relations.delimited import TextFormat
-    from nearfar.relations.typed import Typed
+    from nearfar.reading.delimited import TextFormat
+    from nearfar.reading.preparation import Typed
 
 NAMES = ("name", "names", "id", "index", "")
 """What a column is called that by default holds the names of the rows."""
@@ -101,10 +112,6 @@ def read_table(
         If there is no such file or column, two columns have one name, a line has another number of fields, no column
         is left, or, unless it is prepared, a field is missing or no number.
     """
-    import numpy as np
-
-    from nearfar.relations.coordinates import LABELS, may_be_edges, warn_of_scale, why_none
-
     read = _read(owner, file, form)
     if names is labels is None and not prepare and may_be_edges(read.names or ()) and _are_whole(read.columns):
         got = f"edges by its columns {', '.join(map(repr, read.names or ()))}"
@@ -127,9 +134,6 @@ def read_table(
     used = [k for k in range(len(read.columns)) if k not in (by_name, by_label, *left_out)]
     coded = ""
     if prepare:
-        from nearfar._core.ids import Ids
-        from nearfar.preparation import prepared
-
         made = prepared([read.columns[k] for k in used], Ids(n), owner=owner, argument="FILE")
         X, coded = made.vectors, made.told
     else:
@@ -147,8 +151,6 @@ def read_table(
 
 def read_or_prepared(owner: str, file: Any) -> tuple[NDArray[np.float64], Table]:
     """Return the same as :func:`read_table`, prepared where columns are no numbers or of different scales."""
-    from nearfar.relations.coordinates import has_other_scale
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)  # that a column has another scale
         try:
@@ -179,16 +181,7 @@ def read_annotated(
     """
     from types import SimpleNamespace
 
-    import numpy as np
     from scipy.sparse import csr_array, vstack
-
-    from nearfar._core.checks import check_path
-    from nearfar._core.columns import objects_of
-    from nearfar._core.frames import is_null
-    from nearfar._core.ids import Ids, distinct, which_matrix
-    from nearfar.embedding.files.h5ad import opened
-    from nearfar.relations.coordinates import LABELS
-    from nearfar.relations.values import is_missing
 
     with opened(check_path(owner, "FILE", file, exists=True), owner) as there:
         from anndata.io import read_elem, sparse_dataset
@@ -224,18 +217,11 @@ def read_annotated(
 
 def _are_whole(columns: Sequence[Typed]) -> bool:
     """Whether at least two columns hold no fractions."""
-    import numpy as np
-
     return sum(not (column.values[np.isfinite(column.values)] % 1).any() for column in columns) > 1
 
 
 def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64]:
     """Return columns of numbers, or of true and false; refuse all others, by the first field that is none."""
-    import numpy as np
-
-    from nearfar.relations.typed import has_decimal_comma
-    from nearfar.relations.values import is_missing
-
     known = ", ".join(read.shown(k) for k in range(len(read.columns)))
     if not used:
         raise DataError(owner, "FILE", "a table with a column of coordinates", f"columns {known or 'none'}", _PREPARE)
@@ -260,10 +246,6 @@ def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64
 
 
 def _first_bad(column: Typed, written: Sequence[object]) -> int:
-    import numpy as np
-
-    from nearfar._core.columns import is_number
-    from nearfar.relations.values import is_missing
 
     if column.texts is None or column.kind == "number":
         return int(np.argmax(np.isnan(column.values)))
@@ -278,8 +260,6 @@ def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
 
 
 def _parquet(owner: str, file: str) -> _Read:
-    from nearfar._core.checks import check_path, require
-    from nearfar.relations.typed import typed_columns
 
     parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
     path = check_path(owner, "FILE", file, exists=True)
@@ -295,8 +275,6 @@ def _parquet(owner: str, file: str) -> _Read:
 
 
 def _frame(owner: str, frame: Any) -> _Read:
-    from nearfar._core.frames import columns_of
-    from nearfar.relations.typed import typed_columns
 
     written = [series.to_list() for _, series in columns_of(owner, "source", frame)]
     columns = typed_columns(owner, frame, "source")
@@ -304,9 +282,6 @@ def _frame(owner: str, frame: Any) -> _Read:
 
 
 def _delimited(owner: str, file: Any, form: TextFormat | None) -> _Read:
-    from nearfar._core.streams import lines_of
-    from nearfar.relations.delimited import FOUND_OUT
-    from nearfar.relations.typed import of_texts
 
     form = form or FOUND_OUT
     mark = None if form.comments in ("infer", None) else form.comments
@@ -352,8 +327,6 @@ def rows_of_csv(owner: str, text: str, delimiter: str) -> list[tuple[int, list[s
 
 def delimiter_of(text: str) -> str:
     """Return what the first line has most of; not the comma where it is the decimal one between semicolons."""
-    from nearfar.relations.typed import has_decimal_comma
-
     lines = [line for line in text.splitlines()[:_LINES] if line.strip()] or [""]
     most = max(",;\t", key=lines[0].count)
     fields = [field.strip() for line in lines[1:] or lines for field in line.split(";")]
@@ -365,11 +338,6 @@ def delimiter_of(text: str) -> str:
 
 def _has_header(rows: Sequence[Sequence[str]], delimiter: str, comma: bool) -> bool:
     """Whether the first line names the columns: a column of numbers is not called by one; else by its look."""
-    from nearfar._core.columns import is_number
-    from nearfar.relations.header import header_odds
-    from nearfar.relations.typed import has_decimal_comma
-    from nearfar.relations.values import is_missing
-
     if len(rows) < 2:
         return False
 
@@ -406,10 +374,6 @@ def _integers(fields: Sequence[object]) -> list[int | str | None]:
 
 def _colours(column: Sequence[object]) -> Colours:
     """Return a column as groups, or as values if it holds numbers with fractions; None for what is missing."""
-    import numpy as np
-
-    from nearfar.relations.typed import of_texts
-
     fields = [None if field is None or str(field).lower() in _NO_LABEL else str(field) for field in column]
     typed = of_texts("", fields)
     if typed.kind == "number" and bool((typed.values % 1 > 0).any()):

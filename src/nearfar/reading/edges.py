@@ -2,14 +2,15 @@
 
 The result is the same for every kind of input: codes of the source and the target of every edge, weights, and the ids
 that the codes stand for, in order of first appearance. Each reader yields pieces of edges; the collector turns their
-ids into codes and checks their weights.
+ids into codes and checks their weights. What is doubtful about the ids is found at the end, in one pass over their
+table.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
 from os import PathLike
@@ -24,18 +25,17 @@ from nearfar._core.jit import soonest
 from nearfar._core.types import Bytes, Indices
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
-from nearfar.relations.columns import choose_columns
-from nearfar.relations.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
-from nearfar.relations.doubts import check_ids
-from nearfar.relations.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
-from nearfar.relations.frames import frame_of, frame_pieces, is_parquet, parquet_pieces, with_index
-from nearfar.relations.graphs import edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
-from nearfar.relations.pieces import Column, Pieces, Weights, Where, numbers_of, place, whole_numbers
-from nearfar.relations.records import parse_integers
-from nearfar.relations.tables import Name, Roles, Table
+from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
+from nearfar.reading.ends import choose_columns
+from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
+from nearfar.reading.frames import frame_of, frame_pieces, is_parquet, parquet_pieces, with_index
+from nearfar.reading.graphs import edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
+from nearfar.reading.records import parse_integers
+from nearfar.reading.tables import Column, Name, Pieces, Roles, Table, Weights, Where, numbers_of, place, whole_numbers
+from nearfar.relations.operators import Edges, MemoryStore
 
 if TYPE_CHECKING:
-    from nearfar.relations.inputs import EdgeSource, Taken
+    from nearfar._core.types import EdgeSource, Taken
 
 OWNER = "Relation.from_edges"
 _APART_FROM = 100  # edges; fewer may have no id on both sides by chance
@@ -50,29 +50,6 @@ class Asked(TypedDict):
     source: Name
     target: Name
     weight: Name | Literal[False]
-
-
-@dataclass(frozen=True)
-class Edges:
-    """A list of edges, as codes.
-
-    Attributes
-    ----------
-    rows, columns : ndarray, shape (n_edges,), int32
-        Code of the source and of the target of each edge, in the order of the input; duplicates and self-loops as they
-        came.
-    weights : ndarray, shape (n_edges,), float32, > 0; or None
-        None: every edge weighs 1.
-    row_ids, column_ids : Ids
-        What the codes of ``rows`` and ``columns`` stand for, in order of first appearance; the same object unless the
-        edges are bipartite.
-    """
-
-    rows: Indices
-    columns: Indices
-    weights: NDArray[np.float32] | None
-    row_ids: Ids
-    column_ids: Ids
 
 
 def read_edges(
@@ -107,10 +84,10 @@ def read_edges(
         * iterable, also a generator, of ``(source, target)`` or all of ``(source, target, weight)``, ids of any
           hashable type.
     source, target : str or int, optional
-        Column of a file or a frame, by name or position from 0. By default see :func:`.columns.choose_columns`.
+        Column of a file or a frame, by name or position from 0. By default see :func:`.ends.choose_columns`.
     weight : str, int or False, optional
         Column of the weights; for a graph an edge attribute, 1 where an edge lacks it; False: every edge weighs 1. By
-        default see :func:`.columns.choose_columns`, for a graph the attribute called weight. What was chosen is logged.
+        default see :func:`.ends.choose_columns`, for a graph the attribute called weight. What was chosen is logged.
         Edges of weight 0 are left out, their ids stay.
     bipartite : bool or None
         Sources and targets are of different kinds (users and items), each with ids of their own. In a networkx graph
@@ -121,7 +98,7 @@ def read_edges(
         out from the first 200 lines: tab, semicolon, comma, bar, space or ``::``.
     header : bool or "infer"
         Whether the first line of a text file names the columns. By default it does if columns are asked for by name,
-        or if it is unlike what is below: see :func:`.header.header_odds`. Names may also stand in the last comment.
+        or if it is unlike what is below: see :func:`.names.header_odds`. Names may also stand in the last comment.
     comments : str or None, default="infer"
         Lines of a text file that begin with it are skipped, as are blank ones. By default what the first line begins
         with if that is #, % or //, else #; unless many lines begin with it that are like the others.
@@ -153,7 +130,7 @@ def read_edges(
     otherwise all are strings, exactly as written. Blanks around a field are not part of it unless it is quoted. An
     empty field is a missing id, a quoted empty one (``""``) an empty string. Weights are kept in float32. In a frame,
     whole numbers in floats or Decimal are integers, and binary is text. What is doubtful about ids is warned of, or
-    refused, at the end: see :mod:`nearfar.relations.doubts`.
+    refused, at the end: see :func:`check_ids`.
 
     Examples
     --------
@@ -234,29 +211,6 @@ def asked_columns(
 
 
 # -- where the edges go ------------------------------------------------------------------------------------------------
-
-
-class MemoryStore:
-    """Where the codes and weights of the edges go, piece by piece: here, to memory."""
-
-    def __init__(self) -> None:
-        self._kept: tuple[list[NDArray[np.generic]], ...] = ([], [], [])
-
-    def append(self, rows: Indices, columns: Indices, weights: NDArray[np.float32] | None) -> None:
-        """Keep a piece; all pieces have weights, or none has."""
-        for kept, part in zip(self._kept, (rows, columns, weights), strict=True):
-            if part is not None:
-                kept.append(np.ascontiguousarray(part))
-
-    def arrays(self) -> tuple[Indices, Indices, NDArray[np.float32] | None]:
-        """Return all edges in the order in which they came; the store is empty afterwards."""
-        joined = []
-        for kept in self._kept:  # the pieces of one array go before the next one is made
-            joined.append(np.concatenate(kept) if kept else None)
-            kept.clear()
-        rows, columns, weights = joined
-        nothing = np.empty(0, np.int32)
-        return nothing if rows is None else rows, nothing if columns is None else columns, weights
 
 
 class EdgeCollector:
@@ -469,3 +423,134 @@ def _check_widths(owner: str, piece: Sequence[Sequence[object]], width: int, whe
             raise DataError(owner, "every edge", expected, f"{edge!r} in {where(k)}")
         if len(edge) != width or width not in (2, 3):
             raise DataError(owner, "every edge", expected, f"{len(edge)} fields in {where(k)}: {edge!r}")
+
+
+# -- what is doubtful about ids ----------------------------------------------------------------------------------------
+#
+# Rules, of one table of ids (both ends of the edges, or one side of two kinds):
+#
+# * An id and its text, ``1`` and ``"1"`` or ``b"1"`` and ``"1"``, are warned of wherever both are there.
+# * Texts of one number, ``1.0`` or ``01`` beside ``1``, are warned of where half the ids or more are numbers: among
+#   words they may be meant. Of other texts only blanks around one count: ``"ann "`` beside ``"ann"``. Upper and lower
+#   case is often meant, and two kinds may number their objects alike: nothing is said.
+# * Whole numbers of 2**53 or more that came through floats (``1.2e17`` as text, where half the ids are numbers) are
+#   refused: two of them may have become one.
+# * A word for something missing (NULL, nan, ...) stays an id; Namibia is NA. It is warned of where it is an end of at
+#   least twice as many edges as the others in its column on average, and of no fewer than any of them, or ten times as
+#   many as they on average.
+#
+# Integers need no look. Of a text file an id costs about 10 ns, of a frame or of tuples up to 300 ns.
+
+
+Codes = IntegerCodes | StringCodes | ObjectCodes
+
+_MISSING = (
+    "NULL", "Null", "null", "\\N", "nan", "NaN", "NAN", "NaT", "None", "none", "N/A", "n/a", "NA", "#N/A", "<NA>",
+    "nil", "undefined", "-", "--", "?", "",
+)  # fmt: skip
+_EXACT = 2.0**53  # from there on floats skip whole numbers
+_ROWS = 1 << 20  # edges that are counted at a time
+_WHOLE = re.compile(r"\s*([+-]?\d+)(\.0*)?\s*")
+_ODD = re.compile(r"\n(?:[+ \t]|-?0\d|[+-]?\d+\.|[+-]?\d[\d.]*[eE])")
+_BLOCK = 1 << 16
+
+
+def check_ids(owner: str, codes: Codes, columns: Sequence[Indices]) -> None:
+    """Warn of what is doubtful about a table of ids, and refuse what went wrong; see the head of the module.
+
+    Parameters
+    ----------
+    owner : str
+        Who reads, for messages.
+    codes : IntegerCodes, StringCodes or ObjectCodes
+        The table.
+    columns : sequence of ndarray of int32
+        Codes of the columns of edges whose ids it holds.
+
+    Raises
+    ------
+    DataError
+        For whole numbers that lost digits in floats.
+    """
+    if isinstance(codes, IntegerCodes):
+        return
+    told = _of_texts(owner, codes) if isinstance(codes, StringCodes) else _of_objects(owner, codes)
+    for code, word in zip(codes.find(_MISSING).tolist(), _MISSING, strict=True):
+        told += [_of_missing(word, code, column, len(codes)) for column in columns if code >= 0]
+    for text in filter(None, told):
+        warn_user(f"{owner}: {text}")
+
+
+def _of_texts(owner: str, codes: StringCodes) -> list[str]:
+    """Look at texts: two of one number, a number that lost digits."""
+    told, found = codes.spellings(), []
+    numeric = 2 * told.n_numbers >= len(codes)
+    if numeric and told.large:
+        hint = "Two ids may have become one. Write the column as integers or text where it comes from."
+        expected = "written with all its digits, not as a float of 2**53 or more"
+        raise DataError(owner, "every id", expected, repr(told.large), hint)
+    if told.n_blanks:
+        found.append(_different(*told.blanks, told.n_blanks, "Leave out the blanks around ids if they are the same."))
+    if numeric and told.n_pairs:
+        found.append(_different(*told.pair, told.n_pairs, "Write each in one way if they are the same."))
+    return found
+
+
+def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
+    """Look at ids of any kind: an id beside its text."""
+    keys = codes.ids()
+    kinds = set(map(type, keys))
+    for kind in kinds:
+        if issubclass(kind, (float, np.floating)):
+            _check_floats(owner, [key for key in keys if type(key) is kind])
+    texts = [key for key in keys if isinstance(key, str)]
+    if len(texts) == len(keys):
+        blocks = ("\n" + "\n".join(texts[k : k + _BLOCK]) + "\n" for k in range(0, len(texts), _BLOCK))
+        if any(" \n" in lines or "\t\n" in lines or _ODD.search(lines) for lines in blocks):  # quick, for what is rare
+            with suppress(UnicodeEncodeError):  # lone surrogates, which no text file brings
+                return _of_texts(owner, StringCodes(texts))
+        return []
+    others: list[Hashable] = []
+    for text in texts:
+        match = _WHOLE.fullmatch(text)
+        others.append(int(match[1]) if match and len(match[1]) < 4300 else text)
+    pairs: list[tuple[Hashable, Hashable]] = [
+        (other, text) for other, text in zip(others, texts, strict=True) if other is not text
+    ]
+    raw = [key for key in keys if isinstance(key, bytes)] if bytes in kinds else []
+    pairs += [(key.decode("utf-8", "replace"), key) for key in raw]
+    found = codes.find([other for other, _ in pairs])
+    there = np.flatnonzero(found >= 0).tolist()
+    if not there:
+        return []
+    one, other = keys[found[there[0]]], pairs[there[0]][1]
+    return [_different(one, other, len(there), "Give all ids one type if they are the same.")]
+
+
+def _check_floats(owner: str, keys: Sequence[object]) -> None:
+    values = np.array(keys, np.float64)
+    large = np.isfinite(values) & (np.abs(values) >= _EXACT)
+    if large.any():
+        hint = "Two ids may have become one. Read the column as integers or text where it comes from."
+        got = repr(keys[int(np.argmax(large))])
+        raise DataError(owner, "every id", "below 2**53 where it came through floats", got, hint)
+
+
+def _different(one: object, other: object, n: int, hint: str) -> str:
+    pairs = "is 1 such pair" if n == 1 else f"are {n} such pairs"
+    return f"{one!r} and {other!r} are different ids; there {pairs}. {hint}"
+
+
+def _of_missing(word: str, code: int, column: Indices, n: int) -> str:
+    """Return what to tell of a word that may stand for something missing; nothing if it is no hub of the column."""
+    counts = np.zeros(n, np.int64)
+    for first in range(0, len(column), _ROWS):
+        counts += np.bincount(column[first : first + _ROWS], minlength=n)
+    ends, counts[code] = int(counts[code]), 0
+    usual = counts.sum() / max(np.count_nonzero(counts), 1)
+    if not usual or ends < max(2 * usual, 2) or ends < min(int(counts.max()), 10 * usual):
+        return ""
+    return (
+        f"the id {word!r} is an end of {ends} of {len(column)} edges; does it stand for what is missing? "
+        "It draws all its neighbours together: leave such edges out."
+    )
