@@ -300,10 +300,16 @@ def stored(pieces: Pieces, vocabulary: Vocabulary, folder: Path | None = None) -
         return EncodedCorpus.open(folder)
     temporary = Path(tempfile.mkdtemp(prefix="nearfar-text-"))
     try:
-        _write(temporary, pieces)
+        with (temporary / "tokens").open("xb") as tokens, (temporary / "ends").open("xb") as ends:
+            for words, stops in pieces:
+                tokens.write(np.ascontiguousarray(words, np.int32).data)
+                ends.write(np.ascontiguousarray(stops, np.int64).data)
         # Plain arrays: kernels would be compiled once more for the subclass.
-        tokens, ends = (np.asarray(np.load(temporary / f"{name}.npy", mmap_mode="r")) for name in ("tokens", "ends"))
-        made = EncodedCorpus(tokens, ends, vocabulary)
+        arrays: list[Any] = [
+            np.asarray(np.memmap(file, kind, "r")) if file.stat().st_size else np.empty(0, kind)
+            for file, kind in ((temporary / "tokens", np.int32), (temporary / "ends", np.int64))
+        ]
+        made = EncodedCorpus(arrays[0], arrays[1], vocabulary)
     except BaseException:
         rmtree(temporary, ignore_errors=True)
         raise
@@ -312,15 +318,14 @@ def stored(pieces: Pieces, vocabulary: Vocabulary, folder: Path | None = None) -
     return made
 
 
-def _write(folder: Path, pieces: Pieces, vocabulary: Vocabulary | None = None) -> None:
-    """Write the arrays of a text, and what makes their folder one that can be opened, if the vocabulary is given."""
+def _write(folder: Path, pieces: Pieces, vocabulary: Vocabulary) -> None:
+    """Write a text to a folder that :meth:`EncodedCorpus.open` opens."""
     with ArrayFile(folder / "tokens.npy", np.int32) as tokens, ArrayFile(folder / "ends.npy", np.int64) as ends:
         for words, stops in pieces:
             tokens.append(words)
             ends.append(stops)
-    if vocabulary is not None:
-        vocabulary.save(folder / _VOCABULARY)
-        TEXT.write_header(folder, {"n_tokens": tokens.size, "n_sentences": ends.size})
+    vocabulary.save(folder / _VOCABULARY)
+    TEXT.write_header(folder, {"n_tokens": tokens.size, "n_sentences": ends.size})
 
 
 _POSITIONS = 2**32  # positions within a piece of text are below it
