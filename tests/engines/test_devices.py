@@ -841,16 +841,18 @@ def test_a_batch_adds_up_the_changes_of_its_windows(name, device):
 
 
 def test_no_batch_is_too_large():
-    from nearfar.engines.torch import words
+    from nearfar.engines.torch import form_of, words
 
     windows = windows_apart(9)
     many = windows._replace(inputs=np.tile(windows.inputs, 60), outs=np.tile(windows.outs, (60, 1)))
     many = many._replace(starts=np.append(0, np.cumsum(np.tile(np.diff(windows.starts), 60))))
-    for name, (make, more) in WORDS.items():
+    for make, more in WORDS.values():
         model = make(4, **more)
         tables = [torch.from_numpy(np.random.default_rng(k).normal(size=(9, 16)).astype(np.float32)) for k in range(2)]
         [batch] = words.Drawn(Source(many), torch.device("cpu")).batches(0, 1, 0, size=10**6)
-        losses = [words.train_batch(batch, 0.05, *tables, getattr(words, name)(model))[0] for _ in range(30)]
+        losses = [
+            words.train_batch(batch, 0.05, *tables, form_of("test", "device", model)(model))[0] for _ in range(30)
+        ]
         assert losses == sorted(losses, reverse=True)
         assert losses[-1] < 0.3 * losses[0]
 
@@ -988,7 +990,7 @@ class OwnSkipGram(nf.SkipGram):
 
 
 def test_a_word_model_of_ones_own_names_its_form():
-    OwnSkipGram.torch_form = "nearfar.engines.torch.words:SkipGram"
+    OwnSkipGram.torch_form = "nearfar.engines.torch.words:skipgram"
     assert OwnSkipGram(4, min_count=1, n_epochs=1, engine="torch").fit(sentences(20)).n_epochs_ == 1
 
 

@@ -14,8 +14,7 @@ from nearfar._core.ids import Ids
 from nearfar.errors import NearfarWarning, UnknownIdError
 from nearfar.text import subwords
 from nearfar.text.subwords import BytePairs, Cut, Given, NGrams
-from nearfar.words.part_loops import gather, spread
-from nearfar.words.parts import WordParts
+from nearfar.words.parts import WordParts, gather, spread
 from nearfar.words.skipgram import train_windows
 from nearfar.words.windows import Windows
 

@@ -67,7 +67,7 @@ _FORMS = {
     "nearfar.far.mesh.MeshField": "nearfar.engines.torch.fields:MeshField",
     "nearfar.words.relation_pairs.KnownNodes": "nearfar.engines.torch.words:Drawn",
     "nearfar.words.relation_pairs.RelationWindows": "nearfar.engines.torch.words:Drawn",
-    "nearfar.words.skipgram.SkipGram": "nearfar.engines.torch.words:SkipGram",
+    "nearfar.words.skipgram.SkipGram": "nearfar.engines.torch.words:skipgram",
     "nearfar.words.windows.TextWindows": "nearfar.engines.torch.words:TextDraws",
     "nearfar.words.word2dm.Word2DM": "nearfar.engines.torch.words:Word2DM",
 }

@@ -247,32 +247,29 @@ class Finder:
         often = often[np.argsort(-self._counts[often], kind="stable")]
         for group in np.array_split(often, max(1, -(-len(often) // _GROUP))):
             contexts = contexts_of(self._source, group, self._counts, self._rng)
-            if len(contexts.places):
-                yield self._of_group(group, contexts)
-
-    def _of_group(self, words: Longs, contexts: Contexts) -> Induced:
-        middle = contexts.middle(self._G, self._rng)
-        centred = self._G - middle.astype(np.float32)
-        counts, n_senses = self._counts[words], np.ones(len(words), np.int64)
-        two = self._judged(words, contexts, centred, 2)
-        apart = self._apart(two.apartness, counts, two.apartness, counts, two.gains)
-        n_senses[apart & (two.gains[:, 0] > 0) & (two.shares >= LEAST_SHARE)] = 2
-        best = two.gains[:, 0].copy()
-        for k in range(3, self._n_senses + 1):
-            asked = np.flatnonzero((n_senses == k - 1) & (counts >= k * self._least))
-            more = self._judged(words[asked], contexts.of_words(asked), centred, k)
-            apart = self._apart(two.between, counts, more.between, counts[asked], more.gains)
-            gained = more.gains[:, 0] > best[asked] + more.gains[:, 1] / 2
-            found = apart & gained & (more.shares >= LEAST_SHARE)
-            n_senses[asked[found]], best[asked[found]] = k, more.gains[found, 0]
-        senses = []
-        for k in range(2, self._n_senses + 1):
-            chosen = np.flatnonzero(n_senses == k)
-            for some in _chunks(chosen):
-                parts = self._parts(contexts.of_words(some), centred, k, held=0)
-                middles = (middle + parts.middles).astype(np.float32)
-                senses.append((words[some], parts._replace(middles=middles)))
-        return Induced(words, n_senses, two.gains, two.apartness, senses, middle)
+            if not len(contexts.places):
+                continue
+            middle = contexts.middle(self._G, self._rng)
+            centred = self._G - middle.astype(np.float32)
+            counts, n_senses = self._counts[group], np.ones(len(group), np.int64)
+            two = self._judged(group, contexts, centred, 2)
+            apart = self._apart(two.apartness, counts, two.apartness, counts, two.gains)
+            n_senses[apart & (two.gains[:, 0] > 0) & (two.shares >= LEAST_SHARE)] = 2
+            best = two.gains[:, 0].copy()
+            for k in range(3, self._n_senses + 1):
+                asked = np.flatnonzero((n_senses == k - 1) & (counts >= k * self._least))
+                more = self._judged(group[asked], contexts.of_words(asked), centred, k)
+                apart = self._apart(two.between, counts, more.between, counts[asked], more.gains)
+                gained = more.gains[:, 0] > best[asked] + more.gains[:, 1] / 2
+                found = apart & gained & (more.shares >= LEAST_SHARE)
+                n_senses[asked[found]], best[asked[found]] = k, more.gains[found, 0]
+            senses = []
+            for k in range(2, self._n_senses + 1):
+                for some in _chunks(np.flatnonzero(n_senses == k)):
+                    parts = self._parts(contexts.of_words(some), centred, k, held=0)
+                    middles = (middle + parts.middles).astype(np.float32)
+                    senses.append((group[some], parts._replace(middles=middles)))
+            yield Induced(group, n_senses, two.gains, two.apartness, senses, middle)
 
     def _apart(
         self, usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs, gains: Doubles

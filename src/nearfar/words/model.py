@@ -92,7 +92,7 @@ from nearfar.text.subwords import BytePairs, Cut, Given, NGrams
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.parts import TOGETHER, WordParts
 from nearfar.words.relation_pairs import KnownNodes, RelationWindows
-from nearfar.words.training import RateOfText, Shared, Training, TrainingState, TrainWindows, held_out
+from nearfar.words.training import RateOfText, Shared, Training, TrainingState, TrainWindows
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
 
 if TYPE_CHECKING:
@@ -578,7 +578,12 @@ class WordModel(RelationEmbedder):
         """Train, epoch by epoch, with a rate that falls linearly, until the end or until a callback stops."""
         source, trainer, first = settled.source, settled.trainer, settled.rate
         split = np.random.default_rng(state.split)
-        blocks, validation = held_out(source.blocks, self.validation_fraction, split)
+        fraction, n = self.validation_fraction, len(source.blocks)
+        n_held = min(max(round(fraction * n), fraction > 0), n - 1)  # at least one, if any is to be held out
+        held = set(split.permutation(n)[:n_held].tolist())
+        blocks, validation = (
+            [block for k, block in enumerate(source.blocks) if (k in held) is out] for out in (False, True)
+        )
         validation_seeds = split.integers(2**63, size=len(validation))
         sizes = np.array([stop - start for start, stop in blocks])
         total = self.n_epochs * int(sizes.sum())

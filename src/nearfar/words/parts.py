@@ -11,26 +11,24 @@ row has moved goes to its parts. So a word is made once for all windows that it 
 know nothing of parts. That is a step of gradient descent for each window, but for those of other words with the same
 parts, which arrive later.
 """
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
+from nearfar._core.jit import jit
+from nearfar._core.lanes import LANES, load, multiply_add, store, zeros_like
 from nearfar._core.types import Arrays, Floats
-from nearfar._core.vector import empty_aligned, read_only
+from nearfar._core.vector import FAST, empty_aligned, read_only
 from nearfar.embedding.parts import LENGTH, Parts, scaled
-from nearfar.text.subwords import Cut, Cutter
-from nearfar.words.part_loops import gather, spread
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
+from nearfar.text.subwords import Cutter
 
 Train = Callable[[Any, float, NDArray[np.float64]], None]
 """Trains on windows at a rate."""
@@ -52,6 +50,8 @@ class WordParts:
     ----------
     keys : ndarray of shape (k,), int64
         Of the other parts that the words have, ascending.
+    n_words, n_rows : int
+        Words, and rows of the table: n_words + k.
     relation : csr_array of shape (n_words, n_words + k), float32
         W.
     rows : tuple of ndarray
@@ -59,27 +59,19 @@ class WordParts:
     """
 
     def __init__(self, cutter: Cutter, words: Ids) -> None:
-        cut = cutter.cut(cast("list[str]", words.to_list()))
-        self.cutter, self.n_words, self.keys = cutter, len(words), np.unique(cut.keys)
-        self.relation = self._related(cut)
-        self.rows = tuple(read_only(a) for a in (self.relation.indptr, self.relation.indices, self.relation.data))
-        self._places = threading.local()
-
-    def _related(self, cut: Cut) -> csr_array[np.float32]:
-        """Return W, with each word as its own part before the others, which weighs as much as they do together."""
         from scipy.sparse import csr_array, eye_array, hstack
 
+        cut = cutter.cut(cast("list[str]", words.to_list()))
+        self.cutter, self.n_words, self.keys = cutter, len(words), np.unique(cut.keys)
+        self.n_rows = self.n_words + len(self.keys)
+        # Each word is its own part before the others, which weighs as much as they do together.
         others = scaled(cut._replace(keys=np.searchsorted(self.keys, cut.keys)), np.arange(len(self.keys)), LENGTH)
-        relation = csr_array(hstack([eye_array(self.n_words, format="csr"), others], format="csr"))
-        lengths = np.sqrt(1 + (np.diff(others.indptr) > 0))
-        relation.data = (relation.data / np.repeat(lengths, np.diff(relation.indptr))).astype(np.float32)
-        relation.indptr, relation.indices = relation.indptr.astype(np.int64), relation.indices.astype(np.int32)
-        return relation
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the table of parts."""
-        return self.n_words + len(self.keys)
+        self.relation = csr_array(hstack([eye_array(self.n_words, format="csr"), others], format="csr"))
+        starts, weights = self.relation.indptr, self.relation.data
+        lengths = np.repeat(np.sqrt(1 + (np.diff(others.indptr) > 0)), np.diff(starts))
+        self.relation.data = (weights / lengths).astype(np.float32)
+        self.relation.indptr, self.relation.indices = starts.astype(np.int64), self.relation.indices.astype(np.int32)
+        self.rows = tuple(read_only(a) for a in (self.relation.indptr, self.relation.indices, self.relation.data))
 
     def words_of(self, table: Floats) -> Floats:
         """Return the vectors of all words, W Z."""
@@ -116,29 +108,60 @@ class WordParts:
 
         ``make`` returns what trains arrays in which a table of words is in its place.
         """
-        table = arrays[name]
+        table, room = arrays[name], threading.local()
 
         def train(windows: Any, rate: float, sums: NDArray[np.float64]) -> None:
+            if not hasattr(room, "places"):  # of each thread, in which each word is in no place
+                room.places = np.full(self.n_words, -1, np.int32)
             n = min(windows.inputs.size, self.n_words)
             words, inputs = np.empty(n, np.int32), np.empty(windows.inputs.size, np.int32)
             rows, before = (empty_aligned((n, table.shape[1]), table.dtype) for _ in range(2))
-            n_met = gather(windows.inputs, self.rows, table, self._free(), words, inputs, rows, before)
+            n_met = gather(windows.inputs, self.rows, table, room.places, words, inputs, rows, before)
             make({**arrays, name: rows[:n_met]})(windows._replace(inputs=inputs), rate, sums)
             if rate:
                 spread(words[:n_met], self.rows, rows, before, table)
 
         return train
 
-    def _free(self) -> NDArray[np.int32]:
-        """Return room of this thread in which each word is in no place."""
-        if not hasattr(self._places, "of"):
-            self._places.of = np.full(self.n_words, -1, np.int32)
-        free: NDArray[np.int32] = self._places.of
-        return free
 
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name != "_places"}
+# A relation is (starts, columns, weights).
 
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        self._places = threading.local()
+
+@jit(fastmath=FAST, error_model="numpy")
+def gather(inputs, relation, table, places, words, numbers, rows, before):
+    """Give numbers to the distinct words of inputs, and make them of their parts, twice; return how many there are.
+
+    ``places`` holds -1 for each word, before and after.
+    """
+    starts, columns, weights = relation
+    width, n = table.shape[1], np.int64(0)
+    for i in range(inputs.size):
+        word = inputs[i]
+        if places[word] < 0:
+            places[word], words[n] = n, word
+            n += 1
+        numbers[i] = places[word]
+    for k in range(n):
+        word = words[k]
+        places[word] = -1
+        for c in range(0, width, LANES):
+            total = zeros_like(table)
+            for p in range(starts[word], starts[word + 1]):
+                total = multiply_add(weights[p], load(table, np.int64(columns[p]) * width + c, LANES), total)
+            store(rows, k * width + c, LANES, total)
+            store(before, k * width + c, LANES, total)
+    return n
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def spread(words, relation, rows, before, table):
+    """Add what rows of words moved to their parts: Wᵀ times it."""
+    starts, columns, weights = relation
+    width, less = table.shape[1], table.dtype.type(-1)
+    for k in range(words.size):
+        word = words[k]
+        for c in range(0, width, LANES):
+            moved = multiply_add(less, load(before, k * width + c, LANES), load(rows, k * width + c, LANES))
+            for p in range(starts[word], starts[word + 1]):
+                at = np.int64(columns[p]) * width + c
+                store(table, at, LANES, multiply_add(weights[p], moved, load(table, at, LANES)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import numpy as np
@@ -102,6 +103,7 @@ class KnownNodes:
 
     def __init__(self, source: RelationWindows, known: tuple[Ids, Ids]) -> None:
         self.source, self.unit, self.vocabulary, self.blocks = source, source.unit, source.vocabulary, source.blocks
+        self.fingerprint = source.fingerprint
         self.ids, self.rows = _extended(known[0], source.ids)
         self.context_ids, self.columns = _extended(known[1], source.context_ids)
         self.n_rows = len(self.ids)
@@ -111,10 +113,6 @@ class KnownNodes:
         """Draw the windows of a block."""
         for windows in self.source.windows(start, stop, seed):
             yield windows._replace(inputs=self.rows[windows.inputs], outs=self.columns[windows.outs])
-
-    def fingerprint(self) -> dict[str, object]:
-        """Return that of the relation."""
-        return self.source.fingerprint()
 
 
 def _extended(known: Ids, given: Ids) -> tuple[Ids, Indices]:
@@ -168,11 +166,11 @@ class Entries(Step):
         take_step(self.indptr, self.indices, self.table, at, state)
 
 
+@dataclass(frozen=True)
 class Chain(Step):
     """One step after the other."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = steps
+    steps: Sequence[Step]
 
     def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
         """Move every place by all steps."""

@@ -131,13 +131,6 @@ class TrainingState:
         return cls(start, generator_of(facts["rng"]), facts["split"], *(curve.tolist() for curve in curves.values()))
 
 
-def held_out(blocks: Blocks, fraction: float, rng: np.random.Generator) -> tuple[Blocks, Blocks]:
-    """Return the blocks that are trained on, and those that are held out: at least one if ``fraction`` is not 0."""
-    n_held = min(max(round(fraction * len(blocks)), fraction > 0), len(blocks) - 1)
-    held = set(rng.permutation(len(blocks))[:n_held].tolist())
-    return [b for k, b in enumerate(blocks) if k not in held], [b for k, b in enumerate(blocks) if k in held]
-
-
 @dataclass(frozen=True)
 class Training:
     """What a learner is made of.

@@ -319,13 +319,39 @@ class Word2DM(WordModel):
         return arrays["B"][:, :width], arrays["C"][:, :width]
 
     def _check_init(self, given: Embedding) -> Embedding:
-        return of_order("Word2DM", given, self.n_components)
+        """Return density matrices of order n, or plain vectors of length n."""
+        owner, n = "Word2DM", self.n_components
+        dense = isinstance(given, DensityEmbedding)
+        if not dense and given.n_components == n * (n + 1) // 2:
+            other = given.context_vectors
+            try:
+                return DensityEmbedding(given.vectors, given.ids, context_vectors=other, context_ids=given.context_ids)
+            except InputError as error:
+                raise InputError(owner, "init", error.expected, error.got) from error
+        if (given.order if isinstance(given, DensityEmbedding) else given.n_components) != n:
+            expected = f"density matrices of order {n}, the number of components, or vectors of that length"
+            got = f"order {given.order}" if isinstance(given, DensityEmbedding) else f"length {given.n_components}"
+            raise InputError(owner, "init", expected, got)
+        return given
 
     def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
-        shape = (self.n_factors, self.n_components)
+        """Write factors Bᵀ of given density matrices, or of the pure states of given vectors.
+
+        Columns that a matrix leaves empty begin as they do at a start, but smaller.
+        """
+        m, n, trace = self.n_factors, self.n_components, self.start_trace
         for table, known in zip(self._views(arrays), (inputs, outputs), strict=True):
-            if known is not None:
-                place_states(table, known, shape, self.start_trace)
+            for first in range(0, 0 if known is None else len(known.rows), _BLOCK):
+                rows = known.rows[first : first + _BLOCK]
+                made = _columns(known.vectors[first : first + _BLOCK].astype(np.float64), m, n)
+                empty: NDArray[np.bool_] = np.all(made == 0, axis=2)
+                empty[:, n:] = False  # nothing has more than n states
+                drawn = table[rows].reshape(-1, m, n) * empty[:, :, None]
+                size = np.einsum("kmn,kmn->k", drawn, drawn, dtype=np.float64)
+                spare = SPARE * empty.sum(axis=1) / min(m, n)
+                scale = np.sqrt(np.divide(spare, size, out=np.zeros(len(size)), where=size > 0))
+                made = np.sqrt(1 - spare)[:, None, None] * made + scale[:, None, None] * drawn
+                table[rows] = np.sqrt(trace) * made.reshape(-1, m * n)
 
     def _recall(self, arrays: Arrays) -> None:
         for table, learned in zip(self._views(arrays), (self.factors_, self.context_factors_), strict=True):
@@ -368,50 +394,6 @@ class Word2DM(WordModel):
 SPARE = 0.1
 """Share of the trace with which columns start that a given matrix leaves empty, if it leaves all of them empty."""
 _BLOCK = 4096  # matrices at a time
-
-
-def of_order(owner: str, given: Embedding, n: int) -> Embedding:
-    """Return the given density matrices if they are of order n, or plain vectors if they are of length n."""
-    dense = isinstance(given, DensityEmbedding)
-    if not dense and given.n_components == n * (n + 1) // 2:
-        other = given.context_vectors
-        try:
-            return DensityEmbedding(given.vectors, given.ids, context_vectors=other, context_ids=given.context_ids)
-        except InputError as error:
-            raise InputError(owner, "init", error.expected, error.got) from error
-    if (given.order if isinstance(given, DensityEmbedding) else given.n_components) != n:
-        expected = f"density matrices of order {n}, the number of components, or vectors of that length"
-        got = f"order {given.order}" if isinstance(given, DensityEmbedding) else f"length {given.n_components}"
-        raise InputError(owner, "init", expected, got)
-    return given
-
-
-def place_states(table: Floats, known: Known, shape: tuple[int, int], trace: float) -> None:
-    """Write factors Bᵀ of given density matrices, or of the pure states of given vectors, into rows of a table.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_words, m n)
-        At its start: columns that a matrix leaves empty begin as they are there, but smaller.
-    known : Known
-        Vectors of length n(n+1)/2 or n.
-    shape : (m, n)
-        Columns and rows of B; of a matrix the m largest eigenvalues are kept.
-    trace : float
-        Of all that is written.
-    """
-    m, n = shape
-    for first in range(0, len(known.rows), _BLOCK):
-        rows = known.rows[first : first + _BLOCK]
-        made = _columns(known.vectors[first : first + _BLOCK].astype(np.float64), m, n)
-        empty: NDArray[np.bool_] = np.all(made == 0, axis=2)
-        empty[:, n:] = False  # nothing has more than n states
-        drawn = table[rows].reshape(-1, m, n) * empty[:, :, None]
-        size = np.einsum("kmn,kmn->k", drawn, drawn, dtype=np.float64)
-        spare = SPARE * empty.sum(axis=1) / min(m, n)
-        scale = np.sqrt(np.divide(spare, size, out=np.zeros(len(size)), where=size > 0))
-        made = np.sqrt(1 - spare)[:, None, None] * made + scale[:, None, None] * drawn
-        table[rows] = np.sqrt(trace) * made.reshape(-1, m * n)
 
 
 def _columns(vectors: NDArray[np.float64], m: int, n: int) -> NDArray[np.float64]:

@@ -113,7 +113,7 @@ def adam_batch(batch: Batch, rate: float, inputs_side: Any, outs_side: Any, form
     inputs, there, outs = batch
     counts = _counts(outs)
     pairs = there[:, :, None] & counts[:, None]
-    loss, dx, dy = form.gradients(inputs_side[0][inputs], outs_side[0][outs], pairs)
+    loss, (dx, _), (dy, _) = form(inputs_side[0][inputs], outs_side[0][outs], pairs, None)
     n_pairs = there.sum().clamp(min=1)
     met = counts & there.any(1, keepdim=True)
     for side, rows, gradients, which in ((inputs_side, inputs, dx, there), (outs_side, outs, dy, met)):
@@ -135,16 +135,10 @@ def _counts(outs: Tensor) -> Tensor:
     return counts
 
 
-class SkipGram:
-    """The changes of :class:`nearfar.SkipGram`."""
-
-    def __init__(self, model: Any) -> None:
-        """Take nothing of the model."""
-
-    def __call__(self, x: Tensor, y: Tensor, pairs: Tensor, rate: float) -> tuple[Tensor, Moved, Moved]:
-        """Return the loss and both changes."""
-        found: tuple[Tensor, Moved, Moved] = of_tensors(sgns)(x, y, pairs, rate)
-        return found
+def skipgram(model: Any) -> Change:  # noqa: ARG001 - its formula has no parameters
+    """Return the changes of :class:`nearfar.SkipGram`."""
+    change: Change = of_tensors(sgns)
+    return change
 
 
 class Word2DM:
@@ -155,16 +149,12 @@ class Word2DM:
         self._shape = model.n_factors, model.n_components
         self._options = {"offset": model._offset, "ridge": float(model.ridge)}
 
-    def __call__(self, x: Tensor, y: Tensor, pairs: Tensor, rate: float) -> tuple[Tensor, Moved, Moved]:
-        """Return the loss without the ridge, and both changes by SGD."""
+    def __call__(self, x: Tensor, y: Tensor, pairs: Tensor, rate: float | None) -> tuple[Tensor, Moved, Moved]:
+        """Return the loss without the ridge, and both changes by SGD; without a rate, minus the gradients."""
+        step = {"rate": 1.0} if rate is None else {"rate": rate, "longest": LONGEST}
         B, C = self._factors(x), self._factors(y)
-        loss, (dx, of_x), (dy, of_y) = of_tensors(word2dm)(B, C, pairs, rate, longest=LONGEST, **self._options)
+        loss, (dx, of_x), (dy, of_y) = of_tensors(word2dm)(B, C, pairs, **step, **self._options)
         return loss, (_flat(dx, x.shape[2]), of_x), (_flat(dy, x.shape[2]), of_y)
-
-    def gradients(self, x: Tensor, y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the loss without the ridge, and minus the gradients of the sum over the pairs."""
-        loss, (dx, _), (dy, _) = of_tensors(word2dm)(self._factors(x), self._factors(y), pairs, 1.0, **self._options)
-        return loss, _flat(dx, x.shape[2]), _flat(dy, x.shape[2])
 
     def _factors(self, rows: Tensor) -> Tensor:
         m, n = self._shape
@@ -218,17 +208,15 @@ class TextDraws:
             at = torch.arange(n, device=device)[here, None] + around
             inside = at.clamp(0, n - 1)
             there = (at == inside) & (sentence[inside] == sentence[here, None]) & (around.abs() <= reach[here, None])
-            yield self._with_noise(words[inside], there, words[here], generator)
-
-    def _with_noise(self, inputs: Tensor, there: Tensor, centres: Tensor, generator: torch.Generator) -> Batch:
-        if not self._options.shared_negatives:  # each pair is a window
-            which = there.nonzero()
-            inputs, centres = inputs[which[:, 0], which[:, 1], None], centres[which[:, 0]]
-            there = torch.ones_like(inputs, dtype=torch.bool)
-        shape = len(centres), self._options.n_negative
-        cells = torch.randint(len(self._alias), shape, generator=generator, device=self._device)
-        keeps = torch.rand(shape, generator=generator, device=self._device) < self._threshold[cells]
-        return inputs, there, torch.cat((centres[:, None], torch.where(keeps, cells, self._alias[cells])), 1)
+            inputs, centres = words[inside], words[here]
+            if not options.shared_negatives:  # each pair is a window
+                which = there.nonzero()
+                inputs, centres = inputs[which[:, 0], which[:, 1], None], centres[which[:, 0]]
+                there = torch.ones_like(inputs, dtype=torch.bool)
+            shape = len(centres), options.n_negative
+            cells = torch.randint(len(self._alias), shape, generator=generator, device=device)
+            keeps = torch.rand(shape, generator=generator, device=device) < self._threshold[cells]
+            yield inputs, there, torch.cat((centres[:, None], torch.where(keeps, cells, self._alias[cells])), 1)
 
 
 def _sentence_cuts(sentence: Tensor, n: int) -> list[int]:
