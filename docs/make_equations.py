@@ -22,6 +22,7 @@ from nearfar.engines.threads import words
 HERE = Path(__file__).parent
 SOURCE = Path(nearfar.__file__).parent
 PAPERS = {
+    "affinities": "Neighbours: van der Maaten & Hinton 2008; Lee, Peluffo-Ordóñez & Verleysen 2015",
     "density": "Maps that keep densities: Narayan, Berger & Cho 2021",
     "edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3",
     "linear_maps": "Maps in linear time",
@@ -101,8 +102,8 @@ def page() -> str:
         lines += [f"## {PAPERS[module.stem]}", "", f"In `nearfar/methods/{module.name}`.", ""]
         lines += ["| equation or symbol | says | line | formula | on threads |", "|---|---|---|---|---|"]
         for one in equations(module):
-            says = one.says.replace("|", r"\|")
-            lines.append(f"| {one.name} | `{says}` | {one.line} | `{one.formula}` | {compiled(one)} |")
+            name, says = (text.replace("|", r"\|") for text in one[:2])
+            lines.append(f"| {name} | `{says}` | {one.line} | `{one.formula}` | {compiled(one)} |")
         lines.append("")
     lines += ["## Elsewhere", "", "In `nearfar/`.", "", "| equation | says | module | function |", "|---|---|---|---|"]
     for one in elsewhere():

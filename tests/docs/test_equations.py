@@ -38,7 +38,11 @@ def test_the_page_says_where_they_stand_now():
             assert one.name in path.read_text("utf-8").splitlines()[one.line - 1]
 
 
-@pytest.mark.parametrize("name", ["edrep", "words"])
+def test_each_symbol_of_neighbours_is_named_in_one_place():
+    assert [one.name for one in make_equations.equations(METHODS / "affinities.py")] == ["D", "H", "p_ij", "p_j|i"]
+
+
+@pytest.mark.parametrize("name", ["affinities", "edrep", "words"])
 def test_the_text_of_a_method_knows_no_place(name):
     imported = hops.imports_of(METHODS / f"{name}.py", hops.modules_of(ROOT / "src"))
     assert all(module.startswith(("nearfar.contracts", "nearfar._core")) for module in imported)

@@ -328,8 +328,11 @@ def test_probabilities_are_worked_out_when_they_are_asked_for(rng, parameters):
     np.testing.assert_array_equal(again.to_scipy().toarray(), P.toarray())
     np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-6)
     dense = np.zeros(P.shape)
-    found, scales = Neighbors(affinities.indices_, affinities.distances_), (affinities.perplexities_, affinities._used)
-    np.put_along_axis(dense, affinities.indices_, weights_of(found, Scales(affinities.kernel, *scales), 1)[0], 1)
+    found = Neighbors(affinities.indices_, affinities.distances_)
+    scales = Scales(
+        affinities.kernel, affinities.perplexities_, (k,) if len(affinities.perplexities_) == 1 else (k, 12)
+    )
+    np.put_along_axis(dense, affinities.indices_, weights_of(found, scales, 1)[0], 1)
     np.testing.assert_allclose(P.toarray(), dense, rtol=1e-6, atol=1e-12)
 
 

@@ -28,6 +28,7 @@ from nearfar.divergences.probability import KL, is_kl, linear_formulas
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.kernels import compiled_kernel
+from nearfar.methods import affinities
 from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, value
 from nearfar.methods.maps import AllPairs, Still
 from nearfar.relations.matrix import Relation
@@ -411,7 +412,7 @@ def _few_pattern(
     p_ij, p_ji = np.zeros((2, len(pairs)), floats)
     p_ij[at], p_ji[at_back] = given, given
     rows, columns = place[pairs // n], place[pairs % n]
-    sides = [(p_ij + p_ji) * floats.type(0.5)] if symmetric else [p_ij, p_ji]
+    sides = [affinities.symmetric(p_ij, p_ji)] if symmetric else [p_ij, p_ji]
     by_row = np.argsort(rows, kind="stable")
     values = [side[by_row] for side in sides]
     return np.append(0, np.cumsum(np.bincount(rows, minlength=n))), columns[by_row], values[0], values[-1]

@@ -1,12 +1,7 @@
 """`Affinities`: from rows of numbers, or their distances, to a relation of calibrated neighbours.
 
-Each row of distances gets the bandwidth at which its probabilities have the wanted perplexity::
-
-    p_j = exp(-beta r_j²) / sum_l exp(-beta r_l²),        H(p) = ln S + beta <r²> = ln(perplexity)
-
-H falls with beta, ``dH/dln beta = -beta² Var_p(r²)``, so that Newton's steps in ln beta, held in an interval, take a
-handful of passes. Half the slope's size measures how many dimensions the data have around the point: D = 2 beta²
-Var_p(r²).
+Neighbours are searched, each row of their distances is calibrated, and the relation works its probabilities out when
+they are asked for. The formulas are those of :mod:`nearfar.methods.affinities`.
 """
 
 from __future__ import annotations
@@ -29,12 +24,13 @@ from nearfar._core.frames import without
 from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Floats, MatrixLike, Seed
+from nearfar._core.types import Floats, MatrixLike, RowNumbers, Seed
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
 from nearfar.engines import asked_engine, check_engine, device_of_engine, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError
+from nearfar.methods.affinities import calibrated, probabilities, symmetric
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import check_rows, coordinates_of, is_searched, neighbor_index
@@ -59,8 +55,6 @@ AT_LEAST = 32
 _AT_ONCE = 4096  # rows that are sorted at a time
 """Perplexity that "multiscale" goes up to, however many points there are."""
 _CALIBRATED = 2**24  # neighbours whose probabilities are in memory together
-_VANISHES = 745.0  # exp(-745) is 0 in double precision, all but
-_STEPS = 100  # of Newton's method, at most
 _NOTHING_IN_COMMON = dict.fromkeys(("cosine", "braycurtis", "dice", "hamming", "jaccard", "sokalsneath"), 1.0)
 """The distance, by some metrics, of rows that have nothing in common."""
 _ROUNDING = 4e-6  # of that distance
@@ -174,7 +168,7 @@ class Affinities(Parameters):
     intrinsic_dimension_: NDArray[np.float64] | None
     n_features_in_: int
     _copies: Copies | None
-    _apart: float
+    _scales: Scales
     _left_out: Sequence[Hashable] = ()
 
     def __init__(
@@ -262,10 +256,10 @@ class Affinities(Parameters):
 
         With copies X are the different rows, and the ids those of all.
         """
-        device = self._device
+        check_engine(type(self).__name__, self.engine, self._not_on)
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
-        workers = check_n_jobs(owner, self.n_jobs)
+        workers, device = check_n_jobs(owner, self.n_jobs), device_of_engine(self.engine)
         index = neighbor_index(
             owner,
             X,
@@ -278,19 +272,15 @@ class Affinities(Parameters):
             argument="engine",
         )
         n = index.n_rows
-        self.perplexities_ = self._perplexities(owner, n, copies)
-        check_k(owner, "n_neighbors", 1, n)
         n_all = n if copies is None else len(copies.same)
-        self._used = self._neighbors_used(owner, n_all, index.most, self.perplexities_)
-        if copies is not None:
-            self._used = [min(used, index.most) for used in self._used]
-        k = max(self._used)
-        self._check_perplexity(owner, n, n_all, k)
+        scales = self._scales_for(owner, n, n_all, index.most)
+        k = max(scales.used)
         if 100 * n > checks.SMALL:
             hint = (
                 "Take fewer neighbours: a smaller perplexity; or fewer rows; or storage=, a folder for the neighbours."
             )
             checks.check_memory(owner, "X", self._memory(owner, X)[0], hint)
+        # Neighbours.
         self._index: NeighborIndex = index
         search, there = index.neighbors, None
         if client is not None:
@@ -303,11 +293,10 @@ class Affinities(Parameters):
         apart = _NOTHING_IN_COMMON.get(self.metric, math.inf) if isinstance(self.metric, str) else math.inf
         if isinstance(index, PrecomputedIndex) and isinstance(D := index._X, np.ndarray):
             apart = _greatest_of(D, found.distances if copies is None else found.distances[copies.first])
-        self._apart = apart  # the distance of rows that have nothing in common
+        self.perplexities_, self._scales = scales.perplexities, scales._replace(apart=apart)
         if apart < math.inf:
-            apart = _told_of_lonely(owner, found, apart)
-        # The weights are as many bytes as the distances: the relation works them out again where they are asked for.
-        scales = Scales(self.kernel, self.perplexities_, tuple(self._used), apart)
+            scales = scales._replace(apart=_told_of_lonely(owner, found, apart))
+        # Their weights are as many bytes as the distances: the relation works them out again where they are asked for.
         parts: list[Part] = []
         if there is None:
             for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
@@ -319,12 +308,13 @@ class Affinities(Parameters):
             parts = there.calibrated(partial(_calibrated_part, scales=scales))
         counts, *joined = zip(*parts, strict=True)
         betas, dimensions = (None, None) if joined[0][0] is None else map(np.concatenate, joined)
+        # The relation, and that of the different rows.
         nnz, elsewhere = sum(counts), None if there is None else there.rows
         ids = Ids(n_all) if ids is None else ids
         self.n_features_in_ = n_all if self.metric == "precomputed" else int(np.shape(X)[1])
         self.betas_, self.intrinsic_dimension_, self._copies = betas, dimensions, copies
         if copies is not None:
-            P = CalibratedRows(found, betas, self._used, nnz, elsewhere, apart, copies)
+            P = CalibratedRows(found, betas, scales, nnz, elsewhere, copies)
             self._different, elsewhere = Relation(P, Ids(n), Ids(n)), None
             bounds = even_bounds(n, max(1, _CALIBRATED // k)).tolist()
             weighed = [(np.count_nonzero(P.weights(a, b), axis=1), copies.counts[a:b]) for a, b in pairwise(bounds)]
@@ -332,50 +322,48 @@ class Affinities(Parameters):
             if betas is not None and dimensions is not None:
                 self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
         self.indices_, self.distances_ = found
-        P = CalibratedRows(found, self.betas_, self._used, nnz, elsewhere, apart)
-        self.relation_ = Relation(P, ids, ids)
+        self.relation_ = Relation(CalibratedRows(found, self.betas_, scales, nnz, elsewhere), ids, ids)
         return self
 
-    def _check_perplexity(self, owner: str, n: int, n_all: int, k: int) -> None:
-        """Refuse a perplexity that so many different rows, or neighbours, do not have; warn of a large one."""
-        if self.kernel == "uniform":
-            return
-        largest = max(self.perplexities_)
+    def _scales_for(self, owner: str, n: int, n_all: int, most: int) -> Scales:
+        """Return the perplexities in use and the neighbours of each, for n different rows of all.
+
+        ``most`` is how many neighbours a row has. Perplexities that rows, or neighbours, are too few for are refused;
+        where copies make them too few, lower ones are taken.
+        """
+        asked = perplexities_of(owner, self.perplexity, n)
+        perplexities, uniform = asked, self.kernel == "uniform"
+        if not uniform and n - 1 <= max(asked) < n_all - 1:
+            perplexities = tuple(min(one, max(1.0, (n - 1) / 3)) for one in asked)
+            warn_user(
+                f"{owner}: X has {n} different rows among {n_all}, too few for perplexity {max(asked):g}: "
+                f"{max(perplexities):.3g} is taken."
+            )
+        check_k(owner, "n_neighbors", 1, n)
+        used = tuple(self._neighbors_used(owner, n_all, most, perplexities))
+        if n < n_all:  # of all rows there are more than of different ones
+            used = tuple(min(k, most) for k in used)
+        largest = max(perplexities)
+        if uniform:
+            return Scales(self.kernel, perplexities, used)
         if largest >= n - 1:
             hint = f"With {n} points take a perplexity of at most {(n - 1) / 3:.3g}."
             if n < 7:
                 hint = "So few points have no neighbourhoods to speak of: take more, or MDS."
             raise InputError(owner, "perplexity", f"below {n - 1}, the number of other points", largest, hint)
-        if largest > k:
+        if largest > max(used):
             hint = "3 * perplexity neighbours are usual, and the default."
-            raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", k, hint)
+            raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", max(used), hint)
         if 3 * largest > n_all - 1 and not isinstance(self.perplexity, str):
             warn_user(
                 f"{owner}: perplexity {largest:g} is more than a third of the {n_all - 1} other points: "
                 "neighbourhoods are then all but everything. Take a smaller one."
             )
-
-    def _perplexities(self, owner: str, n: int, copies: Copies | None) -> tuple[float, ...]:
-        """Return those in use: lower ones where there are fewer different rows."""
-        asked = perplexities_of(owner, self.perplexity, n)
-        if copies is None or self.kernel == "uniform" or not n - 1 <= max(asked) < len(copies.same) - 1:
-            return asked
-        used = tuple(min(one, max(1.0, (n - 1) / 3)) for one in asked)
-        warn_user(
-            f"{owner}: X has {n} different rows among {len(copies.same)}, too few for perplexity {max(asked):g}: "
-            f"{max(used):.3g} is taken."
-        )
-        return used
+        return Scales(self.kernel, perplexities, used)
 
     def _drawn(self) -> Relation:
         """Return the relation that a map shows: that of the different rows."""
         return self.relation_ if self._copies is None else self._different
-
-    @property
-    def _device(self) -> str | None:
-        """The device of torch on which rows are calibrated."""
-        check_engine(type(self).__name__, self.engine, self._not_on)
-        return device_of_engine(self.engine)
 
     def _found_in_files(
         self, owner: str, search: Callable[..., Neighbors], shape: tuple[int, int], copies: Copies | None
@@ -498,13 +486,13 @@ class Affinities(Parameters):
             n = len(copies.same)
             if self.metric == "precomputed":
                 rows = check_matrix(type(self).__name__, "X", rows, columns=n)[:, copies.first]
-        found = self._index.query(rows, max(self._used))
+        found = self._index.query(rows, max(self._scales.used))
         workers = check_n_jobs(type(self).__name__, self.n_jobs)
-        scales = Scales(self.kernel, self.perplexities_, tuple(self._used), self._apart)
-        if self._apart < math.inf:
-            lonely = np.flatnonzero(related(found.distances, self._apart) == 0)
+        if self._scales.apart < math.inf:
+            lonely = np.flatnonzero(related(found.distances, self._scales.apart) == 0)
             _warn_of_lonely(f"{type(self).__name__}.transform", lonely, len(found.distances), "all rows of the fit")
-        weights, _, _ = weights_of(found, scales, workers, self._device)
+        check_engine(type(self).__name__, self.engine, self._not_on)
+        weights, _, _ = weights_of(found, self._scales, workers, device_of_engine(self.engine))
         from scipy.sparse import csr_array
 
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)
@@ -522,7 +510,7 @@ class Affinities(Parameters):
         self._check_fitted("joint")
         P = self.relation_.to_scipy()
         n = P.shape[0]
-        J = (P + P.T.tocsr()) * np.float32(0.5 / n)
+        J = symmetric(P, P.T.tocsr(), n)
         J.sort_indices()
         operator = Sparse(J.indptr.astype(np.int64), J.indices.astype(np.int32), J.data, n, symmetric=True)
         return Relation(operator, self.relation_.row_ids, self.relation_.row_ids)
@@ -564,23 +552,46 @@ class Scales(NamedTuple):
 def weights_of(
     found: Neighbors, scales: Scales, n_jobs: int, device: str | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """Return the mean of the probabilities by each perplexity, and the precisions and dimensions of each."""
-    uniform, perplexities = scales.kernel == "uniform", scales.perplexities
-    n, k = found.distances.shape
-    weights = np.zeros((n, k), np.float32)
-    betas, dimensions = [], []
-    for perplexity, nearest in zip(perplexities, scales.used, strict=True):
+    """Return the mean of the probabilities by each perplexity, and the precisions and dimensions of each.
+
+    A row has them over the neighbours that it has something in common with.
+    """
+    (n, k), several = found.distances.shape, len(scales.perplexities)
+    weights, betas, dimensions = np.zeros((n, k), np.float32), np.zeros((n, several)), np.zeros((n, several))
+    formula = calibrated if device is None else partial(on_device("calibration"), device)
+    for scale, (perplexity, nearest) in enumerate(zip(scales.perplexities, scales.used, strict=True)):
         distances = found.distances[:, :nearest]
-        if uniform:
-            weights[:, :nearest] += _uniform(distances, scales.apart, len(perplexities))
+        counts = related(distances, scales.apart)
+        if scales.kernel == "uniform":
+            weights[:, :nearest] += _even(counts, nearest, several)
             continue
-        calibration = _calibrated(distances, perplexity, scales.apart, n_jobs, device)
-        betas.append(calibration.betas)
-        dimensions.append(calibration.dimensions)
-        if len(perplexities) == 1:
-            return calibration
-        weights[:, :nearest] += calibration.weights * np.float32(1 / len(perplexities))
-    return (weights, None, None) if uniform else (weights, np.column_stack(betas), np.column_stack(dimensions))
+        made = weights, betas[:, scale], dimensions[:, scale]
+        for count in np.unique(counts[counts > 0]).tolist():
+            rows, wanted = np.flatnonzero(counts == count), min(perplexity, float(count))
+            task = partial(_calibrate_rows, formula, distances[:, :count], wanted, rows, made, 1 / several)
+            # Blocks of a megabyte: shorter ones would have the threads wait for the interpreter's lock.
+            bounds = even_bounds(len(rows), max(1, 2**17 // count)) if device is None else [0, len(rows)]
+            run_blocks(task, bounds, n_jobs)
+    if scales.kernel == "uniform":
+        return weights, None, None
+    return (weights, betas[:, 0], dimensions[:, 0]) if several == 1 else (weights, betas, dimensions)
+
+
+def _calibrate_rows(
+    formula: Callable[[Floats, float], tuple[Floats, Floats, Floats]],
+    distances: NDArray[np.float32],
+    perplexity: float,
+    rows: RowNumbers,
+    made: tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]],
+    share: float,
+    _block: int,
+    start: int,
+    stop: int,
+) -> None:
+    """Add the probabilities of some rows, times their share, and write precisions and dimensions."""
+    some, (weights, betas, dimensions) = rows[start:stop], made
+    p, betas[some], dimensions[some] = formula(distances[some], perplexity)
+    weights[some, : p.shape[1]] += p.astype(np.float32) * np.float32(share)
 
 
 def related(distances: Floats, apart: float) -> NDArray[np.int64]:
@@ -598,27 +609,9 @@ def related(distances: Floats, apart: float) -> NDArray[np.int64]:
     return found
 
 
-def _calibrated(
-    distances: NDArray[np.float32], perplexity: float, apart: float, n_jobs: int, device: str | None
-) -> Calibration:
-    """Return the calibration of rows over the neighbours that they have something in common with."""
-    n, k = distances.shape
-    counts = related(distances, apart)
-    if (counts == k).all():
-        return calibrate(distances, perplexity, n_jobs=n_jobs, device=device)
-    found = Calibration(np.zeros((n, k), np.float32), np.zeros(n), np.zeros(n))
-    for count in np.unique(counts[counts > 0]).tolist():
-        rows = np.flatnonzero(counts == count)
-        part = calibrate(distances[rows, :count], min(perplexity, float(count)), n_jobs=n_jobs, device=device)
-        found.weights[rows, :count], found.betas[rows], found.dimensions[rows] = part
-    return found
-
-
-def _uniform(distances: NDArray[np.float32], apart: float, scales: int) -> NDArray[np.float32]:
-    """Return the same probability for all neighbours that a row has something in common with, one of so many scales."""
-    k = distances.shape[1]
-    counts = related(distances, apart)[:, None]
-    return np.where(np.arange(k) < counts, 1 / np.maximum(counts * scales, 1), 0).astype(np.float32)
+def _even(counts: NDArray[np.int64], k: int, scales: int) -> NDArray[np.float32]:
+    """Return the same probability for the first so many of k neighbours of each row, by one of so many scales."""
+    return np.where(np.arange(k) < counts[:, None], 1 / np.maximum(counts[:, None] * scales, 1), 0).astype(np.float32)
 
 
 def _greatest_of(D: Floats, distances: NDArray[np.float32]) -> float:
@@ -660,7 +653,7 @@ def _warn_of_lonely(owner: str, lonely: NDArray[np.int64], n: int, others: str) 
 def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[Part, NDArray[np.float32]]:
     """Return how many probabilities are above 0, precisions, dimensions; and what ``CalibratedRows`` makes of them."""
     weights, betas, dimensions = weights_of(found, scales, 1)
-    p = CalibratedRows(found, betas, scales.used, 0, None, scales.apart).weights(0, len(weights))
+    p = CalibratedRows(found, betas, scales, 0).weights(0, len(weights))
     return (int(np.count_nonzero(weights)), betas, dimensions), p
 
 
@@ -695,14 +688,11 @@ class CalibratedRows(Sparse):
         Of all rows, nearest first.
     betas : ndarray of shape (n,) or (n, s), float64, or None
         Precisions, of each of s scales; None: all neighbours count the same.
-    used : sequence of int
-        How many neighbours each scale takes.
+    scales : Scales
     nnz : int
         Probabilities that are above 0.
     elsewhere : list of Future, optional
         The same rows on the workers of a cluster, in parts, each a ``Rows``: for maps that are drawn there.
-    apart : float
-        Distance of rows that are no neighbours, see :func:`related`.
     copies : Copies, optional
         The matrix is that of the different rows; ``found`` are the neighbours of all.
     """
@@ -711,17 +701,16 @@ class CalibratedRows(Sparse):
         self,
         found: Neighbors,
         betas: NDArray[np.float64] | None,
-        used: Sequence[int],
+        scales: Scales,
         nnz: int,
         elsewhere: list[object] | None = None,
-        apart: float = math.inf,
         copies: Copies | None = None,
     ) -> None:
         n = len(found.indices) if copies is None else len(copies.first)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
-        self._found, self._used, self.nnz = read_only(found), tuple(used), nnz
-        self._betas = None if betas is None else read_only(betas.reshape(n, len(self._used)))
-        self._elsewhere, self._apart, self._copies = elsewhere, apart, copies
+        self._found, self._scales, self.nnz = read_only(found), scales, nnz
+        self._betas = None if betas is None else read_only(betas.reshape(n, len(scales.used)))
+        self._elsewhere, self._copies = elsewhere, copies
 
     def _columns(self, start: int, stop: int) -> NDArray[np.int32]:
         """Return the neighbours of some rows."""
@@ -798,27 +787,22 @@ class CalibratedRows(Sparse):
 
     def weights(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return the probabilities of some rows, in the order of the neighbours."""
-        k = self._found.indices.shape[1]
-        weights, scales = np.zeros((stop - start, k), np.float32), len(self._used)
+        k, several, apart = self._found.indices.shape[1], len(self._scales.used), self._scales.apart
+        weights = np.zeros((stop - start, k), np.float32)
         some = max(1, 2**17 // k)  # rows whose numbers in float64 stay in the cache
         for first in range(start, stop, some):
             rows = slice(first, min(first + some, stop))
+            of = rows if self._copies is None else self._copies.first[rows]
             part = weights[first - start : rows.stop - start]
-            for scale, nearest in enumerate(self._used):
-                of = rows if self._copies is None else self._copies.first[rows]
+            for scale, nearest in enumerate(self._scales.used):
                 distances = self._found.distances[of, :nearest]
+                counts = related(distances, apart)
                 if self._betas is None:
-                    part[:, :nearest] += _uniform(distances, self._apart, scales)
+                    part[:, :nearest] += _even(counts, nearest, several)
                     continue
-                p = distances.astype(np.float64)
-                least = p.min(axis=1, keepdims=True)
-                p = (p - least) * (p + least)  # r² - r_min²
-                p *= -self._betas[rows, scale, None]
-                np.exp(p, out=p)
-                if self._apart < math.inf:
-                    p *= np.arange(nearest) < related(distances, self._apart)[:, None]
-                p /= np.maximum(p.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-                part[:, :nearest] += p.astype(np.float32) * np.float32(1 / scales)
+                near = None if apart == math.inf else np.arange(nearest) < counts[:, None]
+                p = probabilities(distances, self._betas[rows, scale], near)
+                part[:, :nearest] += p.astype(np.float32) * np.float32(1 / several)
         return weights
 
 
@@ -912,60 +896,7 @@ def calibrate(
     perplexity = check_real(owner, "perplexity", perplexity, low=1.0, high=float(k))
     if device is not None:
         require(f"{owner}(device=)", "torch", "torch")
-        return Calibration(*on_device("calibration")(owner, device, distances, perplexity, (_STEPS, _VANISHES)))
-    found = Calibration(np.empty((n, k), np.float32), np.empty(n), np.empty(n))
-    # Blocks of a megabyte: shorter ones would have the threads wait for the interpreter's lock.
-    bounds = even_bounds(n, max(1, 2**17 // k))
-    run_blocks(partial(_calibrate_rows, distances, perplexity, found), bounds, check_n_jobs(owner, n_jobs))
-    return found
-
-
-def _calibrate_rows(
-    distances: Floats, perplexity: float, found: Calibration, _block: int, start: int, stop: int
-) -> None:
-    """Write the calibration of some rows: Newton's steps in t = ln beta, inside of an interval that shrinks."""
-    r = distances[start:stop].astype(np.float64)
-    nearest = r.min(axis=1, keepdims=True)
-    gaps = (r - nearest) * (r + nearest)  # r² - r_min²: no cancellation, and no underflow before it is scaled
-    unit = gaps.mean(axis=1)
-    unit[unit == 0] = 1  # all distances alike
-    gaps /= unit[:, None]
-    # The entropy falls with beta from ln k to the logarithm of the number of gaps that are 0.
-    ties = np.count_nonzero(gaps == 0, axis=1)
-    betas = np.zeros(len(r))
-    alone = (ties < r.shape[1]) & (ties >= perplexity)  # only the nearest, all alike, are left
-    betas[alone] = _VANISHES / np.where(gaps[alone] > 0, gaps[alone], np.inf).min(axis=1)
-    rows = np.flatnonzero((ties < perplexity) & (perplexity < r.shape[1]))  # those that are not done
-    betas[rows] = 1.0
-    t, low, high = np.zeros(len(r)), np.full(len(r), -np.inf), np.full(len(r), np.inf)
-    for _ in range(_STEPS):
-        if not rows.size:
-            break
-        _, totals, means, variances = _moments(gaps[rows], betas[rows])
-        before, beta = t[rows], betas[rows]
-        excess = np.log(totals) + beta * means - math.log(perplexity)
-        low[rows] = np.where(excess > 0, before, low[rows])
-        high[rows] = np.where(excess > 0, high[rows], before)
-        slope = beta * beta * variances
-        step = np.divide(excess, slope, out=np.copysign(2.0, excess), where=slope > 0)
-        after = before + np.clip(step, -2.0, 2.0)
-        inside = (low[rows] < after) & (after < high[rows])
-        after = np.where(inside, after, 0.5 * (low[rows] + high[rows]))
-        moving = (np.abs(excess) >= 1e-12) & (after != before)
-        rows = rows[moving]
-        t[rows] = after[moving]
-        betas[rows] = np.exp(t[rows])
-    weights, totals, _, variances = _moments(gaps, betas)
-    found.weights[start:stop] = weights / totals[:, None]
-    found.betas[start:stop] = betas / unit
-    found.dimensions[start:stop] = 2.0 * betas * betas * variances
-
-
-def _moments(gaps: NDArray[np.float64], betas: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """Return exp(-beta g), its sum S, and the mean and variance of g under these weights, row by row."""
-    weights = gaps * -betas[:, None]
-    np.exp(weights, out=weights)
-    totals = weights.sum(axis=1)
-    means = np.einsum("ij,ij->i", weights, gaps) / totals
-    squares = np.einsum("ij,ij,ij->i", weights, gaps, gaps) / totals
-    return weights, totals, means, np.maximum(squares - means * means, 0.0)
+        on_device("device")(owner, device, "device")
+    found = Neighbors(np.empty((n, 0), np.int32), distances)
+    scales, workers = Scales("gaussian", (perplexity,), (k,)), check_n_jobs(owner, n_jobs)
+    return Calibration(*weights_of(found, scales, workers, device))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_n_jobs
 from nearfar._core.ids import Ids
 from nearfar._core.types import Flags, Floats, RowNumbers
-from nearfar.relations.affinities import Affinities, CalibratedRows, Scales, weights_of
+from nearfar.relations.affinities import Affinities, CalibratedRows, weights_of
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import neighbor_index
 from nearfar.search.lists import LARGE, VectorIndex
@@ -27,7 +27,7 @@ def can_be_joined(affinities: Affinities, m: int) -> bool:
     """Return whether so many new rows are few beside those of many, which were searched here, and are all different."""
     index = affinities._index
     searched = isinstance(index, VectorIndex) and affinities._copies is None and affinities.storage is None
-    return searched and affinities._apart == math.inf and index.n_rows >= LARGE and 0 < m <= _MOST * index.n_rows
+    return searched and affinities._scales.apart == math.inf and index.n_rows >= LARGE and 0 < m <= _MOST * index.n_rows
 
 
 def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -> Affinities:
@@ -53,7 +53,7 @@ def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -
 
     again = np.concatenate([changed, np.arange(n, n + m)])
     part = Neighbors(found.indices[again], found.distances[again])
-    scales = Scales(affinities.kernel, affinities.perplexities_, tuple(affinities._used), affinities._apart)
+    scales = affinities._scales
     weights, betas, dimensions = weights_of(part, scales, n_jobs)
     nnz = affinities.relation_.nnz + int(np.count_nonzero(weights))
     if affinities.relation_.nnz == n * k:
@@ -61,13 +61,13 @@ def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -
     else:
         of_old = None if affinities.betas_ is None else affinities.betas_[changed]
         gone = Neighbors(old.indices[changed], old.distances[changed])
-        nnz -= int(np.count_nonzero(CalibratedRows(gone, of_old, affinities._used, 0).weights(0, len(changed))))
+        nnz -= int(np.count_nonzero(CalibratedRows(gone, of_old, scales, 0).weights(0, len(changed))))
     made = copy.copy(affinities)
     made.random_state, made._index = seed, index.with_more_rows(X)
     made.betas_ = _replaced(affinities.betas_, betas, again, m)
     made.intrinsic_dimension_ = _replaced(affinities.intrinsic_dimension_, dimensions, again, m)
     made.indices_, made.distances_ = found
-    made.relation_ = Relation(CalibratedRows(found, made.betas_, made._used, nnz), ids, ids)
+    made.relation_ = Relation(CalibratedRows(found, made.betas_, scales, nnz), ids, ids)
     return made
 
 
