@@ -252,13 +252,14 @@ FAULTS = [
     # -- relations, affinities, neighbours
     Fault("edges: decimals", "digits / _POWERS[scale]", "digits / _POWERS[scale - 1]", "test_edges"),
     Fault("edges: int64 overflow", "n_digits > 19", "n_digits > 18", "test_edges"),
-    Fault("affinities: the joint sums to 1", "* np.float32(0.5 / n)", "* np.float32(1.0 / n)", "test_affinities"),
+    Fault("affinities: the joint sums to 1", "p.dtype.type(0.5 / n)", "p.dtype.type(1.0 / n)", "test_affinities"),
     Fault(
         "affinities: mean over perplexities",
-        "calibration.weights * np.float32(1 / len(perplexities))",
-        "calibration.weights * np.float32(1)",
+        "p.astype(np.float32) * np.float32(share)",
+        "p.astype(np.float32) * np.float32(1)",
         "test_several_perplexities test_affinities",
     ),
+    Fault("affinities: rows of ties but one", "alone = (ties < k) &", "alone = (ties < k - 1) &", "test_affinities"),
     Fault(
         "transpose: rows and columns",
         "new_indices[at] = i",
@@ -448,12 +449,6 @@ FAULTS = [
         "test_devices",
     ),
     Fault("device: noise that is the centre", "counts = outs != outs[:, :1]", "counts = outs == outs", "test_devices"),
-    Fault(
-        "device: rows of ties but one",
-        "alone, between = (ties < k) &",
-        "alone, between = (ties < k - 1) &",
-        "test_devices",
-    ),
     Fault(
         "nbant: each process by its own loss",
         "return _check_loss(losses.mean().item(), epoch)",
