@@ -37,17 +37,28 @@ def files_of(source: object) -> list[File] | None:
         Files of a folder or a pattern that are no text, and are left out.
     """
     if isinstance(source, str) and "://" in source and not source.strip().count(" "):
-        return _behind_url(source)
+        fsspec = require("Corpus", "fsspec", "cluster")
+        try:
+            found = list(fsspec.open_files(source, "rb"))
+            there = bool(found) and found[0].fs.exists(found[0].path)
+        except (ImportError, OSError, ValueError) as error:
+            got = f"{source!r} ({error})"
+            raise InputError("Corpus", "source", "a URL that fsspec can open", got) from error
+        if not there:
+            raise InputError("Corpus", "source", "the URL of a file that exists", repr(source))
+        return found
     if isinstance(source, (list, tuple)) and source and hasattr(source[0], "fs"):  # of fsspec
         return list(source)
     if isinstance(source, (str, PathLike)):
         if str(source) == "-":
             return ["-"]
-        path = check_path("Corpus", "source", source)
+        path, hint = check_path("Corpus", "source", source), "A text itself goes into a list: Corpus([text])."
         if is_pattern(path):
-            return _of_pattern(path)
+            files = matching(path)
+            if not files:
+                raise InputError("Corpus", "source", "a pattern that names of files match", repr(str(path)), hint)
+            return [*_texts_among(files, str(path))]
         if isinstance(source, str) and not path.exists():
-            hint = "A text itself goes into a list: Corpus([text])."
             raise InputError("Corpus", "source", "a file or folder that exists", repr(source), hint)
         return [*_texts_in(path)] if path.is_dir() else [path]
     if isinstance(source, (list, tuple)) and source and all(isinstance(item, PathLike) for item in source):
@@ -65,26 +76,6 @@ def matching(pattern: str | PathLike[str]) -> list[Path]:
     """Return the files whose names match, and those in folders that do, hidden ones left out; each once, in order."""
     found = sorted(Path(name) for name in glob.glob(str(pattern), recursive=True))  # noqa: PTH207 - it may be absolute
     return list(dict.fromkeys(file for path in found for file in (inside(path) if path.is_dir() else [path])))
-
-
-def _behind_url(url: str) -> list[File]:
-    fsspec = require("Corpus", "fsspec", "cluster")
-    try:
-        found = list(fsspec.open_files(url, "rb"))
-        there = bool(found) and found[0].fs.exists(found[0].path)
-    except (ImportError, OSError, ValueError) as error:
-        raise InputError("Corpus", "source", "a URL that fsspec can open", f"{url!r} ({error})") from error
-    if not there:
-        raise InputError("Corpus", "source", "the URL of a file that exists", repr(url))
-    return found
-
-
-def _of_pattern(pattern: Path) -> list[File]:
-    files = matching(pattern)
-    if not files:
-        hint = "A text itself goes into a list: Corpus([text])."
-        raise InputError("Corpus", "source", "a pattern that names of files match", repr(str(pattern)), hint)
-    return [*_texts_among(files, str(pattern))]
 
 
 def _texts_in(folder: Path) -> list[Path]:

@@ -180,19 +180,17 @@ class BytePairs:
 
     def cut(self, words: Sequence[str] | Sequence[bytes]) -> Cut:
         """Return the places of the parts of words; what was never a letter is none."""
-        texts = [word if isinstance(word, str) else word.decode("utf-8", "surrogatepass") for word in words]
-        keys = [[self._keys[part] for part in self._parts(word) if part in self._keys] for word in texts]
+        keys, last = [], len(self.merges)
+        for word in words:
+            parts = _letters(word if isinstance(word, str) else word.decode("utf-8", "surrogatepass"))
+            while len(parts) > 1:
+                best = min(pairwise(parts), key=lambda pair: self._rank.get(pair, last))
+                if best not in self._rank:
+                    break
+                parts = _merged(parts, best)
+            keys.append([self._keys[part] for part in parts if part in self._keys])
         counts = np.array(list(map(len, keys)), np.int64)
         return Cut.of(counts, np.array([key for some in keys for key in some], np.int64))
-
-    def _parts(self, word: str) -> list[str]:
-        parts, last = _letters(word), len(self.merges)
-        while len(parts) > 1:
-            best = min(pairwise(parts), key=lambda pair: self._rank.get(pair, last))
-            if best not in self._rank:
-                break
-            parts = _merged(parts, best)
-        return parts
 
     def stored(self) -> tuple[dict[str, object], Arrays]:
         """Return letters and merges, as JSON."""

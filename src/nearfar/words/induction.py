@@ -229,17 +229,13 @@ class Finder:
         self._rng, self._few = np.random.default_rng(seed), np.count_nonzero(counts) <= _FEW
 
     @cached_property
-    def _uses(self) -> tuple[Floats, Floats]:
-        """Vectors of words, and of those beside them by their sides, that tell how words are used."""
-        if not isinstance(self._source, TextWindows):
-            return self._B, self._G
-        if self._few:  # which are not asked how they are used
-            return self._B, np.concatenate([self._G, self._G])
-        return learn_sides(self._source, self._B.shape[1], self._rng, self._n_jobs)
-
-    @cached_property
     def _near(self) -> Nearness:
-        return Nearness(*self._uses, self._counts)
+        """How near words are by how they are used: by vectors of them, and of those beside them by their sides."""
+        if not isinstance(self._source, TextWindows):
+            return Nearness(self._B, self._G, self._counts)
+        if self._few:  # which are not asked how they are used
+            return Nearness(self._B, np.concatenate([self._G, self._G]), self._counts)
+        return Nearness(*learn_sides(self._source, self._B.shape[1], self._rng, self._n_jobs), self._counts)
 
     def find(self, words: Longs) -> Iterator[Induced]:
         """Yield what is found of some words, group by group, the most frequent first."""
@@ -274,10 +270,21 @@ class Finder:
     def _apart(
         self, usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs, gains: Doubles
     ) -> NDArray[np.bool_]:
-        """Return whether senses are apart; among few words, none of which need be near, whether the gain is sure."""
+        """Return which of the asked values are above what is usual for words as frequent, see the head.
+
+        Among few words, none of which need be near, whether the gain is sure.
+        """
         if self._few:
             return gains[:, 0] > 2 * gains[:, 1]
-        return above_usual(usual, counts, asked, counts_of_asked)
+        order = np.argsort(-counts, kind="stable")
+        width = min(_AS_FREQUENT, len(order))
+        first = np.clip(np.searchsorted(-counts[order], -counts_of_asked) - width // 2, 0, len(order) - width)
+        begins, which = np.unique(first, return_inverse=True)
+        spans = [usual[order[at : at + width]] for at in begins]
+        quantiles = np.array([np.quantile(span, [1 / 6, 0.5]) for span in spans]).reshape(-1, 2)
+        median = quantiles[:, 1]
+        found: NDArray[np.bool_] = asked > (median + np.maximum(0.9 * (median - quantiles[:, 0]), _LEAST_APART))[which]
+        return found
 
     def _judged(self, words: Longs, contexts: Contexts, centred: Floats, k: int) -> Judged:
         """Return what k senses of each word gain, and how far they are apart."""
@@ -291,7 +298,7 @@ class Finder:
     def _parts(self, contexts: Contexts, centred: Floats, k: int, *, held: int) -> Parts:
         """Return the contexts of each word in k parts; every ``held``-th part of the text is held out, 0: none."""
         n_words, n = len(contexts.bounds) - 1, self._G.shape[1]
-        G, n_judged = self._uses[1] if held else self._G, n_words if held else 0
+        G, n_judged = self._near.G if held else self._G, n_words if held else 0
         vectors, by_sides = (
             np.zeros((n_words, k + 1, n), np.float32),
             np.zeros((n_judged, k + 1, G.shape[1]), np.float32),
@@ -395,7 +402,7 @@ class Nearness:
         often = np.argsort(-counts, kind="stable")[:_AMONG]
         often = often[counts[often] > 0]
         self._place[often] = np.arange(len(often))
-        self._B, self._sides = B, G.reshape(-1, len(B), G.shape[1])
+        self.G, self._B, self._sides = G, B, G.reshape(-1, len(B), G.shape[1])
         self._middles = self._sides.mean(axis=1)
         self._often = np.empty((len(often), (1 + len(self._sides)) * B.shape[1]), np.float32)
         for some in _chunks(np.arange(len(often))):
@@ -437,18 +444,6 @@ class Nearness:
             between[some] = np.min([-np.einsum("wn,wn->w", one, other) for one, other in combinations(near, 2)], axis=0)
             found[some] = 1 - (3 * self.own(words[some]) - between[some]) / 4
         return found, between
-
-
-def above_usual(usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs) -> NDArray[np.bool_]:
-    """Return which of the asked values are above what is usual for words as frequent, see the head."""
-    order = np.argsort(-counts, kind="stable")
-    width = min(_AS_FREQUENT, len(order))
-    first = np.clip(np.searchsorted(-counts[order], -counts_of_asked) - width // 2, 0, len(order) - width)
-    begins, which = np.unique(first, return_inverse=True)
-    quantiles = np.array([np.quantile(usual[order[at : at + width]], [1 / 6, 0.5]) for at in begins]).reshape(-1, 2)
-    median = quantiles[:, 1]
-    found: NDArray[np.bool_] = asked > (median + np.maximum(0.9 * (median - quantiles[:, 0]), _LEAST_APART))[which]
-    return found
 
 
 # Words by those right beside them: skip-gram in which a word before another is not the same input as a word after it.
