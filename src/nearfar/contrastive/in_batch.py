@@ -496,7 +496,15 @@ def siglip(
     check_reduction(owner, reduction)
     checked = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
     how = How(BINARY, checked.scale, of_q=isinstance(bias, Tensor) or checked.joined)  # a ring asks each block for it
-    bias = _check_bias(owner, bias, queries)
+    if isinstance(bias, Tensor):
+        if bias.numel() != 1 or not bias.is_floating_point():
+            got = f"{bias.dtype} of shape {tuple(bias.shape)}"
+            raise InputError(owner, "bias", "a number, or a tensor of floats of one element", got)
+        check_device(owner, "bias", bias, "queries", queries)
+        check_finite(owner, "bias", bias)
+        bias = bias.reshape(()).to(working_dtype(queries))
+    else:
+        bias = queries.new_full((), check_real(owner, "bias", bias), dtype=working_dtype(queries))
     if checked.joined:
         log_q, ids = (None if facts is None else all_gather(facts[None]) for facts in (checked.log_q, checked.ids))
         losses: Tensor = _Ring.apply(how, checked.queries, checked.rows, bias, log_q, ids)  # type: ignore[no-untyped-call]
@@ -721,18 +729,6 @@ def _column_logits(scores: Tensor, both: Both, across: Across, target: Tensor, r
 
 
 # -- the sigmoid loss; across processes, the keys go round and are held by none ----------------------------------------
-
-
-def _check_bias(owner: str, bias: float | Tensor, queries: Tensor) -> Tensor:
-    """Return the bias as a tensor without sides, in the working type."""
-    if not isinstance(bias, Tensor):
-        return queries.new_full((), check_real(owner, "bias", bias), dtype=working_dtype(queries))
-    if bias.numel() != 1 or not bias.is_floating_point():
-        got = f"{bias.dtype} of shape {tuple(bias.shape)}"
-        raise InputError(owner, "bias", "a number, or a tensor of floats of one element", got)
-    check_device(owner, "bias", bias, "queries", queries)
-    check_finite(owner, "bias", bias)
-    return bias.reshape(()).to(working_dtype(queries))
 
 
 def _against(

@@ -165,20 +165,18 @@ def local_nce(
     scores, target, log_q, kept = _check_row_loss(
         "local_nce", scores, target, log_q, reduction, ignore_index, soft=False
     )
-    shift = None if log_q is None else _ln_n_noise("local_nce", scores)
+    shift = None
+    if log_q is not None:  # ln(N - 1): a number if nothing is masked, otherwise one of each row, of what is left
+        left = _n_left(scores)
+        if left is None:
+            shift = scores.new_full((), math.log(scores.shape[1] - 1), dtype=working_dtype(scores))
+        else:
+            if reads_values(left) and int(left.amin()) < 2:
+                got = f"row {int(left.argmin())} with all noise masked"
+                hint = "Set the target of such a row to ignore_index."
+                raise InputError("local_nce", "scores", "of noise that is not masked in every row", got, hint)
+            shift = (left - 1).log()
     return reduce(row_loss(BINARY, scores, target, log_q, shift), reduction, kept)
-
-
-def _ln_n_noise(owner: str, scores: Tensor) -> Tensor:
-    """Return ln(N - 1): a number if nothing is masked, otherwise one of each row, of the candidates that are left."""
-    left = _n_left(scores)
-    if left is None:
-        return scores.new_full((), math.log(scores.shape[1] - 1), dtype=working_dtype(scores))
-    if reads_values(left) and int(left.amin()) < 2:
-        got = f"row {int(left.argmin())} with all noise masked"
-        hint = "Set the target of such a row to ignore_index."
-        raise InputError(owner, "scores", "of noise that is not masked in every row", got, hint)
-    return (left - 1).log()
 
 
 def _n_left(scores: Tensor) -> Tensor | None:
@@ -303,28 +301,21 @@ def sampled_softmax(
     check_reduction(owner, reduction)
     log_q = check_log_q(owner, "noise_log_q", noise_log_q, noise, "noise_scores")
     logits = noise.to(log_q.dtype) - log_q
-    hits = _accidental_hits(owner, true_ids, noise_ids, noise)
-    if hits is not None:
-        logits = logits.masked_fill(hits, -math.inf)
+    if true_ids is not None and noise_ids is not None:  # accidental hits
+        ids = check_integers(owner, "true_ids", true_ids, (len(noise),))
+        per_row = isinstance(noise_ids, Tensor) and noise_ids.ndim == 2
+        drawn = check_integers(owner, "noise_ids", noise_ids, noise.shape if per_row else noise.shape[1:])
+        check_device(owner, "true_ids", ids, "noise_scores", noise)
+        check_device(owner, "noise_ids", drawn, "noise_scores", noise)
+        logits = logits.masked_fill(drawn == ids[:, None], -math.inf)
+    elif true_ids is not None or noise_ids is not None:
+        found, missing = ("noise_ids", "true_ids") if true_ids is None else ("true_ids", "noise_ids")
+        raise InputError(owner, missing, f"given together with {found}", "None")
     left = _n_left(noise)
     log_m = math.log(noise.shape[1]) if left is None else left.clamp(min=1).log()
     log_others = torch.logsumexp(logits, 1) - log_m  # NCE notes, lemma C.1: the mean of exp(s) / q estimates Z
     # NCE notes, appendix C: -s+ + ln(exp(s+) + Z)
     return reduce(softplus(log_others - true.to(log_q.dtype)), reduction)
-
-
-def _accidental_hits(owner: str, true_ids: object, noise_ids: object, noise: Tensor) -> Tensor | None:
-    if true_ids is None and noise_ids is None:
-        return None
-    if true_ids is None or noise_ids is None:
-        found, missing = ("noise_ids", "true_ids") if true_ids is None else ("true_ids", "noise_ids")
-        raise InputError(owner, missing, f"given together with {found}", "None")
-    true = check_integers(owner, "true_ids", true_ids, (len(noise),))
-    per_row = isinstance(noise_ids, Tensor) and noise_ids.ndim == 2
-    drawn = check_integers(owner, "noise_ids", noise_ids, noise.shape if per_row else noise.shape[1:])
-    for name, ids in (("true_ids", true), ("noise_ids", drawn)):
-        check_device(owner, name, ids, "noise_scores", noise)
-    return drawn == true[:, None]
 
 
 NEGATIVES = ("hardest", "semi-hard", "sum")

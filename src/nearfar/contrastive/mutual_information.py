@@ -262,7 +262,7 @@ class _CriticModel(nn.Module):
         """Ascend the objective; keep the critic that is best on the pairs for the choice; return steps and values."""
         fused = x.device.type in ("cpu", "cuda")  # a quarter of the time of a step
         optimizer = torch.optim.Adam([p for p in self.parameters() if p.requires_grad], lr=learning_rate, fused=fused)
-        batches = _endless_batches(for_training, self.batch_size, x.device)
+        left, size = for_training[:0], self.batch_size
         curve: list[tuple[int, float]] = []
         best, best_state = -math.inf, copy.deepcopy(self.state_dict())
         for step in range(n_steps + 1):
@@ -272,7 +272,9 @@ class _CriticModel(nn.Module):
                 if curve[-1][1] > best:
                     best, best_state = curve[-1][1], copy.deepcopy(self.state_dict())
             if step < n_steps:
-                rows = next(batches)
+                if len(left) < size:  # all of them in a new order
+                    left = for_training[torch.randperm(len(for_training))].to(x.device)
+                rows, left = left[:size], left[size:]
                 self.train()
                 loss = -self.measure(self.objective, x[rows], y[rows])
                 if not math.isfinite(loss.item()):
@@ -283,13 +285,6 @@ class _CriticModel(nn.Module):
         optimizer.zero_grad()
         self.load_state_dict(best_state)
         return curve
-
-
-def _endless_batches(rows: Tensor, size: int, device: torch.device) -> Iterator[Tensor]:
-    while True:
-        order = rows[torch.randperm(len(rows))].to(device)
-        for start in range(0, len(rows) - size + 1, size):
-            yield order[start : start + size]
 
 
 def _diverged(what: str) -> NumericalError:
@@ -370,46 +365,38 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 def _check_pairs(x: object, y: object, critic: object) -> tuple[Tensor, Tensor]:
     """Return both as tensors on one device, floating point in the type that the critic computes in."""
-    xs, ys = _tensor("x", x), _tensor("y", y)
+    found = []
+    for name, value in (("x", x), ("y", y)):
+        if isinstance(value, Tensor):
+            rows = value.detach()
+        else:
+            array = check_numbers(_OWNER, name, value)
+            wide = np.float64 if array.dtype.itemsize >= 8 else np.float32
+            kinds: dict[str, type] = {"f": wide, "i": np.int64, "u": np.int64, "b": np.bool_}
+            rows = torch.from_numpy(array.astype(kinds[array.dtype.kind]))  # a copy: the caller's may be read-only
+        if rows.is_complex():
+            raise InputError(_OWNER, name, "an array of real numbers", str(rows.dtype))
+        if rows.layout != torch.strided:
+            raise InputError(_OWNER, name, "a dense tensor", str(rows.layout), "Convert it by to_dense().")
+        if rows.ndim == 0 or rows.numel() == 0:
+            got = f"shape {tuple(rows.shape)}"
+            raise InputError(_OWNER, name, "an array of rows, at least one number in each", got)
+        found.append(rows)
+    xs, ys = found
     if len(xs) != len(ys):
         raise InputError(_OWNER, "y", f"as long as x, {len(xs)} rows", f"{len(ys)} rows", "Row i of both is one pair.")
     check_device(_OWNER, "y", ys, "x", xs)
-    _check_finite_rows("x", xs)
-    _check_finite_rows("y", ys)
+    for name, rows in (("x", xs), ("y", ys)):
+        bad = (~torch.isfinite(rows)).reshape(len(rows), -1).any(dim=1).nonzero().flatten()
+        if len(bad):
+            got = f"NaN or infinity in {len(bad)} row(s), first {bad[:5].tolist()}"
+            raise InputError(_OWNER, name, "finite", got, "Remove or impute these rows, in x and y.")
     parameter = next(critic.parameters(), None) if isinstance(critic, nn.Module) else None
     if parameter is not None and parameter.device != xs.device:
         expected, hint = f"on the device of x, {xs.device}", "Move it: critic.to(x.device)."
         raise InputError(_OWNER, "critic", expected, str(parameter.device), hint)
     both_double = xs.dtype == ys.dtype == torch.float64
     dtype = parameter.dtype if parameter is not None else torch.float64 if both_double else torch.float32
-    return _converted(xs, dtype, critic), _converted(ys, dtype, critic)
-
-
-def _converted(rows: Tensor, dtype: torch.dtype, critic: object) -> Tensor:
     # A critic of the user's own may want integers: ids, to look vectors up by.
-    return rows if critic is not None and not rows.is_floating_point() else rows.to(dtype)
-
-
-def _tensor(name: str, value: object) -> Tensor:
-    """Return rows of real numbers."""
-    if isinstance(value, Tensor):
-        rows = value.detach()
-    else:
-        array = check_numbers(_OWNER, name, value)
-        wide = np.float64 if array.dtype.itemsize >= 8 else np.float32
-        kinds: dict[str, type] = {"f": wide, "i": np.int64, "u": np.int64, "b": np.bool_}
-        rows = torch.from_numpy(array.astype(kinds[array.dtype.kind]))  # always a copy: the caller's may be read-only
-    if rows.is_complex():
-        raise InputError(_OWNER, name, "an array of real numbers", str(rows.dtype))
-    if rows.layout != torch.strided:
-        raise InputError(_OWNER, name, "a dense tensor", str(rows.layout), "Convert it by to_dense().")
-    if rows.ndim == 0 or rows.numel() == 0:
-        raise InputError(_OWNER, name, "an array of rows, at least one number in each", f"shape {tuple(rows.shape)}")
-    return rows
-
-
-def _check_finite_rows(name: str, rows: Tensor) -> None:
-    bad = (~torch.isfinite(rows)).reshape(len(rows), -1).any(dim=1).nonzero().flatten()
-    if len(bad):
-        got = f"NaN or infinity in {len(bad)} row(s), first {bad[:5].tolist()}"
-        raise InputError(_OWNER, name, "finite", got, "Remove or impute these rows, in x and y.")
+    xs, ys = (rows.to(dtype) if critic is None or rows.is_floating_point() else rows for rows in (xs, ys))
+    return xs, ys

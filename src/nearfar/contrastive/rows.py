@@ -57,10 +57,25 @@ def apply(function: type[Function], *given: object) -> Any:
     return (function if torch.compiler.is_compiling() else function.Along).apply(*given)  # type: ignore[attr-defined]
 
 
-def keep(ctx: Any, *tensors: Tensor | None) -> None:
-    """Keep tensors for the gradient and for the derivative in a direction."""
-    ctx.save_for_backward(*tensors)
-    ctx.save_for_forward(*tensors)
+class _Value(Function):
+    """A loss per row, and what its slope needs again: of what is constant in it, and of tensors."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.how, *parts = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1], *parts)
+        ctx.save_for_forward(output[1], *parts)
+
+
+class _Gradient(Function):
+    """The gradient of losses that are weighed: of what is constant, weights, what the slope needs, and tensors."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], _: object) -> None:
+        ctx.how, weight, _state, *parts = inputs
+        ctx.save_for_backward(weight, *parts)
+        ctx.save_for_forward(weight, *parts)
 
 
 class RowLoss(NamedTuple):
@@ -131,6 +146,15 @@ RANKING = RowLoss(_ranking_value, _ranking_slope, _ranking_bend)
 BINARY = RowLoss(_binary_value, _binary_slope, _binary_bend)
 
 
+class How(NamedTuple):
+    """What is constant in the loss."""
+
+    loss: RowLoss
+    scale: float = 1.0  # of scalar products
+    of_q: bool = False  # whether log q wants a gradient
+    several: bool = False  # whether all keys of the own id are true but the one in the column of the target, left out
+
+
 def true_of(target: Tensor, rows: slice, logits: Tensor) -> Tensor:
     """Return the target of a block: columns, or shares in the type of the logits."""
     return target[rows] if target.ndim == 1 else target[rows].to(logits.dtype)
@@ -151,51 +175,44 @@ def row_loss(
     ``log_q`` is (N,), (B, N) or None, ``shift`` (), (B,) or None, in the working type. Differentiable in scores and
     log_q.
     """
-    values: Tensor = apply(_RowLoss, loss, scores, log_q, target, shift)[0]
+    values: Tensor = apply(_RowLoss, How(loss), scores, log_q, target, shift)[0]
     return values
 
 
 @transformable
-class _RowLoss(Function):
-    """The loss per row, and what its slope needs again."""
+class _RowLoss(_Value):
+    """The loss per row of a matrix of logits."""
 
     @staticmethod
     def forward(
-        loss: RowLoss, scores: Tensor, log_q: Tensor | None, target: Tensor, shift: Tensor | None
+        how: How, scores: Tensor, log_q: Tensor | None, target: Tensor, shift: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         values = torch.empty(len(scores), dtype=working_dtype(scores), device=scores.device)
         state = torch.empty_like(values)
         for rows in row_blocks(len(scores), scores.shape[1], scores.device):
             logits = _logits(scores, log_q, shift, rows)
-            values[rows], state[rows] = loss.value(logits, true_of(target, rows, logits))
+            values[rows], state[rows] = how.loss.value(logits, true_of(target, rows, logits))
         return values, state
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.loss, *parts = inputs
-        ctx.mark_non_differentiable(output[1])
-        keep(ctx, output[1], *parts)
-
-    @staticmethod
     def backward(ctx: Any, weight: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        of_scores, of_log_q = apply(_RowSlope, ctx.loss, ctx.needs_input_grad[2], weight, *ctx.saved_tensors)
-        return None, of_scores, of_log_q, None, None
+        how = ctx.how._replace(of_q=ctx.needs_input_grad[2])
+        return None, *apply(_RowSlope, how, weight, *ctx.saved_tensors), None, None
 
     @staticmethod
     def along(ctx: Any, _: None, of_scores: Tensor | None, of_log_q: Tensor | None, *__: None) -> tuple[Tensor, None]:
         _state, *parts = ctx.saved_tensors
         direction = _direction(of_scores, of_log_q, parts)
-        return (_bend(ctx.loss, parts, direction)[0] * direction).sum(1), None
+        return (_bend(ctx.how.loss, parts, direction)[0] * direction).sum(1), None
 
 
 @transformable
-class _RowSlope(Function):
+class _RowSlope(_Gradient):
     """The gradient of losses that are weighed, in the scores and, if wanted, in log q."""
 
     @staticmethod
     def forward(
-        loss: RowLoss,
-        of_q: bool,
+        how: How,
         weight: Tensor,
         state: Tensor,
         scores: Tensor,
@@ -204,11 +221,11 @@ class _RowSlope(Function):
         shift: Tensor | None,
     ) -> tuple[Tensor, Tensor | None]:
         slope = torch.empty_like(scores, memory_format=torch.contiguous_format)
-        slope_q = torch.zeros_like(log_q) if of_q and log_q is not None else None
+        slope_q = torch.zeros_like(log_q) if how.of_q and log_q is not None else None
         for rows in row_blocks(len(scores), scores.shape[1], scores.device):
             part = slope[rows]
             logits = _logits(scores, log_q, shift, rows, part if part.dtype == state.dtype else None)
-            loss.slope(logits, true_of(target, rows, logits), state[rows])
+            how.loss.slope(logits, true_of(target, rows, logits), state[rows])
             logits.mul_(weight[rows, None])
             if logits.dtype != part.dtype:
                 part.copy_(logits)
@@ -219,28 +236,23 @@ class _RowSlope(Function):
         return slope, slope_q
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], _: object) -> None:
-        ctx.loss, ctx.of_q, weight, _state, *parts = inputs
-        keep(ctx, weight, *parts)
-
-    @staticmethod
     def backward(ctx: Any, of_slope: Tensor | None, of_slope_q: Tensor | None) -> tuple[Tensor | None, ...]:
         weight, *parts = ctx.saved_tensors
         direction = _direction(of_slope, of_slope_q, parts)
-        slope, bent = _bend(ctx.loss, parts, direction)
-        return None, None, (slope * direction).sum(1), None, *_of_parts(bent * weight[:, None], parts), None, None
+        slope, bent = _bend(ctx.how.loss, parts, direction)
+        return None, (slope * direction).sum(1), None, *_of_parts(bent * weight[:, None], parts), None, None
 
     @staticmethod
     def along(
-        ctx: Any, _: None, __: None, of_weight: Tensor | None, ___: None, of_scores: Tensor | None, *more: Tensor | None
+        ctx: Any, _: None, of_weight: Tensor | None, __: None, of_scores: Tensor | None, *more: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         weight, *parts = ctx.saved_tensors
-        slope, moved = _bend(ctx.loss, parts, _direction(of_scores, more[0], parts))
+        slope, moved = _bend(ctx.how.loss, parts, _direction(of_scores, more[0], parts))
         moved = moved * weight[:, None]
         if of_weight is not None:
             moved = moved + slope * of_weight[:, None]
         of_scores, of_log_q = _of_parts(moved, parts)
-        return of_scores, of_log_q if ctx.of_q else None
+        return of_scores, of_log_q if ctx.how.of_q else None
 
 
 def _direction(of_scores: Tensor | None, of_log_q: Tensor | None, parts: list[Tensor]) -> Tensor:
@@ -301,15 +313,6 @@ class Candidates(NamedTuple):
     ln_count: Tensor | None = None  # (B,), of how often that id comes among the keys
 
 
-class How(NamedTuple):
-    """What is constant in the loss."""
-
-    loss: RowLoss
-    scale: float = 1.0
-    of_q: bool = False  # whether log q wants a gradient
-    several: bool = False  # whether all keys of the own id are true but the one in the column of the target, left out
-
-
 def blocked_loss(how: How, queries: Tensor, candidates: Candidates) -> Tensor:
     """Return the loss per query in the working type, shape (B,); differentiable in queries, keys and log q."""
     losses: Tensor = apply(_Loss, how, queries, *candidates)[0]
@@ -330,8 +333,8 @@ def accidental_hits(candidates: Candidates, rows: slice, target: Tensor | None) 
 
 
 @transformable
-class _Loss(Function):
-    """The loss per query, and what its slope needs again."""
+class _Loss(_Value):
+    """The loss per query."""
 
     @staticmethod
     def forward(  # no *parts: a compiler takes the number of arguments for that with a context
@@ -353,12 +356,6 @@ class _Loss(Function):
         return losses, state
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.how, *parts = inputs
-        ctx.mark_non_differentiable(output[1])
-        keep(ctx, output[1], *parts)
-
-    @staticmethod
     def backward(ctx: Any, weight: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         of_queries, of_keys, of_q = apply(_Slope, ctx.how, weight, *ctx.saved_tensors)
         return None, of_queries, of_keys, None, of_q, None, None, None
@@ -374,7 +371,7 @@ class _Loss(Function):
 
 
 @transformable
-class _Slope(Function):
+class _Slope(_Gradient):
     """The gradient of losses that are weighed, in queries, keys and, if wanted, log q."""
 
     @staticmethod
@@ -403,11 +400,6 @@ class _Slope(Function):
                 if of_q is not None:
                     of_q.sub_(slope.sum(0))
         return of_queries, of_keys.to(keys.dtype), of_q
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], _: object) -> None:
-        ctx.how, weight, _state, *parts = inputs
-        keep(ctx, weight, *parts)
 
     @staticmethod
     def backward(ctx: Any, *directions: Tensor | None) -> tuple[Tensor | None, ...]:

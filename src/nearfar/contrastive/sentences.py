@@ -133,9 +133,16 @@ class SentenceRankingLoss(torch.nn.Module):
             found: Tensor = self.model(dict(part))["sentence_embedding"]  # models write into what they get
             return found
 
-        if self.chunk_size is None:
-            return check_floats("SentenceRankingLoss", "sentence_embedding", encode(features), (None, None))
-        return encode_in_chunks(encode, _chunks(features, self.chunk_size))
+        owner, size, tokens = "SentenceRankingLoss", self.chunk_size, features.get("input_ids")
+        if size is None:
+            return check_floats(owner, "sentence_embedding", encode(features), (None, None))
+        if "offsets" in features or not isinstance(tokens, Tensor):
+            expected = "left out for a model that takes no padded 'input_ids'"
+            raise InputError(owner, "chunk_size", expected, f"{size}")
+        n = len(tokens)
+        of_rows = {k: v for k, v in features.items() if isinstance(v, Tensor) and v.ndim and len(v) == n}
+        chunks = [{**features, **{k: v[i : i + size] for k, v in of_rows.items()}} for i in range(0, n, size)]
+        return encode_in_chunks(encode, chunks)
 
     def get_config_dict(self) -> dict[str, object]:
         """Return what a model card says of the loss."""
@@ -173,15 +180,3 @@ def _mixed(tokens: Tensor, place: Tensor) -> Tensor:
     for shift, factor in ((30, 0x3F58476D1CE4E5B9), (27, 0x14D049BB133111EB)):
         mixed = (mixed ^ (mixed >> shift)) * factor
     return mixed ^ (mixed >> 31)
-
-
-def _chunks(features: Features, size: int) -> list[Features]:
-    """Cut the rows of features."""
-    if "offsets" in features or not isinstance(features.get("input_ids"), Tensor):
-        expected = "left out for a model that takes no padded 'input_ids'"
-        raise InputError("SentenceRankingLoss", "chunk_size", expected, f"{size}")
-    n = len(features["input_ids"])
-    return [
-        {k: v[i : i + size] if isinstance(v, Tensor) and v.ndim and len(v) == n else v for k, v in features.items()}
-        for i in range(0, n, size)
-    ]
