@@ -22,7 +22,7 @@ from nearfar.maps.mds.estimator import start as mds_start
 from nearfar.maps.mds.pairs import pairs_of_distances
 from nearfar.maps.objective import QuadraticObjective, probabilities
 from nearfar.maps.solver import MapState, Watch, start
-from nearfar.methods.edrep import Problem, State, descend, sphere_step
+from nearfar.methods.edrep import Problem, State, descend, sphere_step, sums_of
 from nearfar.methods.maps import Phase
 from nearfar.methods.maps import descend as descend_map
 from nearfar.steps import Drawn, Rates, Start, onto_sphere
@@ -73,10 +73,11 @@ def edrep():
     """Algorithm 1 in plain NumPy, as EDRep runs few nodes; of an undirected graph without the transposed terms."""
     P, rng = GRAPH.operator, np.random.default_rng(0)
     problem = Problem(P, False, P.row_sums, np.full(N, 1 / N), N, "forward", 1.0, sphere_step)
-    state = State([Start(onto_sphere, Drawn.of(N, D, rng), P.row_sums > 0)], rng)
-    rates = Rates("linear", 0.8, n_epochs=30, tol=0.0)
-    far = GaussianMixture()
-    return descend(Plain(), problem, lambda _: far, state, rates, lambda *_: False)[0]
+    place, start = Plain(), Start(onto_sphere, Drawn.of(N, D, rng), P.row_sums > 0)
+    sides = [place.bring(start)]
+    state = State(sides, sums_of(place, problem, sides), GaussianMixture(), rng)
+    descend(place, problem, state, Rates("linear", 0.8, n_epochs=30, tol=0.0), lambda *_: False)
+    return sides[0]
 
 
 # Words: here the nodes of a graph, in windows of related ones around a centre.

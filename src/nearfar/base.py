@@ -228,15 +228,19 @@ _PIECE = 1 << 20  # numbers
 
 
 def identity_of(
-    estimator: RelationEmbedder, relation: Relation, n_jobs: int, in_use: Mapping[str, object] | None = None
+    who: RelationEmbedder | Mapping[str, object],
+    relation: Relation,
+    n_jobs: int,
+    in_use: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
-    """Return what a fit depends on; arrays and matrices by a digest.
+    """Return what the fit of an estimator, or of its parameters, depends on; arrays and matrices by a digest.
 
     The relation's digest is that of its product with a fixed vector: every entry takes part, in one cheap product.
     ``in_use`` holds what parameters stand for in this fit, defaults above all, which another version may change.
     """
-    who = {"estimator": type(estimator).__name__, **relation_identity(relation, n_jobs), **parameters_of(estimator)}
-    return who | {f"{name} in use": _plain(value) for name, value in (in_use or {}).items()}
+    name = {} if isinstance(who, Mapping) else {"estimator": type(who).__name__}
+    used = parameters_of({f"{name} in use": value for name, value in (in_use or {}).items()})
+    return {**name, **relation_identity(relation, n_jobs), **parameters_of(who), **used}
 
 
 def relation_identity(relation: Relation, n_jobs: int) -> dict[str, object]:
@@ -250,9 +254,9 @@ def relation_identity(relation: Relation, n_jobs: int) -> dict[str, object]:
     }
 
 
-def parameters_of(estimator: Parameters) -> dict[str, object]:
-    """Return the parameters that have an effect on a result."""
-    given = estimator.get_params(deep=False)
+def parameters_of(who: Parameters | Mapping[str, object]) -> dict[str, object]:
+    """Return the parameters that have an effect on a result, as plain values."""
+    given = who if isinstance(who, Mapping) else who.get_params(deep=False)
     return {name: _plain(value) for name, value in given.items() if name not in WITHOUT_EFFECT}
 
 

@@ -11,11 +11,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.namespace import Array, namespace_of
 from nearfar._core.threads import even_bounds
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
-from nearfar.methods.edrep import State, Step, sphere_step
+from nearfar.methods.edrep import State, Step, ball_step, sphere_step
 
 # Learning rates over the epochs, and when to stop.
 
@@ -89,17 +88,6 @@ def into_ball(X: Floats) -> Floats:
     norms = np.sqrt(np.einsum("ij,ij->i", X, X))
     np.divide(X, np.maximum(norms, 1)[:, None], out=X)
     return X
-
-
-def ball_step(x: Array, g: Array, rate: float) -> None:
-    """Move rows by ``rate`` against their normalised gradient, in place, and back to the unit ball if they left it."""
-    xp = namespace_of(x)
-    length = (g * g).sum(1)[:, None]
-    moves = length > 0
-    g *= xp.where(moves, rate / xp.sqrt(xp.where(moves, length, 1.0)), 0.0)
-    x -= g
-    square = (x * x).sum(1)[:, None]
-    x *= xp.where(moves & (square > 1), 1 / xp.sqrt(xp.where(square > 1, square, 1.0)), 1.0)
 
 
 class Constraint(NamedTuple):

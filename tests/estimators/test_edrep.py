@@ -17,6 +17,7 @@ from nearfar.contracts import FarField
 from nearfar.engines.plain import Plain
 from nearfar.engines.threads import Threads
 from nearfar.errors import NearfarWarning
+from nearfar.estimators.settings import settle
 from nearfar.far import Exact, GaussianMixture
 from nearfar.steps import Rates, into_ball
 
@@ -571,12 +572,12 @@ def test_prior_can_be_left_out():
 def test_the_default_gradient_follows_the_relation():
     undirected = nf.Relation.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)])
     directed = nf.Relation.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)], directed=True)
-    est = nf.EDRep(2)
+    given = nf.EDRep(2).get_params()
     for rel in (undirected, undirected.normalized(), undirected.random_walk(3)):
-        assert est._gradient(rel) == "forward"
-        assert est._gradient(0.5 * rel + 0.5 * undirected) == "forward"
+        assert settle(given, rel).problem.gradient == "forward"
+        assert settle(given, 0.5 * rel + 0.5 * undirected).problem.gradient == "forward"
     for rel in (directed.normalized(), directed.random_walk(2), undirected.normalized().T, directed @ directed):
-        assert est._gradient(rel) == "paper"
+        assert settle(given, rel).problem.gradient == "paper"
 
 
 def test_schedules():

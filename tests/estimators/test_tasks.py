@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 import nearfar as nf
 from nearfar.errors import NearfarWarning
-from nearfar.estimators import tasks
+from nearfar.estimators import fitting, tasks
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +56,15 @@ def test_hidden_relations_choose_the_temperature(graph):
     class Tried:
         """Vectors under which every relation ranks the worse the farther the temperature is from 0.25."""
 
-        base_measure_ = None
+        base = None
 
         def __init__(self, known, t):
             n = known.shape[0]
             rng = np.random.default_rng(0)
-            self.embedding_ = rng.normal(size=(n, 8)).astype(np.float32)
+            self.X = rng.normal(size=(n, 8)).astype(np.float32)
             noise = abs(np.log(t / 0.25)) * 40
             hidden = graph.to_scipy().toarray() - (known.to_scipy().toarray() > 0)
-            self._others = (np.linalg.pinv(self.embedding_) @ (hidden + noise * rng.normal(size=(n, n)))).T.astype("f4")
+            self.others = (np.linalg.pinv(self.X) @ (hidden + noise * rng.normal(size=(n, n)))).T.astype("f4")
             asked.append((t, known))
 
     best, told = tasks.temperature_of(graph, Tried)
@@ -88,17 +88,15 @@ def test_ranks_are_those_of_a_plain_twin(graph):
     split = tasks._split(graph)
     n = graph.shape[0]
 
-    class Est:
-        embedding_ = _others = rng.normal(size=(n, 4))
-        base_measure_ = rng.uniform(0.5, 2, n)
-
+    X = rng.normal(size=(n, 4))
+    trial = tasks.Trial(X, X, rng.uniform(0.5, 2, n))
     logs = []
     for row, source in enumerate(split.rows):
-        scores = Est.embedding_[source] @ Est.embedding_.T / 0.5 + np.log(Est.base_measure_)
+        scores = X[source] @ X.T / 0.5 + np.log(trial.base)
         for column in split.hidden[[row]].indices:
             others = np.setdiff1d(np.arange(n), split.seen[[row]].indices)
             logs.append(np.log1p((scores[others] > scores[column]).sum()))
-    assert tasks._mean_log_rank(Est, 0.5, split) == pytest.approx(np.mean(logs))
+    assert tasks._mean_log_rank(trial, 0.5, split) == pytest.approx(np.mean(logs))
 
 
 def test_temperature_auto_alone(likes):
@@ -110,13 +108,14 @@ def test_temperature_auto_alone(likes):
 
 
 def test_ctrl_c_in_a_short_fit_ends_the_whole(graph, monkeypatch):
-    fit = nf.EDRep._fit
+    run = fitting.run
 
-    def interrupted(est, *given):
-        fit(est, *given)
-        est.n_iter_ = 3
+    def interrupted(*given):
+        state = run(*given)
+        state.epoch = 3
+        return state
 
-    monkeypatch.setattr(nf.EDRep, "_fit", interrupted)
+    monkeypatch.setattr(fitting, "run", interrupted)
     est = nf.EDRep(8, task="links")
     with pytest.raises(KeyboardInterrupt):
         est.fit(graph)

@@ -4,6 +4,7 @@ import errno
 import functools
 import os
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from nearfar.callbacks import Checkpoint, Progress, Trainer
 from nearfar.engines.threads import FORMS
 from nearfar.errors import FileFormatError, InputError, NearfarWarning
 from nearfar.estimators import edrep as setup
+from nearfar.estimators import fitting, settings
 from nearfar.methods.edrep import sphere_step
 
 # With many isolates, and several blocks of rows. The relations are made when a test asks for them: both workers would
@@ -221,11 +223,17 @@ def test_another_fit_is_refused_with_what_differs(kept, params, message):
 
 def test_a_checkpoint_knows_the_defaults_that_it_was_made_under(kept, monkeypatch):
     monkeypatch.setattr(
-        setup, "prior_of", lambda given, rel, kept, present: np.zeros(len(present))
+        settings, "prior_of", lambda given, rel, kept, present: np.zeros(len(present))
     )  # another version's p0
     with pytest.raises(InputError, match="got one that differs in the p0 in use: "):
         fit(kept)
-    monkeypatch.setattr(nf.EDRep, "_gradient", lambda est, rel: "paper")
+    settle = setup.settle
+
+    def other_default(*given):
+        settled = settle(*given)
+        return replace(settled, problem=replace(settled.problem, gradient="paper"))
+
+    monkeypatch.setattr(setup, "settle", other_default)
     with pytest.raises(
         InputError, match=r"differs in the gradient in use \('forward' there, 'paper' here\), the p0 in use"
     ):
@@ -318,8 +326,8 @@ def test_written_every_so_often_and_at_the_end(tmp_path, monkeypatch):
 
 def test_what_tells_a_fit_from_others_is_found_once_and_only_when_asked(tmp_path, monkeypatch):
     calls = []
-    found = setup.identity_of
-    monkeypatch.setattr(setup, "identity_of", lambda *arguments: calls.append(1) or found(*arguments))
+    found = fitting.identity_of
+    monkeypatch.setattr(fitting, "identity_of", lambda *arguments: calls.append(1) or found(*arguments))
     fit()
     assert not calls
     fit(callbacks=[Checkpoint(tmp_path / "x.safetensors", every=1)])

@@ -80,12 +80,12 @@ class Made(NamedTuple):
     words: list[str]
 
 
-def made_for(task: str | None, rel: Relation, given: dict[str, object]) -> Made:
+def made_for(task: str, rel: Relation, given: dict[str, object]) -> Made:
     """Return what is fitted; a temperature may still be "auto".
 
     Parameters
     ----------
-    task : str, optional
+    task : str
     rel : Relation
     given : dict
         Parameters that are not open.
@@ -95,9 +95,7 @@ def made_for(task: str | None, rel: Relation, given: dict[str, object]) -> Made:
     InputError
         A task that does not fit the relation.
     """
-    settings = {**OPEN, **(TASKS[task].sets if task else {}), **given}
-    if task is None:
-        return Made(rel, settings, [])
+    settings = {**OPEN, **TASKS[task].sets, **given}
     _check_fits(task, rel)
     made, how = _related(rel)
     if settings["base_measure"] == "degrees" and "base_measure" not in given:
@@ -141,7 +139,7 @@ def _related(rel: Relation) -> tuple[Relation, str]:
 # The temperature: that of trials in which hidden relations rank best.
 
 
-def temperature_of(rel: Relation, fit: Callable[[Relation, float], Any]) -> tuple[float, str]:
+def temperature_of(rel: Relation, fit: Callable[[Relation, float], Trial]) -> tuple[float, str]:
     """Return the temperature at which the hidden relations of a short fit rank best, and what was found.
 
     Parameters
@@ -149,7 +147,7 @@ def temperature_of(rel: Relation, fit: Callable[[Relation, float], Any]) -> tupl
     rel : Relation
         As it was given.
     fit : callable
-        ``fit(relation, temperature)`` returns a short fit, an estimator, of a relation made as ``rel`` is.
+        ``fit(relation, temperature)`` returns what a short fit of a relation made as ``rel`` is has learned.
 
     Returns
     -------
@@ -177,6 +175,14 @@ def _lowest(ranks: dict[float, float]) -> float:
         return best
     a, b, _ = np.polyfit(np.log(t), [ranks[each] for each in t], 2)
     return float(np.exp(-b / (2 * a))) if a > 0 else best
+
+
+class Trial(NamedTuple):
+    """What a short fit has learned: vectors of the rows and of the columns, and the base measure."""
+
+    X: Floats
+    others: Floats
+    base: NDArray[np.float64] | None
 
 
 class Split(NamedTuple):
@@ -213,10 +219,9 @@ def _split(rel: Relation) -> Split | None:
     return Split(known, rows, kept[rows], hidden[rows]) if rows.size else None
 
 
-def _mean_log_rank(est: Any, temperature: float, split: Split) -> float:
+def _mean_log_rank(trial: Trial, temperature: float, split: Split) -> float:
     """Return the mean of the log ranks of hidden relations among all that are not known."""
-    X, Y = est.embedding_[split.rows], est._others
-    base: Floats | None = est.base_measure_
+    X, Y, base = trial.X[split.rows], trial.others, trial.base
     with np.errstate(divide="ignore"):
         log_w = np.zeros(len(Y)) if base is None else np.log(base)
     log_w = np.where(np.any(Y, axis=1), log_w, -np.inf).astype(X.dtype)

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.namespace import Array, namespace_of
-from nearfar.contracts import Ask, FarField, Floats, Place, Rows
+from nearfar.contracts import Ask, FarField, Place, Rows
 
 Step = Callable[[Array, Array, float], None]
 """Moves rows, given their gradient and the rate."""
@@ -51,63 +52,64 @@ class Problem:
 
 @dataclass
 class State:
-    """Where a fit stands. ``sums`` are ``Yᵀ p0`` and ``Xᵀ r`` of the vectors as they stand, None before the first step.
+    """Where a fit stands.
 
-    ``sides`` are the vectors, X or X and Y, to be brought to the place; ``losses[e]`` is the loss at the start of epoch
-    e, per unit of relation weight; ``labels`` are the clusters of the others, if there are several, ``centers`` those
-    of a refined far field.
+    ``sides`` are the vectors, X or X and Y, as the place has them, ``sums`` are ``Yᵀ p0`` and ``Xᵀ r`` of them, in
+    float64. ``far`` is the far field in use: one that gets finer on the way is another. ``losses[e]`` is the loss at
+    the start of epoch e, per unit of relation weight.
     """
 
     sides: list[Rows]
+    sums: NDArray[np.float64]
+    far: FarField
     rng: np.random.Generator
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
-    sums: Floats | None = None
-    labels: NDArray[np.int64] | None = None
-    centers: Floats | None = None
+
+
+def sums_of(place: Place, problem: Problem, sides: list[Rows]) -> NDArray[np.float64]:
+    """Return ``Yᵀ p0`` and ``Xᵀ r``."""
+    r, p0 = problem.r, problem.p0
+    of_sides = [(sides[1], p0), (sides[0], r)] if problem.two_sided else [(sides[0], p0, r)]
+    return np.concatenate([place.each(weighted, *side)[1] for side in of_sides])
 
 
 def descend(
-    place: Place, problem: Problem, far_of: Callable[[State], FarField], state: State,
-    rate_of: Callable[[State], float | None], done: Callable[[State, list[Rows], float], bool],
-) -> list[Rows]:  # fmt: skip
-    """Algorithm 1, from where ``state`` stands, until there is no further rate or ``done`` says so."""
-    sides, weight = [place.bring(side) for side in state.sides], float(problem.r.sum())
-    if state.sums is None:
-        r, p0 = problem.r, problem.p0
-        of_sides = [(sides[1], p0), (sides[0], r)] if problem.two_sided else [(sides[0], p0, r)]
-        found = [place.each(weighted, *side)[1] for side in of_sides]
-        state.sums = np.concatenate(found).astype(state.sides[0].dtype)
-    while (rate := rate_of(state)) is not None:
-        state.losses.append(sweep(place, problem, far_of(state), state, sides, rate) / weight)
-        state.epoch += 1
-        if done(state, sides, rate):
-            break
-    return sides
+    place: Place, problem: Problem, state: State, rate_of: Callable[[State], float | None],
+    after: Callable[[Any, float], bool],
+) -> None:  # fmt: skip
+    """Algorithm 1, from where ``state`` stands, until there is no further rate or ``after`` an epoch says so."""
+    try:
+        while (rate := rate_of(state)) is not None:
+            state.losses.append(sweep(place, problem, state, rate) / float(problem.r.sum()))
+            state.epoch += 1
+            if after(state, rate):
+                break
+    except KeyboardInterrupt:  # some vectors have moved of which these are not the sums
+        state.sums = sums_of(place, problem, state.sides)
+        raise
 
 
-def sweep(place: Place, problem: Problem, far: FarField, state: State, sides: list[Rows], rate: float) -> float:
+def sweep(place: Place, problem: Problem, state: State, rate: float) -> float:
     """Move every vector by one step against its gradient, all gradients taken before; return the loss before."""
-    P, r, p0, temperature = problem.P, problem.r, problem.p0, problem.temperature
-    X, others, two_sided = sides[0], sides[-1], len(sides) == 2
+    P, r, p0, temperature, sides = problem.P, problem.r, problem.p0, problem.temperature, state.sides
+    X, others, two_sided = sides[0], sides[-1], problem.two_sided
     both = not two_sided and problem.gradient != "forward"  # rows are others, too
 
-    asked = place.far(far, others, problem.n_active, state.rng)
+    asked = place.far(state.far, others, problem.n_active, state.rng)
     pull = place.near(P, others, "both" if both else "rows")  # (P + Pᵀ) X, or P Y
     pull_of_others = place.near(P, X, "columns") if two_sided else None  # Pᵀ X
-    assert state.sums is not None  # since the first step
     sums = state.sums if temperature > 0 else -state.sums  # the prior pushes the mean towards zero all the same
     dropped = asked.other_side(X, r, temperature) if problem.gradient == "full" else None  # type: ignore[attr-defined]
 
     shared = {"sums": sums, "rate": rate, "step": problem.step}
     of_row = (r, None, None) if two_sided else (r, p0, dropped)
-    sides[0], (near, far_sum, prior), new = place.each(
+    sides[0], (near, far_sum, prior), state.sums = place.each(
         move_rows, X, pull, *of_row, far=asked, temperature=temperature, both=both, **shared
     )
     if two_sided:
         sides[1], of_others = place.each(move_others, others, pull_of_others, p0, dropped, **shared)
-        new = np.concatenate((of_others, new))
-    state.sums = new.astype(state.sums.dtype)
+        state.sums = np.concatenate((of_others, state.sums))
     cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (4): cross-entropy of P
     return float(cross_entropy - problem.of_base + prior / temperature)  # eq. (5): and the prior
 
@@ -124,7 +126,7 @@ def move_rows(
     ``p0`` is that of the rows as others, None where they are none.
     """
     xp = namespace_of(x)
-    of_others, of_rows = sums  # Yᵀ p0 and Xᵀ r
+    of_others, of_rows = xp.asarray(sums, dtype=x.dtype)  # Yᵀ p0 and Xᵀ r
     log_z, g = far(x if temperature == 1 else x / temperature)
     parts = (x * pull).sum(1), xp.where(r > 0, r * log_z, 0.0), r * (x @ of_others)
     loss = xp.stack([part.sum(dtype=xp.float64) for part in parts])
@@ -143,7 +145,8 @@ def move_others(
     y: Array, pull: Array, p0: Array, dropped: Array | None, *, sums: Array, rate: float, step: Step
 ) -> tuple[Array]:
     """Take a step with some of the others of a two-sided fit, which have no normaliser; return p0 y after."""
-    g = namespace_of(y).asarray(p0, dtype=y.dtype)[:, None] * sums[1]
+    xp = namespace_of(y)
+    g = xp.asarray(p0, dtype=y.dtype)[:, None] * xp.asarray(sums, dtype=y.dtype)[1]
     g -= pull
     if dropped is not None:
         g += dropped
@@ -171,3 +174,14 @@ def sphere_step(x: Array, g: Array, rate: float) -> None:
     x *= xp.where(moves, (1 - rate * rate) ** 0.5 / xp.sqrt(there), 1.0)
     g *= xp.where(moves, rate / xp.sqrt(xp.where(moves, length, 1.0)), 0.0)
     x -= g  # the step: x <- sqrt(1 - η²) x - η g' / |g'|, g' = g - (g.x) x
+
+
+def ball_step(x: Array, g: Array, rate: float) -> None:
+    """Move rows by ``rate`` against their normalised gradient, in place, and back to the unit ball if they left it."""
+    xp = namespace_of(x)
+    length = (g * g).sum(1)[:, None]
+    moves = length > 0
+    g *= xp.where(moves, rate / xp.sqrt(xp.where(moves, length, 1.0)), 0.0)
+    x -= g
+    square = (x * x).sum(1)[:, None]
+    x *= xp.where(moves & (square > 1), 1 / xp.sqrt(xp.where(square > 1, square, 1.0)), 1.0)

@@ -13,9 +13,8 @@ from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
 from nearfar.contracts import Ask, Floats
 from nearfar.engines.threads.loops import Formula
-from nearfar.methods.edrep import move_others, move_rows, sphere_step
+from nearfar.methods.edrep import ball_step, move_others, move_rows, sphere_step
 from nearfar.methods.normalizers import mixture
-from nearfar.steps import ball_step
 
 Step = Callable[[Floats, Floats, float], None]
 """A step of a block of rows against their gradient."""
@@ -27,7 +26,8 @@ def _move_rows(
 ) -> tuple[Floats, Floats]:  # fmt: skip
     log_z, force = far(x if temperature == 1 else x / temperature)
     # A pair of vectors: of rows of one array the loop takes five times as long.
-    loss = gradient(x, pull, force, log_z, (r, p0 if both else np.zeros(len(x))), (sums[0], sums[1]))
+    of_others, of_rows = sums.astype(x.dtype)
+    loss = gradient(x, pull, force, log_z, (r, p0 if both else np.zeros(len(x))), (of_others, of_rows))
     if dropped is not None:
         pull += dropped
     if temperature < 0:
@@ -43,8 +43,8 @@ def _move_rows(
 def _move_others(
     y: Floats, pull: Floats, p0: Floats, dropped: Floats | None, *, sums: Floats, rate: float, step: Step
 ) -> tuple[Floats]:
-    nothing = np.zeros(len(y))
-    gradient(y, pull, pull, nothing, (nothing, p0), (sums[0], sums[1]))
+    nothing, (of_others, of_rows) = np.zeros(len(y)), sums.astype(y.dtype)
+    gradient(y, pull, pull, nothing, (nothing, p0), (of_others, of_rows))
     if dropped is not None:
         pull += dropped
     step(y, pull, rate)
