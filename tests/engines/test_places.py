@@ -129,6 +129,47 @@ def test_a_place_of_ones_own_takes_callbacks_and_checkpoints(tmp_path):
     np.testing.assert_array_equal(resumed.embedding_, whole.embedding_)
 
 
+class Precise(Plain):
+    """Rows in float64, whatever they start in."""
+
+    def bring(self, X):
+        return np.array(X[:], np.float64)
+
+
+@pytest.mark.parametrize("case", ["walk", "two sides", "clusters"])
+def test_a_place_with_rows_in_float64_resumes_to_the_same_bits(tmp_path, case):
+    make, parameters = FITS[case]
+    path, common = tmp_path / "run.safetensors", {"n_components": 4, "n_epochs": 6, "random_state": 0, **parameters}
+    whole = nf.EDRep(**common, engine=Precise()).fit(make())
+    assert whole.embedding_.dtype == np.float64
+    calls = iter(range(8 if case == "clusters" else 3))
+    stop = [nf.callbacks.Checkpoint(path, every=1), lambda progress: next(calls, None) is None]
+    nf.EDRep(**common, engine=Precise(), callbacks=stop).fit(make())
+    resumed = nf.EDRep(**common, engine=Precise()).fit(make(), resume=path)
+    np.testing.assert_array_equal(resumed.embedding_, whole.embedding_)
+    np.testing.assert_array_equal(resumed.loss_curve_, whole.loss_curve_)
+
+
+@pytest.mark.parametrize("make", [directed, FITS["two sides"][0]], ids=["one side", "two sides"])
+@pytest.mark.parametrize(
+    ("wrong", "formula"),
+    [
+        (lambda formula, found: found[:1], "weighted"),
+        (lambda formula, found: [*found], "weighted"),
+        (lambda formula, found: found if formula is formulas.weighted else found[:2], "move_rows"),
+        (lambda formula, found: (*found, found[1]) if formula is formulas.move_rows else found, "move_rows"),
+        (lambda formula, found: (found[0], found[1][:1], *found[2:]) if len(found) == 3 else found, "move_rows"),
+    ],
+)
+def test_a_place_that_gives_other_sums_is_told_of_which_formula(make, wrong, formula):
+    class Wrong(Plain):
+        def each(self, formula, X, *rows, **shared):
+            return wrong(formula, super().each(formula, X, *rows, **shared))
+
+    with pytest.raises(InputError, match=rf"^EDRep: engine must be a place whose each gives for {formula} the rows"):
+        nf.EDRep(4, random_state=0, engine=Wrong()).fit(make())
+
+
 # -- engines by name -------------------------------------------------------------------------------------------------
 
 

@@ -442,6 +442,17 @@ def test_the_check_of_the_far_field_pairs_rows():
     assert exact["relative_error"] == exact["low"] == exact["high"] == 0
 
 
+@pytest.mark.parametrize(
+    "more", [{"temperature": 0.3}, {"n_clusters": 3}, {"refine": 0.5}, {"base_measure": "degrees"}]
+)
+def test_a_mixture_given_as_an_object_is_the_one_of_its_name(more):
+    rel = nf.datasets.dcsbm(300, 3, 12.0, alpha=4.0, random_state=1).relation.random_walk(3)
+    fits = [nf.EDRep(8, far=far, n_epochs=8, random_state=0, **more) for far in ("gaussian-mixture", GaussianMixture())]
+    by_name, by_object = (est.fit(rel) for est in fits)
+    np.testing.assert_array_equal(by_object.embedding_, by_name.embedding_)
+    assert by_object.far_check_ == by_name.far_check_
+
+
 class Halved(FarField):
     """One of one's own, that counts every other twice."""
 
