@@ -238,9 +238,9 @@ def identity_of(
     The relation's digest is that of its product with a fixed vector: every entry takes part, in one cheap product.
     ``in_use`` holds what parameters stand for in this fit, defaults above all, which another version may change.
     """
-    name = {} if isinstance(who, Mapping) else {"estimator": type(who).__name__}
+    owner = {} if isinstance(who, Mapping) else {"estimator": type(who).__name__}
     used = parameters_of({f"{name} in use": value for name, value in (in_use or {}).items()})
-    return {**name, **relation_identity(relation, n_jobs), **parameters_of(who), **used}
+    return {**owner, **relation_identity(relation, n_jobs), **parameters_of(who), **used}
 
 
 def relation_identity(relation: Relation, n_jobs: int) -> dict[str, object]:
