@@ -87,8 +87,8 @@ FAULTS = [
     ),
     Fault(
         "checkpoint: defaults are not remembered",
-        'who | {f"{name} in use"',
-        'who | {f"{name} in use"[:0] or "x"',
+        'parameters_of({f"{name} in use"',
+        'parameters_of({f"{name} in use"[:0] or "x"',
         "test_callbacks",
     ),
     Fault(
