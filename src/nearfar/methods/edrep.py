@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.checks import check_sums
 from nearfar._core.namespace import Array, namespace_of
 from nearfar.contracts import Ask, FarField, Place, Rows
-from nearfar.errors import InputError
 
 Step = Callable[[Array, Array, float], None]
 """Moves rows, given their gradient and the rate."""
@@ -72,23 +72,7 @@ def sums_of(place: Place, problem: Problem, sides: list[Rows]) -> NDArray[np.flo
     """Return ``Yᵀ p0`` and ``Xᵀ r``."""
     r, p0 = problem.r, problem.p0
     of_sides = [(sides[1], p0), (sides[0], r)] if problem.two_sided else [(sides[0], p0, r)]
-    return np.concatenate([checked(weighted, place.each(weighted, *side), len(side) - 1)[1] for side in of_sides])
-
-
-def checked(formula: Callable[..., object], found: Any, *lengths: int) -> Any:
-    """Return what a place gave for a formula, if it is the rows and sums of these lengths.
-
-    Raises
-    ------
-    InputError
-        From a place of one's own, whose ``each`` gives something else.
-    """
-    sums = found[1:] if isinstance(found, tuple) else ()
-    if [len(part) if np.ndim(part) else 1 for part in sums] != [*lengths]:
-        told = [f"{type(part).__name__} of shape {np.shape(part)}" for part in sums] or type(found).__name__
-        expected = f"a place whose each gives for {formula.__name__} the rows and sums of lengths {lengths}"
-        raise InputError("EDRep", "engine", expected, told, "Each sum is that of one thing that the formula returned.")
-    return found
+    return np.concatenate([check_sums(weighted, place.each(weighted, *side), len(side) - 1)[1] for side in of_sides])
 
 
 def descend(
@@ -122,10 +106,10 @@ def sweep(place: Place, problem: Problem, state: State, rate: float) -> float:
     shared = {"sums": sums, "rate": rate, "step": problem.step}
     of_row = (r, None, None) if two_sided else (r, p0, dropped)
     found = place.each(move_rows, X, pull, *of_row, far=asked, temperature=temperature, both=both, **shared)
-    sides[0], (near, far_sum, prior), state.sums = checked(move_rows, found, 3, 2 - two_sided)
+    sides[0], (near, far_sum, prior), state.sums = check_sums(move_rows, found, 3, 2 - two_sided)
     if two_sided:
         found = place.each(move_others, others, pull_of_others, p0, dropped, **shared)
-        sides[1], of_others = checked(move_others, found, 1)
+        sides[1], of_others = check_sums(move_others, found, 1)
         state.sums = np.concatenate((of_others, state.sums))
     cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (4): cross-entropy of P
     return float(cross_entropy - problem.of_base + prior / temperature)  # eq. (5): and the prior
