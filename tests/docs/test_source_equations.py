@@ -54,7 +54,7 @@ LISTED = {  # of each source and module, the equations that stand in it
     ("t-SNE", "methods/maps.py"): ["γ", "v"],
     ("ANT", "tables/proximal.py"): ["eqs. (3), (5)"],
     ("ANT", "tables/overlap.py"): ["eq. (33)", "appendix E"],
-    ("ANT", "tables/nbant.py"): ["eq. (34)", "algorithm 2"],
+    ("ANT", "tables/sizes.py"): ["eq. (34)", "algorithm 2"],
     ("ANT", "tables/slots.py"): ["eq. (35)"],
 }
 

@@ -451,8 +451,8 @@ FAULTS = [
     Fault("device: noise that is the centre", "counts = outs != outs[:, :1]", "counts = outs == outs", "test_devices"),
     Fault(
         "nbant: each process by its own loss",
-        "return _check_loss(losses.mean().item(), epoch)",
-        "return _check_loss(value, epoch)",
+        "value = losses.mean().item()",
+        "value = mine",
         "test_anchor_processes",
     ),
     # -- what a file of edges is

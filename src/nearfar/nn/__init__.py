@@ -45,13 +45,11 @@ from nearfar.contrastive.noise import AdaptiveNoise, CategoricalNoise, InBatchNo
 from nearfar.contrastive.sentences import SentenceRankingLoss  # noqa: E402
 from nearfar.tables.anchors import AnchorEmbedding, TiedLogits, softmax_mixture  # noqa: E402
 from nearfar.tables.bags import EmbeddingBag  # noqa: E402
-from nearfar.tables.budget import ParameterBudget  # noqa: E402
-from nearfar.tables.knowledge import RelatedPairs  # noqa: E402
-from nearfar.tables.nbant import NBANT, nbant_objective  # noqa: E402
+from nearfar.tables.knowledge import RelatedPairs, choose_anchors  # noqa: E402
 from nearfar.tables.overlap import anchor_overlap, unrelated_overlap  # noqa: E402
 from nearfar.tables.proximal import ProxAdam, ProxSGD, ProxYogi  # noqa: E402
+from nearfar.tables.sizes import NBANT, ParameterBudget, nbant_objective  # noqa: E402
 from nearfar.tables.small import QuantizedEmbedding, SelectionEmbedding  # noqa: E402
-from nearfar.tables.starts import choose_anchors  # noqa: E402
 
 __all__ = [
     "NBANT",

@@ -48,7 +48,7 @@ from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
 from nearfar.errors import InputError
-from nearfar.tables.knowledge import RelatedPairs, check_pairs, related_slots, row_penalties
+from nearfar.tables.knowledge import RelatedPairs, check_pairs
 from nearfar.tables.slots import (
     AllLogits,
     Formed,
@@ -67,7 +67,9 @@ from nearfar.tables.slots import (
     logit_gradients,
     mix,
     put,
+    related_slots,
     request_slots,
+    row_penalties,
     row_slices,
     take,
     uncompiled,
@@ -550,12 +552,11 @@ class AnchorEmbedding(torch.nn.Module):
         anchors = pad(self.anchors[: self.n_active].T, (0, self.n_anchors - self.n_active))
         return self._products(anchors.contiguous(), partial(self._read, final=True)).T.as_subclass(Formed)
 
-    def _mixtures(self, rows: Tensor) -> Tensor:
-        """Return rows of T, dense (n, n_active); gradients go to their slots, requests come from the others."""
-        return self._rows_with_entries(rows)[0]
-
     def _rows_with_entries(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the same, and the entries and columns (n, r) that it is made of, without gradients."""
+        """Return rows of T, dense (n, n_active), and the entries and columns (n, r) that they are made of.
+
+        Gradients go to their slots, requests come from the others; entries have no gradient.
+        """
         self._before_call()
         taken: Tensor = TakeRows.apply(  # type: ignore[no-untyped-call]
             self.values, rows, self._read, self._padding_row, self.sparse
@@ -587,8 +588,11 @@ class AnchorEmbedding(torch.nn.Module):
         if self.sparse and torch.is_grad_enabled() and self.values.requires_grad and not joins_sparse():
             hint = "Its gradients are then dense arrays. Or join the processes by gloo."
             raise InputError("AnchorEmbedding", "sparse", "False where processes are joined by NCCL", "True", hint)
-        if self._requests and not _is_left(self.values.grad):
-            self._requests.clear()
+        if self._requests:
+            grad = self.values.grad  # thrown away: None, or zeros
+            found = grad if grad is None or not grad.is_sparse else grad._values()
+            if found is None or (reads_values(found) and not bool(found.any())):
+                self._requests.clear()
         if self._seen_version is not None and self.values._version != self._seen_version:
             self._accept_values()
             raise wrong_optimizer("another one")
@@ -920,24 +924,20 @@ class AnchorEmbedding(torch.nn.Module):
     def settle(self) -> None:
         """Apply to ``values`` the shrinkage that is still to come. Calls, sizes and ``state_dict`` do not need it."""
         if self._shrinkage.applied is None:
-            self._take_absolute()
+            with torch.no_grad():
+                negative = self.values < 0  # a function has made them so which starts all parameters anew
+                if self.values.is_meta or not bool(negative.any()):
+                    return
+                self.values[negative] *= -1  # zeros that are fixed keep their sign
+            text = (
+                f"AnchorEmbedding: {int(negative.sum())} entries of T were negative before its first step, as a "
+                "function makes them that initialises all parameters of a model. Their absolute values are taken."
+            )
+            warn_user(text)
         else:
             self._settled(self.values)
             self._shrinkage.all_applied()
             self._accept_values()
-
-    @torch.no_grad()
-    def _take_absolute(self) -> None:
-        """Write the absolute values of entries that a function has made negative which starts all parameters anew."""
-        if self.values.is_meta or not bool((self.values < 0).any()):
-            return
-        negative = self.values < 0
-        self.values[negative] *= -1  # zeros that are fixed keep their sign
-        text = (
-            f"AnchorEmbedding: {int(negative.sum())} entries of T were negative before its first step, as a function "
-            "makes them that initialises all parameters of a model. Their absolute values are taken."
-        )
-        warn_user(text)
 
     @torch.no_grad()
     def _settled(self, out: Tensor) -> Tensor:
@@ -1530,17 +1530,9 @@ def softmax_mixture(tables: Sequence[AnchorEmbedding], ids: Tensor) -> Tensor:
     rows, places = found[0]._distinct(owner, ids)
     parts = []
     for table in found:
-        mixed = torch.softmax(table._mixtures(rows), 1) @ table.anchors[: table.n_active]
+        mixed = torch.softmax(table._rows_with_entries(rows)[0], 1) @ table.anchors[: table.n_active]
         parts.append(mixed.masked_fill((rows == table._padding_row)[:, None], 0))
     return embedding(places, reduce(torch.add, parts))
-
-
-def _is_left(grad: Tensor | None) -> bool:
-    """Whether a gradient was not thrown away: by None, or by zeros."""
-    if grad is None:
-        return False
-    values = grad._values() if grad.is_sparse else grad
-    return not reads_values(values) or bool(values.any())
 
 
 def random_columns(n_rows: int, n_anchors: int, n_slots: int, out: Tensor) -> None:

@@ -90,7 +90,26 @@ class EmbeddingBag(torch.nn.Module):
         """
         owner = "EmbeddingBag"
         ids = check_ids(owner, ids, next(self.table.parameters()).device)
-        flat, bags, n_bags = ids.flatten(), *self._bags(owner, ids, offsets)
+        flat = ids.flatten()
+        if offsets is None:  # bags of m objects each
+            if ids.ndim != 2:
+                expected = "of shape (B, m), or given with offsets"
+                raise InputError(owner, "ids", expected, f"shape {tuple(ids.shape)}")
+            n_bags = len(ids)
+            bags = torch.arange(n_bags, device=ids.device).repeat_interleave(ids.shape[1])
+        else:
+            if ids.ndim != 1:
+                raise InputError(owner, "ids", "of shape (n,) where offsets are given", f"shape {tuple(ids.shape)}")
+            begins = check_integers(owner, "offsets", offsets, (None,))
+            check_device(owner, "offsets", begins, "ids", ids)
+            if reads_values(begins):
+                ascend = bool((begins.diff() >= 0).all()) and int(begins[0]) == 0 and int(begins[-1]) <= len(ids)
+                if not ascend or (self.include_last_offset and int(begins[-1]) != len(ids)):
+                    end = f"to {len(ids)}, the number of ids" if self.include_last_offset else f"to at most {len(ids)}"
+                    raise InputError(owner, "offsets", f"ascending from 0 {end}", str(begins[:8].tolist()))
+            begins = begins[:-1] if self.include_last_offset else begins
+            n_bags = len(begins)
+            bags = torch.searchsorted(begins, torch.arange(len(ids), device=ids.device), right=True) - 1
         vectors: Tensor = self.table(flat)
         if self.max_norm is not None:
             lengths = vectors.norm(dim=1, keepdim=True)
@@ -113,26 +132,6 @@ class EmbeddingBag(torch.nn.Module):
             return sums
         counts = sums.new_zeros(n_bags).index_add(0, bags, counted.to(sums.dtype))
         return sums / counts.clamp(min=1)[:, None]
-
-    def _bags(self, owner: str, ids: Tensor, offsets: Tensor | None) -> tuple[Tensor, int]:
-        """Return the bag of each id, in one line, and how many bags there are."""
-        if offsets is None:
-            if ids.ndim != 2:
-                expected = "of shape (B, m), or given with offsets"
-                raise InputError(owner, "ids", expected, f"shape {tuple(ids.shape)}")
-            return torch.arange(len(ids), device=ids.device).repeat_interleave(ids.shape[1]), len(ids)
-        if ids.ndim != 1:
-            raise InputError(owner, "ids", "of shape (n,) where offsets are given", f"shape {tuple(ids.shape)}")
-        begins = check_integers(owner, "offsets", offsets, (None,))
-        check_device(owner, "offsets", begins, "ids", ids)
-        if reads_values(begins):
-            ascend = bool((begins.diff() >= 0).all()) and int(begins[0]) == 0 and int(begins[-1]) <= len(ids)
-            if not ascend or (self.include_last_offset and int(begins[-1]) != len(ids)):
-                end = f"to {len(ids)}, the number of ids" if self.include_last_offset else f"to at most {len(ids)}"
-                raise InputError(owner, "offsets", f"ascending from 0 {end}", str(begins[:8].tolist()))
-        begins = begins[:-1] if self.include_last_offset else begins
-        at = torch.arange(len(ids), device=ids.device)
-        return torch.searchsorted(begins, at, right=True) - 1, len(begins)
 
     def extra_repr(self) -> str:
         """Return what torch shows of the module."""

@@ -1,16 +1,23 @@
-"""Which objects of a table are related. The penalty on T is then one on T * S, with S = 0 where they are."""
+"""What is known of the objects of a table before it is trained: which are related, and which are to be anchors.
+
+With the relation, the penalty on T is one on T * S, with S = 0 where objects are related.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from typing import Literal, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from nearfar._core.checks import check_integer
+from nearfar._core.checks import check_choice, check_integer, check_matrix, check_random_state
 from nearfar._core.ids import Ids
+from nearfar._core.tensors import check_counts, check_vector
+from nearfar._core.types import Doubles, Seed
+from nearfar._core.units import in_units
 from nearfar.errors import InputError
 from nearfar.relations.matrix import Relation
 from nearfar.tables.slots import ragged
@@ -53,10 +60,29 @@ class RelatedPairs:
     """
 
     def __init__(self, relation: Relation, ids: Iterable[Hashable] | Mapping[Hashable, int] | None = None) -> None:
-        _check_relation(relation)
+        owner, given = "RelatedPairs", cast("object", relation)
+        if not isinstance(given, Relation):
+            hint = "Relation.from_edges, from_matrix, from_corpus and from_wordnet make one."
+            raise InputError(owner, "relation", "a Relation", type(given).__name__, hint)
         if ids is not None and not isinstance(ids, Mapping):
-            ids = Ids(ids, owner="RelatedPairs")
-        rows, columns = (_rows(found, ids) for found in (relation.row_ids, relation.column_ids))
+            ids = Ids(ids, owner=owner)
+        sides = []
+        for found in (relation.row_ids, relation.column_ids):
+            if ids is None:
+                if not found.is_integer or (len(found) and found.to_numpy().min() < 0):
+                    hint = "Say which rows they are: RelatedPairs(relation, names of the rows)."
+                    raise InputError(owner, "ids", "given for a relation whose ids are no rows", None, hint)
+                sides.append(np.asarray(found.to_numpy(), np.int64))
+                continue
+            named = ids.rows(found) if isinstance(ids, Ids) else [ids.get(name, -1) for name in found]
+            sides.append(np.array(named, np.int64))
+            unknown = np.flatnonzero(sides[-1] < 0)
+            if len(unknown):
+                some = ", ".join(repr(found[int(k)]) for k in unknown[:3])
+                got = f"{len(unknown)} of {len(found)} ids without a row, {some}{', ...' if len(unknown) > 3 else ''}"
+                hint = "Give all names of the table, or make the relation of these alone."
+                raise InputError(owner, "relation", "over known ids", got, hint)
+        rows, columns = sides
         ends = [int(part.max(initial=-1)) + 1 for part in (rows, columns)]
         self.n_objects = n = max(*ends, len(ids) if isinstance(ids, Ids) else 0)
         entries = relation.to_scipy().tocoo()
@@ -136,44 +162,139 @@ def check_pairs(owner: str, pairs: object, n_objects: int) -> None:
         raise InputError(owner, "pairs", f"of at most {n_objects} objects, as in the layer", f"{pairs.n_objects}")
 
 
-def _check_relation(relation: object) -> None:
-    if not isinstance(relation, Relation):
-        hint = "Relation.from_edges, from_matrix, from_corpus and from_wordnet make one."
-        raise InputError("RelatedPairs", "relation", "a Relation", type(relation).__name__, hint)
+NEEDS = {
+    "random": (),
+    "frequency": ("counts",),
+    "tf-idf": ("counts", "document_counts"),
+    "k-means++": ("vectors",),
+    "frequency and k-means++": ("counts", "vectors"),
+    "coreset": ("vectors",),
+}
+Method = Literal["random", "frequency", "tf-idf", "k-means++", "frequency and k-means++", "coreset"]
 
 
-def _rows(found: Ids, ids: Ids | Mapping[Hashable, int] | None) -> NDArray[np.int64]:
-    """Return the row of each id of a relation."""
-    if ids is None:
-        if not found.is_integer or (len(found) and found.to_numpy().min() < 0):
-            hint = "Say which rows they are: RelatedPairs(relation, names of the rows)."
-            raise InputError("RelatedPairs", "ids", "given for a relation whose ids are no rows", None, hint)
-        return np.asarray(found.to_numpy(), np.int64)
-    rows = ids.rows(found) if isinstance(ids, Ids) else np.array([ids.get(name, -1) for name in found], np.int64)
-    unknown = np.flatnonzero(rows < 0)
-    if len(unknown):
-        some = ", ".join(repr(found[int(k)]) for k in unknown[:3])
-        got = f"{len(unknown)} of {len(found)} ids without a row, {some}{', ...' if len(unknown) > 3 else ''}"
-        hint = "Give all names of the table, or make the relation of these alone."
-        raise InputError("RelatedPairs", "relation", "over known ids", got, hint)
-    return rows
+def choose_anchors(
+    n_anchors: int,
+    method: Method = "frequency",
+    *,
+    counts: Tensor | ArrayLike | None = None,
+    document_counts: Tensor | ArrayLike | None = None,
+    n_documents: int | None = None,
+    vectors: Tensor | ArrayLike | None = None,
+    random_state: Seed = None,
+) -> Tensor:
+    """Choose the objects that stand as anchors of an :class:`AnchorEmbedding`.
+
+    Parameters
+    ----------
+    n_anchors : int, >= 1
+        How many; at most the number of objects V.
+    method : str, default="frequency"
+        "frequency": the objects with the largest counts.
+        "tf-idf": the largest ``counts * ln(n_documents / document_counts)``.
+        "k-means++": one after the other, with a chance proportional to the squared distance from those chosen.
+        "frequency and k-means++": half of them, rounded up, by frequency, the others by k-means++ after them.
+        "coreset": without replacement, half of the chance the same for all, half by the squared distance from the mean.
+        "random": all alike; V is taken from whatever is given.
+    counts : Tensor or array_like, shape (V,), >= 0, optional
+        How often each object occurs.
+    document_counts : Tensor or array_like, shape (V,), >= 0, optional
+        In how many documents each object occurs.
+    n_documents : int, >= 1, optional
+        Number of documents; the largest of ``document_counts`` if it is left out.
+    vectors : Tensor or array_like, shape (V, m), optional
+        Where the objects are, in any space: vectors known from elsewhere, or counts of contexts.
+    random_state : int, numpy.random.Generator or None
+        Source of the draws.
+
+    Returns
+    -------
+    Tensor of int64, shape (n_anchors,)
+        Different ids: for the argument ``anchor_ids``.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used, or one that the method needs and that is not given.
+
+    References
+    ----------
+    Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", section 3.1.
+    Arthur & Vassilvitskii (2007), "k-means++: the advantages of careful seeding".
+    Bachem, Lucic & Krause (2018), "Scalable k-means clustering via lightweight coresets", eq. 4.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> nf.nn.choose_anchors(2, counts=[3, 14, 15, 9])
+    tensor([2, 1])
+    """
+    owner = "choose_anchors"
+    check_choice(owner, "method", method, tuple(NEEDS))
+    inputs = {"counts": counts, "document_counts": document_counts, "vectors": vectors}
+    for name in NEEDS[method]:
+        if inputs[name] is None:
+            raise InputError(owner, name, f"given for method {method!r}", None)
+    rng = check_random_state(owner, random_state)
+    given: dict[str, Doubles] = {}
+    if counts is not None:
+        given["counts"] = check_counts(owner, counts)
+    if document_counts is not None:
+        given["document_counts"] = check_vector(owner, "document_counts", document_counts)
+    if vectors is not None:
+        array = vectors.detach().cpu().double().numpy() if isinstance(vectors, Tensor) else vectors
+        given["vectors"] = np.asarray(in_units(check_matrix(owner, "vectors", array))[0], np.float64)
+    sizes = {name: len(values) for name, values in given.items()}
+    if not sizes:
+        raise InputError(owner, "counts", "given, or vectors", None, "They say how many objects there are.")
+    if len(set(sizes.values())) > 1:
+        got = ", ".join(f"{size} {name}" for name, size in sizes.items())
+        raise InputError(owner, list(sizes)[-1], "one for each object", got)
+    n_objects = next(iter(sizes.values()))
+    k = check_integer(owner, "n_anchors", n_anchors, low=1, high=n_objects)
+    if method == "random":
+        chosen = rng.permutation(n_objects)[:k]
+    elif method == "frequency":
+        chosen = _largest(given["counts"], k)
+    elif method == "tf-idf":
+        documents = given["document_counts"]
+        if not (np.isfinite(documents).all() and (documents >= 0).all() and documents.any()):
+            raise InputError(owner, "document_counts", "finite, >= 0 and positive somewhere", documents)
+        largest = int(documents.max())
+        n = largest if n_documents is None else check_integer(owner, "n_documents", n_documents, low=largest)
+        scores, seen = np.zeros(n_objects), documents > 0
+        scores[seen] = given["counts"][seen] * np.log(n / documents[seen])
+        chosen = _largest(scores, k)
+    elif method == "coreset":
+        points = given["vectors"]
+        far = ((points - points.mean(0)) ** 2).sum(1)
+        chances = np.full(n_objects, 1 / n_objects)
+        if far.sum() > 0:
+            chances = chances / 2 + far / far.sum() / 2
+        chosen = rng.choice(n_objects, size=k, replace=False, p=chances / chances.sum())
+    elif method == "k-means++":
+        chosen = _k_means_plus_plus(given["vectors"], k, rng.integers(n_objects, size=1), rng)
+    else:
+        chosen = _k_means_plus_plus(given["vectors"], k, _largest(given["counts"], (k + 1) // 2), rng)
+    return torch.from_numpy(np.ascontiguousarray(chosen, np.int64))
 
 
-# Entries of T without a price are kept as sorted numbers u K + a, for the row u and the anchor a.
+def _largest(weights: Doubles, k: int) -> NDArray[np.int64]:
+    return np.argsort(-weights, kind="stable")[:k]
 
 
-def related_slots(places: Tensor, rows: Tensor, columns: Tensor, n_anchors: int) -> Tensor:
-    """Return which slots (n, r) of some rows are among the places."""
-    wanted = rows[:, None] * n_anchors + columns
-    at = torch.searchsorted(places, wanted).clamp_(max=len(places) - 1)
-    return places[at] == wanted
-
-
-def row_penalties(places: Tensor, rows: Tensor, like: Tensor, penalty: float) -> Tensor:
-    """Return the penalty of each entry of some rows of T, (n, K) as ``like``: 0 at the places."""
-    n_anchors = like.shape[1]
-    penalties = torch.full_like(like, penalty)
-    start, stop = torch.searchsorted(places, torch.stack([rows, rows + 1]) * n_anchors)
-    who, at = ragged(start, stop)
-    penalties[who, places[at] % n_anchors] = 0
-    return penalties
+def _k_means_plus_plus(
+    points: Doubles, k: int, first: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    chosen, nearest = list(first), np.full(len(points), np.inf)
+    for n_chosen in range(k):
+        if n_chosen == len(chosen):
+            total = nearest.sum()
+            if total > 0:
+                chosen.append(int(rng.choice(len(points), p=nearest / total)))
+            else:  # all that is left lies on an anchor
+                chosen.append(int(rng.choice(np.setdiff1d(np.arange(len(points)), chosen))))
+        difference = points - points[chosen[n_chosen]]
+        np.minimum(nearest, np.einsum("ij,ij->i", difference, difference), out=nearest)
+        nearest[chosen] = 0  # exactly
+    return np.array(chosen)

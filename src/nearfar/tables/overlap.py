@@ -88,7 +88,7 @@ def unrelated_overlap(
     rows = torch.empty(0)
     while len(rows) < min(2, n):  # however many are different, all sets of so many are alike
         rows = torch.unique(torch.randint(n, (n_sampled,), generator=generator, device=layer.values.device))
-    mixtures = layer._mixtures(rows)
+    mixtures = layer._rows_with_entries(rows)[0]
     who, others = pairs.of(rows)
     at = torch.searchsorted(rows, others).clamp_(max=len(rows) - 1)
     here = rows[at] == others

@@ -405,3 +405,23 @@ class Slots(torch.nn.Embedding):
     def extra_repr(self) -> str:
         """Return what torch shows of the module."""
         return ", ".join(str(length) for length in self.values.shape)
+
+
+# -- entries of T without a price, kept as sorted numbers u K + a, for the row u and the anchor a ---------------------
+
+
+def related_slots(places: Tensor, rows: Tensor, columns: Tensor, n_anchors: int) -> Tensor:
+    """Return which slots (n, r) of some rows are among the places."""
+    wanted = rows[:, None] * n_anchors + columns
+    at = torch.searchsorted(places, wanted).clamp_(max=len(places) - 1)
+    return places[at] == wanted
+
+
+def row_penalties(places: Tensor, rows: Tensor, like: Tensor, penalty: float) -> Tensor:
+    """Return the penalty of each entry of some rows of T, (n, K) as ``like``: 0 at the places."""
+    n_anchors = like.shape[1]
+    penalties = torch.full_like(like, penalty)
+    start, stop = torch.searchsorted(places, torch.stack([rows, rows + 1]) * n_anchors)
+    who, at = ragged(start, stop)
+    penalties[who, places[at] % n_anchors] = 0
+    return penalties

@@ -346,6 +346,7 @@ class QuantizedEmbedding(SmallTable):
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, std, padding_idx)
         self.bits = check_integer(self._owner, "bits", bits, low=1, high=MOST_BITS)
+        self._half = float(2 ** (self.bits - 1))
         if rank is not None:
             check_integer(self._owner, "rank", rank, low=1, high=embedding_dim)
         self.vectors = normal(num_embeddings, rank or embedding_dim, std=_SPREAD)
@@ -358,16 +359,19 @@ class QuantizedEmbedding(SmallTable):
                 self.basis.mul_(scale)
 
     def _rows(self, ids: Tensor) -> Tensor:
-        rounded = self._levels(ids) if self.vectors is None else self._rounded(take_rows(self.vectors, ids))
+        if self.vectors is not None:
+            rounded = self._rounded(take_rows(self.vectors, ids))
+        else:  # q(U) from its codes
+            codes = self._code("codes")[ids]
+            places = (codes[:, :, None] >> torch.arange(8, device=codes.device, dtype=torch.uint8)) & 1
+            places = places.flatten(1)[:, : self._width * self.bits].reshape(len(ids), self._width, self.bits)
+            powers = 2.0 ** torch.arange(self.bits, device=codes.device)
+            rounded = ((places.float() @ powers + 0.5) / self._half - 1).to(self.basis.dtype)
         return rounded * self.basis if self.basis.ndim == 1 else rounded @ self.basis
 
     def _rounded(self, x: Tensor) -> Tensor:
         found: Tensor = _Rounded.apply(x, self._half)  # type: ignore[no-untyped-call]
         return found
-
-    @property
-    def _half(self) -> float:
-        return float(2 ** (self.bits - 1))
 
     def _fit(self, vectors: Tensor) -> None:
         short, basis = vectors.clone(), torch.ones_like(self.basis)
@@ -400,14 +404,6 @@ class QuantizedEmbedding(SmallTable):
     @property
     def _width(self) -> int:
         return self.basis.shape[0]
-
-    def _levels(self, ids: Tensor) -> Tensor:
-        """Return rows (n, r) of q(U) from their codes."""
-        codes = self._code("codes")[ids]
-        places = (codes[:, :, None] >> torch.arange(8, device=codes.device, dtype=torch.uint8)) & 1
-        places = places.flatten(1)[:, : self._width * self.bits].reshape(len(ids), self._width, self.bits)
-        powers = 2.0 ** torch.arange(self.bits, device=codes.device)
-        return ((places.float() @ powers + 0.5) / self._half - 1).to(self.basis.dtype)
 
     def pack(self) -> QuantizedEmbedding:
         """Keep the codes of U in its place: the layer, and its ``state_dict``, then take ``stored_nbytes``.
