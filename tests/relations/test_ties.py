@@ -87,7 +87,7 @@ def test_new_rows_too(rng):
 
 def test_distances_that_are_no_ties_stay_as_they_are(rng, monkeypatch):
     """Near copies, whose distances are tiny, are told apart as before."""
-    monkeypatch.setattr("nearfar.search.lists.settle", lambda *_, **__: None)
+    monkeypatch.setattr("nearfar.search.lists.settle_cosines", lambda *_, **__: None)
     X = 1000 + rng.normal(size=(300, 4))
     before = nearest_neighbors(X, 20, metric="cosine")
     monkeypatch.undo()

@@ -108,9 +108,24 @@ def check_numbers(owner: str, name: str, value: object, expected: str = "an arra
     hint = "" if isinstance(value, np.ndarray) else _instead(value)
     if hint:
         raise InputError(owner, name, expected, type(value).__name__, hint)
-    _check_unmasked(owner, name, value)
+    if isinstance(value, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in value):
+        with suppress(ValueError):  # rows of unequal length, which are refused
+            value = np.ma.array(value)
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):  # what is below a mask is no number
+        hidden = np.ma.getmaskarray(value)
+        rows = np.flatnonzero(hidden.reshape(len(hidden), -1).any(axis=1) if hidden.ndim else hidden[None])
+        got = f"masked entries in {rows.size} row(s), first {rows[:5].tolist()}"
+        raise InputError(owner, name, "without masked entries", got, "Remove or impute these rows.")
     try:
-        array: NDArray[Any] = value if type(value) is np.ndarray else _as_array(owner, name, value)
+        array: NDArray[Any]
+        if type(value) is np.ndarray:
+            array = value
+        elif is_frame(value):
+            array = array_of(owner, name, value)
+        else:
+            with warnings.catch_warnings():  # of a masked entry of a list, which is NaN
+                warnings.simplefilter("ignore")
+                array = np.asarray(from_tensor(value))
         if array.dtype.kind == "c":  # astype would drop the imaginary part
             raise TypeError("Complex data not supported")
         if array.dtype.kind not in "fiubO":  # astype would read digits, count days
@@ -154,27 +169,6 @@ def check_matrix(
     if finite:
         check_finite(owner, name, array, labels_of(value) if is_frame(value) else ())
     return array
-
-
-def _as_array(owner: str, name: str, value: object) -> NDArray[Any]:
-    """Return an array; a masked entry of a list, of which NumPy warns, is NaN."""
-    if is_frame(value):
-        return array_of(owner, name, value)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return np.asarray(from_tensor(value))
-
-
-def _check_unmasked(owner: str, name: str, value: object) -> None:
-    """Refuse masked entries: what is below a mask is no number."""
-    if isinstance(value, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in value):
-        with suppress(ValueError):  # rows of unequal length, which are refused
-            value = np.ma.array(value)
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        hidden = np.ma.getmaskarray(value)
-        rows = np.flatnonzero(hidden.reshape(len(hidden), -1).any(axis=1) if hidden.ndim else hidden[None])
-        got = f"masked entries in {rows.size} row(s), first {rows[:5].tolist()}"
-        raise InputError(owner, name, "without masked entries", got, "Remove or impute these rows.")
 
 
 def _of_objects(array: NDArray[np.object_]) -> Floats:
@@ -319,8 +313,14 @@ def check_finite(owner: str, name: str, array: Floats, columns: Sequence[object]
         if np.isfinite(array.sum()):
             return
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
-    if bad.size:
-        raise _not_finite(owner, name, bad, _first(int(bad[0]), array[bad[0]], columns))
+    if not bad.size:
+        return
+    row, where = array[bad[0]], ""
+    if len(columns) == len(row):  # those of a frame
+        first = int(np.argmin(np.isfinite(row)))
+        what = "is missing; nf.prepare(frame) fills it." if np.isnan(row[first]) else "is infinite."
+        where = f" Column {columns[first]!r} of row {int(bad[0])} {what}"
+    raise _not_finite(owner, name, bad, where)
 
 
 def check_rows_differ(owner: str, name: str, X: Floats) -> None:
@@ -328,15 +328,6 @@ def check_rows_differ(owner: str, name: str, X: Floats) -> None:
     if len(X) > 1 and bool((X[0] == X).all()):
         hint = "Equal rows have equal gradients and never part. Leave the start out, or add noise to it."
         raise InputError(owner, name, "of rows that differ", f"{len(X)} equal rows", hint)
-
-
-def _first(row: int, values: Floats, columns: Sequence[object]) -> str:
-    """Return which number of a row of a frame is not finite first, and what to do; nothing where columns lack names."""
-    if len(columns) != len(values):
-        return ""
-    first = int(np.argmin(np.isfinite(values)))
-    what = "is missing; nf.prepare(frame) fills it." if np.isnan(values[first]) else "is infinite."
-    return f" Column {columns[first]!r} of row {row} {what}"
 
 
 def _not_finite(owner: str, name: str, rows: NDArray[np.intp], first: str = "") -> InputError:

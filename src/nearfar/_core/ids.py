@@ -30,6 +30,8 @@ class Ids(Sequence[Hashable]):
         ``int``; NumPy strings become ``str``.
     owner, name : str
         For the message of the error.
+    distinct : bool
+        Whether they are known to be distinct and hashable: the check takes longest.
 
     Raises
     ------
@@ -39,7 +41,9 @@ class Ids(Sequence[Hashable]):
 
     __slots__ = ("_lookup", "_n", "_store")
 
-    def __init__(self, ids: int | Iterable[Hashable], *, owner: str = "Ids", name: str = "ids") -> None:
+    def __init__(
+        self, ids: int | Iterable[Hashable], *, owner: str = "Ids", name: str = "ids", distinct: bool = False
+    ) -> None:
         self._lookup: dict[Hashable, int] | tuple[NDArray[np.int64], RowNumbers] | None = None
         self._store: NDArray[np.int64] | list[Hashable] | None
         self._n: int
@@ -49,8 +53,25 @@ class Ids(Sequence[Hashable]):
         if isinstance(ids, (int, np.integer)):
             self._store, self._n = None, check_integer(owner, name, ids, low=0)
             return
-        self._set_store(_compact(ids))
-        self._check_distinct(owner, name)
+        self._store = store = _compact(ids)
+        self._n = len(store)
+        if isinstance(store, np.ndarray):
+            store.flags.writeable = False
+            if np.array_equal(store, np.arange(self._n)):
+                self._store = None
+            elif not distinct:
+                ordered = np.sort(store)
+                repeats = ordered[1:][ordered[1:] == ordered[:-1]]
+                if repeats.size:
+                    raise InputError(owner, name, "distinct", f"{int(repeats[0])} more than once")
+            return
+        try:
+            if distinct or len(set(store)) == self._n:
+                return
+        except TypeError as error:
+            raise InputError(owner, name, "hashable", str(error)) from error
+        repeated = Counter(store).most_common(1)[0][0]
+        raise InputError(owner, name, "distinct", f"{repeated!r} more than once")
 
     @staticmethod
     def of_rows(
@@ -64,17 +85,8 @@ class Ids(Sequence[Hashable]):
 
     @staticmethod
     def of_distinct(ids: Iterable[Hashable]) -> Ids:
-        """Make ids that are known to be distinct and hashable, without the check, which takes longest."""
-        made = Ids(0)
-        made._set_store(_compact(ids))
-        return made
-
-    def _set_store(self, store: NDArray[np.int64] | list[Hashable]) -> None:
-        self._store, self._n = store, len(store)
-        if isinstance(store, np.ndarray):
-            store.flags.writeable = False
-            if np.array_equal(store, np.arange(self._n)):
-                self._store = None
+        """Make ids that are known to be distinct and hashable."""
+        return Ids(ids, distinct=True)
 
     def __len__(self) -> int:
         return self._n
@@ -188,23 +200,6 @@ class Ids(Sequence[Hashable]):
         ordered, order = self._lookup
         at = np.minimum(np.searchsorted(ordered, keys), self._n - 1)
         return np.where(ordered[at] == keys, order[at], -1) if self._n else np.full(keys.shape, -1)
-
-    def _check_distinct(self, owner: str, name: str) -> None:
-        if self._store is None:
-            return
-        if isinstance(self._store, np.ndarray):
-            ordered = np.sort(self._store)
-            repeats = ordered[1:][ordered[1:] == ordered[:-1]]
-            if repeats.size:
-                raise InputError(owner, name, "distinct", f"{int(repeats[0])} more than once")
-            return
-        try:
-            if len(set(self._store)) == self._n:
-                return
-        except TypeError as error:
-            raise InputError(owner, name, "hashable", str(error)) from error
-        repeated = Counter(self._store).most_common(1)[0][0]
-        raise InputError(owner, name, "distinct", f"{repeated!r} more than once")
 
     def __getstate__(self) -> tuple[NDArray[np.int64] | list[Hashable] | None, int]:
         return self._store, self._n

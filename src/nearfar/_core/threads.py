@@ -31,6 +31,7 @@ def run_blocks(
     Block ``b`` is the range ``[bounds[b], bounds[b + 1])``. Idle workers take the next block, so blocks of unequal cost
     are balanced. The first exception stops the hand-out, is raised here when all workers have stopped.
     """
+    global _n_threads
     limits = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
     if n_jobs == 1:
         return [task(block, limits[block], limits[block + 1]) for block in range(len(limits) - 1)]
@@ -47,8 +48,14 @@ def run_blocks(
         except BaseException as error:
             errors.append(error)
 
-    n_helpers = min(n_jobs, len(limits) - 1) - 1
-    helpers = _helpers(work, n_helpers) if n_helpers > 0 else []
+    helpers = [_Helper(work) for _ in range(min(n_jobs, len(limits) - 1) - 1)]
+    if helpers:
+        with _lock:
+            while _n_threads < len(helpers):  # their number grows with the demand
+                threading.Thread(target=_serve, args=(_parts,), name=f"nearfar_{_n_threads}", daemon=True).start()
+                _n_threads += 1
+        for helper in helpers:
+            _parts.put(helper)
     work()
     while helpers:
         try:
@@ -88,40 +95,15 @@ class _Helper:
             pass
 
 
-class _Pool:
-    """Threads that wait for parts; their number grows with the demand."""
-
-    def __init__(self) -> None:
-        self.size, self.parts = 0, SimpleQueue[_Helper]()
-
-    def grow(self, size: int) -> None:
-        """Start the threads that are missing."""
-        while self.size < size:
-            threading.Thread(target=_serve, args=(self.parts,), name=f"nearfar_{self.size}", daemon=True).start()
-            self.size += 1
-
-
 def _serve(parts: SimpleQueue[_Helper]) -> None:
     while True:
         parts.get().run()  # no name for the part: it would keep its arrays alive
 
 
-_pool: _Pool | None = None
+# The pool: threads that wait for parts.
+_parts = SimpleQueue[_Helper]()
+_n_threads = 0
 _lock = threading.Lock()
-
-
-def _helpers(work: Callable[[], None], count: int) -> list[_Helper]:
-    """Ask ``count`` other threads to do ``work`` too."""
-    global _pool
-    with _lock:
-        if _pool is None:
-            _pool = _Pool()
-        _pool.grow(count)
-        parts = _pool.parts
-    helpers = [_Helper(work) for _ in range(count)]
-    for helper in helpers:
-        parts.put(helper)
-    return helpers
 
 
 def even_bounds(n: int, block: int) -> NDArray[np.int64]:
@@ -179,8 +161,8 @@ def _controller(_n_modules: int) -> Any:
 def _after_fork_in_child() -> None:
     # Another thread may have held a lock; it has stayed in the parent, like those of the pool. The users of BLAS stay
     # counted, since the forking thread may be one of them.
-    global _lock, _pool, _blas_lock
-    _lock, _pool, _blas_lock = threading.Lock(), None, threading.Lock()
+    global _lock, _parts, _n_threads, _blas_lock
+    _lock, _parts, _n_threads, _blas_lock = threading.Lock(), SimpleQueue(), 0, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -22,13 +22,14 @@ VANISHES = 745.0  # exp(-745) is 0 in double precision, all but
 
 def probabilities(r: Array, beta: Array, related: Any = None) -> Array:
     """Return p of rows of distances by their precisions; with ``related``, flags, over those neighbours alone."""
-    xp = namespace_of(r)
-    p = beyond_nearest(r)
+    r = np.asarray(r, np.float64)
+    nearest = r.min(axis=1, keepdims=True)
+    p: Array = (r - nearest) * (r + nearest)  # r² - r_min²: without cancellation
     p *= -beta[:, None]
-    xp.exp(p, out=p)
+    np.exp(p, out=p)
     if related is not None:
         p *= related
-    p /= xp.clip(p.sum(1), np.finfo(float).tiny, None)[:, None]  # symbol p_j|i: exp(-beta_i r²) / sum of the same
+    p /= np.maximum(p.sum(axis=1), np.finfo(float).tiny)[:, None]  # symbol p_j|i: exp(-beta_i r²) / sum of the same
     return p
 
 
@@ -38,7 +39,9 @@ def calibrated(r: Array, perplexity: float) -> tuple[Array, Array, Array]:
     Where m >= perplexity distances are the smallest they get 1/m each; where all are equal beta is 0.
     """
     xp, k = namespace_of(r), r.shape[1]
-    gaps = beyond_nearest(r)
+    r = xp.asarray(r, dtype=xp.float64)
+    nearest = xp.amin(r, 1)[:, None]
+    gaps = (r - nearest) * (r + nearest)  # r² - r_min²: without cancellation, and without underflow before it is scaled
     unit = gaps.mean(1)
     unit[unit == 0] = 1  # all distances alike
     gaps /= unit[:, None]
@@ -71,14 +74,6 @@ def calibrated(r: Array, perplexity: float) -> tuple[Array, Array, Array]:
     weights, total, _, variance = weighed(gaps, beta)
     weights /= total[:, None]
     return weights, beta / unit, 2.0 * beta * beta * variance  # symbol D: 2 beta² Var_p(r²), how many dimensions
-
-
-def beyond_nearest(r: Array) -> Array:
-    """Return ``r² - r_min²`` of each row, float64: without cancellation, and without underflow before it is scaled."""
-    xp = namespace_of(r)
-    r = xp.asarray(r, dtype=xp.float64)
-    nearest: Array = xp.amin(r, 1)[:, None]
-    return (r - nearest) * (r + nearest)
 
 
 def weighed(gaps: Array, beta: Array) -> tuple[Array, Array, Array, Array]:

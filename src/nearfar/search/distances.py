@@ -50,13 +50,34 @@ def check_distances(owner: str, X: object, *, directed: bool = False) -> Csr | F
     from scipy.sparse import issparse
 
     D = check_csr(owner, "X", X) if issparse(X) else check_numbers(owner, "X", X, "a matrix of numbers")
-    _check_square(owner, D.shape)
+    if len(D.shape) != 2 or D.shape[0] != D.shape[1]:
+        got, hint = f"shape {D.shape}", "Rows of numbers need another metric than 'precomputed'."
+        m = math.prod(D.shape)
+        n = (1 + math.isqrt(1 + 8 * m)) // 2
+        if m > 1 and max(D.shape) == m == n * (n - 1) // 2:
+            got = f"{got}, as the condensed distances of {n} objects have"
+            hint = "Give scipy.spatial.distance.squareform(X)."
+        raise InputError(owner, "X", "a square matrix of distances", got, hint)
     if not D.shape[0]:
         return D
-    D = D if issparse(X) else _finite(owner, D)
+    try:
+        D = D if issparse(X) else check_matrix(owner, "X", D)
+    except InputError as error:
+        if error.expected != "finite":
+            raise
+        hint = "Between the parts of a graph there is no distance: fit each by itself, or give a large number."
+        raise InputError(owner, "X", "finite", error.got, hint) from None
     D = _zero_on_the_diagonal(owner, not_negative(owner, D, X), X, directed)
-    if isinstance(D, np.ndarray) and not directed:
-        _check_symmetric(owner, D, _rounding(D, X))
+    if not isinstance(D, np.ndarray) or directed:
+        return D
+    tolerance = _rounding(D, X)
+    for start in range(0, len(D), _ROWS):
+        block, mirrored = D[start : start + _ROWS, start:], D[start:, start : start + _ROWS].T
+        differ: NDArray[np.bool_] = np.abs(block - mirrored) > tolerance
+        if differ.any():
+            i, j = np.unravel_index(int(differ.argmax()), differ.shape)
+            got = f"{block[i, j]} from row {start + i} to {start + j} and {mirrored[i, j]} back"
+            raise DataError(owner, "X", "symmetric distances", got, "Take the mean of X and its transpose.")
     return D
 
 
@@ -99,30 +120,6 @@ def _rounding(D: Csr | Floats, given: object, *, squares: bool = False) -> float
     return max(_ROUNDING, math.sqrt(_UNITS * unit) if squares else _UNITS * unit) * largest
 
 
-def _check_square(owner: str, shape: tuple[int, ...]) -> None:
-    if len(shape) == 2 and shape[0] == shape[1]:
-        return
-    got, hint = f"shape {shape}", "Rows of numbers need another metric than 'precomputed'."
-    m = math.prod(shape)
-    n = (1 + math.isqrt(1 + 8 * m)) // 2
-    if m > 1 and max(shape) == m == n * (n - 1) // 2:
-        got, hint = (
-            f"{got}, as the condensed distances of {n} objects have",
-            "Give scipy.spatial.distance.squareform(X).",
-        )
-    raise InputError(owner, "X", "a square matrix of distances", got, hint)
-
-
-def _finite(owner: str, X: object) -> Floats:
-    try:
-        return check_matrix(owner, "X", X)
-    except InputError as error:
-        if error.expected != "finite":
-            raise
-        hint = "Between the parts of a graph there is no distance: fit each by itself, or give a large number."
-        raise InputError(owner, "X", "finite", error.got, hint) from None
-
-
 def _zero_on_the_diagonal(owner: str, D: Csr | Floats, given: object, directed: bool) -> Csr | Floats:
     """Return distances of which those that rounding leaves on the diagonal are 0; refuse others there."""
     own = np.asarray(D.diagonal())
@@ -154,26 +151,13 @@ def not_negative(owner: str, D: Given, given: object = None) -> Given:
     least = -_rounding(D, given)
     bad = np.flatnonzero(~(entries >= least) | ~np.isfinite(entries))
     if bad.size:
-        row, column = _place(D, int(bad[0]))
-        got = f"{entries.ravel()[bad[0]]} in row {row}, column {column} ({bad.size} such entries)"
+        at = int(bad[0])
+        if isinstance(D, np.ndarray):
+            row, column = divmod(at, int(D.shape[1]))
+        else:
+            row, column = int(np.searchsorted(D.indptr, at, side="right")) - 1, int(D.indices[at])
+        got = f"{entries.ravel()[at]} in row {row}, column {column} ({bad.size} such entries)"
         hint = "Similarities S must be turned round first: 1 - S, or S.max() - S."
         raise DataError(owner, "X", "distances, finite and not negative", got, hint)
     clipped: Any = np.maximum(entries, 0)
     return clipped if isinstance(D, np.ndarray) else type(D)((clipped, D.indices, D.indptr), shape=D.shape)
-
-
-def _place(D: Csr | Floats, at: int) -> tuple[int, int]:
-    if isinstance(D, np.ndarray):
-        return at // int(D.shape[1]), at % int(D.shape[1])
-    return int(np.searchsorted(D.indptr, at, side="right")) - 1, int(D.indices[at])
-
-
-def _check_symmetric(owner: str, D: Floats, tolerance: float) -> None:
-    for start in range(0, len(D), _ROWS):
-        block, mirrored = D[start : start + _ROWS, start:], D[start:, start : start + _ROWS].T
-        differ: NDArray[np.bool_] = np.abs(block - mirrored) > tolerance
-        if differ.any():
-            i, j = np.unravel_index(int(differ.argmax()), differ.shape)
-            got = f"{block[i, j]} from row {start + i} to {start + j} and {mirrored[i, j]} back"
-            hint = "Take the mean of X and its transpose."
-            raise DataError(owner, "X", "symmetric distances", got, hint)

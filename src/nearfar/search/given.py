@@ -11,7 +11,7 @@ from nearfar._core.checks import check_matrix, check_numbers
 from nearfar._core.types import Floats, Integers
 from nearfar.errors import DataError, InputError
 from nearfar.search.distances import check_distances, check_distances_from, not_negative
-from nearfar.search.nearest import RANGE, Neighbors, by_distance, in_order, smallest
+from nearfar.search.nearest import RANGE, Neighbors, by_distance, smallest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -41,18 +41,16 @@ class PrecomputedIndex:
 
     def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
         """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
-        if isinstance(self._X, np.ndarray):
-            return smallest(self._X, k, skip_self=True).written(out)
-        return self._from_graph(self._X, k, skip_self=True).written(out)
+        return self._nearest(self._X, k, skip_self=True).written(out)
 
     def query(self, X: object, k: int) -> Neighbors:
         """Return the k nearest rows for each row of X, its distances from all rows or, sparse, from some."""
         new = _in_range(self._owner, check_distances_from(self._owner, X, self.n_rows))
-        if isinstance(new, np.ndarray):
-            return smallest(new, k, skip_self=False)
-        return self._from_graph(new, k, skip_self=False)
+        return self._nearest(new, k, skip_self=False)
 
-    def _from_graph(self, graph: Csr, k: int, *, skip_self: bool) -> Neighbors:
+    def _nearest(self, graph: Csr | Floats, k: int, *, skip_self: bool) -> Neighbors:
+        if isinstance(graph, np.ndarray):
+            return smallest(graph, k, skip_self=skip_self)
         rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
         kept = graph.indices != rows if skip_self else np.ones(graph.nnz, bool)
         rows, columns, values = rows[kept], graph.indices[kept], graph.data[kept].astype(np.float32)
@@ -99,8 +97,13 @@ class GivenIndex:
         if self.most == 0:
             raise InputError(owner, "X", "neighbours beside the row itself", f"indices of shape {indices.shape}")
         as_wanted = indices.dtype == np.int32 and distances.dtype == np.float32 and indices.flags.c_contiguous
-        if as_wanted and not owned and all(in_order(indices[block], distances[block]) for block in blocks):
-            self._found = Neighbors(indices, distances)  # type: ignore[arg-type] # int32; also where they are mapped from a file
+        ordered = as_wanted and not owned
+        for block in blocks if ordered else []:
+            steps = np.diff(distances[block], axis=1)
+            later = np.diff(indices[block], axis=1) > 0
+            ordered = ordered and bool(((steps > 0) | ((steps == 0) & later)).all())
+        if ordered:  # also where they are mapped from a file
+            self._found = Neighbors(indices, distances)  # type: ignore[arg-type] # int32
             return
         self._found = Neighbors.empty(self.n_rows, self.most)
         for block in blocks:

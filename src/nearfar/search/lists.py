@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ from nearfar._core.vector import read_only
 from nearfar.errors import InputError
 from nearfar.search.distances import check_directions
 from nearfar.search.kernels import OPEN, TILE, ListArrays, Probes, Work, measure_block, search_block
-from nearfar.search.nearest import RANGE, Neighbors, best_first, settle
+from nearfar.search.nearest import RANGE, Neighbors, best_first, smallest
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -50,6 +49,8 @@ _TUNING = 300  # queries on which the number of probes is found
 _SPARE = 0.2  # share of the permitted misses that is kept in hand: the sample is not all rows
 _REACH = 1e15  # widths of the data by which a query may be away from them: squares must not overflow
 _NEAR_ZERO = 1e-12  # 1 - cos of equal rows is rounding
+_EQUAL = 2.0**-19  # by how much of them distances in single precision may differ that are equal
+_TIED = 512  # rows with ties that are compared with all others together
 _MORE = 16  # candidates beside the k nearest, where rows are few
 _GAPS = 2**20  # differences from candidates that are held then
 _AT_ONCE = 4096  # rows whose difference from a centre is taken at once, a multiple of LANES
@@ -165,7 +166,14 @@ class VectorIndex:
         if self._cosine:
             Q = directions(self._owner, Q)
         else:
-            self._check_reach(Q)
+            center = self.X[0].astype(np.float64)
+            with np.errstate(over="ignore"):
+                beyond = np.flatnonzero((np.abs(Q - center) * self.scale > _REACH).any(axis=1))
+            if beyond.size:
+                expected = f"within {_REACH:g} times the width of the fitted rows"
+                got = f"{beyond.size} row(s) beyond, first {beyond[:5].tolist()}"
+                hint = "Single precision cannot tell their distances apart."
+                raise InputError(self._owner, "X", expected, got, hint)
         Q = np.ascontiguousarray(Q, self.X.dtype)
         return self._search(Q, k, None, skip_self=False)
 
@@ -221,7 +229,7 @@ class VectorIndex:
         most = min(k + _MORE, n - skip_self)
         at_once = max(1, _GAPS // (most * d))
         growth = np.float32((4.0 * math.sqrt(d) + 16.0) * 2.0**-24)  # as of the panels in lists
-        found, distances = Neighbors.empty(len(Q), k), np.empty((len(Q), k))
+        found, distances = out or Neighbors.empty(len(Q), k), np.empty((len(Q), k))
 
         def task(_block: int, start: int, stop: int) -> None:
             U = queries[start:stop]
@@ -249,7 +257,7 @@ class VectorIndex:
             run_blocks(task, even_bounds(len(Q), _BLOCK), self._n_jobs)
         distances /= scale**2
         found.distances[:] = distances / 2 if self._cosine else np.sqrt(distances)
-        return found.written(out)
+        return found
 
     def sample(self) -> RowNumbers:
         """Draw the rows on which the number of probes is found."""
@@ -289,15 +297,6 @@ class VectorIndex:
             centers[empty] = sample[np.argsort(-nearest.distances[:, 0], kind="stable")[: len(empty)]]
         return centers[_chain(centers)]
 
-    def _check_reach(self, Q: Floats) -> None:
-        center = self.X[0].astype(np.float64)
-        with np.errstate(over="ignore"):
-            beyond = np.flatnonzero((np.abs(Q - center) * self.scale > _REACH).any(axis=1))
-        if beyond.size:
-            expected = f"within {_REACH:g} times the width of the fitted rows"
-            got = f"{beyond.size} row(s) beyond, first {beyond[:5].tolist()}"
-            raise InputError(self._owner, "X", expected, got, "Single precision cannot tell their distances apart.")
-
 
 def directions(owner: str, X: Floats) -> Floats:
     """Return rows of length 1; a row of zeros has no direction and is refused."""
@@ -315,28 +314,46 @@ def are_whole(values: Floats) -> bool:
 
 
 def settle_cosines(found: Neighbors, X: Floats | csr_array[np.floating], whole: bool, first: int = 0) -> None:
-    """Let ties be ties, in place, among neighbours by the cosine, from the row ``first`` on, see :func:`settle`."""
+    """Let ties be ties, in place, where they differ by rounding, each time anew, among neighbours by the cosine.
+
+    Rows with ties in their lists are compared with all others again. What agrees in 40 bits, of single precision in 20,
+    is equal; of numbers with fractions most of a list must be: a single pair may be by chance.
+
+    Parameters
+    ----------
+    found : Neighbors
+        Of rows among themselves, from the row ``first`` on.
+    X : ndarray or csr_array of shape (n, d)
+        A row of zeros is at the distance 1 from all.
+    whole : bool
+        Whether the rows are of whole numbers.
+    """
+    k = found.distances.shape[1]
+    gaps = np.diff(found.distances, axis=1)
+    tied = np.count_nonzero((gaps <= found.distances[:, 1:] * _EQUAL) & (found.distances[:, 1:] > 0), axis=1)
+    rows = np.flatnonzero(2 * tied > (0 if whole else k))
+    if not rows.size:
+        return
     bits = 40 if whole and X.dtype == np.float64 else 20
-    settle(found, cosine_distances(X), whole=whole, bits=bits, first=first)
-
-
-def cosine_distances(X: Floats | csr_array[np.floating]) -> Callable[[RowNumbers], Floats]:
-    """Return what gives the distances of some rows from all, in float64; of a row of zeros they are 1."""
-    units: list[Any] = []
-
-    def of_rows(rows: RowNumbers) -> Floats:
-        if not units:  # made when it is needed
-            U = X.astype(np.float64)
-            squares = np.asarray(U.multiply(U).sum(axis=1)).ravel() if issparse(U) else np.einsum("ij,ij->i", U, U)
-            scale = np.divide(1, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
-            units.append(diags_array(scale) @ U if issparse(U) else U * scale[:, None])
-        U = units[0]
-        products: Any = U[rows] @ U.T
-        found = 1 - (products if isinstance(products, np.ndarray) else products.toarray())
-        found[found < _NEAR_ZERO] = 0
-        return found
-
-    return of_rows
+    U: Any = X.astype(np.float64)
+    is_sparse: bool = issparse(X)
+    squares = np.asarray(U.multiply(U).sum(axis=1)).ravel() if is_sparse else np.einsum("ij,ij->i", U, U)
+    scale = np.divide(1, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
+    U = diags_array(scale) @ U if is_sparse else U * scale[:, None]
+    for start in range(0, len(rows), _TIED):
+        some = rows[start : start + _TIED]
+        products: Any = U[some + first] @ U.T
+        distances = 1 - (products if isinstance(products, np.ndarray) else products.toarray())
+        distances[distances < _NEAR_ZERO] = 0
+        mantissas, exponents = np.frexp(distances)
+        block = np.ldexp(np.rint(np.ldexp(mantissas, bits)), exponents - bits)
+        block[np.arange(len(some)), some + first] = np.inf
+        again = smallest(block, k, skip_self=False)
+        other = (again.indices != found.indices[some]).any(axis=1)
+        if whole:
+            equal = np.diff(np.take_along_axis(block, again.indices.astype(np.int64), axis=1), axis=1) == 0
+            other &= equal.any(axis=1)
+        found.indices[some[other]], found.distances[some[other]] = again.indices[other], again.distances[other]
 
 
 def memory_of_search(shape: tuple[int, int], k: int, n_jobs: int, *, exact: bool) -> int:

@@ -5,14 +5,13 @@ Whatever is searched, the answer is in the order of distance, then of rows: so i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar._core.types import Floats, Integers, RowNumbers
+from nearfar._core.types import Floats, Integers
 from nearfar.errors import InputError
 
 Whole = TypeVar("Whole", bound=np.integer)
@@ -20,7 +19,6 @@ Real = TypeVar("Real", bound=np.floating)
 RANGE = (1e-30, 1e37)
 """Between which the largest distance is to be: distances are float32."""
 _ROWS = 512  # of given distances that are sorted at a time
-_EQUAL = 2.0**-19  # by how much of them distances in single precision may differ that are equal
 
 
 class Neighbors(NamedTuple):
@@ -91,48 +89,6 @@ def by_distance(indices: Integers, distances: Floats) -> Neighbors:
     """Return neighbours in the order of distance, then of rows."""
     rows, ordered = best_first(indices, distances)
     return Neighbors(rows.astype(np.int32), ordered.astype(np.float32))
-
-
-def in_order(indices: Integers, distances: Floats) -> bool:
-    """Return whether neighbours are in the order of distance, then of rows."""
-    steps = np.diff(distances, axis=1)
-    return bool(((steps > 0) | ((steps == 0) & (np.diff(indices, axis=1) > 0))).all())
-
-
-def settle(
-    found: Neighbors, distances_of: Callable[[RowNumbers], Floats], *, whole: bool, bits: int, first: int = 0
-) -> None:
-    """Let ties be ties, in place, where they differ by rounding, each time anew.
-
-    Rows with ties in their lists are compared with all others again. What agrees in 40 bits, of single precision in 20,
-    is equal; of numbers with fractions most of a list must be: a single pair may be by chance.
-
-    Parameters
-    ----------
-    found : Neighbors
-        Of rows among themselves, from the row ``first`` on.
-    distances_of : callable
-        Returns the distances of some rows from all, float64.
-    whole : bool
-        Whether the rows are of whole numbers.
-    bits : int
-        In which distances agree that are equal.
-    """
-    k = found.distances.shape[1]
-    gaps = np.diff(found.distances, axis=1)
-    tied = np.count_nonzero((gaps <= found.distances[:, 1:] * _EQUAL) & (found.distances[:, 1:] > 0), axis=1)
-    rows = np.flatnonzero(2 * tied > (0 if whole else k))
-    for start in range(0, len(rows), _ROWS):
-        some = rows[start : start + _ROWS]
-        mantissas, exponents = np.frexp(distances_of(some + first))
-        block = np.ldexp(np.rint(np.ldexp(mantissas, bits)), exponents - bits)
-        block[np.arange(len(some)), some + first] = np.inf
-        again = smallest(block, k, skip_self=False)
-        other = (again.indices != found.indices[some]).any(axis=1)
-        if whole:
-            equal = np.diff(np.take_along_axis(block, again.indices.astype(np.int64), axis=1), axis=1) == 0
-            other &= equal.any(axis=1)
-        found.indices[some[other]], found.distances[some[other]] = again.indices[other], again.distances[other]
 
 
 def smallest(distances: Floats, k: int, *, skip_self: bool) -> Neighbors:

@@ -43,19 +43,11 @@ def nearest_on_workers(
 ) -> Best:
     """Return the k best rows of Y for each query, and their scores; best first, ties in the order of the rows."""
     with client_of(owner) as client:
-        return _nearest(client, owner, queries, Y, k, metric, skip)
-
-
-def _nearest(client: Client, owner: str, queries: Floats, Y: Matrix, k: int, metric: str, skip: LeftOut | None) -> Best:
-    owners, bounds = Owners(client), bounds_of(len(Y))
-    n, parts = len(bounds) - 1, sent(owners, Y if isinstance(Y, RowsInParts) else np.asarray(Y), bounds)
-    asked = owners.submit(0, n, kept, (queries, skip))
-    best = owners.each(n, best_of_part, owner, asked, parts, bounds[:-1], k, metric, what="search")
-    found: Best = gathered(owner, client, [owners.joined(best, n, merged, k)], rows_of(bounds))[0]
-    return found
-
-
-T = TypeVar("T")
+        owners, bounds = Owners(client), bounds_of(len(Y))
+        n, parts = len(bounds) - 1, sent(owners, Y if isinstance(Y, RowsInParts) else np.asarray(Y), bounds)
+        asked = owners.submit(0, n, kept, (queries, skip))
+        best = owners.each(n, best_of_part, owner, asked, parts, bounds[:-1], k, metric, what="search")
+        return gathered(owner, client, [owners.joined(best, n, merged, k)], rows_of(bounds))[0]  # type: ignore[no-any-return]
 
 
 class NeighborParts:
@@ -102,7 +94,7 @@ class NeighborParts:
         parts = sent(owners, index.X, self._bounds)
         light, labels = owners.submit(0, n, kept, index.without_rows()), Parts()
         if index.centers is not None:
-            labels = self._each(labels_of, light, parts)
+            labels = self._each(VectorIndex.labels_of, light, parts)
             index.labels = np.concatenate(self._gather(labels))
         homes = [owners.of(q, n) for q in range(n)]
         indexes = {
@@ -111,7 +103,7 @@ class NeighborParts:
         }
         index.n_probes[k] = index.n_lists
         if index.approximate:
-            probes = owners.submit(0, n, probes_for, indexes[homes[0]], k, index.sample())
+            probes = owners.submit(0, n, VectorIndex.probes_for, indexes[homes[0]], k, index.sample())
             index.n_probes[k] = self._gather([probes])[0]
         own = [indexes[home] for home in homes]
         self._found = self._each(neighbors_of, own, k, index.n_probes[k], self._ends, what="neighbors")
@@ -129,19 +121,9 @@ class NeighborParts:
 # What the tasks do.
 
 
-def labels_of(index: VectorIndex, X: Floats) -> NDArray[np.int32]:
-    """Return the list of each row of a part."""
-    return index.labels_of(X)
-
-
 def index_of(index: VectorIndex, parts: list[Floats], labels: list[NDArray[np.int32]]) -> VectorIndex:
     """Return the index with all rows."""
     return index.with_rows(np.concatenate(parts), np.concatenate(labels) if labels else None)
-
-
-def probes_for(index: VectorIndex, k: int, sample: NDArray[np.int64]) -> int:
-    """Return how many lists a query must probe."""
-    return index.probes_for(k, sample)
 
 
 def neighbors_of(index: VectorIndex, k: int, n_probes: int, rows: tuple[int, int]) -> Neighbors:
