@@ -11,7 +11,7 @@ from word_models import TEXT as FIRST
 import nearfar as nf
 from nearfar.callbacks import Checkpoint
 from nearfar.errors import InputError, NumericalError
-from nearfar.words.relation_pairs import KnownNodes, RelationWindows
+from nearfar.words.relation_pairs import RelationWindows
 from nearfar.words.windows import SamplingOptions
 from nearfar.words.word2dm import SPARE
 
@@ -278,7 +278,7 @@ def test_windows_in_known_numbers():
     how = SamplingOptions(3, None, 2, True, 0.0, 0.75)
     plain = RelationWindows(graph(LATER, ["lost"]), how, 1)
     known = nf.Relation.from_edges(EDGES).row_ids
-    grown = KnownNodes(plain, (known, known))
+    grown = RelationWindows(plain.relation, how, 1, (known, known))
     assert list(grown.ids) == list(grown.context_ids)
     for windows, expected in zip(grown.windows(0, 50, 5), plain.windows(0, 50, 5), strict=True):
         assert [grown.ids[k] for k in windows.inputs] == [plain.ids[k] for k in expected.inputs]

@@ -65,7 +65,6 @@ _FORMS = {
     "nearfar.far.fields.ExactField": "nearfar.engines.torch.fields:ExactField",
     "nearfar.far.gaussian_mixture.GaussianMixture": "nearfar.engines.torch.softmax:gaussian_mixture",
     "nearfar.far.mesh.MeshField": "nearfar.engines.torch.fields:MeshField",
-    "nearfar.words.relation_pairs.KnownNodes": "nearfar.engines.torch.words:Drawn",
     "nearfar.words.relation_pairs.RelationWindows": "nearfar.engines.torch.words:Drawn",
     "nearfar.words.skipgram.SkipGram": "nearfar.engines.torch.words:skipgram",
     "nearfar.words.windows.TextWindows": "nearfar.engines.torch.words:TextDraws",

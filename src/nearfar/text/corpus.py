@@ -43,7 +43,7 @@ _BATCH = {str: 2**20, list: 2**17}  # characters, or words: what is made of them
 ERRORS, CUTS = ("strict", "replace", "ignore"), ("words", "blanks")
 
 
-def pieces_of_stream(owner: str, stream: TextStream, *, lowercase: bool, errors: str) -> Iterator[Bytes]:
+def pieces_of_stream(stream: TextStream, *, lowercase: bool, errors: str) -> Iterator[Bytes]:
     """Yield the text of a file in pieces that end with a line, or where that is too long, between words."""
     held, position, more = b"", 0, b"."
     while more:
@@ -54,51 +54,50 @@ def pieces_of_stream(owner: str, stream: TextStream, *, lowercase: bool, errors:
             cut = held.rfind(b"\n") + 1 or max(map(held.rfind, (b" ", b"\t", b"\r"))) + 1
         if more and cut == 0:  # one word, so far
             if len(held) > _LONGEST_WORD:
-                _refuse_long(owner, "words", _LONGEST_WORD, stream.name, position)
+                _refuse_long("words", _LONGEST_WORD, stream.name, position)
             continue
-        offset = position + stream.n_dropped
-        text = _clean(owner, held[:cut], stream.name, offset, lowercase=lowercase, errors=errors)
+        text = _clean(held[:cut], stream.name, position + stream.n_dropped, lowercase=lowercase, errors=errors)
         position += cut
         held = held[cut:]
         yield np.frombuffer(text if more else text + b"\n", np.uint8)
 
 
-def _refuse_long(owner: str, what: str, most: int, name: str, offset: int) -> None:
+def _refuse_long(what: str, most: int, name: str, offset: int) -> None:
     hint = "Is this a text? If it is, break it where sentences end."
     got = f"a longer one in {name}, from offset {offset} on"
-    raise DataError(owner, "source", f"text with {what} below {most >> 20} MiB", got, hint)
+    raise DataError("Corpus", "source", f"text with {what} below {most >> 20} MiB", got, hint)
 
 
-def _clean(owner: str, text: bytes, name: str, position: int, *, lowercase: bool, errors: str) -> bytes:
+def _clean(text: bytes, name: str, position: int, *, lowercase: bool, errors: str) -> bytes:
     """Return UTF-8 without any blanks of several bytes."""
     if text.isascii() and b"\0" not in text:
         return text.lower() if lowercase else text
     hint = "encoding_errors='ignore' or 'replace' goes on."
-    found = decoded(owner, "source", text, name, lambda at: f"at offset {position + at}", errors, hint)
+    found = decoded("Corpus", "source", text, name, lambda at: f"at offset {position + at}", errors, hint)
     if not lowercase and errors == "strict" and not _WIDE_BLANKS.search(found):
         return text
     return _WIDE_BLANKS.sub(" ", found.lower() if lowercase else found).encode()
 
 
-def pieces_of_strings(owner: str, strings: Iterable[object], *, lowercase: bool) -> Iterator[Bytes]:
+def pieces_of_strings(strings: Iterable[object], *, lowercase: bool) -> Iterator[Bytes]:
     """Yield strings, one sentence each, to be cut at white space."""
-    for batch in _batches(owner, strings, str, "strings, one per sentence", _BATCH[str]):
+    for batch in _batches(strings, str, "strings, one per sentence", _BATCH[str]):
         joined = _SENTENCE_ENDS.join(s.replace(_SENTENCE_ENDS, " ") if _SENTENCE_ENDS in s else s for s in batch)
         yield _as_bytes(_WIDE_BLANKS.sub(" ", joined), lowercase=lowercase)
 
 
-def pieces_of_lists(owner: str, sentences: Iterable[object], *, lowercase: bool) -> Iterator[Bytes]:
+def pieces_of_lists(sentences: Iterable[object], *, lowercase: bool) -> Iterator[Bytes]:
     """Yield lists of words, which may hold blanks."""
-    for batch in _batches(owner, sentences, _LISTS, "lists of words", _BATCH[list]):
+    for batch in _batches(sentences, _LISTS, "lists of words", _BATCH[list]):
         try:
             lines = [_WORD_ENDS.join(sentence) for sentence in batch]
         except TypeError as error:
-            raise InputError(owner, "source", "lists of words, which are strings", str(error)) from error
+            raise InputError("Corpus", "source", "lists of words, which are strings", str(error)) from error
         text = _as_bytes(_SENTENCE_ENDS.join(lines).replace("\ufeff", ""), lowercase=lowercase)
         ends = [sum(map(len, batch)) - sum(1 for sentence in batch if sentence), len(batch)]
         if [np.count_nonzero(text == ord(end)) for end in (_WORD_ENDS, _SENTENCE_ENDS)] != ends:
             got = "a word with one of these control characters"
-            raise InputError(owner, "source", "words without the characters 0x1E and 0x1F", got)
+            raise InputError("Corpus", "source", "words without the characters 0x1E and 0x1F", got)
         yield text
 
 
@@ -111,13 +110,13 @@ Item = TypeVar("Item", bound=Sized)
 
 
 def _batches(
-    owner: str, items: Iterable[object], kind: type[Item] | tuple[type[Item], ...], what: str, most: int
+    items: Iterable[object], kind: type[Item] | tuple[type[Item], ...], what: str, most: int
 ) -> Iterator[list[Item]]:
     batch: list[Item] = []
     size = 0
     for item in items:
         if not isinstance(item, kind):
-            raise InputError(owner, "source", what, f"{type(item).__name__} among them: {item!r}")
+            raise InputError("Corpus", "source", what, f"{type(item).__name__} among them: {item!r}")
         batch.append(item)
         size += len(item) + 1
         if size >= most:
@@ -429,10 +428,10 @@ def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -
     for file in files:
         opened: Any = file if hasattr(file, "fs") else nullcontext(file)  # one of fsspec opens itself
         with opened as source, TextStream("Corpus", source, "source", reading.errors) as stream:
-            texts, cut = pieces_of_stream("Corpus", stream, lowercase=lower, errors=reading.errors), reading.cut(LINES)
+            texts, cut = pieces_of_stream(stream, lowercase=lower, errors=reading.errors), reading.cut(LINES)
             if callable(tokenizer):
-                lines = _lines("Corpus", texts, stream.name)
-                texts, cut = pieces_of_lists("Corpus", _tokenized(tokenizer, lines), lowercase=False), LISTS
+                lines = _lines(texts, stream.name)
+                texts, cut = pieces_of_lists(_tokenized(tokenizer, lines), lowercase=False), LISTS
             for text in texts:
                 yield text, cut
     items = iter(items)
@@ -443,12 +442,12 @@ def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -
     if isinstance(first, (list, tuple)):
         if tokenizer not in (None, "blanks"):
             raise InputError("Corpus", "tokenizer", "None where sentences are lists of words", "another one")
-        cut, texts = LISTS, pieces_of_lists("Corpus", items, lowercase=lower)
+        cut, texts = LISTS, pieces_of_lists(items, lowercase=lower)
     elif callable(tokenizer):
         strings = (item.lower() if lower and isinstance(item, str) else item for item in items)
-        cut, texts = LISTS, pieces_of_lists("Corpus", _tokenized(tokenizer, strings), lowercase=False)
+        cut, texts = LISTS, pieces_of_lists(_tokenized(tokenizer, strings), lowercase=False)
     else:
-        cut, texts = reading.cut(STRINGS), pieces_of_strings("Corpus", items, lowercase=lower)
+        cut, texts = reading.cut(STRINGS), pieces_of_strings(items, lowercase=lower)
     for text in texts:
         yield text, cut
 
@@ -464,7 +463,7 @@ def _tokenized(tokenizer: Tokenizer, sentences: Iterable[object]) -> Iterator[li
         yield [word for word in words if word != ""]
 
 
-def _lines(owner: str, texts: Iterator[NDArray[np.uint8]], name: str) -> Iterator[str]:
+def _lines(texts: Iterator[NDArray[np.uint8]], name: str) -> Iterator[str]:
     """Yield the lines of a text that comes in pieces, of which only the last of a long line has no end."""
     held, position = "", 0
     for text in texts:
@@ -472,6 +471,6 @@ def _lines(owner: str, texts: Iterator[NDArray[np.uint8]], name: str) -> Iterato
         yield from whole
         position += text.size
         if len(held) > _LONGEST_LINE:
-            _refuse_long(owner, "lines, for a tokenizer,", _LONGEST_LINE, name, position - len(held))
+            _refuse_long("lines, for a tokenizer,", _LONGEST_LINE, name, position - len(held))
     if held:
         yield held

@@ -91,7 +91,7 @@ from nearfar.text.sources import TextSource
 from nearfar.text.subwords import BytePairs, Cut, Given, NGrams
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.parts import TOGETHER, WordParts
-from nearfar.words.relation_pairs import KnownNodes, RelationWindows
+from nearfar.words.relation_pairs import RelationWindows
 from nearfar.words.training import RateOfText, Shared, Training, TrainingState, TrainWindows
 from nearfar.words.windows import SamplingOptions, TextWindows, WindowSource
 
@@ -546,8 +546,7 @@ class WordModel(RelationEmbedder):
         if isinstance(corpus, Relation):
             if self.subwords:
                 raise InputError(owner, "subwords", "None for a relation: a text has words", repr(self.subwords))
-            pairs = RelationWindows(corpus, options, n_jobs)
-            return KnownNodes(pairs, self._ids) if further else pairs
+            return RelationWindows(corpus, options, n_jobs, self._ids if further else None)
         known = self.vocabulary_ if further else None
         if isinstance(corpus, EncodedCorpus):
             check_encoded(owner, corpus)

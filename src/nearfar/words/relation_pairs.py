@@ -53,19 +53,31 @@ class RelationWindows:
     options : SamplingOptions
         ``sample`` and ``shrink_window`` have no use here.
     n_jobs : int
+    known : (Ids, Ids), optional
+        Of the rows and of the columns that a model knows already: they keep their numbers, all new ones come after
+        them.
     """
 
     unit = "window"
     vocabulary: Vocabulary | None = None
     parts: WordParts | None = None
+    _numbers: tuple[Indices, Indices] | None  # of rows and of columns, where known ones come first
 
-    def __init__(self, relation: Relation, options: SamplingOptions, n_jobs: int) -> None:
+    def __init__(
+        self, relation: Relation, options: SamplingOptions, n_jobs: int, known: tuple[Ids, Ids] | None = None
+    ) -> None:
         self.relation, self.options, self.n_jobs = relation, options, n_jobs
-        self.ids, self.context_ids, self.n_rows = relation.row_ids, relation.column_ids, len(relation.row_ids)
-        self.isolates = np.flatnonzero(relation.row_sums == 0)
         self.step, weights = steps_of(relation.operator, np.ones(relation.shape[0]), n_jobs, transposed=True)
         self.centres, self.noise = packed_alias_table(weights), noise_table(weights, options.noise_exponent)
         self.blocks = list(pairwise(even_bounds(CENTRES * int((weights > 0).sum()), BLOCK).tolist()))
+        self.ids, self.context_ids, self._numbers = relation.row_ids, relation.column_ids, None
+        self.isolates = np.flatnonzero(relation.row_sums == 0)
+        if known is not None:
+            self.ids, rows = _extended(known[0], relation.row_ids)
+            self.context_ids, columns = _extended(known[1], relation.column_ids)
+            self.isolates = np.setdiff1d(np.arange(len(self.ids)), np.delete(rows, self.isolates))
+            self._numbers = rows, columns
+        self.n_rows = len(self.ids)
 
     def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
         """Draw as many windows as a block has, piece by piece."""
@@ -81,38 +93,15 @@ class RelationWindows:
             noise = np.empty(outs[:, 1:].size, np.int32)
             draw(self.noise, state, noise)
             outs[:, 0], outs[:, 1:] = np.repeat(centres, each), noise.reshape(len(outs), -1)
+            if self._numbers is not None:
+                rows, columns = self._numbers
+                inputs, outs = rows[inputs], columns[outs]
             starts = np.arange(0, inputs.size + 1, window // each)
             yield Windows(inputs, starts, outs, np.arange(0, outs.shape[0] + 1, each))
 
     def fingerprint(self) -> dict[str, object]:
         """Return the digests of the relation and its ids."""
         return relation_identity(self.relation, self.n_jobs)
-
-
-class KnownNodes:
-    """Windows of a relation in the numbers of nodes that a model knows already, and of all new ones after them.
-
-    Parameters
-    ----------
-    source : RelationWindows
-    known : (Ids, Ids)
-        Of the rows and of the columns fitted before.
-    """
-
-    parts: WordParts | None = None
-
-    def __init__(self, source: RelationWindows, known: tuple[Ids, Ids]) -> None:
-        self.source, self.unit, self.vocabulary, self.blocks = source, source.unit, source.vocabulary, source.blocks
-        self.fingerprint = source.fingerprint
-        self.ids, self.rows = _extended(known[0], source.ids)
-        self.context_ids, self.columns = _extended(known[1], source.context_ids)
-        self.n_rows = len(self.ids)
-        self.isolates = np.setdiff1d(np.arange(len(self.ids)), np.delete(self.rows, source.isolates))
-
-    def windows(self, start: int, stop: int, seed: int) -> Iterator[Windows]:
-        """Draw the windows of a block."""
-        for windows in self.source.windows(start, stop, seed):
-            yield windows._replace(inputs=self.rows[windows.inputs], outs=self.columns[windows.outs])
 
 
 def _extended(known: Ids, given: Ids) -> tuple[Ids, Indices]:
