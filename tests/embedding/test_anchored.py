@@ -17,8 +17,8 @@ from scipy.sparse import coo_array, csr_array
 import nearfar as nf
 from nearfar._core.ids import Ids
 from nearfar.cli import main
-from nearfar.embedding import mixtures as _mixtures
-from nearfar.embedding.mixtures import Mixtures
+from nearfar.embedding import packed as _mixtures
+from nearfar.embedding.packed import Mixtures
 from nearfar.search import products as _search
 
 V, K, D = 90, 7, 5

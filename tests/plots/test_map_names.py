@@ -13,7 +13,8 @@ from matplotlib.image import imread  # noqa: E402
 
 import nearfar as nf  # noqa: E402
 from nearfar.errors import NearfarWarning  # noqa: E402
-from nearfar.plots import fonts, scatter  # noqa: E402
+from nearfar.plots import names as map_names  # noqa: E402
+from nearfar.plots import scatter  # noqa: E402
 from nearfar.plots.groups import noise_among, togetherness  # noqa: E402
 from nearfar.plots.names import ink_of, wrapped  # noqa: E402
 from nearfar.plots.palette import contrast, rgb_of  # noqa: E402
@@ -298,8 +299,8 @@ def test_titles_are_on_the_left_with_what_is_known_below(tmp_path) -> None:
 
 
 def test_letters_that_no_font_has_are_boxes_and_told_of_once(tmp_path, monkeypatch) -> None:
-    fonts._say.cache_clear()
-    monkeypatch.setattr(fonts, "_others", list)
+    map_names._say.cache_clear()
+    monkeypatch.setattr(map_names, "_others", list)
     xy = np.random.default_rng(0).normal(size=(120, 2))
     with pytest.warns() as told:
         ax = scatter(xy, ["财务报表", "신용카드", "plain"] * 40, title="财务", path=tmp_path / "x.png")

@@ -120,7 +120,7 @@ def read_metadata(path: Path) -> None:
 
 
 def read_labels(path: Path) -> None:
-    from nearfar.cli.files import labels_of
+    from nearfar.cli.shared import labels_of
 
     labels_of("fuzz", plain(), str(path))
 

@@ -174,7 +174,7 @@ def test_a_state_saved_by_a_wrapped_model(two_processes):
 
 
 def test_sparse_gradients_are_refused_under_nccl(monkeypatch):
-    monkeypatch.setattr("nearfar._core.processes.n_processes", lambda: 2)
+    monkeypatch.setattr("nearfar._core.tensors.n_processes", lambda: 2)
     monkeypatch.setattr(torch.distributed, "get_backend", lambda: "nccl")
     table, ids = AnchorEmbedding(V, D, K), torch.tensor([3, 4])
     with pytest.raises(InputError, match="AnchorEmbedding: sparse must be False where processes are joined by NCCL"):

@@ -14,7 +14,7 @@ from sklearn.linear_model import orthogonal_mp_gram
 
 import nearfar as nf
 from nearfar.embedding.files import Content, native
-from nearfar.embedding.mixtures import Mixtures
+from nearfar.embedding.packed import Mixtures
 from nearfar.errors import FileFormatError, InputError
 from nearfar.tables import compress as compression
 from nearfar.tables.compress import code_rows

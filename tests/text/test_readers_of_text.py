@@ -11,7 +11,7 @@ import pytest
 import nearfar as nf
 from nearfar._core.streams import TextStream
 from nearfar.cli import main
-from nearfar.cli.files import labels_of
+from nearfar.cli.shared import labels_of
 from nearfar.errors import DataError, FileFormatError
 from nearfar.reading.delimited import FOUND_OUT
 from nearfar.reading.delimited import read_table as table_with_names

@@ -1,4 +1,6 @@
-"""Checks of tensors: each function returns the value it accepts, or raises in the one form of :mod:`nearfar.errors`.
+"""Tensors: their checks, codes beside the parameters of a module, and rows of several processes.
+
+Each check returns the value it accepts, or raises in the one form of :mod:`nearfar.errors`.
 
 A check of values reads the largest and the smallest entry, and so makes no second matrix. Numbers of half precision
 are accepted everywhere; :func:`working_dtype` says in which type they are computed with.
@@ -8,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -301,3 +304,157 @@ def _shape_text(shape: Sequence[int | None]) -> str:
 def _what(*ends: float) -> str:
     bad = next(end for end in ends if not math.isfinite(end))
     return "NaN" if math.isnan(bad) else f"{bad:+}"
+
+
+# -- whole numbers and truths that are no buffers: tools average buffers, and processes send them ----------------------
+
+
+class Coded(torch.nn.Module):
+    """A module that keeps them in its extra state: bytes, one array after the other.
+
+    They follow its parameters from device to device. A subclass says where these are, and puts arrays into ``_codes``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._codes: dict[str, Tensor] = {}
+
+    @property
+    def _device(self) -> torch.device:
+        raise NotImplementedError
+
+    def _code(self, name: str) -> Tensor:
+        """Return one of them, on the device of the parameters."""
+        found, device = self._codes[name], self._device
+        if found.device == device:
+            return found
+        moved = found.to(device)
+        if device.type != "meta":
+            self._codes[name] = moved
+        return moved
+
+    def get_extra_state(self) -> Tensor:
+        """Return what a ``state_dict`` keeps beside parameters and buffers."""
+        parts = [code.cpu().contiguous().view(-1).view(torch.uint8) for code in self._codes.values()]
+        return torch.cat([torch.empty(0, dtype=torch.uint8), *parts])
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take it from a ``state_dict``.
+
+        Parameters
+        ----------
+        state : Tensor of uint8
+            What ``get_extra_state`` returned.
+        """
+        sizes = [code.nbytes for code in self._codes.values()]
+        if len(state) != sum(sizes):
+            owner = f"{type(self).__name__}.load_state_dict"
+            hint = "It is of another module, or of one of another size."
+            raise InputError(owner, "state", f"{sum(sizes)} bytes", f"{len(state)}", hint)
+        for (name, code), part in zip([*self._codes.items()], torch.split(state.cpu(), sizes), strict=True):
+            self._codes[name] = part.clone().view(code.dtype).reshape(code.shape)
+
+
+# -- several processes under torch.distributed: rows of all of them joined, and checks that all hold the same ----------
+
+
+def n_processes() -> int:
+    """Return the number of processes: 1 where torch.distributed is not initialised."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """Return the number of this process."""
+    return dist.get_rank()
+
+
+def joins_sparse() -> bool:
+    """Return whether the processes, if there are several, can join sparse gradients: NCCL cannot."""
+    return n_processes() == 1 or dist.get_backend() != "nccl"
+
+
+def all_gather(rows: Tensor) -> Tensor:
+    """Return the rows of all processes, of one shape in all, in the order of their ranks."""
+    rows = rows.detach().contiguous()
+    everywhere = [torch.empty_like(rows) for _ in range(n_processes())]
+    dist.all_gather(everywhere, rows)
+    return torch.cat(everywhere)
+
+
+class JoinRows(torch.autograd.Function):
+    """Rows (R B, ...) of all R processes; the gradient of a row is the sum of its gradients in all processes."""
+
+    @staticmethod
+    def forward(rows: Tensor) -> Tensor:
+        """Return the rows of all processes."""
+        return all_gather(rows)
+
+    @staticmethod
+    def setup_context(_: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Keep nothing: the function is linear."""
+
+    @staticmethod
+    def backward(_: Any, slope: Tensor) -> Tensor:
+        """Return the gradient of the rows of this process."""
+        of_own: Tensor = SumRows.apply(slope)  # type: ignore[no-untyped-call]
+        return of_own
+
+
+class SumRows(torch.autograd.Function):
+    """Of rows (R B, ...), summed over R processes, those of this one, (B, ...): what undoes :class:`JoinRows`."""
+
+    @staticmethod
+    def forward(rows: Tensor) -> Tensor:
+        """Return the sums of this process."""
+        total = rows.detach().to(working_dtype(rows), copy=True, memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        n_rows = len(rows) // n_processes()
+        return total[rank() * n_rows :][:n_rows].to(rows.dtype, copy=True)
+
+    @staticmethod
+    def setup_context(_: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Keep nothing: the function is linear."""
+
+    @staticmethod
+    def backward(_: Any, slope: Tensor) -> Tensor:
+        """Return the gradient of all rows."""
+        return join_rows(slope)
+
+
+def join_rows(rows: Tensor) -> Tensor:
+    """Return the rows of all processes, differentiable: see :class:`JoinRows`."""
+    result: Tensor = JoinRows.apply(rows)  # type: ignore[no-untyped-call]
+    return result
+
+
+def pass_on(rows: Tensor) -> Tensor:
+    """Send rows to the next process, and return those of the one before: of one shape and type in all."""
+    rows, received = rows.contiguous(), torch.empty_like(rows, memory_format=torch.contiguous_format)
+    there, back = (rank() + 1) % n_processes(), (rank() - 1) % n_processes()
+    steps = [dist.P2POp(dist.isend, rows, there), dist.P2POp(dist.irecv, received, back)]
+    for step in dist.batch_isend_irecv(steps):
+        step.wait()
+    return received
+
+
+def check_alike(owner: str, name: str, rows: Tensor, **others: object) -> None:
+    """Raise in all processes when rows, or what comes with them, are not of one shape and type in all processes."""
+    mine = " ".join([f"shape {tuple(rows.shape)}, {rows.dtype}", *(f"{key}={value}" for key, value in others.items())])
+    # As bytes, not by all_gather_object: that pickles. Texts that are longer than the buffer differ before its end.
+    text = torch.zeros(256, dtype=torch.uint8)
+    code = torch.frombuffer(bytearray(mine.encode()[:256]), dtype=torch.uint8)
+    text[: len(code)] = code
+    texts = [bytes(t.tolist()).rstrip(b"\0").decode() for t in all_gather(text.to(rows.device)[None]).cpu()]
+    if len(set(texts)) > 1:
+        got = "; ".join(f"process {number}: {theirs}" for number, theirs in enumerate(texts))
+        raise InputError(owner, name, "alike in all processes", got, "Drop the last, smaller batch.")
+
+
+def check_same_gradient(owner: str, rows: Tensor | slice, slope: Tensor, columns: Tensor) -> None:
+    """Raise in all processes when the gradient of T, in these rows, is not the same, to the bit, in all of them."""
+    parts = (slope, columns) if isinstance(rows, slice) else (slope, columns, rows)
+    sums = torch.stack([part.double().sum() for part in parts]).view(torch.int64)
+    gathered = all_gather(torch.cat((sums.new_full((1,), len(slope)), sums))[None])
+    if (gathered != gathered[0]).any():
+        hint = "Wrap the model in torch.nn.parallel.DistributedDataParallel: it joins gradients, and starts all alike."
+        raise InputError(owner, "the gradient of T", "the same in all processes", "different ones", hint)

@@ -5,9 +5,11 @@ The packages that make what is given need not be there.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
+from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
@@ -133,3 +135,17 @@ if TYPE_CHECKING:  # a frame of any make is known to type checkers alone
     EdgeSource = str | PathLike[str] | IO[str] | IO[bytes] | Iterable[object] | IntoFrame | GraphLike | EdgeIndex
 Length = float | timedelta | np.timedelta64
 """How long something is, in the unit of times, or a duration."""
+
+
+Array = Floats
+"""Numbers that formulas take: an array of NumPy, or one of another kind that stands for it, such as a tensor."""
+
+
+def namespace_of(array: Array) -> ModuleType:
+    """Return the module of an array's type, NumPy or torch: both have the functions that formulas use, by one name."""
+    return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def of_tensors(formula: Callable[..., object]) -> Callable[..., Any]:
+    """Return a formula, whose types are those of NumPy, as one of tensors."""
+    return formula

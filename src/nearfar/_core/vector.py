@@ -1,4 +1,4 @@
-"""Arrays as compiled loops like them."""
+"""Arrays as loops like them: aligned, read-only, and in units in which squares are numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.types import Floats
+
 CACHE_LINE = 64  # bytes
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 """For ``njit(fastmath=...)``: sums may be reordered, so that they vectorise; infinities and NaN keep their meaning."""
+_SAFE = (1e-15, 1e15)  # largest entries whose squares, summed, neither overflow nor vanish in float32
 
 T = TypeVar("T")
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -38,3 +41,15 @@ def empty_aligned(shape: tuple[int, ...], dtype: type[Scalar] | np.dtype[Scalar]
     raw = np.empty(size + CACHE_LINE, np.uint8)
     start = -raw.ctypes.data % CACHE_LINE
     return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def unit_of(entries: Floats) -> float:
+    """Return 1, or, where squares in float32 could overflow or vanish, the largest entry."""
+    largest = max(float(entries.max(initial=0)), -float(entries.min(initial=0)))
+    return 1.0 if largest == 0 or _SAFE[0] <= largest <= _SAFE[1] else largest
+
+
+def in_units(X: Floats) -> tuple[Floats, float]:
+    """Return X in its unit, as it is where that is 1, and the unit."""
+    unit = unit_of(X)
+    return (X if unit == 1 else X.astype("f8") / unit), unit

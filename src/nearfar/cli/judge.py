@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearfar.cli.files import labels_of, load, read_graph
 from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     answer,
@@ -16,7 +15,10 @@ from nearfar.cli.shared import (
     figure,
     jobs_option,
     json_answer,
+    labels_of,
+    load,
     print_json,
+    read_graph,
     seed_option,
     show_warning,
     shown,

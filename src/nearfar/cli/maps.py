@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from nearfar.cli.files import load_known
 from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     engine_option,
     form_options,
+    load_known,
     report,
     run_options,
     shown,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.embedding.metadata import Metadata
     from nearfar.embedding.vectors import Embedding, Side
-    from nearfar.evaluate.map_stability import MapStability
+    from nearfar.evaluate.stability import MapStability
     from nearfar.reading.delimited import TextFormat
     from nearfar.reading.points import Table
 
@@ -134,7 +134,7 @@ def map_(
     from nearfar.embedding.files.registry import check_output
     from nearfar.embedding.metadata import TableFile, joined
     from nearfar.engines import asked_engine
-    from nearfar.evaluate.map_stability import map_stability
+    from nearfar.evaluate.stability import map_stability
     from nearfar.maps.growing import N_ITER, Growth
     from nearfar.plots.scatter import PICTURES
 

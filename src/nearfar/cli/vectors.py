@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from nearfar.cli.files import load
 from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     answer,
@@ -17,6 +16,7 @@ from nearfar.cli.shared import (
     form_options,
     json_answer,
     json_option,
+    load,
     report,
     run_options,
     shown,

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import click
 
-from nearfar.cli.files import load_known
 from nearfar.cli.options import argument, command, option, options_of
 from nearfar.cli.shared import (
     answer,
@@ -20,6 +19,7 @@ from nearfar.cli.shared import (
     fact,
     figure,
     json_answer,
+    load_known,
     report,
     run_options,
     shown,

@@ -17,10 +17,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nearfar._core.checks import check_flag, check_real
-from nearfar._core.processes import all_gather, check_alike, join_rows, n_processes, pass_on, rank
 from nearfar._core.tensors import (
     MASK,
     Reduction,
+    all_gather,
+    check_alike,
     check_device,
     check_finite,
     check_floats,
@@ -29,6 +30,10 @@ from nearfar._core.tensors import (
     check_reduction,
     check_same_kind,
     check_shares,
+    join_rows,
+    n_processes,
+    pass_on,
+    rank,
     reads_values,
     reduce,
     working_dtype,

@@ -17,9 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_integer, check_real
-from nearfar._core.coded import Coded
 from nearfar._core.random import alias_table
-from nearfar._core.tensors import check_counts, check_ids, check_probabilities, check_vector, check_within, reads_values
+from nearfar._core.tensors import (
+    Coded,
+    check_counts,
+    check_ids,
+    check_probabilities,
+    check_vector,
+    check_within,
+    reads_values,
+)
 from nearfar.errors import InputError
 
 Shape = int | tuple[int, ...]

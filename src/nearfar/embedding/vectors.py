@@ -37,9 +37,8 @@ from nearfar._core.warn import warn_user
 from nearfar.embedding.files import FORMATS, Content, registry
 from nearfar.embedding.files.content import text_ids
 from nearfar.embedding.metadata import facts_of
-from nearfar.embedding.mixtures import Mixtures
+from nearfar.embedding.packed import KINDS, Mixtures, QuantizedRows
 from nearfar.embedding.parts import MEAN, Parts
-from nearfar.embedding.quantized import KINDS, QuantizedRows
 from nearfar.engines.registry import on_a_cluster, on_cluster
 from nearfar.errors import InputError, UnknownIdError, did_you_mean
 from nearfar.search.products import LeftOut, best_rows, nearest_rows, row_norms, unit_rows

@@ -17,7 +17,7 @@ from nearfar._core import checks as _checks
 from nearfar._core.by_id import in_order_of
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.types import ColumnLike, Floats, Seed
-from nearfar._core.units import in_units
+from nearfar._core.vector import in_units
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.evaluate.labels import label_codes

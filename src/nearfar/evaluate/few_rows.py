@@ -1,26 +1,68 @@
-"""What a map keeps of the neighbours of a few rows, in NumPy: on a new machine it takes seconds to compile.
+"""What is compared of data and map, row by row, and what a map keeps of the neighbours of a few rows, in NumPy.
 
-The same as the compiled loops of :mod:`nearfar.evaluate.neighborhoods`, for a block of rows at once.
+That is the same as the compiled loops of :mod:`nearfar.evaluate.neighborhoods`, which take seconds to compile on a new
+machine, for a block of rows at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 
-if TYPE_CHECKING:
-    from nearfar.evaluate.compared import Distances, RowScores
-
 FEW = 2**22
 """Distances that are compared here."""
 _BLOCK = 2**18  # at once
 _PLACE = np.uint64(0xFFFFFFFF)
+
+
+class Distances(Protocol):
+    """Distances among n rows, divided by ``unit``."""
+
+    n: int
+    unit: float
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write the distances from ``rows`` to all rows, shape (q, n): float32, finite, from a row to itself 0."""
+
+    def in_numpy(self) -> Distances:
+        """Return the same, by which nothing is compiled."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """What the sampled rows add up to (``overlaps``), and what each of them says; m rows, s sizes of neighbourhood.
+
+    Parameters
+    ----------
+    overlaps : ndarray, shape (n - 1,), int64
+        For each K, how many neighbours are shared, summed over the rows.
+    weighted : ndarray, shape (m,)
+        Weighted sum over K of how many neighbours are shared.
+    sums : ndarray, shape (m, 3, s)
+        By how much the ranks of intruding neighbours exceed k, the same of the lost ones, and how many of the k
+        neighbours are shared.
+    hits : ndarray, shape (2, m, s)
+        Whether the k nearest, in the data and in the map, vote for the label of the row.
+    moments : ndarray, shape (m, 5)
+        Sums of r, d, r², d², r d over the others.
+    pairs : ndarray, shape (2, m, p), float32
+        Distances r and d to some others.
+    """
+
+    overlaps: NDArray[np.int64]
+    weighted: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    hits: NDArray[np.float64]
+    moments: NDArray[np.float64]
+    pairs: NDArray[np.float32]
 
 
 def score_few(

@@ -23,12 +23,11 @@ from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import ColumnLike, Floats, Seed
-from nearfar._core.units import in_units, unit_of
-from nearfar._core.vector import FAST
+from nearfar._core.vector import FAST, in_units, unit_of
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.evaluate import few_rows
-from nearfar.evaluate.compared import Distances, RowScores
+from nearfar.evaluate.few_rows import Distances, RowScores
 from nearfar.evaluate.labels import label_codes
 from nearfar.evaluate.related import FAR, Related, shares_of
 from nearfar.relations.matrix import Relation, as_relation, is_relation

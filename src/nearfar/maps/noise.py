@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nearfar._core.namespace import Array
-from nearfar._core.types import FloatType
+from nearfar._core.types import Array, FloatType
 from nearfar.contracts import Kernel, Place, Rows
 from nearfar.divergences.probability import KL
 from nearfar.errors import InputError

@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 from nearfar._core.checks import check_callbacks, check_matrix, check_rows_differ
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Numbers, SparseMatrix
-from nearfar._core.units import in_units, unit_of
+from nearfar._core.vector import in_units, unit_of
 from nearfar.callbacks import Callback, Checkpoint, Trainer
 from nearfar.contracts import Floats, Kernel, Objective
 from nearfar.errors import InputError, NumericalError

@@ -23,7 +23,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nearfar._core.namespace import Array, namespace_of
+from nearfar._core.types import Array, namespace_of
 from nearfar.contracts import Place, Rows
 from nearfar.methods.linear_maps import add
 

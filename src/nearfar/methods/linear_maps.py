@@ -33,7 +33,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from nearfar._core.namespace import Array, namespace_of
+from nearfar._core.types import Array, namespace_of
 from nearfar.contracts import Divergence, Field, Kernel, Place, Rows, Term
 from nearfar.divergences.probability import Formulas, linear_formulas
 from nearfar.kernels import CompiledKernel, compiled_kernel

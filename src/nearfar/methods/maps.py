@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
-from nearfar._core.namespace import Array, namespace_of
 from nearfar._core.parameters import Part
 from nearfar._core.threads import run_blocks
+from nearfar._core.types import Array, namespace_of
 from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place, Rows
 from nearfar.errors import InputError
 from nearfar.kernels import squared_distances

@@ -23,8 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar._core.namespace import Array, namespace_of
-from nearfar._core.types import Longs
+from nearfar._core.types import Array, Longs, namespace_of
 from nearfar.contracts import Place, Rows
 from nearfar.methods.linear_maps import Cost, Near, Side, add, sums
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from nearfar._core.namespace import Array, namespace_of
+from nearfar._core.types import Array, namespace_of
 
 
 def softmax(x: Array, others: Iterable[tuple[Array, Array | None]], *, mean: bool = True) -> tuple[Array, Array | None]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from nearfar._core.namespace import Array, namespace_of
+from nearfar._core.types import Array, namespace_of
 from nearfar.contracts import Field, Place, Rows, Term
 from nearfar.kernels import HeavyTailed
 from nearfar.methods.linear_maps import Cost, Near, sums

@@ -26,7 +26,7 @@ says how much of their sum is too much. Formulas may have windows in front, (W, 
 
 from __future__ import annotations
 
-from nearfar._core.namespace import Array, namespace_of
+from nearfar._core.types import Array, namespace_of
 
 Moved = tuple[Array, Array | None]
 """Changes of rows, in their shape, and the steepness of each row."""

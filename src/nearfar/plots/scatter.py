@@ -20,9 +20,8 @@ from nearfar.contracts import Floats
 from nearfar.embedding.files.content import name_of
 from nearfar.errors import InputError
 from nearfar.plots.density import draw_contours, pixel_grid, shade
-from nearfar.plots.fonts import as_written, shown_in
 from nearfar.plots.groups import NAMED_FROM, Colours, Groups, in_view, parts_of, rows_of_groups, togetherness
-from nearfar.plots.names import MOST_NAMED, draw_names, show_box
+from nearfar.plots.names import MOST_NAMED, as_written, draw_names, show_box, shown_in
 from nearfar.plots.palette import COLOURS, GREY, LIGHT_END, SCALE, hex_of, rgb_of
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from nearfar._core.types import ColumnLike
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.evaluate.neighborhoods import Neighborhoods
-from nearfar.plots.fonts import as_written
 from nearfar.plots.groups import Colours
+from nearfar.plots.names import as_written
 from nearfar.plots.palette import COLOURS
 from nearfar.plots.scatter import (
     COLUMN,

@@ -34,19 +34,20 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.ids import check_names
-from nearfar._core.processes import joins_sparse, n_processes
 from nearfar._core.tensors import (
     check_floats,
     check_ids,
     check_integers,
     check_padding_idx,
     check_within,
+    joins_sparse,
+    n_processes,
     reads_values,
 )
 from nearfar._core.warn import warn_user
 from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.embedding.files.registry import check_output
-from nearfar.embedding.mixtures import Mixtures, unsigned_dtype
+from nearfar.embedding.packed import Mixtures, unsigned_dtype
 from nearfar.errors import InputError
 from nearfar.tables.knowledge import RelatedPairs, check_pairs
 from nearfar.tables.slots import (

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from nearfar._core.checks import Check, check_real
-from nearfar._core.processes import check_same_gradient, n_processes
-from nearfar._core.tensors import reads_values
+from nearfar._core.tensors import check_same_gradient, n_processes, reads_values
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NumericalError
 from nearfar.tables.anchors import AnchorEmbedding, Owed, Owners, layer_of, owners

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from nearfar._core.checks import check_flag, check_integer, check_real
-from nearfar._core.processes import all_gather, n_processes
+from nearfar._core.tensors import all_gather, n_processes
 from nearfar._core.warn import warn_user
 from nearfar.embedding.mixtures import unsigned_dtype
 from nearfar.errors import InputError, NumericalError

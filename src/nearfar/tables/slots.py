@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding_bag
 
-from nearfar._core.processes import all_gather, n_processes
-from nearfar._core.tensors import working_dtype
+from nearfar._core.tensors import all_gather, n_processes, working_dtype
 from nearfar.errors import InputError
 
 BLOCK = 2**22  # entries of a dense block: 16 MiB in float32

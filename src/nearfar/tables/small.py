@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_flag, check_integer, check_real
-from nearfar._core.coded import Coded
 from nearfar._core.ids import Ids, check_names
-from nearfar._core.tensors import check_finite, check_floats, check_ids, check_padding_idx, check_within
+from nearfar._core.tensors import Coded, check_finite, check_floats, check_ids, check_padding_idx, check_within
 from nearfar.embedding.files.content import Content
 from nearfar.embedding.files.registry import check_output
-from nearfar.embedding.quantized import MOST_BITS, CodedRows
+from nearfar.embedding.packed import MOST_BITS, CodedRows
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.tables.slots import Formed, row_slices

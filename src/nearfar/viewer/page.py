@@ -35,9 +35,9 @@ from nearfar.embedding.files.content import name_of
 from nearfar.embedding.senses import Sense, SenseEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
-from nearfar.evaluate.map_stability import MapStability, map_stability
 from nearfar.evaluate.neighborhoods import METRICS, RELATION, Neighborhoods, metric_of, neighborhoods
 from nearfar.evaluate.related import FAR, Related, Shares, relation_of, shares_of
+from nearfar.evaluate.stability import MapStability, map_stability
 from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
@@ -46,8 +46,7 @@ from nearfar.plots.scatter import PICTURES, scatter
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.drawn import are_together, group_facts, in_frame, names_of_groups
-from nearfar.viewer.metadata import Column, columns_of
-from nearfar.viewer.thumbnails import thumbnails
+from nearfar.viewer.metadata import Column, columns_of, thumbnails
 from nearfar.viewer.widget import widget_of
 
 if TYPE_CHECKING:

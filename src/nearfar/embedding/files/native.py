@@ -22,7 +22,7 @@ pairs; "given" with ``parts.words``, ids of the kind ``words``, and ``parts.star
 
 Rows that are no array of floats have other tensors, in a ``format`` of their own:
 
-- In 8 or 4 bits: ``codes`` uint8 and ``scales`` uint16 as :mod:`nearfar.embedding.quantized` has them, and
+- In 8 or 4 bits: ``codes`` uint8 and ``scales`` uint16 as :mod:`nearfar.embedding.packed` has them, and
   ``context.codes`` and ``context.scales`` of the other side; ``kind``, "int8" or "int4", and ``columns``, the length of
   a vector. Codes are mapped from the file, not read.
 - Trained as whole numbers: ``codes`` uint8 and ``basis`` float32, and ``bits``.
@@ -58,9 +58,17 @@ from nearfar._core.parts import RowsInParts, read_folder, write_folder
 from nearfar._core.types import Arrays
 from nearfar._version import __version__
 from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
-from nearfar.embedding.mixtures import Mixtures, Scales, unsigned_dtype
+from nearfar.embedding.packed import (
+    KINDS,
+    MOST_BITS,
+    CodedRows,
+    Mixtures,
+    QuantizedRows,
+    Scales,
+    code_width,
+    unsigned_dtype,
+)
 from nearfar.embedding.parts import Parts
-from nearfar.embedding.quantized import KINDS, MOST_BITS, CodedRows, QuantizedRows, code_width
 
 FOLDER = FolderKind("folder of vectors", "embedding.json", "nearfar.embedding", 1)
 _PACKED = "nearfar.anchored.packed"

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearfar._core.namespace import of_tensors
+from nearfar._core.types import of_tensors
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.errors import InputError
 from nearfar.methods.normalizers import gaussian, mixture, moments, pooled, softmax, tied_mixture

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nearfar._core.namespace import of_tensors
+from nearfar._core.types import of_tensors
 from nearfar.engines import device_of_engine
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.methods.words import sgns, word2dm
