@@ -17,7 +17,7 @@ from nearfar._core.checks import check_choice, require
 from nearfar._core.ids import column_names
 from nearfar._core.parameters import HasParameters, Parameters
 from nearfar._core.types import EdgeIndex, Floats, GraphLike, SparseMatrix, TableLike
-from nearfar.embedding.files.content import jsonable
+from nearfar.embedding.content import jsonable
 from nearfar.relations.matrix import Relation
 from nearfar.relations.matrix import as_relation as as_relation  # for estimators of one's own
 

@@ -18,8 +18,8 @@ import nearfar as nf
 from nearfar._core import atomic
 from nearfar._core.atomic import atomic_write
 from nearfar._core.ids import Ids
-from nearfar.embedding.files import FORMATS, Content, registry
-from nearfar.embedding.files.content import text_id
+from nearfar.embedding.content import Content, text_id
+from nearfar.embedding.files import FORMATS, registry
 from nearfar.errors import FileFormatError, InputError, NearfarWarning
 
 WORDS = ["ann", "b ob", "Zoë", "", "50%", "%20", "new\u00a0york", "日本", "tab\tid", "a\nb", "'\"\\,"]

@@ -74,8 +74,8 @@ def embedding(suffix: str, make: Callable[..., nf.Embedding], n: int, name: str 
 
 
 def write_parts(path: Path, version: int, n: int) -> None:
-    from nearfar.embedding.files import Content
-    from nearfar.embedding.files.native import write_parts as write
+    from nearfar.embedding.content import Content
+    from nearfar.embedding.native import write_parts as write
 
     emb = two_sided(version, n)
     content = Content(emb.vectors, emb.ids, emb.context_vectors, emb.context_ids, {"version": version})

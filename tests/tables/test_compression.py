@@ -13,7 +13,8 @@ from scipy.optimize import nnls
 from sklearn.linear_model import orthogonal_mp_gram
 
 import nearfar as nf
-from nearfar.embedding.files import Content, native
+from nearfar.embedding import native
+from nearfar.embedding.content import Content
 from nearfar.embedding.packed import Mixtures
 from nearfar.errors import FileFormatError, InputError
 from nearfar.tables import compress as compression

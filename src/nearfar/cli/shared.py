@@ -221,7 +221,7 @@ def show_warning(message: str) -> None:
 def shown(key: object) -> str:
     """Return an id as text: a string as it is if that can be read, a pair as NODE@TIME, all else by its ``repr``."""
     if type(key) is tuple:
-        from nearfar.embedding.files.content import text_id
+        from nearfar.embedding.content import text_id
 
         key = text_id(key) or key
     return key if isinstance(key, str) and key.isprintable() and key else repr(key)
@@ -263,7 +263,7 @@ def report(line: str, summary: Mapping[str, object], started: float, quiet: bool
 
 def print_json(value: object) -> None:
     """Print a value as JSON; what JSON cannot hold becomes its ``repr``."""
-    from nearfar.embedding.files.content import jsonable
+    from nearfar.embedding.content import jsonable
 
     _print(json.dumps(jsonable(value), ensure_ascii=False, indent=2))
 

@@ -240,7 +240,7 @@ def _find(embedding: Embedding, text: str) -> object:
     if text not in embedding and text.lstrip("+-").isdecimal() and int(text) in embedding:
         return int(text)
     if text not in embedding and "@" in text:
-        from nearfar.embedding.files.content import text_id
+        from nearfar.embedding.content import text_id
 
         found = next((key for key in embedding if type(key) is tuple and text_id(key) == text), None)
         if found is not None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_sparse
 from nearfar._core.ids import Ids
-from nearfar.embedding.files import Content
+from nearfar.embedding.content import Content
 from nearfar.embedding.packed import KINDS, Mixtures, heaviest
 from nearfar.embedding.vectors import Bits, Embedding, Found
 from nearfar.errors import InputError, UnknownIdError

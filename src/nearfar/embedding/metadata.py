@@ -17,7 +17,7 @@ from nearfar._core.columns import Column, column_of, objects_of
 from nearfar._core.frames import is_null
 from nearfar._core.ids import Ids
 from nearfar._core.warn import warn_user
-from nearfar.embedding.files.content import Fact, Value, name_of
+from nearfar.embedding.content import Fact, Value, name_of
 from nearfar.errors import InputError
 
 _IDS = ("id", "ids", "index", "row")

@@ -14,7 +14,7 @@ from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.types import RowNumbers
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
-from nearfar.embedding.files import Content
+from nearfar.embedding.content import Content
 from nearfar.embedding.matrices import entropy
 from nearfar.embedding.vectors import Embedding, Found, as_list
 from nearfar.errors import InputError, UnknownIdError

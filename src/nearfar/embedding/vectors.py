@@ -34,8 +34,7 @@ from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers, Seed, Series
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
-from nearfar.embedding.files import FORMATS, Content, registry
-from nearfar.embedding.files.content import text_ids
+from nearfar.embedding.content import Content, text_ids
 from nearfar.embedding.metadata import facts_of
 from nearfar.embedding.packed import KINDS, Mixtures, QuantizedRows
 from nearfar.embedding.parts import MEAN, Parts
@@ -1436,12 +1435,14 @@ class Embedding:
         ...     nf.Embedding.load(pathlib.Path(folder, "people.safetensors")).equals(emb)
         True
         """
+        from nearfar.embedding.files import registry
+
         if quantize is not None:
             self.quantize(quantize).save(path, format, metadata=metadata, id_column=id_column)
             return
         owner = "Embedding.save"
         name = registry.check_output(owner, path, format, columns=metadata is not None)
-        kind, content = FORMATS[name], self._content()
+        kind, content = registry.FORMATS[name], self._content()
         if content.weights is not None and not kind.keeps_both_sides:
             hint = "DensityEmbedding.from_senses makes matrices of them, which any format holds."
             raise InputError("SenseEmbedding.save", "path", "a .safetensors or .npz file", repr(str(path)), hint)
@@ -1484,6 +1485,8 @@ class Embedding:
         FileFormatError
             If it is truncated, altered or of another kind; says where.
         """
+        from nearfar.embedding.files import registry
+
         return registry.load(f"{cls.__name__}.load", path, format, cls._from_content)
 
     @classmethod
@@ -1509,6 +1512,8 @@ class Embedding:
         FileFormatError
             If it is truncated or not in that format; says in which line.
         """
+        from nearfar.embedding.files import registry
+
         if binary is None:
             binary = str(path).lower().endswith((".bin", ".bin.gz"))
         name = "word2vec-binary" if binary else "word2vec-text"

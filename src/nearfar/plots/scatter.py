@@ -17,7 +17,7 @@ from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.types import ColumnLike, Doubles, Flags
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
-from nearfar.embedding.files.content import name_of
+from nearfar.embedding.content import name_of
 from nearfar.errors import InputError
 from nearfar.plots.density import draw_contours, pixel_grid, shade
 from nearfar.plots.groups import NAMED_FROM, Colours, Groups, in_view, parts_of, rows_of_groups, togetherness

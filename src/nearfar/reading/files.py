@@ -27,9 +27,9 @@ from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files import h5ad
-from nearfar.embedding.files.native import FOLDER
 from nearfar.embedding.files.registry import format_of
 from nearfar.embedding.files.separated import metadata_path
+from nearfar.embedding.native import FOLDER
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, FileFormatError, InputError
 from nearfar.reading.delimited import FOUND_OUT, find_layout

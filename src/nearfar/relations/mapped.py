@@ -63,7 +63,7 @@ from nearfar.relations.operators import (
 # ``indptr.npy``      int64, (n + 1,): row i has the entries ``indptr[i]:indptr[i + 1]``
 # ``indices.npy``     int32, (entries,): their columns, sorted within a row
 # ``data.npy``        float32, (entries,): their weights; not there if all are 1
-# ``ids*.npy``        names of the rows, see :mod:`nearfar.embedding.files.native`; none if they are 0 .. n - 1
+# ``ids*.npy``        names of the rows, see :mod:`nearfar.embedding.native`; none if they are 0 .. n - 1
 # ``column_ids*.npy`` names of the columns, if they are others
 # ``transposed``      the same for the transpose, without ids; made when it is first needed, and bound to what it was
 #                     made of
@@ -521,7 +521,7 @@ class StoredIds(Ids):
     name : str
         ``ids`` or ``column_ids``.
     kind : str
-        See :mod:`nearfar.embedding.files.native`.
+        See :mod:`nearfar.embedding.native`.
     n : int
         How many there are.
     """

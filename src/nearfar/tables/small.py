@@ -21,7 +21,7 @@ from torch import Tensor
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.ids import Ids, check_names
 from nearfar._core.tensors import Coded, check_finite, check_floats, check_ids, check_padding_idx, check_within
-from nearfar.embedding.files.content import Content
+from nearfar.embedding.content import Content
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.packed import MOST_BITS, CodedRows
 from nearfar.embedding.vectors import Embedding

@@ -30,8 +30,8 @@ from nearfar._core.notebook import frame_of
 from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.warn import warn_user
 from nearfar.embedding.anchored import AnchoredEmbedding
+from nearfar.embedding.content import name_of
 from nearfar.embedding.density import DensityEmbedding
-from nearfar.embedding.files.content import name_of
 from nearfar.embedding.senses import Sense, SenseEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError

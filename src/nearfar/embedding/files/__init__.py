@@ -14,10 +14,10 @@ projector          .tsv                   ids as text, vectors (read as float32)
 =================  =====================  ============================================================
 
 parquet, h5ad, csv and projector hold columns of metadata, too. Nothing is pickled, and a file appears whole or not at
-all. A format is a module with two functions and a line of the table in :mod:`nearfar.embedding.files.registry`.
+all. A format is a module with two functions and a line of the table in :mod:`nearfar.embedding.files.registry`; the
+first two are the library's own, :mod:`nearfar.embedding.native`.
 """
 
-from nearfar.embedding.files.content import Content
 from nearfar.embedding.files.registry import FORMATS
 
-__all__ = ["FORMATS", "Content"]
+__all__ = ["FORMATS"]

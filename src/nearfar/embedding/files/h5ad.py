@@ -20,7 +20,7 @@ import numpy as np
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file, require
 from nearfar._core.ids import Ids
-from nearfar.embedding.files.content import SAVE, Content, held_texts, jsonable
+from nearfar.embedding.content import SAVE, Content, held_texts, jsonable
 from nearfar.errors import InputError, NearfarError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from nearfar._core.atomic import OpenedFile, atomic_write, checksum
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
-from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters, text_ids
+from nearfar.embedding.content import SAVE, Content, dump_parameters, load_parameters, text_ids
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeVar
 from nearfar._core.atomic import check_target
 from nearfar._core.checks import bad_file, check_choice, check_path, require
 from nearfar._core.ids import Ids
-from nearfar.embedding.files import h5ad, native, parquet, separated, word2vec
-from nearfar.embedding.files.content import Content
+from nearfar.embedding import native
+from nearfar.embedding.content import Content
+from nearfar.embedding.files import h5ad, parquet, separated, word2vec
 from nearfar.errors import InputError, NearfarError
 
 Made = TypeVar("Made")

@@ -24,7 +24,7 @@ from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, decoded, lines_of
-from nearfar.embedding.files.content import SAVE, Content, held_columns, held_texts, text_lines
+from nearfar.embedding.content import SAVE, Content, held_columns, held_texts, text_lines
 from nearfar.errors import DataError, InputError
 
 _NUMBER = re.compile(r"v\d+")

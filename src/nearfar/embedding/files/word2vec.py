@@ -44,7 +44,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.streams import ByteStream, TextStream, decoded
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
-from nearfar.embedding.files.content import ROWS, SAVE, Content, text_ids, text_lines
+from nearfar.embedding.content import ROWS, SAVE, Content, text_ids, text_lines
 from nearfar.embedding.parts import MEAN, Parts
 from nearfar.errors import DataError, FileFormatError, InputError
 from nearfar.text.subwords import LONGEST, NGrams

@@ -31,7 +31,7 @@ from nearfar._core.threads import ordered_sum, single_threaded_blas
 from nearfar._core.types import RowNumbers
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats
-from nearfar.embedding.files.native import FOLDER
+from nearfar.embedding.native import FOLDER
 from nearfar.engines import Setting
 from nearfar.engines.dask.client import answered, client_of, gathered, rows_of
 from nearfar.engines.dask.rows import Owners, Parts, Products, aligned, bounds_of, kept, sent

@@ -57,7 +57,7 @@ from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.parts import RowsInParts, read_folder, write_folder
 from nearfar._core.types import Arrays
 from nearfar._version import __version__
-from nearfar.embedding.files.content import SAVE, Content, dump_parameters, load_parameters
+from nearfar.embedding.content import SAVE, Content, dump_parameters, load_parameters
 from nearfar.embedding.packed import (
     KINDS,
     MOST_BITS,
