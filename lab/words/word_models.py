@@ -39,8 +39,8 @@ from lab.experiment import Experiment, Section
 from lab.records import Record, average, number, pick, spread_of, values
 from lab.results import TRIAL, ResultFile
 from lab.words.shelf import CACHE, LINES, METHODS, SEED_EPOCHS, Shelf, Words, save
-from nearfar import composition
-from nearfar.embedding.matrices import smat
+from nearfar.density import composition
+from nearfar.density.matrices import smat
 
 PARTS = ("tune", "words", "phrases", "homonyms", "senses")
 SETS = {"wordsim": SIMILARITY["wordsim"], "simlex": SIMILARITY["simlex"]} | {

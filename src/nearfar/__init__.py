@@ -15,14 +15,11 @@ from nearfar._version import __version__
 if TYPE_CHECKING:
     from nearfar import (
         callbacks,
-        composition,
         datasets,
         divergences,
         errors,
         evaluate,
         far,
-        hyponymy,
-        index,
         kernels,
         nn,
         plots,
@@ -30,10 +27,12 @@ if TYPE_CHECKING:
         viewer,
     )
     from nearfar.advice import choose
-    from nearfar.composition import compose
+    from nearfar.density import composition, hyponymy
+    from nearfar.density.composition import compose
+    from nearfar.density.embedding import DensityEmbedding
+    from nearfar.density.senses import SenseEmbedding
+    from nearfar.embedding import index
     from nearfar.embedding.anchored import AnchoredEmbedding
-    from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.senses import SenseEmbedding
     from nearfar.embedding.vectors import Embedding
     from nearfar.estimators.edrep import EDRep
     from nearfar.evaluate.alignment import align
@@ -54,13 +53,13 @@ if TYPE_CHECKING:
     from nearfar.words.skipgram import SkipGram
     from nearfar.words.word2dm import Word2DM
 
-# Public name -> module that defines it, but for modules.
+# Public name -> module that defines it, or that it is; modules of this folder are not named.
 _HOMES = {
     "ASNE": "nearfar.maps.recipes",
     "Affinities": "nearfar.relations.affinities",
     "AnchoredEmbedding": "nearfar.embedding.anchored",
     "Corpus": "nearfar.text",
-    "DensityEmbedding": "nearfar.embedding.density",
+    "DensityEmbedding": "nearfar.density.embedding",
     "EDRep": "nearfar.estimators.edrep",
     "Embedding": "nearfar.embedding.vectors",
     "EncodedCorpus": "nearfar.text",
@@ -73,7 +72,7 @@ _HOMES = {
     "NeighborEmbedding": "nearfar.maps.neighbor",
     "Relation": "nearfar.relations.matrix",
     "SSNE": "nearfar.maps.recipes",
-    "SenseEmbedding": "nearfar.embedding.senses",
+    "SenseEmbedding": "nearfar.density.senses",
     "SkipGram": "nearfar.words.skipgram",
     "TASNE": "nearfar.maps.recipes",
     "TSNE": "nearfar.maps.recipes",
@@ -84,8 +83,11 @@ _HOMES = {
     "align": "nearfar.evaluate.alignment",
     "choose": "nearfar.advice",
     "classical_mds": "nearfar.maps.mds.estimator",
-    "compose": "nearfar.composition",
+    "compose": "nearfar.density.composition",
+    "composition": "nearfar.density.composition",
     "compress": "nearfar.tables.compress",
+    "hyponymy": "nearfar.density.hyponymy",
+    "index": "nearfar.embedding.index",
     "log_normalizers": "nearfar.far.softmax",
     "prepare": "nearfar.reading.preparation",
     "read": "nearfar.reading.files",

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import nearfar as nf
 from nearfar._core import checks
-from nearfar.embedding.matrices import symmetric_rows
+from nearfar.density.matrices import symmetric_rows
 from nearfar.errors import DataError, InputError, UnknownIdError
 from nearfar.search.products import unit_rows
 

@@ -37,7 +37,7 @@ READ = {
     "evaluate.alignment:align": "center scale",
     "evaluate.alignment:Alignment.most_moved": "topn",
     "evaluate.words:word_analogies": "method",
-    "composition:compose": "operator",
+    "density.composition:compose": "operator",
 }
 
 

@@ -90,7 +90,7 @@ def test_every_search_leaves_out_what_it_is_told(data, texts, metric):
 )
 def test_every_index_leaves_out_what_it_is_told(kind, exact_below, monkeypatch):
     pytest.importorskip("usearch" if kind == "usearch" else "faiss")
-    from nearfar import index as module
+    from nearfar.embedding import index as module
 
     monkeypatch.setattr(module, "_EXACT_BELOW", exact_below)
     rng = np.random.default_rng(3)

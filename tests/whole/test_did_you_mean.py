@@ -23,7 +23,7 @@ CITIES = nf.Embedding(np.eye(4), ["paris", "london", "rome", "Århus"])
         ("nearfar", "gravity", None),
         ("nearfar.evaluate", "neighbourhoods", "neighborhoods"),
         ("nearfar.errors", "InputErorr", "InputError"),
-        ("nearfar.hyponymy", "entailmant", None),
+        ("nearfar.density.hyponymy", "entailmant", None),
     ],
 )
 def test_names_of_modules(module, asked, meant):

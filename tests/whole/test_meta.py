@@ -79,7 +79,7 @@ METHOD_MODULES = (
     "nearfar.far.",
     "nearfar.evaluate.",
     "nearfar.datasets.",
-    "nearfar.hyponymy.",
+    "nearfar.density.hyponymy.",
     "nearfar.nn.",
 )
 METHODS = [

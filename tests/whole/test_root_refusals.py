@@ -9,8 +9,8 @@ import pytest
 from refusals import Made, With, refused
 
 import nearfar as nf
-from nearfar import hyponymy
 from nearfar.callbacks import Checkpoint, EarlyStopping, Trainer
+from nearfar.density import hyponymy
 from nearfar.errors import DataError, InputError, UnknownIdError
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, as_kernel
 

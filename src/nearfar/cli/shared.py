@@ -302,7 +302,7 @@ def load(file: str, side: Side | None = None) -> Embedding:
 
 def load_known(file: str) -> Embedding:
     """Return what a file holds: vectors, density matrices, senses or mixtures of anchors."""
-    from nearfar.embedding.density import DensityEmbedding
+    from nearfar.density.embedding import DensityEmbedding
     from nearfar.embedding.vectors import Embedding
 
     plain = Embedding.load(file)

@@ -29,7 +29,7 @@ from nearfar.cli.shared import (
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
-# Those of nearfar.composition.METHODS that need no basis.
+# Those of nearfar.density.composition.METHODS that need no basis.
 COMPOSITIONS = ("phaser", "fuzz", "mult", "diag", "traced_add", "add", "verb", "kronecker")
 _MODELS = {"skipgram": "SkipGram", "word2dm": "Word2DM", "multisense": "MultiSenseWord2DM"}
 _NOT_OF_ALL = {  # options, and the models that have them
@@ -194,7 +194,7 @@ def _pattern(text: str, tokenizer: str) -> re.Pattern[str]:
     type=click.Choice(COMPOSITIONS),
     help="How phrases are composed. [default: phaser; of vectors: mult]",
 )
-@options_of("composition:compose", "operator")
+@options_of("density.composition:compose", "operator")
 @json_answer
 def evaluate(
     file: str,
@@ -252,8 +252,8 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
       nearfar words senses words.safetensors bank spring --n-senses 2
     """
     from nearfar._core.checks import check_integer
-    from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.senses import SenseEmbedding
+    from nearfar.density.embedding import DensityEmbedding
+    from nearfar.density.senses import SenseEmbedding
     from nearfar.embedding.vectors import Embedding
 
     check_integer("nearfar words senses", "n_senses", n_senses, low=1)
@@ -292,7 +292,7 @@ def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int,
       nearfar words train book.txt --model multisense -o words.safetensors
       nearfar words sense-of words.safetensors bank "on the bank of the river"
     """
-    from nearfar.embedding.senses import SenseEmbedding
+    from nearfar.density.senses import SenseEmbedding
 
     embedding = SenseEmbedding.load(file)
     own = embedding.subset([word])

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import read_only
-from nearfar.embedding.matrices import rows_of_factors
 from nearfar.text.subwords import CUTTERS, Cut, Cutter
 
 if TYPE_CHECKING:
@@ -59,6 +58,8 @@ class Parts:
             made[start : start + _WORDS] = of_met @ np.asarray(self.vectors[met])
         if not self.order:
             return made
+        from nearfar.density.matrices import rows_of_factors  # of words as density matrices
+
         factors = made.reshape(len(words), made.shape[1] // self.order, self.order).swapaxes(1, 2)
         return rows_of_factors("Embedding", "parts", factors)
 

@@ -18,7 +18,7 @@ from nearfar.errors import DataError, InputError
 from nearfar.evaluate.words import agreement, check_embedding, row_of, score_of, scored_items
 
 if TYPE_CHECKING:
-    from nearfar.composition import Method
+    from nearfar.density.composition import Method
     from nearfar.embedding.vectors import Embedding
 
 _OWNER = "phrases"
@@ -192,8 +192,8 @@ def _similarities(
     embedding: Embedding, items: Sequence[Item], method: str | None, operator: str, basis: ArrayLike | None
 ) -> NDArray[np.float64]:
     """Return the similarity of the two sides of each item, the mean over their clauses."""
-    from nearfar.composition import phrase_similarities
-    from nearfar.embedding.density import DensityEmbedding
+    from nearfar.density.composition import phrase_similarities
+    from nearfar.density.embedding import DensityEmbedding
 
     chosen = cast("Method", method or ("phaser" if isinstance(embedding, DensityEmbedding) else "mult"))
     operates = cast(Literal["verb", "noun"], operator)

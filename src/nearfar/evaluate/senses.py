@@ -22,8 +22,8 @@ from nearfar.evaluate.words import check_embedding, given_items, spearman
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
-    from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.senses import SenseEmbedding
+    from nearfar.density.embedding import DensityEmbedding
+    from nearfar.density.senses import SenseEmbedding
     from nearfar.embedding.vectors import Embedding
     from nearfar.text import EncodedCorpus
 
@@ -331,8 +331,8 @@ def ambiguity(
     >>> found.n_covered, found.corrected_auc > 0.9
     (12, True)
     """
-    from nearfar.embedding.density import DensityEmbedding
-    from nearfar.embedding.senses import SenseEmbedding
+    from nearfar.density.embedding import DensityEmbedding
+    from nearfar.density.senses import SenseEmbedding
     from nearfar.embedding.vectors import as_list
 
     owner = "ambiguity"
@@ -409,7 +409,7 @@ class _Model:
     """What is asked of a model, with density matrices or without."""
 
     def __init__(self, owner: str, embedding: Embedding, senses: ArrayLike | None, n_senses: int) -> None:
-        from nearfar.embedding.density import DensityEmbedding
+        from nearfar.density.embedding import DensityEmbedding
 
         self.embedding, self.n_senses = embedding, n_senses
         self.density = embedding if isinstance(embedding, DensityEmbedding) else None
@@ -438,7 +438,7 @@ class _Model:
         vectors = vectors[vectors.any(axis=1)]
         if self.density is None or not len(vectors):
             return vectors
-        from nearfar.embedding.matrices import svec
+        from nearfar.density.matrices import svec
 
         return np.asarray(svec(vectors[:, :, None] * vectors[:, None, :]), np.float64)
 
@@ -522,8 +522,8 @@ def _entropies(model: _Model, rows: Sequence[int], n_controls: int) -> tuple[Dou
 
 def _lowered(model: _Model, rows: Sequence[int], near: Sequence[Near]) -> Doubles:
     """Return, a column per neighbour, whether it lowers the entropy, whether another word does, and which does more."""
-    from nearfar.composition import compose
-    from nearfar.embedding.matrices import entropy
+    from nearfar.density.composition import compose
+    from nearfar.density.matrices import entropy
 
     if model.density is None:
         return np.full((3, 1), np.nan)

@@ -29,10 +29,10 @@ from nearfar._core.ids import Ids
 from nearfar._core.notebook import frame_of
 from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.warn import warn_user
+from nearfar.density.embedding import DensityEmbedding
+from nearfar.density.senses import Sense, SenseEmbedding
 from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.embedding.content import name_of
-from nearfar.embedding.density import DensityEmbedding
-from nearfar.embedding.senses import Sense, SenseEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.evaluate.neighborhoods import METRICS, RELATION, Neighborhoods, metric_of, neighborhoods

@@ -77,7 +77,7 @@ from nearfar._core.types import Arrays, Floats, Seed
 from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, RelationLike, parameters_of
 from nearfar.callbacks import Callback, Progress, Trainer
-from nearfar.embedding.density import DensityEmbedding
+from nearfar.density.embedding import DensityEmbedding
 from nearfar.embedding.parts import Parts
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import asked_engine, is_device, learner_of

@@ -33,8 +33,8 @@ from nearfar._core.lanes import LANES, lane_sum, load, multiply_add, multiply_ad
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import FAST
-from nearfar.embedding.density import DensityEmbedding
-from nearfar.embedding.senses import Sense, SenseEmbedding
+from nearfar.density.embedding import DensityEmbedding
+from nearfar.density.senses import Sense, SenseEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines.registry import DEVICES
 from nearfar.errors import InputError

@@ -42,8 +42,8 @@ from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import FAST
 from nearfar.callbacks import Progress
-from nearfar.embedding.density import DensityEmbedding
-from nearfar.embedding.matrices import smat
+from nearfar.density.embedding import DensityEmbedding
+from nearfar.density.matrices import smat
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nearfar as nf
-from nearfar import hyponymy
-from nearfar.hyponymy import k_BA, k_E, k_hyp, loewner, of_words, scaled
+from nearfar.density import hyponymy
+from nearfar.density.hyponymy import k_BA, k_E, k_hyp, loewner, of_words, scaled
 
 grades = pytest.mark.parametrize("grade", [loewner, k_hyp, k_E, k_BA])
 

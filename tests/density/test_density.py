@@ -10,8 +10,8 @@ from density_matrices import densities, rotation
 from hypothesis import given
 
 import nearfar as nf
-from nearfar.embedding import matrices as algebra
-from nearfar.embedding.density import Sense
+from nearfar.density import matrices as algebra
+from nearfar.density.embedding import Sense
 
 WORDS = ["ann", "bob", "cem", "dot", "nil", ("e", 1), 17]
 

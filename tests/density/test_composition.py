@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nearfar as nf
-from nearfar.composition import METHODS, VECTOR_METHODS, compose, phrase_similarities
+from nearfar.density.composition import METHODS, VECTOR_METHODS, compose, phrase_similarities
 
 WORDS = ["big", "red", "dog", "bite", "cat", "nil"]
 SYMMETRIC = ("mult", "spider", "diag", "traced_add", "add")
@@ -147,7 +147,7 @@ class TestFormulas:
 class TestProperties:
     @given(densities())
     def test_phaser_and_fuzz_have_the_trace_of_the_product(self, A):
-        from nearfar.embedding import matrices as algebra
+        from nearfar.density import matrices as algebra
 
         expected = np.trace(A[0] @ A[1])
         assert np.trace(algebra.phaser(A[0], A[1])) == pytest.approx(expected, abs=1e-12)

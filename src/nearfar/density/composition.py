@@ -37,8 +37,8 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.checks import check_choice, check_matrix
 from nearfar._core.names import public_names
 from nearfar.contracts import Floats
-from nearfar.embedding import matrices as algebra
-from nearfar.embedding.density import DensityEmbedding
+from nearfar.density import matrices as algebra
+from nearfar.density.embedding import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.search.products import unit_rows
@@ -87,8 +87,8 @@ def compose(
         Nouns; a tuple is a noun with its adjectives before it, ``("big", "dog")`` (unless it is itself an id). A
         subject alone is a noun phrase, an object needs a verb.
     method : {"phaser", "fuzz", "mult", "spider", "diag", "traced_add", "add", "kronecker", "verb"}
-        How one matrix operates on another, see :mod:`nearfar.composition`. For vectors "mult", "add", "kronecker" and
-        "verb".
+        How one matrix operates on another, see :mod:`nearfar.density.composition`. For vectors "mult", "add",
+        "kronecker" and "verb".
     operator : {"verb", "noun"}
         Which of verb and noun operates on the other. It matters to "phaser", "fuzz" and "traced_add".
     basis : array-like, shape (n, n), optional

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import nearfar as nf
-from nearfar.embedding.density import Sense
+from nearfar.density.embedding import Sense
 from nearfar.errors import InputError, NearfarWarning
 
 QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1}

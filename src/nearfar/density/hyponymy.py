@@ -30,9 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.checks import check_choice, check_real, from_tensor
 from nearfar._core.names import public_names
 from nearfar._core.types import Doubles, Floats
-from nearfar.embedding.density import DensityEmbedding
-from nearfar.embedding.matrices import DEGENERATE, TOLERANCE, check_matrices, smat, svec
-from nearfar.embedding.matrices import symmetric_rows as symmetric
+from nearfar.density.embedding import DensityEmbedding
+from nearfar.density.matrices import DEGENERATE, TOLERANCE, check_matrices, smat, svec
+from nearfar.density.matrices import symmetric_rows as symmetric
 from nearfar.errors import InputError
 
 __all__ = ["MEASURES", "k_BA", "k_E", "k_hyp", "loewner", "of_words", "scaled"]
@@ -253,7 +253,7 @@ def of_words(
         A list of ids, or matrices such as those of phrases, on either side. One on one side is compared with all on the
         other.
     measure : {"k_E", "k_hyp", "k_BA", "loewner"}
-        Which grade of the first in the second, see :mod:`nearfar.hyponymy`.
+        Which grade of the first in the second, see :mod:`nearfar.density.hyponymy`.
 
     Returns
     -------

@@ -14,8 +14,8 @@ from nearfar._core.lazy import LazyRows, Matrix
 from nearfar._core.types import RowNumbers
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
+from nearfar.density.matrices import entropy
 from nearfar.embedding.content import Content
-from nearfar.embedding.matrices import entropy
 from nearfar.embedding.vectors import Embedding, Found, as_list
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.search.products import nearest_rows, unit_rows

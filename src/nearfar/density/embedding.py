@@ -1,6 +1,6 @@
 """Embeddings whose vectors are density matrices: ambiguity, senses, search by trace products.
 
-The matrices are stored as rows, see :mod:`nearfar.embedding.matrices`.
+The matrices are stored as rows, see :mod:`nearfar.density.matrices`.
 
 Those of words may be made from vectors of the places where they occur: every place, or every cluster of a word's
 places, is a vector v with a weight p; the matrix of a word is Σ p v vᵀ, divided by its trace. Only sums are kept.
@@ -23,8 +23,8 @@ from nearfar._core.checks import check_choice, check_integer, check_matrix, chec
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import Matrix
 from nearfar._core.types import Doubles, Floats
-from nearfar.embedding import matrices as algebra
-from nearfar.embedding.senses import Sense, SenseEmbedding
+from nearfar.density import matrices as algebra
+from nearfar.density.senses import Sense, SenseEmbedding
 from nearfar.embedding.vectors import Embedding, Item, as_list
 from nearfar.errors import InputError
 from nearfar.search.products import nearest_rows
@@ -68,7 +68,7 @@ class DensityEmbedding(Embedding):
 
     See Also
     --------
-    compose : The density matrix of a phrase; :mod:`nearfar.hyponymy` has what is part of what.
+    compose : The density matrix of a phrase; :mod:`nearfar.density.hyponymy` has what is part of what.
 
     Notes
     -----

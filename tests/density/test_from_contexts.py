@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import nearfar as nf
-from nearfar.embedding import density as contexts
+from nearfar.density import embedding as contexts
 from nearfar.errors import InputError
 
 WORDS = ["bank", "loan", ("a", 1), 17]

@@ -13,7 +13,7 @@ N, D = 1_500, 12
 
 @pytest.fixture(autouse=True)
 def few_are_searched_one_by_one(monkeypatch):
-    monkeypatch.setattr("nearfar.index._EXACT_BELOW", 100)
+    monkeypatch.setattr("nearfar.embedding.index._EXACT_BELOW", 100)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_many_rows_are_held_in_lists(emb, monkeypatch):
     pytest.importorskip("faiss")
     pytest.importorskip("usearch")
     assert emb.index(n_jobs=1).kind == "usearch"
-    monkeypatch.setattr("nearfar.index._LISTS_FROM", 1_000)
+    monkeypatch.setattr("nearfar.embedding.index._LISTS_FROM", 1_000)
     assert emb.index(n_jobs=1).kind == "lists"
     assert emb.index(storage="int8", n_jobs=1).kind == "usearch"
 
