@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.threads import even_bounds
-from nearfar._core.types import Array, namespace_of
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.methods.edrep import State, Step, ball_step, sphere_step

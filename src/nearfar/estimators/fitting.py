@@ -229,8 +229,8 @@ def resumed(settings: Settings, place: Place, arrays: Mapping[str, NDArray[Any]]
 
 def written(settings: Settings, sides: list[Rows]) -> list[Rows]:
     """Let workers write the vectors that they have to the storage; return them as they are in the files."""
-    from nearfar.embedding.files import Content
-    from nearfar.embedding.files.native import FOLDER, read_parts, write_parts
+    from nearfar.embedding.content import Content
+    from nearfar.embedding.native import FOLDER, read_parts, write_parts
 
     folder = FOLDER.check("EDRep", "storage", check_path("EDRep", "storage", settings.parameters["storage"]))
     rel, facts = settings.relation, settings.parameters

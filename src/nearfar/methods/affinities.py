@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar._core.namespace import Array, namespace_of
+from nearfar._core.types import Array, namespace_of
 
 STEPS = 100  # of Newton's method, at most
 VANISHES = 745.0  # exp(-745) is 0 in double precision, all but

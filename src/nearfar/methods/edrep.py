@@ -24,10 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_sums
-from nearfar._core.namespace import Array, namespace_of
-from nearfar.contracts import Ask, FarField, Place, Rows
 from nearfar._core.types import Array, namespace_of
-from nearfar.contracts import Ask, FarField, Floats, Place, Rows
+from nearfar.contracts import Ask, FarField, Place, Rows
 
 Step = Callable[[Array, Array, float], None]
 """Moves rows, given their gradient and the rate."""

@@ -17,7 +17,7 @@ from nearfar._core.checks import check_choice, check_integer, check_matrix, chec
 from nearfar._core.ids import Ids
 from nearfar._core.tensors import check_counts, check_vector
 from nearfar._core.types import Doubles, Seed
-from nearfar._core.units import in_units
+from nearfar._core.vector import in_units
 from nearfar.errors import InputError
 from nearfar.relations.matrix import Relation
 from nearfar.tables.slots import ragged

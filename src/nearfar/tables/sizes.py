@@ -29,7 +29,7 @@ from torch import Tensor
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.tensors import all_gather, n_processes
 from nearfar._core.warn import warn_user
-from nearfar.embedding.mixtures import unsigned_dtype
+from nearfar.embedding.packed import unsigned_dtype
 from nearfar.errors import InputError, NumericalError
 from nearfar.tables.anchors import AnchorEmbedding
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearfar._core.namespace import of_tensors
+from nearfar._core.types import of_tensors
 from nearfar.engines.torch import device_of, room, to_device
 from nearfar.methods import affinities
 
