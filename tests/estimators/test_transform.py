@@ -275,7 +275,7 @@ def test_a_fit_in_float64_places_in_float64():
 def test_no_second_copy_of_the_vectors_is_kept():
     for params in ({"far": "exact"}, {"far": "exact", "two_sided": True}):
         est = fitted(**params)
-        assert est._fitted_columns.far._prepared().vectors is est._others
+        assert est._fitted_columns.far.prepared.vectors is est._others
     sizes = [len(pickle.dumps(fitted(far=far)._fitted_columns)) for far in ("gaussian-mixture", "exact")]
     assert sizes[0] < sizes[1] + 2000
 

@@ -144,7 +144,12 @@ def learner_of(training: Training) -> Learner:
 
 
 def asked_engine(
-    owner: str, engine: Any, *, not_on: Mapping[str, str] = _RUNS_ON_ALL, verbs: Sequence[str] = VERBS
+    owner: str,
+    engine: Any,
+    *,
+    not_on: Mapping[str, str] = _RUNS_ON_ALL,
+    verbs: Sequence[str] = VERBS,
+    ready: bool = True,
 ) -> Any:
     """Return the engine that was asked for, if ``owner`` runs on it and its package and device are there.
 
@@ -158,6 +163,8 @@ def asked_engine(
         Why ``owner`` does not run on an engine, by its name in ``PLACES``, or ``OWN``.
     verbs : sequence of str
         What a Place must have.
+    ready : bool, default=True
+        Whether its package and device have to be there; without, nothing is imported for a known name.
 
     Returns
     -------
@@ -172,30 +179,8 @@ def asked_engine(
     MissingDependencyError
         The package of an engine is not installed.
     """
-    check_engine(owner, engine, not_on, verbs)
-    if isinstance(engine, str) and (name := engine.partition(":")[0]) in NEEDS:
-        from nearfar._core.checks import require
-
-        require(f"{owner} --engine {engine}" if " " in owner else f"{owner}(engine={engine!r})", *NEEDS[name])
-    if is_device(engine):
-        from nearfar.engines.torch import device_of
-
-        device_of(owner, device_of_engine(engine), "engine")
-    return engine
-
-
-def check_engine(
-    owner: str, engine: object, not_on: Mapping[str, str] = _RUNS_ON_ALL, verbs: Sequence[str] = VERBS
-) -> None:
-    """Refuse what is neither the name of an engine, None, nor a place; nothing is imported for a known name.
-
-    Raises
-    ------
-    InputError
-        With the names there are, why ``owner`` does not run there, or the verbs that a place lacks.
-    """
     if engine is None:
-        return
+        return None
     got, hint = f"the class {engine.__name__}" if isinstance(engine, type) else repr(engine), ""
     name = engine.partition(":")[0] if isinstance(engine, str) else OWN
     kind = name if name in PLACES else OWN
@@ -205,11 +190,19 @@ def check_engine(
     elif not isinstance(engine, str):
         missing = [verb for verb in verbs if not callable(getattr(engine, verb, None))]
         if not missing and not isinstance(engine, type):
-            return
+            return engine
         got = got if isinstance(engine, type) else f"{got} without {', '.join(missing)}"
         hint = "A place has the verbs of nearfar.contracts.Place."
     elif there:
-        return
+        if ready and name in NEEDS:
+            from nearfar._core.checks import require
+
+            require(f"{owner} --engine {engine}" if " " in owner else f"{owner}(engine={engine!r})", *NEEDS[name])
+        if ready and name in DEVICES:
+            from nearfar.engines.torch import device_of
+
+            device_of(owner, device_of_engine(engine), "engine")
+        return engine
     names = [repr(name) for name in (*PLACES, *(() if OWN in not_on else _others())) if name not in not_on]
     expected = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
     if " " not in owner:  # a command takes names alone

@@ -30,6 +30,9 @@ Pattern = tuple[NDArray[np.integer], NDArray[np.integer]]
 """The pairs of each row: indptr, columns."""
 
 
+NO_FORMS: Mapping[Any, Any] = MappingProxyType({})
+
+
 class Plain:
     """Rows are arrays."""
 
@@ -140,21 +143,20 @@ class Asked:
     ----------
     far : FarField
     others : ndarray of shape (m, d)
+    forms : mapping, optional
+        The quicker form of a formula, where there is one.
     n_jobs : int, default=1
     """
 
-    forms: Mapping[Any, Any] = MappingProxyType({})
-    """The quicker form of a formula, where there is one."""
-
-    def __init__(self, far: Any, others: Floats, n_jobs: int = 1) -> None:
-        self.far = far
-        self._others, self._n_jobs = others, n_jobs
+    def __init__(self, far: Any, others: Floats, forms: Mapping[Any, Any] = NO_FORMS, n_jobs: int = 1) -> None:
+        self.far, self._others, self._n_jobs = far, others, n_jobs
+        formula, numbers = (None, ()) if far.formula is None else far.formula(others.dtype)
+        self._form, self._numbers = forms.get(formula, formula), numbers
 
     def __call__(self, x: Floats) -> tuple[NDArray[np.float64], Floats]:
         """Return log Z and its gradient, by the formula of the far field where it has one."""
-        if self.far.formula is not None:
-            formula, numbers = self.far.formula(x.dtype)
-            return self.forms.get(formula, formula)(x, *numbers)  # type: ignore[no-any-return]
+        if self._form is not None:
+            return self._form(x, *self._numbers)  # type: ignore[no-any-return]
         log_z, force = np.empty(len(x)), np.empty_like(x)
         self.far.evaluate(x, log_z, force)
         return log_z, force

@@ -377,7 +377,7 @@ class EDRep(RelationEmbedder):
     def _keep(self, settings: Settings, state: FitState) -> None:
         """Set the results: vectors, losses, and what new rows are placed before."""
         problem, kept, base, far = settings.problem, settings.kept, settings.base, state.far
-        X, others = state.X, state.others
+        X, others = state.sides[0], state.sides[-1]  # which are here now, or in files
         far.prepare(others, problem.n_active, state.rng, settings.n_jobs)
 
         # What far_check_ looks at: a sample of the rows, and log Z of these as the far field has it.
@@ -394,7 +394,7 @@ class EDRep(RelationEmbedder):
         self._ids = settings.relation.row_ids, settings.relation.column_ids
         self._growth: dict[str, object] = {}
         self._settings = {name: settings.parameters[name] for name in OPEN}
-        self.embedding_, self.context_embedding_ = settings.spread(X), state.Y
+        self.embedding_, self.context_embedding_ = settings.spread(X), others if problem.two_sided else None
         self.cluster_labels_ = None if state.labels is None else settings.spread(state.labels, -1)
         self.base_measure_ = base
         self.loss_curve_, self.loss_, self.n_iter_ = np.array(state.losses), state.losses[-1], state.epoch

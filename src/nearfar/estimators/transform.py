@@ -109,7 +109,7 @@ class FittedColumns:
         found = np.empty_like(offsets)
         bounds = even_bounds(known.size, BLOCK)
         unfinished = np.zeros(max(bounds.size - 1, 0), np.int64)
-        components = self.far.components if isinstance(self.far, GaussianMixture) else None
+        components = self.far.prepared if isinstance(self.far, GaussianMixture) else None
         if components is not None:  # a mixture is compiled in; it uses no BLAS, and the limit would take longer
             shares = components.log_counts - np.log(components.counts.sum())
             mixture = (shares, components.means / self.temperature, components.covariances / self.temperature**2)

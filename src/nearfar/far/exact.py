@@ -49,10 +49,15 @@ class FarPart(Part, FarField):
         own = {name: np.asarray(value)[columns] for name, value in given.items()}
         return self.with_params(**own) if own else self
 
-    def _remember(self, state: object) -> None:
-        object.__setattr__(self, "_state", state)
+    @property
+    def prepared(self) -> Any:
+        """What ``prepare`` has left.
 
-    def _prepared(self) -> Any:
+        Raises
+        ------
+        NearfarError
+            It was not called.
+        """
         if self._state is None:
             raise NearfarError(f"{type(self).__name__}: prepare must be called before evaluate.")
         return self._state
@@ -122,7 +127,7 @@ class Exact(FarPart):
         InputError
             ``n_active`` is not a possible count, or not the number of rows that are not zero.
         """
-        self._remember(Others.of("Exact.prepare", Y, n_active, self.weights))
+        vars(self)["_state"] = Others.of("Exact.prepare", Y, n_active, self.weights)
 
     def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         """Write log Z and its gradient for a block of rows; safe from several threads at once.
@@ -136,7 +141,7 @@ class Exact(FarPart):
         force : ndarray, shape (b, d), or None
             Written: d log Z_i / d x_i, the softmax mean of the others. None leaves it out, at half the time.
         """
-        stream_softmax(X, self._prepared(), log_z, force)
+        stream_softmax(X, self.prepared, log_z, force)
 
     def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
         """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a: ``sum_i r_i S_ia x_i``.
@@ -154,7 +159,7 @@ class Exact(FarPart):
         n_jobs : int
             Number of threads.
         """
-        others: Others = self._prepared()
+        others: Others = self.prepared
         add_other_side(X, r, others.taken(Y), others.indices(), out, n_jobs)
 
 
@@ -259,7 +264,7 @@ class Noise(FarPart):
         size = min(self.n_samples, len(present))
         rows = present[np.sort(rng.choice(len(present), size=size, replace=False))]
         sample = Others(Y[rows], None, None if others.log_weights is None else others.log_weights[rows])
-        self._remember((sample, rows, math.log(len(present) / size)))
+        vars(self)["_state"] = sample, rows, math.log(len(present) / size)
 
     def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         """Write the estimate of log Z and its gradient for a block of rows; safe from several threads at once.
@@ -273,7 +278,7 @@ class Noise(FarPart):
         force : ndarray, shape (b, d), or None
             Written: its gradient in x_i. None leaves it out.
         """
-        sample, _, log_scale = self._prepared()
+        sample, _, log_scale = self.prepared
         stream_softmax(X, sample, log_z, force)
         log_z += log_scale
 
@@ -293,7 +298,7 @@ class Noise(FarPart):
         n_jobs : int
             Number of threads.
         """
-        sample, rows, _ = self._prepared()
+        sample, rows, _ = self.prepared
         add_other_side(X, r, sample._replace(vectors=Y[rows]), rows, out, n_jobs)
 
 

@@ -144,8 +144,8 @@ class GaussianMixture(FarPart):
             :func:`nearfar.methods.normalizers.mixture` or ``tied_mixture``, and logarithms of sizes, means and
             covariances.
         """
-        components = self.components
-        means, covariances = components.numbers(dtype)
+        components: Components = self.prepared
+        means, covariances = components.means.astype(dtype), components.covariances.astype(dtype)
         if components.tied:
             return tied_mixture, (components.log_counts.astype(dtype), means, covariances[0])
         return mixture, (components.log_counts, means, covariances)
@@ -266,18 +266,8 @@ class GaussianMixture(FarPart):
             several: NDArray[np.bool_] = np.logical_or(self.weights is not None, n > 1)
             found = [gaussian(*c[:3], several=c[3]) for c in zip(n, sums, products[present], several, strict=True)]
             means, covariances = (np.stack(part) for part in zip(*found, strict=True))
-        self._remember(Components(n, np.log(n), means, covariances, labels, {}, position, m))
-
-    @property
-    def components(self) -> Components:
-        """The components that ``prepare`` found.
-
-        Raises
-        ------
-        NearfarError
-            There are none yet.
-        """
-        return self._prepared()  # type: ignore[no-any-return]
+        tied = len(covariances) < len(means)
+        vars(self)["_state"] = Components(n, np.log(n), means, covariances, tied, labels, position, m)
 
     def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
         """Write log Z and its gradient for a block of rows; safe from several threads at once.
@@ -334,7 +324,7 @@ class GaussianMixture(FarPart):
         ----------
         d : int
         """
-        components = self.components
+        components: Components = self.prepared
         return d * (len(components.means) + d * len(components.covariances))
 
     def add_shares(self, X: Floats, r: Floats, start: int, stop: int, total: NDArray[np.float64]) -> None:
@@ -351,7 +341,8 @@ class GaussianMixture(FarPart):
         total : ndarray of float64, shape (n_shares(d),)
             Added to.
         """
-        components, block = self.components, X[start:stop]
+        components: Components = self.prepared
+        block = X[start:stop]
         k, d = components.means.shape
         sums, outer = total[: k * d].reshape(k, d), total[k * d :].reshape(-1, d, d)
         shares = components.shares(block)
@@ -380,7 +371,7 @@ class GaussianMixture(FarPart):
         out : ndarray, shape (b, d)
             Added to.
         """
-        components = self.components
+        components: Components = self.prepared
         k, d = components.means.shape
         sums, outer = total[: k * d].reshape(k, d), total[k * d :].reshape(-1, d, d)
         n = components.counts.sum() if components.tied else components.counts[:, None, None]
@@ -439,10 +430,10 @@ class Components(NamedTuple):
         mu.
     covariances : ndarray of float64, shape (k, d, d), or (1, d, d) where all have the same
         Omega.
+    tied : bool
+        Whether all components have one covariance.
     labels : ndarray of int, shape (m,), or None
         Component of each of the others, -1 for an absent one; None where there is one component, or centers say it.
-    cast : dict
-        Means and covariances in other dtypes, when first asked for.
     position : ndarray of int, shape (number of clusters + 1,), or None
         The component of each cluster, -1 for one without members and, at the end, for absent ones.
     n_others : int
@@ -453,21 +444,10 @@ class Components(NamedTuple):
     log_counts: NDArray[np.float64]
     means: NDArray[np.float64]
     covariances: NDArray[np.float64]
+    tied: bool
     labels: Integers | None
-    cast: dict[object, tuple[Floats, Floats]]
     position: Integers | None
     n_others: int
-
-    @property
-    def tied(self) -> bool:
-        """Whether all components have one covariance."""
-        return len(self.covariances) < len(self.means)
-
-    def numbers(self, dtype: DTypeLike) -> tuple[Floats, Floats]:
-        """Return means and covariances in another dtype."""
-        if dtype not in self.cast:
-            self.cast[dtype] = (self.means.astype(dtype), self.covariances.astype(dtype))
-        return self.cast[dtype]
 
     def shares(self, X: Floats) -> NDArray[np.float64]:
         """Return w, shape (b, k): each component's share of Z for the rows of X; rows sum to 1."""
@@ -475,7 +455,7 @@ class Components(NamedTuple):
             return np.ones((len(X), 1))
         energies = np.empty((len(X), len(self.counts)))
         if self.tied:  # what they have in common is left out
-            energies = X @ self.numbers(X.dtype)[0].T
+            energies = X @ self.means.astype(X.dtype).T
             energies += self.log_counts.astype(X.dtype)
         else:
             for a, (mean, covariance) in enumerate(zip(self.means, self.covariances, strict=True)):

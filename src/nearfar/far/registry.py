@@ -59,10 +59,6 @@ class Register(Generic[T]):
         """Return what makes the one of this name."""
         return self.own[name] if name in self.own else cast("Callable[..., T]", found(self.built_in[name]))
 
-    def fits(self, part: object) -> bool:
-        """Return whether a part, and not its class, is of this kind."""
-        return isinstance(part, self.kind) and not isinstance(part, type)
-
     def add(self, name: str, factory: Callable[[], T], other: Register[FarField] | Register[Field]) -> None:
         """Keep a name; refuse one that the other register has, and what is not of this kind."""
         if not isinstance(name, str):
@@ -78,14 +74,15 @@ class Register(Generic[T]):
             hint = "A function without arguments can call it: lambda: MyField(3)."
             expected = "a class or a function without arguments"
             raise InputError(self.function, "factory", expected, f"{factory!r} ({error})", hint) from error
-        if not self.fits(made):
+        if not isinstance(made, self.kind) or isinstance(made, type):
             hint = other.hint(made) or f"{self.kind.__name__} of nearfar.contracts says what that is."
             raise InputError(self.function, "factory", f"what makes {self.what}", repr(made), hint)
         self.own[name] = factory
 
     def hint(self, asked: object) -> str:
         """Return who takes what was given in place of the other kind, nothing if it is not of this one."""
-        if (isinstance(asked, str) and asked in self.names) or self.fits(asked):
+        of_kind = isinstance(asked, self.kind) and not isinstance(asked, type)
+        if of_kind or (isinstance(asked, str) and asked in self.names):
             return f"It is {self.what}: {self.takers} take it, and {self.function} gives it a name."
         return ""
 
@@ -206,13 +203,13 @@ def far_field(far: str | FarField, *, owner: str = "far_field", argument: str = 
     >>> far_field("noise")
     Noise(n_samples=1000)
     """
-    if isinstance(far, str) and far in FAR_FIELDS.names:
+    if isinstance(far, str) and (far in FAR_FIELDS.own or far in FAR_FIELDS.built_in):
         return FAR_FIELDS.factory(far)()
-    if not FAR_FIELDS.fits(far):
+    if not isinstance(far, FarField) or isinstance(far, type):
         expected = f"one of {', '.join(map(repr, FAR_FIELDS.names))}, or a far field object"
         hint = FIELDS.hint(far) or ("" if isinstance(far, str) else _INHERITS)
         raise InputError(owner, argument, expected, repr(far), hint)
-    return cast(FarField, far.with_params() if isinstance(far, Part) else far)
+    return far.with_params() if isinstance(far, Part) else far
 
 
 def field_of_map(far: object, *, owner: str) -> str | Field | NoisePairs:
@@ -239,7 +236,7 @@ def field_of_map(far: object, *, owner: str) -> str | Field | NoisePairs:
         return far
     if isinstance(far, str) and far in FIELDS.own:
         return FIELDS.own[far]()
-    if not (FIELDS.fits(far) or isinstance(far, NoisePairs)):
+    if not isinstance(far, (Field, NoisePairs)) or isinstance(far, type):
         names = ", ".join(map(repr, ("auto", *FIELDS.names, "noise")))
         raise InputError(owner, "far", f"one of {names} or a field of nearfar.far", repr(far), FAR_FIELDS.hint(far))
-    return cast("Field | NoisePairs", far.with_params() if isinstance(far, Part) else far)
+    return far.with_params() if isinstance(far, Part) else far

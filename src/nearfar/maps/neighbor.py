@@ -44,7 +44,6 @@ from nearfar.engines import (
     VERBS,
     Setting,
     asked_engine,
-    check_engine,
     device_of_engine,
     is_cluster,
     is_device,
@@ -298,7 +297,7 @@ class NeighborEmbedding(GrowingMap):
     @property
     def _device(self) -> str | None:
         """The device of torch that was asked for."""
-        check_engine(type(self).__name__, self.engine)
+        asked_engine(type(self).__name__, self.engine, ready=False)
         return device_of_engine(self.engine)
 
     def fit(
@@ -745,7 +744,7 @@ class NeighborEmbedding(GrowingMap):
             perplexity = min(perplexity, (n - 1) / 3)
         engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
-            check_engine(type(self).__name__, self.engine)
+            asked_engine(type(self).__name__, self.engine, ready=False)
             engine = cast(str, self.engine) if is_device(self.engine) else None
         return Affinities(
             perplexity,

@@ -27,7 +27,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Floats, MatrixLike, RowNumbers, Seed
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
-from nearfar.engines import asked_engine, check_engine, device_of_engine, is_cluster
+from nearfar.engines import asked_engine, device_of_engine, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
 from nearfar.errors import DataError, InputError
 from nearfar.methods.affinities import calibrated, probabilities, symmetric
@@ -256,7 +256,7 @@ class Affinities(Parameters):
 
         With copies X are the different rows, and the ids those of all.
         """
-        check_engine(type(self).__name__, self.engine, self._not_on)
+        asked_engine(type(self).__name__, self.engine, not_on=self._not_on, ready=False)
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
         workers, device = check_n_jobs(owner, self.n_jobs), device_of_engine(self.engine)
@@ -491,7 +491,7 @@ class Affinities(Parameters):
         if self._scales.apart < math.inf:
             lonely = np.flatnonzero(related(found.distances, self._scales.apart) == 0)
             _warn_of_lonely(f"{type(self).__name__}.transform", lonely, len(found.distances), "all rows of the fit")
-        check_engine(type(self).__name__, self.engine, self._not_on)
+        asked_engine(type(self).__name__, self.engine, not_on=self._not_on, ready=False)
         weights, _, _ = weights_of(found, self._scales, workers, device_of_engine(self.engine))
         from scipy.sparse import csr_array
 

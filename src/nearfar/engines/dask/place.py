@@ -35,7 +35,8 @@ from nearfar.embedding.native import FOLDER
 from nearfar.engines import Setting
 from nearfar.engines.dask.client import answered, client_of, gathered, rows_of
 from nearfar.engines.dask.rows import Owners, Parts, Products, aligned, bounds_of, kept, sent
-from nearfar.engines.threads import Compiled, Threads
+from nearfar.engines.plain import Asked
+from nearfar.engines.threads import FORMS, Threads
 from nearfar.errors import InputError
 from nearfar.relations.operators import LinearOperator, Sparse
 
@@ -264,21 +265,21 @@ def added(totals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 def far_of_moments(
     far: GaussianMixture, total: NDArray[np.float64], shape: tuple[int, int], dtype: DTypeLike, n_active: int
-) -> Compiled:
+) -> Asked:
     """Return the far field of a total: none of the others is read, so none is there."""
     made, nothing = copy.copy(far), np.broadcast_to(np.zeros((), dtype), shape)
     made.prepare(nothing, n_active, np.random.default_rng(0), 1, total)
-    return Compiled(made, nothing)
+    return Asked(made, nothing, FORMS)
 
 
-def shares(far: Compiled, X: Floats, r: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+def shares(far: Asked, X: Floats, r: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
     """Return the sums over a part of the rows of which the gradient in the others is made."""
     mixture: GaussianMixture = far.far
     X = aligned(X) if temperature == 1 else X / temperature
     return ordered_sum(len(X), mixture.n_shares(X.shape[1]), partial(mixture.add_shares, X, r), 1)
 
 
-def gradient(far: Compiled, total: NDArray[np.float64], Y: Floats, start: int, temperature: float) -> Floats:
+def gradient(far: Asked, total: NDArray[np.float64], Y: Floats, start: int, temperature: float) -> Floats:
     """Return the gradient in a part of the others, times the temperature."""
     out = np.zeros_like(Y)
     with single_threaded_blas():
@@ -288,16 +289,16 @@ def gradient(far: Compiled, total: NDArray[np.float64], Y: Floats, start: int, t
 
 def far_of_all(
     far: FarField, others: list[Floats], n_active: int, rng: np.random.Generator
-) -> tuple[Compiled, Mapping[str, object]]:
+) -> tuple[Asked, Mapping[str, object]]:
     """Return a far field that was given all others, and where its draws ended."""
     made, rng, rows = copy.copy(far), copy.deepcopy(rng), np.concatenate(others)
     with single_threaded_blas():
         made.prepare(rows, n_active, rng, 1)
-    return Compiled(made, rows[:0]), rng.bit_generator.state
+    return Asked(made, rows[:0], FORMS), rng.bit_generator.state
 
 
 def moved(
-    formula: Callable[..., object], shared: dict[str, object], far: Compiled | None, X: Floats, *rows: Floats | None
+    formula: Callable[..., object], shared: dict[str, object], far: Asked | None, X: Floats, *rows: Floats | None
 ) -> tuple[Floats, list[NDArray[np.float64]]]:
     """Return a part after a formula, and the sums of what that returned."""
     shared = shared if far is None else {**shared, "far": far}

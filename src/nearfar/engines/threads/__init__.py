@@ -1,7 +1,7 @@
 """The threads of this machine: compiled forms of formulas, on blocks of rows that stay in the cache.
 
 Blocks follow from the size of the data alone and sums are taken in their order: the same bits for any number of
-threads. :class:`Files` is the same place for vectors that are too large for memory.
+threads. With a folder it is the place of vectors that are too large for memory.
 """
 
 from __future__ import annotations
@@ -44,24 +44,28 @@ class Threads:
     ----------
     n_jobs : int
         Number of threads. It does not change the result.
+    folder : Path, optional
+        Where vectors are in a file, those of one embedding of a walk: few of their columns are in memory together.
     """
 
     sorts = True
     """Rows that are read together had best lie side by side."""
 
-    def __init__(self, n_jobs: int) -> None:
-        self.n_jobs = n_jobs
-        self._near: dict[
-            tuple[int, str], tuple[LinearOperator, NearField]
-        ] = {}  # with the relation whose id is the key
+    def __init__(self, n_jobs: int, folder: Path | None = None) -> None:
+        self.n_jobs, self._folder = n_jobs, folder
+        self._near: dict[tuple[int, str], tuple[LinearOperator, NearField]] = {}  # with what has the id in the key
         self._kept: dict[str, Floats] = {}
         self._blocks: tuple[object, NDArray[np.int64]] = (None, np.empty(0, np.int64))  # of the pattern in use
 
     def bring(self, X: Floats) -> Floats:
-        """Return an array as it is, what is read by slices as a new one."""
-        return X if type(X) is np.ndarray else self._copied(X, empty_aligned(X.shape, X.dtype))
+        """Return an array as it is, what is read by slices as a new one; in a file both."""
+        if self._folder is not None:
+            out = self._in_file("vectors.partial", X.shape, X.dtype)
+        elif type(X) is np.ndarray:
+            return X
+        else:
+            out = empty_aligned(X.shape, X.dtype)
 
-    def _copied(self, X: Floats, out: Floats) -> Floats:
         def read(_block: int, start: int, stop: int) -> None:
             out[start:stop] = X[start:stop]
 
@@ -76,15 +80,25 @@ class Threads:
         """Return the pull, which is read by slices."""
         key = id(P), way
         if key not in self._near:
-            self._near[key] = P, self._near_field(P, way)
+            near: NearField
+            if self._folder is not None:
+                near = NearSlices(*cast("tuple[Sparse, int]", P.as_walk()), self._in_file, n_jobs=self.n_jobs)
+            elif way == "columns" or P.shape[0] != P.shape[1]:
+                near = NearProduct(P, transposed=way == "columns", n_jobs=self.n_jobs)
+            else:
+                near = near_field(P, both=way == "both", n_jobs=self.n_jobs)
+            self._near[key] = P, near
         near = self._near[key][1]
         near.prepare(X)
         return near
 
-    def _near_field(self, P: LinearOperator, way: str) -> NearField:
-        if way == "columns" or P.shape[0] != P.shape[1]:
-            return NearProduct(P, transposed=way == "columns", n_jobs=self.n_jobs)
-        return near_field(P, both=way == "both", n_jobs=self.n_jobs)
+    def _in_file(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> Floats:
+        """Return an array in a new file of the folder; an older file is replaced, not written to."""
+        assert self._folder is not None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{name}.npy"
+        path.unlink(missing_ok=True)
+        return np.asarray(np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape))
 
     def pairs(
         self,
@@ -118,11 +132,11 @@ class Threads:
             self._kept[name] = np.empty(shape, dtype)
         return self._kept[name]
 
-    def far(self, far: Any, others: Floats, *given: object) -> Compiled:
+    def far(self, far: Any, others: Floats, *given: object) -> Asked:
         """Return the far field over the others, over a copy where it reads them again."""
         others = others.copy() if far.keeps_others else others
         far.prepare(others, *given, self.n_jobs)
-        return Compiled(far, others, self.n_jobs)
+        return Asked(far, others, FORMS, self.n_jobs)
 
     def field(self, field: Field, Y: Floats, kernel: Kernel) -> Field:
         """Return the field of a map over the positions."""
@@ -131,7 +145,7 @@ class Threads:
 
     def each(self, formula: Formula, X: Any, *rows: Floats | None, **shared: object) -> tuple[Any, ...]:
         """Let the formula, or the compiled form that it has, change blocks of rows."""
-        form = FORMS.get(formula) or quiet(formula)
+        form = FORMS.get(formula, formula)
         shared = {
             name: FORMS.get(cast(Formula, value), value) if callable(value) else value for name, value in shared.items()
         }
@@ -141,7 +155,8 @@ class Threads:
         def task(_block: int, start: int, stop: int) -> object:
             some = slice(start, stop)
             x = tuple(part[some] for part in X) if together else X[some]
-            return form(x, *(None if part is None else part[some] for part in rows), **shared)
+            with np.errstate(all="ignore"):  # what is not finite shows in the sums
+                return form(x, *(None if part is None else part[some] for part in rows), **shared)
 
         # Blocks of as many rows as keep x, pull and force in the second-level cache.
         width = like.shape[1] if like.ndim > 1 else 1
@@ -151,85 +166,28 @@ class Threads:
         return X, *(np.sum(parts, axis=0, dtype=np.float64) for parts in zip(*found, strict=True))
 
 
-def quiet(formula: Formula) -> Formula:
-    """Return a formula that says nothing of numbers that are not finite: they show in its sums."""
-
-    def run(*given: object, **shared: object) -> object:
-        with np.errstate(all="ignore"):
-            return formula(*given, **shared)
-
-    return run
-
-
-class Compiled(Asked):
-    """The same by the compiled forms; it may be asked from several threads."""
-
-    forms = FORMS
-
-
-class Files(Threads):
-    """The same for one embedding of a walk whose vectors are in a file: few of their columns are in memory together.
-
-    Parameters
-    ----------
-    n_jobs : int
-    folder : Path
-        Files of an earlier fit stay as they are until :meth:`finish`.
-    """
-
-    def __init__(self, n_jobs: int, folder: Path) -> None:
-        super().__init__(n_jobs)
-        self._folder = folder
-
-    def bring(self, X: Floats) -> Floats:
-        """Return an array in a file."""
-        return self._copied(X, self._room("vectors.partial", X.shape, X.dtype))
-
-    def _near_field(self, P: LinearOperator, way: str) -> NearField:  # noqa: ARG002 - of the one way that is let in
-        base, steps = cast("tuple[Sparse, int]", P.as_walk())
-        return NearSlices(base, steps, self._room, n_jobs=self.n_jobs)
-
-    def _room(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> Floats:
-        """Return an array in a new file of the folder; an older file is replaced, not written to."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{name}.npy"
-        path.unlink(missing_ok=True)
-        return np.asarray(np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape))
-
-    def finish(self) -> None:
-        """Give the vectors' file its name, and take away what the fit needed."""
-        for path in self._folder.glob("pull-*.npy"):
-            path.unlink()
-        (self._folder / "vectors.partial.npy").replace(self._folder / "vectors.npy")
-
-
 @contextmanager
 def opened(setting: Setting) -> Iterator[Threads]:
-    """Give the place; with a storage that of files.
+    """Give the place.
 
     Raises
     ------
     InputError
         A storage for two sides, or for a relation that is no walk.
     """
-    if setting.storage is None:
-        setting.check_memory()
-        yield Threads(setting.n_jobs)
-        return
-    files = Files(setting.n_jobs, check_storage(setting))
+    folder, owner = None, setting.owner
+    if setting.storage is not None:
+        folder = check_path(owner, "storage", setting.storage)
+        if setting.two_sided:
+            hint = "It is for one embedding, whose vectors are the largest part by far; or for two on a cluster."
+            raise InputError(owner, "storage", "None with two sides", repr(str(setting.storage)), hint)
+        if setting.P.as_walk() is None or setting.gradient != "forward":
+            hint = "An undirected relation's random_walk or normalized() is one, with gradient='auto'."
+            got = f"a folder for gradient {setting.gradient!r} of {type(setting.P).__name__}"
+            raise InputError(owner, "storage", "None unless the relation is a walk with gradient='forward'", got, hint)
     setting.check_memory()
-    yield files
-    files.finish()
-
-
-def check_storage(setting: Setting) -> Path:
-    """Return the folder for vectors, if a fit can keep them in files."""
-    folder, owner = check_path(setting.owner, "storage", setting.storage), setting.owner
-    if setting.two_sided:
-        hint = "It is for one embedding, whose vectors are the largest part by far; or for two on a cluster."
-        raise InputError(owner, "storage", "None with two sides", repr(str(setting.storage)), hint)
-    if setting.P.as_walk() is None or setting.gradient != "forward":
-        hint = "An undirected relation's random_walk or normalized() is one, with gradient='auto'."
-        got = f"a folder for gradient {setting.gradient!r} of {type(setting.P).__name__}"
-        raise InputError(owner, "storage", "None unless the relation is a walk with gradient='forward'", got, hint)
-    return folder
+    yield Threads(setting.n_jobs, folder)
+    if folder is not None:  # the vectors' file gets its name; what the fit needed, and an earlier fit left, goes
+        for path in folder.glob("pull-*.npy"):
+            path.unlink()
+        (folder / "vectors.partial.npy").replace(folder / "vectors.npy")
