@@ -93,8 +93,8 @@ FAULTS = [
     ),
     Fault(
         "far field: labels of all columns",
-        "name: np.asarray(value)[columns] for name",
-        "name: np.asarray(value)[: len(columns)] for name",
+        "name: np.asarray(params[name])[columns] for name",
+        "name: np.asarray(params[name])[: len(columns)] for name",
         "test_places",
     ),
     Fault(

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 import nearfar as nf
 from nearfar.contracts import Divergence, FarField, Field, Kernel, Objective
 from nearfar.errors import InputError, NotFittedError
-from nearfar.far.exact import FarPart
+from nearfar.far.registry import FarPart
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective
 
 far_fields = pytest.mark.parametrize("case", FAR_FIELDS, ids=lambda case: case.name)

@@ -19,7 +19,7 @@ from nearfar import contracts
 from nearfar.base import RelationEmbedder
 from nearfar.contracts import FarField
 from nearfar.engines import registry as engines
-from nearfar.far.exact import FarPart
+from nearfar.far.registry import FarPart
 
 pytest.importorskip("torch")  # the reference has all public names, those of `nearfar.nn` too
 
@@ -201,6 +201,7 @@ OF_ANY_TYPE = {
     "nearfar.contracts.Place.each": "formula is as the place takes it",
     "nearfar.contracts.Field.place": "a field may ask for more of a kernel than the contract",
     "nearfar.callbacks.Progress.__init__": "each solver has a state of its own",
+    "nearfar.far.registry.FarPart.prepared": "what a far field keeps of the others is its own",
     "nearfar.far.fields.FieldPart.work": "what a field keeps between two calls is its own",
     "nearfar.scanpy.tl.edrep": "passed on, to be checked there",
     "nearfar.scanpy.tl.ingest": "passed on, to be checked there",

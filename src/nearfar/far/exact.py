@@ -9,62 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_integer, check_numbers
-from nearfar._core.parameters import Part
+from nearfar._core.checks import check_integer
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar.contracts import FarField, Floats
-from nearfar.errors import InputError, NearfarError
+from nearfar.contracts import Floats
+from nearfar.errors import InputError
+from nearfar.far.registry import FarPart, check_weights
 from nearfar.methods.normalizers import softmax
 
-
-class FarPart(Part, FarField):
-    """Base of the far fields of the softmax: parameters, and beside them the state that ``prepare`` leaves.
-
-    A subclass is a frozen dataclass whose fields are its parameters.
-    """
-
-    keeps_others = False
-    force_is_optional = True
-
-    _state: Any = None
-
-    def of_columns(self, columns: NDArray[np.int64]) -> Self:
-        """Return the far field for some columns of a relation alone: with what it knows of each.
-
-        Parameters
-        ----------
-        columns : ndarray of int64, shape (m,)
-            Their numbers, ascending.
-
-        Returns
-        -------
-        FarPart
-        """
-        given = {name: value for name, value in self.get_params().items() if name in _OF_EACH and value is not None}
-        own = {name: np.asarray(value)[columns] for name, value in given.items()}
-        return self.with_params(**own) if own else self
-
-    @property
-    def prepared(self) -> Any:
-        """What ``prepare`` has left.
-
-        Raises
-        ------
-        NearfarError
-            It was not called.
-        """
-        if self._state is None:
-            raise NearfarError(f"{type(self).__name__}: prepare must be called before evaluate.")
-        return self._state
-
-
-_OF_EACH = ("labels", "weights")
-"""Parameters that hold a number for each of the others."""
 _TILE_ROWS, _TILE_OTHERS = 256, 2048
 _ROWS = 2**16  # that are looked at together
 
@@ -300,24 +256,6 @@ class Noise(FarPart):
         """
         sample, rows, _ = self.prepared
         add_other_side(X, r, sample._replace(vectors=Y[rows]), rows, out, n_jobs)
-
-
-# What several far fields use.
-
-
-def check_weights(owner: str, weights: object) -> None:
-    """Refuse a base measure that is no vector of finite numbers >= 0.
-
-    Raises
-    ------
-    InputError
-    """
-    if weights is None:
-        return
-    w = check_numbers(owner, "weights", weights, "one number per object")
-    if w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
-        expected = "one number per object, finite, >= 0 and not all 0"
-        raise InputError(owner, "weights", expected, f"{w.dtype} of shape {w.shape}")
 
 
 class Others(NamedTuple):

@@ -27,7 +27,7 @@ from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_block
 from nearfar._core.types import Floats, Integers
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.far.exact import FarPart, check_weights
+from nearfar.far.registry import FarPart, check_weights
 from nearfar.methods.normalizers import gaussian, mixture, moments, pooled, tied_mixture
 
 

@@ -1,4 +1,4 @@
-"""Names of far fields. There are two kinds, and each has a register of its own.
+"""What far fields share, and their names. There are two kinds, and each has a register of its own.
 
 A *far field* of the softmax answers blocks of rows about ``log Z_i`` (:class:`nearfar.contracts.FarField`); EDRep takes
 it. A *field* of a map answers about potentials of all points (:class:`nearfar.contracts.Field`); t-SNE and its family
@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar._core.checks import check_numbers
 from nearfar._core.parameters import Part
 from nearfar.contracts import FarField, Field
 from nearfar.engines.registry import found
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NearfarError
 
 if TYPE_CHECKING:
     from nearfar.far.fields import NoisePairs
@@ -24,6 +28,68 @@ T = TypeVar("T", FarField, Field)
 _INHERITS = "One of your own inherits from nearfar.contracts.FarField."
 NOT_FIELDS = ("auto", "noise")
 """What ``far`` of a map says beside the names of fields: chosen by the size of the data; pairs are sampled."""
+
+
+# What the far fields of the softmax share.
+
+
+class FarPart(Part, FarField):
+    """Base of the far fields of the softmax: parameters, and beside them the state that ``prepare`` leaves.
+
+    A subclass is a frozen dataclass whose fields are its parameters.
+    """
+
+    keeps_others = False
+    force_is_optional = True
+
+    _state: Any = None
+
+    def of_columns(self, columns: NDArray[np.int64]) -> Self:
+        """Return the far field for some columns of a relation alone: with what it knows of each.
+
+        Parameters
+        ----------
+        columns : ndarray of int64, shape (m,)
+            Their numbers, ascending.
+
+        Returns
+        -------
+        FarPart
+        """
+        params = self.get_params()
+        known = [name for name in ("labels", "weights") if params.get(name) is not None]  # a number for each column
+        return self.with_params(**{name: np.asarray(params[name])[columns] for name in known}) if known else self
+
+    @property
+    def prepared(self) -> Any:
+        """What ``prepare`` has left.
+
+        Raises
+        ------
+        NearfarError
+            It was not called.
+        """
+        if self._state is None:
+            raise NearfarError(f"{type(self).__name__}: prepare must be called before evaluate.")
+        return self._state
+
+
+def check_weights(owner: str, weights: object) -> None:
+    """Refuse a base measure that is no vector of finite numbers >= 0.
+
+    Raises
+    ------
+    InputError
+    """
+    if weights is None:
+        return
+    w = check_numbers(owner, "weights", weights, "one number per object")
+    if w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
+        expected = "one number per object, finite, >= 0 and not all 0"
+        raise InputError(owner, "weights", expected, f"{w.dtype} of shape {w.shape}")
+
+
+# Their names.
 
 
 @dataclass
