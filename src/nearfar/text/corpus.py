@@ -358,22 +358,21 @@ class Corpus:
         path = None if folder is None else check_path(owner, "folder", folder)
         if vocabulary is None:
             vocabulary, scan = self._restricted(owner, min_count, max_size), self._scanned()
-            numbers = np.arange(len(scan.words), dtype=np.int32)
+            numbers = np.arange(len(scan.counts), dtype=np.int32)
             numbers[len(vocabulary) :] = -1
         elif not isinstance(vocabulary, Vocabulary):
             raise InputError(owner, "vocabulary", "a Vocabulary", type(vocabulary).__name__)
         else:
             scan = self._scanned()
-            words = (word.decode("utf-8", "surrogatepass") for word in scan.words)
-            numbers = vocabulary.words.rows(words).astype(np.int32)  # -1 for those that it has not
+            numbers = vocabulary.words.rows(scan.words()).astype(np.int32)  # -1 for those that it has not
         return stored(scan.in_numbers(numbers, len(vocabulary)), vocabulary, path)
 
     def __iter__(self) -> Iterator[list[str]]:
         """Yield the sentences, lists of words; empty ones are left out."""
         scan = self._scanned()
-        if not scan.words:
+        if not scan.n_tokens:
             return
-        words = np.array([word.decode("utf-8", "surrogatepass") for word in scan.words], object)
+        words = np.array(scan.words(), object)
         sentence: list[str] = []
         for piece in scan.pieces:
             numbers = scan.read(piece)
@@ -399,12 +398,11 @@ class Corpus:
             if not hint and scan.n_bytes and self._reading.tokenizer in (None, "words"):
                 hint = "Punctuation is left out; tokenizer='blanks' keeps it."
             raise InputError("Corpus", "source", "text with at least one word", "none", hint)
-        n = min(int((scan.counts >= min_count).sum()), max_size or len(scan.words))
+        n = min(int((scan.counts >= min_count).sum()), max_size or len(scan.counts))
         if n == 0:
-            got = f"{min_count}; {scan.words[0].decode('utf-8', 'replace')!r} comes {scan.counts[0]} times"
+            got = f"{min_count}; {scan.words(1)[0]!r} comes {scan.counts[0]} times"
             raise InputError(owner, "min_count", "a count that at least one word reaches", got)
-        words = [word.decode("utf-8", "surrogatepass") for word in scan.words[:n]]
-        return Vocabulary._in_order(words, scan.counts[:n].copy())
+        return Vocabulary._in_order(scan.words(n), scan.counts[:n].copy())
 
     def _scanned(self) -> Scan:
         if self._scan is None:

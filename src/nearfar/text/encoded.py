@@ -14,13 +14,13 @@ import tempfile
 import threading
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -344,9 +344,8 @@ class Scan:
 
     Attributes
     ----------
-    words : Words
-        The most frequent first.
     counts : ndarray of shape (n_types,), int64
+        Of the words, the most frequent first.
     n_tokens : int
         Words in all.
     n_bytes : int
@@ -354,7 +353,7 @@ class Scan:
     pieces : list of Piece
         In the order of the text.
     numbers : list of ndarray, int64
-        For each worker, what each of its numbers is in ``words``.
+        For each worker, the place of each of its words among all.
     """
 
     def __init__(self, texts: Iterator[tuple[Bytes, Cut]], n_jobs: int) -> None:
@@ -387,10 +386,15 @@ class Scan:
         order = np.lexsort((whole.firsts[:n], -whole.counts[:n]))
         rank = np.empty(n, np.int64)
         rank[order] = np.arange(n)
-        self.words = Words(whole.letters[: whole.begins[n]].tobytes(), whole.begins[: n + 1], order)
+        self._order, self._begins = order, whole.begins[: n + 1]
+        self._letters = whole.letters[: whole.begins[n]].tobytes()
         self.counts = whole.counts[:n][order]
         self.n_tokens = int(self.counts.sum())
         self.numbers = [rank[place] for place in places]
+
+    def words(self, n: int | None = None) -> list[str]:
+        """Return the words, or the n most frequent; made when they are asked for, as most are too rare to be."""
+        return spelled(self._letters, self._begins, self._order[:n])
 
     def read(self, piece: Piece) -> NDArray[np.int32]:
         """Return the numbers of a piece, with -1 at the ends of sentences; they are those of its worker."""
@@ -490,9 +494,10 @@ class WordTable:
         begins, letters = self.begins[: n + 1], self.letters[: self.begins[n]]
         if order is None:
             return Packed(self.hashes[:n], begins, self.counts[:n], letters)
-        joined = np.frombuffer(b"".join(Words(letters.tobytes(), begins, order)), np.uint8)
         lengths = np.diff(begins)[order]
-        return Packed(self.hashes[order], np.append(0, np.cumsum(lengths)), self.counts[order], joined)
+        ends = np.append(0, np.cumsum(lengths))
+        at = np.repeat(begins[order] - ends[:-1], lengths) + np.arange(ends[-1])
+        return Packed(self.hashes[order], ends, self.counts[order], letters[at])
 
     def _double(self) -> None:
         for name in ("letters", "hashes", "begins", "firsts", "counts"):
@@ -503,35 +508,10 @@ class WordTable:
         fill_slots(self.hashes, self.state[0], self.slots)
 
 
-class Words(Sequence[bytes]):
-    """Words in UTF-8, in a given order; made when they are asked for, as most are too rare to be.
-
-    Parameters
-    ----------
-    letters : bytes
-        All of them, one after another.
-    begins : ndarray of shape (n + 1,), int64
-    order : ndarray of shape (n,), int64
-    """
-
-    def __init__(self, letters: bytes, begins: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        self._letters, self._starts, self._ends = letters, begins[order], begins[order + 1]
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    @overload
-    def __getitem__(self, at: int) -> bytes: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[bytes]: ...
-    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
-        if isinstance(at, slice):
-            spans = zip(self._starts[at].tolist(), self._ends[at].tolist(), strict=True)
-            return [self._letters[start:end] for start, end in spans]
-        return self._letters[self._starts[at] : self._ends[at]]
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self[:])
+def spelled(letters: bytes, begins: NDArray[np.int64], order: NDArray[np.int64]) -> list[str]:
+    """Return words in a given order, of which each begins somewhere in the letters, UTF-8."""
+    spans = zip(begins[order].tolist(), begins[order + 1].tolist(), strict=True)
+    return [letters[start:end].decode("utf-8", "surrogatepass") for start, end in spans]
 
 
 WORD, BETWEEN, END = 0, 1, 2

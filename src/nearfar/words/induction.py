@@ -14,8 +14,9 @@ vectors have not seen, the mixture says more than the one vector, and than fewer
 
 *Apartness*: the contexts of every word fall apart by subject, so the likelihood alone takes subjects for senses. But
 whatever the subject, what can stand in the place of a word stays the same, and what stands right beside it tells that:
-``sides.py``. There each word has one unit vector, of its b and its two g together; with n_s the mean of those of the
-ten words nearest to a vector that is trained on part s, and h the mean cosine of the word with the ten nearest to it::
+skip-gram of the next words alone (``learn_sides``). There each word has one unit vector, of its b and its two g
+together; with n_s the mean of those of the ten words nearest to a vector that is trained on part s, and h the mean
+cosine of the word with the ten nearest to it::
 
     apartness = 1 - (n_s . n_t + 3 h) / 4
 

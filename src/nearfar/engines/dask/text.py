@@ -30,7 +30,7 @@ from nearfar.engines.registry import current_client
 from nearfar.errors import InputError
 from nearfar.reading.corpora import pairs_of_text, positive_information, units_of
 from nearfar.relations.operators import check_sums
-from nearfar.text.encoded import EncodedCorpus, Packed, Words, WordTable, renumber
+from nearfar.text.encoded import EncodedCorpus, Packed, WordTable, renumber, spelled
 from nearfar.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -147,11 +147,11 @@ def kept_words(owner: str, text: Counted, min_count: int, max_size: int | None) 
         raise InputError("Corpus", "source", "text with at least one word", "none")
     found = text.client.submit(most_frequent, text.all_words, min_count, max_size, pure=False)
     words: Packed = gathered(owner, text.client, [found])[0]
-    spelled = [*Words(words.letters.tobytes(), words.begins, np.arange(len(words.hashes)))]
+    all_words = spelled(words.letters.tobytes(), words.begins, np.arange(len(words.hashes)))
     if int(words.counts[0]) < min_count:
-        got = f"{min_count}; {spelled[0].decode('utf-8', 'replace')!r} comes {words.counts[0]} times"
+        got = f"{min_count}; {all_words[0]!r} comes {words.counts[0]} times"
         raise InputError(owner, "min_count", "a count that at least one word reaches", got)
-    return found, Vocabulary((word.decode("utf-8", "surrogatepass") for word in spelled), words.counts)
+    return found, Vocabulary(all_words, words.counts)
 
 
 # What the tasks do.
