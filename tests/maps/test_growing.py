@@ -151,7 +151,7 @@ def test_frozen_points_are_pushed_and_drawn_as_in_the_whole_map():
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("kernel", [StudentT(), Exponential(0.3)])
+@pytest.mark.parametrize("kernel", [StudentT(), pytest.param(Exponential(0.3), marks=pytest.mark.slow)])
 def test_fast_paths_agree_with_plain_numpy(kernel, d):
     rng = np.random.default_rng(5)
     n, moves = 300, np.arange(0, 300, 7)

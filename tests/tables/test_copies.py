@@ -111,8 +111,7 @@ def same(one, other):
 
 
 @every_way
-@pytest.mark.parametrize("r", [K, 3])
-@pytest.mark.parametrize("make", [ProxAdam, ProxSGD])
+@pytest.mark.parametrize(("make", "r"), [(ProxAdam, 3), (ProxSGD, K)])
 def test_what_takes_over_all_parameters_is_the_model(way, r, make):
     layer = table(r)
     optimizer, other = make(layer.parameters(), lr=0.05), way(layer, 0.0)
