@@ -69,7 +69,7 @@ def test_near_field_is_both_products(symmetric, steps):
     operator = nf.Relation.from_matrix(A).random_walk(steps).operator
     P, X = walk(A, steps), rng.normal(size=(300, 5)).astype(np.float32)
     for both, expected in ((True, (P + P.T) @ X), (False, P @ X)):
-        near = near_field(operator, both=both, n_jobs=1 + steps % 2)
+        near = near_field(operator, "both" if both else "rows", n_jobs=1 + steps % 2)
         assert isinstance(near, NearWalk if symmetric or not both else NearProduct)
         for _ in range(2):  # buffers of the first sweep are used again
             near.prepare(X)

@@ -22,6 +22,7 @@ from nearfar.far.registry import far_field
 from nearfar.methods.edrep import Problem
 from nearfar.relations.matrix import Relation
 from nearfar.relations.near import SLICE, near_field
+from nearfar.relations.operators import as_walk
 from nearfar.steps import CONSTRAINTS, Rates
 
 Kind = TypeVar("Kind", bound=np.generic)
@@ -216,10 +217,10 @@ def memory_of(settings: Settings) -> int:
     full, transposed = problem.gradient == "full", problem.two_sided or problem.gradient != "forward"
     if problem.two_sided:
         blocks = 2 * (n + m) + 2 * P.scratch_arrays() * max(n, m)
-    elif p["storage"] is not None and (walk := P.as_walk()) is not None:
+    elif p["storage"] is not None and (walk := as_walk(P)) is not None:
         numbers = n * min(walk[1], 3) * min(SLICE, d)
     else:
-        blocks = n * (1 + near_field(P, both=transposed, n_jobs=1).n_arrays)
+        blocks = n * (1 + near_field(P, "both" if transposed else "rows", n_jobs=1).n_arrays)
     blocks += m * settings.far.keeps_others  # a copy
     blocks += full * (m + n * (problem.temperature != 1))  # the rows over the temperature
     if settings.coarse:

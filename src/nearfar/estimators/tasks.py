@@ -17,7 +17,7 @@ from scipy.sparse import coo_array, csr_array
 from nearfar._core.types import Floats
 from nearfar.errors import InputError
 from nearfar.relations.matrix import Relation
-from nearfar.relations.operators import Sparse
+from nearfar.relations.operators import Sparse, as_walk
 
 Task = Literal["links", "items", "labels", "communities"]
 
@@ -196,7 +196,7 @@ class Split(NamedTuple):
 
 def _split(rel: Relation) -> Split | None:
     """Hide a tenth of the relations, of undirected ones both directions; None where they are not stored one by one."""
-    walk = rel.operator.as_walk()
+    walk = as_walk(rel.operator)
     base = rel.operator if walk is None else walk[0].scaled(None)
     if not isinstance(base, Sparse):
         return None

@@ -948,8 +948,7 @@ class Relation:
             raise InputError(
                 "Relation @ Relation", "the right factor", "over the left one's columns", _ids_differ(self, other)
             )
-        factors = (*self.operator.as_factors(), *other.operator.as_factors())
-        return Relation(Product(factors), self.row_ids, other.column_ids)
+        return Relation(Product(self.operator, other.operator), self.row_ids, other.column_ids)
 
     def __mul__(self, factor: float) -> Relation:
         factor = check_real("Relation * factor", "factor", factor, low=0, open_low=True)
@@ -962,8 +961,7 @@ class Relation:
             return NotImplemented
         if self.row_ids != other.row_ids or self.column_ids != other.column_ids:
             raise InputError("Relation + Relation", "the second term", "over the same ids", _ids_differ(self, other))
-        weights, terms = zip(*self.operator.as_terms(), *other.operator.as_terms(), strict=True)
-        made = Relation(WeightedSum(weights, terms), self.row_ids, self.column_ids)
+        made = Relation(self.operator + other.operator, self.row_ids, self.column_ids)
         made._two_kinds = self._two_kinds
         return made
 

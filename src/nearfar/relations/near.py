@@ -17,7 +17,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.relations.kernels import NO_WEIGHTS, ScaledCsr, pair_finish, pair_start, pair_step, product
-from nearfar.relations.operators import LinearOperator, Sparse, Threads, blocks_of
+from nearfar.relations.operators import LinearOperator, Sparse, Threads, as_walk, blocks_of
 
 Room = Callable[[str, tuple[int, int], np.dtype[np.floating]], Floats]
 """Returns an array in a file, by the name, the shape and the dtype."""
@@ -37,12 +37,18 @@ class NearField(Protocol):
         """Return rows of the pull; the caller may overwrite them."""
 
 
-def near_field(operator: LinearOperator, *, both: bool, n_jobs: int) -> NearField:
-    """Return the near field of a square relation with one embedding: ``(P + Pᵀ) X`` if ``both``, else ``P X``."""
-    walk = operator.as_walk()
-    if walk is None or (both and not walk[0].symmetric):
-        return NearProduct(operator, both=both, n_jobs=n_jobs)
-    return NearWalk(*walk, both=both, n_jobs=n_jobs)
+def near_field(P: LinearOperator, way: str, *, n_jobs: int, room: Room | None = None) -> NearField:
+    """Return the near field of one embedding: ``P X``, ``Pᵀ X`` for the way "columns", the sum of them for "both".
+
+    With ``room`` vectors are in files: for the rows of a walk alone.
+    """
+    walk = as_walk(P)
+    square = P.shape[0] == P.shape[1]
+    if walk is None or not square or way == "columns" or (way == "both" and not walk[0].symmetric):
+        return NearProduct(P, transposed=way == "columns", both=way == "both", n_jobs=n_jobs)
+    if room is not None:
+        return NearSlices(*walk, room, n_jobs=n_jobs)
+    return NearWalk(*walk, both=way == "both", n_jobs=n_jobs)
 
 
 class NearProduct:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import isfinite
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -153,21 +153,13 @@ class LinearOperator(ABC):
         """Return Pᵀ."""
         return Transposed(self)
 
+    def __add__(self, other: LinearOperator) -> WeightedSum:
+        sums = [one if isinstance(one, WeightedSum) else WeightedSum((1.0,), (one,)) for one in (self, other)]
+        return WeightedSum(sums[0].weights + sums[1].weights, sums[0].parts + sums[1].parts)
+
     def normalized(self, power: float = 1.0) -> LinearOperator:
         """Return P with its rows over a power of their sums; empty rows stay empty."""
         return RowScaled(inverse_of(self.row_sums, power), self)
-
-    def as_factors(self) -> tuple[LinearOperator, ...]:
-        """Return the factors of a product, of anything else itself."""
-        return (self,)
-
-    def as_terms(self) -> tuple[tuple[float, LinearOperator], ...]:
-        """Return the weighted terms of a sum, of anything else itself."""
-        return ((1.0, self),)
-
-    def as_walk(self) -> tuple[Sparse, int] | None:
-        """Return (B, k) if this is the mean of the first k powers of B, a sparse matrix with scaled rows."""
-        return None
 
     def information(self, shift: float) -> LinearOperator | None:  # noqa: ARG002
         """Return positive pointwise mutual information in place of the entries; None where these are not stored."""
@@ -264,9 +256,6 @@ class Sparse(LinearOperator):
         indptr = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=self.shape[0]))]).astype(self.indptr.dtype)
         return Sparse(indptr, indices, data, self.shape[1], symmetric=self.symmetric)
 
-    def as_walk(self) -> tuple[Sparse, int] | None:
-        return None if self.row_scale is None else (self, 1)
-
     @cached_property
     def is_small(self) -> bool:
         """Whether it is multiplied by SciPy."""
@@ -362,14 +351,12 @@ class Sparse(LinearOperator):
 
 
 class Product(LinearOperator):
-    """``factors[0] @ factors[1] @ ...``, applied from the right."""
+    """``parts[0] @ parts[1] @ ...``, applied from the right."""
 
-    def __init__(self, factors: Sequence[LinearOperator]) -> None:
-        self.factors = self.parts = tuple(factors)
+    def __init__(self, *factors: LinearOperator) -> None:
+        flat = (one.parts if isinstance(one, Product) else (one,) for one in factors)
+        self.parts = tuple(chain(*flat))
         self.shape = (factors[0].shape[0], factors[-1].shape[1])
-
-    def as_factors(self) -> tuple[LinearOperator, ...]:
-        return self.factors
 
     def through(
         self,
@@ -381,7 +368,7 @@ class Product(LinearOperator):
         *,
         transposed: bool = False,
     ) -> V:
-        *inner, last = self.factors if transposed else self.factors[::-1]
+        *inner, last = self.parts if transposed else self.parts[::-1]
         current = X
         for operator in inner:
             made = operator.through(engine, current, transposed=transposed)
@@ -393,25 +380,21 @@ class Product(LinearOperator):
         return found
 
     def scratch_arrays(self) -> int:
-        return 2 if len(self.factors) > 2 else 1
+        return 2 if len(self.parts) > 2 else 1
 
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
-        block = self.factors[0].rows(start, stop)
-        for factor in self.factors[1:]:
+        block = self.parts[0].rows(start, stop)
+        for factor in self.parts[1:]:
             block = csr_array(block @ factor.rows(0, factor.shape[0]))
         return block
 
 
 class WeightedSum(LinearOperator):
-    """``sum_k weights[k] * terms[k]``."""
+    """``sum_k weights[k] * parts[k]``."""
 
     def __init__(self, weights: Sequence[float], terms: Sequence[LinearOperator]) -> None:
-        self.weights, self.terms = tuple(weights), tuple(terms)
-        self.parts, self.shape = self.terms, terms[0].shape
+        self.weights, self.parts, self.shape = tuple(weights), tuple(terms), terms[0].shape
         self.is_undirected = all(term.is_undirected for term in terms)
-
-    def as_terms(self) -> tuple[tuple[float, LinearOperator], ...]:
-        return tuple(zip(self.weights, self.terms, strict=True))
 
     def through(
         self,
@@ -423,14 +406,14 @@ class WeightedSum(LinearOperator):
         *,
         transposed: bool = False,
     ) -> V:
-        (weight, term), *others = self.as_terms()
+        (weight, term), *others = zip(self.weights, self.parts, strict=True)
         found = term.through(engine, X, base, factor * weight, out, transposed=transposed)
         for weight, term in others:
             found = term.through(engine, X, found, factor * weight, found, transposed=transposed)
         return found
 
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
-        first, *others = [weight * term.rows(start, stop) for weight, term in self.as_terms()]
+        first, *others = [w * term.rows(start, stop) for w, term in zip(self.weights, self.parts, strict=True)]
         return csr_array(sum(others, first))
 
 
@@ -510,10 +493,6 @@ class Walk(LinearOperator):
         self.base, self.steps, self.parts, self.shape = base, steps, (base,), base.shape
         self.is_undirected = base.is_undirected
 
-    def as_walk(self) -> tuple[Sparse, int] | None:
-        walk = self.base.as_walk()
-        return (walk[0], self.steps) if walk is not None and walk[1] == 1 else None
-
     def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
         base = self.base.without(isolates)
         if base is None:
@@ -556,6 +535,12 @@ class Walk(LinearOperator):
             mean = csr_array(mean + power)
         mean.data /= self.steps  # in place: scipy's own division would make it float64
         return mean
+
+
+def as_walk(P: LinearOperator) -> tuple[Sparse, int] | None:
+    """Return (B, k) if P is the mean of the first k powers of B, a sparse matrix with scaled rows."""
+    base, steps = (P.base, P.steps) if isinstance(P, Walk) else (P, 1)
+    return (base, steps) if isinstance(base, Sparse) and base.row_scale is not None else None
 
 
 # From edges or a matrix to the stored operator.

@@ -209,12 +209,12 @@ def steps_of(operator: LinearOperator, follow: Doubles, n_jobs: int, *, transpos
         return step, mass * operator.scale
     if isinstance(operator, Product):
         steps = list[Step]()
-        for factor in operator.factors if transposed else operator.factors[::-1]:  # from the last one backwards
+        for factor in operator.parts if transposed else operator.parts[::-1]:  # from the last one backwards
             step, follow = steps_of(factor, follow, n_jobs, transposed=transposed)
             steps.insert(0, step)
         return Chain(steps), follow
     if isinstance(operator, WeightedSum):
-        found = [steps_of(term, follow, n_jobs, transposed=transposed) for term in operator.terms]
+        found = [steps_of(term, follow, n_jobs, transposed=transposed) for term in operator.parts]
         masses = [weight * mass for weight, (_, mass) in zip(operator.weights, found, strict=True)]
         return Choice([step for step, _ in found], masses), np.sum(masses, axis=0)
     if isinstance(operator, Walk):

@@ -23,8 +23,8 @@ from nearfar.engines.plain import Asked, OfPairs, Pattern, pair_sums
 from nearfar.engines.threads import edrep, maps, noise
 from nearfar.engines.threads.loops import Formula, equal_work
 from nearfar.errors import InputError
-from nearfar.relations.near import NearField, NearProduct, NearSlices, near_field
-from nearfar.relations.operators import LinearOperator, Sparse
+from nearfar.relations.near import NearField, near_field
+from nearfar.relations.operators import LinearOperator, as_walk
 from nearfar.steps import drawn_bounds
 
 FORMS = {**edrep.FORMS, **maps.FORMS}
@@ -80,14 +80,8 @@ class Threads:
         """Return the pull, which is read by slices."""
         key = id(P), way
         if key not in self._near:
-            near: NearField
-            if self._folder is not None:
-                near = NearSlices(*cast("tuple[Sparse, int]", P.as_walk()), self._in_file, n_jobs=self.n_jobs)
-            elif way == "columns" or P.shape[0] != P.shape[1]:
-                near = NearProduct(P, transposed=way == "columns", n_jobs=self.n_jobs)
-            else:
-                near = near_field(P, both=way == "both", n_jobs=self.n_jobs)
-            self._near[key] = P, near
+            room = None if self._folder is None else self._in_file
+            self._near[key] = P, near_field(P, way, n_jobs=self.n_jobs, room=room)
         near = self._near[key][1]
         near.prepare(X)
         return near
@@ -181,7 +175,7 @@ def opened(setting: Setting) -> Iterator[Threads]:
         if setting.two_sided:
             hint = "It is for one embedding, whose vectors are the largest part by far; or for two on a cluster."
             raise InputError(owner, "storage", "None with two sides", repr(str(setting.storage)), hint)
-        if setting.P.as_walk() is None or setting.gradient != "forward":
+        if as_walk(setting.P) is None or setting.gradient != "forward":
             hint = "An undirected relation's random_walk or normalized() is one, with gradient='auto'."
             got = f"a folder for gradient {setting.gradient!r} of {type(setting.P).__name__}"
             raise InputError(owner, "storage", "None unless the relation is a walk with gradient='forward'", got, hint)
