@@ -1,48 +1,8 @@
 """`WordModel`: what all models that train on windows of words share, from a text or a relation to the vectors.
 
-A model is a class with the parameters of :class:`nearfar.SkipGram`, and perhaps more, and
-
-``_start(source, rng) -> dict of arrays``
-    Where it starts: tables for the ids of a source, from ``empty_aligned``, and what else must be kept to go on
-    (moments). float32, float64, int64 or uint8; these very arrays are trained in place.
-``_train(arrays, highest) -> train``
-    ``train(windows, rate, sums)``, at rates from ``highest`` on, goes through windows (``windows.Windows``) in their
-    order, updates the arrays, and adds to ``sums`` (float64) the loss and the number of pairs, counted noise included.
-    At ``rate == 0`` nothing may change, moments neither. Several threads call it at once, on the same arrays, without
-    locks.
-``_views(arrays) -> (X, Y)``
-    What callbacks see: the vectors of inputs and of outputs, a row each, as views. After a fit to a relation, rows of
-    inputs without any are set to zero through them.
-``_finish(state)``
-    Sets its own fitted attributes from ``state.arrays``. ``_ids`` is there already, (of inputs, of outputs).
-``_tables``, ``_recall(arrays)``
-    For a partial fit: arrays of these names are not kept after a fit, since fitted attributes hold them; ``_recall``
-    puts what the attributes hold into the first rows of arrays from ``_start``.
-``_check_init(given) -> Embedding``, ``_place(arrays, inputs, outputs)``
-    For ``init``: the first returns given vectors as it can use them, or says what is wrong with them, the second puts
-    them, as ``Known``, into arrays from ``_start``; ``outputs`` is None where none were given.
-
-and may have
-
-``_one_space``
-    Whether, of the same objects, outputs start from the vectors of inputs, whatever else is given.
-``_shaped_by``
-    Parameters that say what the arrays are: those of a fitted model cannot be trained with others.
-``_checks``, ``_refusals``
-    The tables of checks of its parameters, one by one, and of those that do not go together.
-``_rates``, ``_rate_of_text``
-    Fixed learning rate of each optimiser that it has, ``optimizer`` is one of its keys; that of SGD by the text.
-``_on_device``
-    The optimisers that it has on a device.
-``_not_on``
-    Why it does not run on an engine, by the name of this.
-``_sentences_per_step``
-    Sentences that make one step of its optimiser (a property, where it depends on parameters).
-``_own_callbacks(source, state)``
-    Called before those of the user.
-``_check_stored(arrays)``
-    For a checkpoint: raises ValueError for arrays that are those of ``_start`` in shape and type, but hold what
-    ``_train`` would read or write other memory by.
+A fit is settled first (``_settle``: source, start, rate, trainer), then arrays begin or are restored, epochs run, and
+what was learned is kept. A model is a class with the parameters of :class:`nearfar.SkipGram`, perhaps more, and what
+stands first in :class:`WordModel`: facts with their defaults, and what it does with its arrays.
 """
 
 from __future__ import annotations
@@ -281,18 +241,29 @@ class WordModel(RelationEmbedder):
         "validation_fraction": partial(check_real, low=0, high=0.9),
         "callbacks": lambda owner, _name, value: check_callbacks(owner, value),
     }
+    """Checks of parameters one by one; ``_refusals`` has those of parameters that do not go together."""
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025}
+    """Fixed learning rate of each optimiser that it has: ``optimizer`` is one of these."""
     _rate_of_text: ClassVar[RateOfText] = RateOfText()
+    """That of SGD by the text."""
     _on_device: ClassVar[tuple[str, ...]] = ("sgd",)
+    """The optimisers that it has on a device."""
     _not_on: ClassVar[Mapping[str, str]] = {
         PLAIN: "Compiled code is quicker from the second fit on, for a text of any size.",
         DASK: f"{_IN_TURN}, so all of a text is trained on one machine.",
         OWN: f"{_IN_TURN}: words do not fit the verbs of a Place, they have a Learner.",
     }
+    """Why it does not run on an engine, by the name of this."""
     _sentences_per_step: int = 1
+    """Sentences that make one step of its optimiser; a property, where it depends on parameters."""
     _one_space: ClassVar[bool] = False
+    """Whether, of the same objects, outputs start from the vectors of inputs, whatever else is given."""
     _tables: ClassVar[tuple[str, ...]] = ()
+    """Arrays that are not kept for a partial fit: fitted attributes hold them, see ``_recall``. The tables of inputs
+    and of outputs are the first, where copies or a device train them."""
     _shaped_by: ClassVar[tuple[str, ...]] = ("n_components", "optimizer")
+    """Parameters that say what the arrays are: those of a fitted model cannot be trained with others."""
+
     _ids: tuple[Ids, Ids]
     _kept: Arrays  # of a fit, for the next partial one, as is what follows
     _parts: WordParts | None = None
@@ -334,31 +305,56 @@ class WordModel(RelationEmbedder):
     # What a model gives.
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
+        """Return where it starts: tables for the ids of a source, and what else must be kept to go on (moments).
+
+        They are from ``empty_aligned``, float32, float64, int64 or uint8; these very arrays are trained in place.
+        """
         raise NotImplementedError
 
     def _train(self, arrays: Arrays, highest: float) -> TrainWindows:
+        """Return ``train(windows, rate, sums)``, which goes through windows in order, at rates from ``highest`` on.
+
+        It updates the arrays, and adds to ``sums`` (float64) the loss and the number of pairs, counted noise included.
+        At ``rate == 0`` nothing may change, moments neither. Several threads call it at once, on the same arrays,
+        without locks.
+        """
         raise NotImplementedError
 
     def _views(self, arrays: Arrays) -> tuple[Floats, Floats]:
+        """Return what callbacks see: the vectors of inputs and of outputs, a row each, as views.
+
+        After a fit to a relation, rows of inputs without any are set to zero through them.
+        """
         raise NotImplementedError
 
     def _finish(self, state: TrainingState) -> None:
+        """Set its own fitted attributes from ``state.arrays``; ``_ids`` is there already, (of inputs, of outputs)."""
         raise NotImplementedError
 
     def _recall(self, arrays: Arrays) -> None:
-        """Do nothing: all arrays are kept."""
+        """Put what fitted attributes hold into the first rows of ``_tables``; nothing, where all arrays are kept."""
 
     def _check_init(self, given: Embedding) -> Embedding:
+        """Return given vectors as it can start from them, or say what is wrong with them."""
         raise NotImplementedError
 
     def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
+        """Put given vectors into arrays from ``_start``; ``outputs`` is None where none were given."""
+        raise NotImplementedError
+
+    def _memory(self, n_inputs: int, n_words: int) -> int:
+        """Return the bytes that a fit of so many inputs and words holds at its peak."""
         raise NotImplementedError
 
     def _own_callbacks(self, source: WindowSource, state: TrainingState) -> list[Callable[[Progress], None]]:  # noqa: ARG002
+        """Return what is called before the callbacks of the user."""
         return []
 
     def _check_stored(self, arrays: Arrays) -> None:
-        """Do nothing: no number in an array is an index."""
+        """Raise ValueError for arrays of a checkpoint by which ``_train`` would read or write other memory.
+
+        In shape and type they are those of ``_start``; most have no number that is an index.
+        """
 
     # Fitting.
 
@@ -643,10 +639,8 @@ class WordModel(RelationEmbedder):
             reach = self.window if self.shrink_window is None else (self.window + 1) / 2  # on average
             n_around = 2 * reach if self.shared_negatives else 1
             lengths = np.diff(source.corpus.ends, prepend=0).astype(np.float64)
-            beside = (
-                float((lengths @ lengths) / lengths.sum()) - 1
-            )  # others in the sentence of a word: no window has more
-            rate = self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids), n_around, beside)
+            n_beside = float((lengths @ lengths) / lengths.sum()) - 1  # others in the sentence of a word, on average
+            rate = self._rate_of_text(self.n_epochs * source.n_kept, len(source.ids), n_around, n_beside)
             return rate if source.parts is None else float(f"{rate / 2**0.5:.2g}")  # steps of words add up in parts
         return self._rates[self.optimizer]
 
@@ -761,10 +755,6 @@ class WordModel(RelationEmbedder):
             vocabulary = text.vocabulary(min_count=self.min_count, max_size=self.max_size)
         n_rows = self._made_of(vocabulary, further=False).n_rows if self.subwords else len(vocabulary)
         return self._memory(n_rows, len(vocabulary))
-
-    def _memory(self, n_inputs: int, n_words: int) -> int:
-        """Return the bytes that a fit of so many inputs and words holds at its peak."""
-        raise NotImplementedError
 
     def _check(self) -> None:
         """Check the parameters, as far as they can be checked without a text."""
