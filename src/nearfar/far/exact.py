@@ -25,8 +25,82 @@ _TILE_ROWS, _TILE_OTHERS = 256, 2048
 _ROWS = 2**16  # that are looked at together
 
 
+class Streamed(FarPart):
+    """Log Z by a softmax over vectors, one tile of scores at a time: what ``prepare`` leaves are :class:`Others`."""
+
+    takes_weights = True
+
+    def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
+        """Write log Z and its gradient for a block of rows; safe from several threads at once.
+
+        Parameters
+        ----------
+        X : ndarray, shape (b, d)
+            Rows, of the dtype of Y.
+        log_z : ndarray of float64, shape (b,)
+            Written: natural log of Z, or of the estimate of it.
+        force : ndarray, shape (b, d), or None
+            Written: its gradient in x_i, the softmax mean of the others. None leaves it out, at half the time.
+        """
+        others: Others = self.prepared
+        stream_softmax(X, others, log_z, force)
+        log_z += others.log_scale
+
+    def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
+        """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a: ``sum_i r_i S_ia x_i``.
+
+        Two passes over all pairs. Of a sample only its rows have one.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, d)
+            All rows.
+        r : ndarray, shape (n,)
+            Weight of each row.
+        Y : ndarray, shape (m, d)
+            The others, as given to ``prepare``.
+        out : ndarray, shape (m, d)
+            Added to, in place; rows of absent objects are left as they are.
+        n_jobs : int
+            Number of threads.
+        """
+        prepared: Others = self.prepared
+        rows, others = prepared.indices(), prepared.taken(Y)
+        log_z, Y, log_w = np.empty(len(X)), others.vectors, others.log_weights
+        weights = np.asarray(r, dtype=np.float64)
+
+        def normalise(_: int, start: int, stop: int) -> None:
+            stream_softmax(X[start:stop], others, log_z[start:stop], None)
+
+        def add(_: int, start: int, stop: int) -> None:
+            pull = np.zeros((stop - start, X.shape[1]))
+            for low in range(0, len(X), _TILE_OTHERS):
+                block = slice(low, low + _TILE_OTHERS)
+                shares = Y[start:stop] @ X[block].T
+                shares -= log_z[block].astype(X.dtype)
+                if log_w is not None:
+                    shares += log_w[start:stop, None]
+                np.exp(shares, out=shares)
+                shares *= weights[block].astype(X.dtype)
+                pull += shares @ X[block]
+            out[rows[start:stop]] += pull.astype(out.dtype)
+
+        with single_threaded_blas():
+            run_blocks(normalise, even_bounds(len(X), _TILE_ROWS), n_jobs)
+            run_blocks(add, even_bounds(len(Y), _TILE_ROWS), n_jobs)
+
+
+def stream_softmax(X: Floats, others: Others, log_z: NDArray[np.float64], force: Floats | None) -> None:
+    """Write log Z and, unless ``force`` is None, the softmax means of ``others``, for rows of X."""
+    for start in range(0, len(X), _TILE_ROWS):
+        rows = slice(start, start + _TILE_ROWS)
+        log_z[rows], mean = softmax(X[rows], others.blocks(_TILE_OTHERS), mean=force is not None)
+        if force is not None:
+            force[rows] = mean
+
+
 @dataclass(frozen=True, eq=False)
-class Exact(FarPart):
+class Exact(Streamed):
     """All scores, one tile at a time: O(n m d) time, constant extra memory.
 
     The oracle of the linear-time far fields. Scores are formed in the dtype of the vectors, sums in float64.
@@ -56,7 +130,6 @@ class Exact(FarPart):
     """
 
     keeps_others = True
-    takes_weights = True
     doubtful_between = (0, 0)
 
     weights: Floats | None = field(default=None, repr=False)
@@ -85,77 +158,9 @@ class Exact(FarPart):
         """
         vars(self)["_state"] = Others.of("Exact.prepare", Y, n_active, self.weights)
 
-    def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
-        """Write log Z and its gradient for a block of rows; safe from several threads at once.
-
-        Parameters
-        ----------
-        X : ndarray, shape (b, d)
-            Rows, of the dtype of Y.
-        log_z : ndarray of float64, shape (b,)
-            Written: natural log of Z.
-        force : ndarray, shape (b, d), or None
-            Written: d log Z_i / d x_i, the softmax mean of the others. None leaves it out, at half the time.
-        """
-        stream_softmax(X, self.prepared, log_z, force)
-
-    def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
-        """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a: ``sum_i r_i S_ia x_i``.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n, d)
-            All rows.
-        r : ndarray, shape (n,)
-            Weight of each row.
-        Y : ndarray, shape (m, d)
-            The others, as given to ``prepare``.
-        out : ndarray, shape (m, d)
-            Added to, in place; rows of absent objects are left as they are.
-        n_jobs : int
-            Number of threads.
-        """
-        others: Others = self.prepared
-        add_other_side(X, r, others.taken(Y), others.indices(), out, n_jobs)
-
-
-def stream_softmax(X: Floats, others: Others, log_z: NDArray[np.float64], force: Floats | None) -> None:
-    """Write log Z and, unless ``force`` is None, the softmax means of ``others``, for rows of X."""
-    for start in range(0, len(X), _TILE_ROWS):
-        rows = slice(start, start + _TILE_ROWS)
-        log_z[rows], mean = softmax(X[rows], others.blocks(_TILE_OTHERS), mean=force is not None)
-        if force is not None:
-            force[rows] = mean
-
-
-def add_other_side(X: Floats, r: Floats, others: Others, rows: NDArray[np.int64], out: Floats, n_jobs: int) -> None:
-    """Add ``sum_i r_i softmax(x_i . Y)_a x_i`` to ``out[rows[a]]``, none of them absent; two passes over all pairs."""
-    log_z, Y, log_w = np.empty(len(X)), others.vectors, others.log_weights
-    weights = np.asarray(r, dtype=np.float64)
-
-    def normalise(_: int, start: int, stop: int) -> None:
-        stream_softmax(X[start:stop], others, log_z[start:stop], None)
-
-    def add(_: int, start: int, stop: int) -> None:
-        pull = np.zeros((stop - start, X.shape[1]))
-        for low in range(0, len(X), _TILE_OTHERS):
-            block = slice(low, low + _TILE_OTHERS)
-            shares = Y[start:stop] @ X[block].T
-            shares -= log_z[block].astype(X.dtype)
-            if log_w is not None:
-                shares += log_w[start:stop, None]
-            np.exp(shares, out=shares)
-            shares *= weights[block].astype(X.dtype)
-            pull += shares @ X[block]
-        out[rows[start:stop]] += pull.astype(out.dtype)
-
-    with single_threaded_blas():
-        run_blocks(normalise, even_bounds(len(X), _TILE_ROWS), n_jobs)
-        run_blocks(add, even_bounds(len(Y), _TILE_ROWS), n_jobs)
-
 
 @dataclass(frozen=True, eq=False)
-class Noise(FarPart):
+class Noise(Streamed):
     """A sample of the others, drawn anew at each ``prepare``: O(n K d) time, O(K d) memory.
 
     The estimate of Z is unbiased: the sample is uniform, without replacement. With as many samples as others it is
@@ -186,7 +191,6 @@ class Noise(FarPart):
     Source: sampled softmax with a uniform proposal, Stratos, notes on noise contrastive estimation, appendix C.
     """
 
-    takes_weights = True
     doubtful_between = (0, 1)
 
     n_samples: int = 1000
@@ -219,43 +223,8 @@ class Noise(FarPart):
         present = others.indices()
         size = min(self.n_samples, len(present))
         rows = present[np.sort(rng.choice(len(present), size=size, replace=False))]
-        sample = Others(Y[rows], None, None if others.log_weights is None else others.log_weights[rows])
-        vars(self)["_state"] = sample, rows, math.log(len(present) / size)
-
-    def evaluate(self, X: Floats, log_z: NDArray[np.float64], force: Floats | None) -> None:
-        """Write the estimate of log Z and its gradient for a block of rows; safe from several threads at once.
-
-        Parameters
-        ----------
-        X : ndarray, shape (b, d)
-            Rows, of the dtype of Y.
-        log_z : ndarray of float64, shape (b,)
-            Written: natural log of the estimate of Z.
-        force : ndarray, shape (b, d), or None
-            Written: its gradient in x_i. None leaves it out.
-        """
-        sample, _, log_scale = self.prepared
-        stream_softmax(X, sample, log_z, force)
-        log_z += log_scale
-
-    def other_side(self, X: Floats, r: Floats, Y: Floats, out: Floats, n_jobs: int) -> None:
-        """Add to ``out`` the gradient of ``sum_i r_i log Z_i`` in each y_a; only sampled rows have one.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n, d)
-            All rows.
-        r : ndarray, shape (n,)
-            Weight of each row.
-        Y : ndarray, shape (m, d)
-            The others, as given to ``prepare``.
-        out : ndarray, shape (m, d)
-            Added to, in place.
-        n_jobs : int
-            Number of threads.
-        """
-        sample, rows, _ = self.prepared
-        add_other_side(X, r, sample._replace(vectors=Y[rows]), rows, out, n_jobs)
+        log_weights = None if others.log_weights is None else others.log_weights[rows]
+        vars(self)["_state"] = Others(Y[rows], None, log_weights, rows, math.log(len(present) / size))
 
 
 class Others(NamedTuple):
@@ -269,11 +238,17 @@ class Others(NamedTuple):
         Which rows take part; None means all of them, rows of zeros too.
     log_weights : ndarray, shape (m,), or None
         Logarithms of their weights, in the dtype of the vectors; None where all are 1.
+    sampled : ndarray of int64, or None
+        Where they are a sample, their numbers among all others.
+    log_scale : float
+        The logarithm of how many each of them then stands for.
     """
 
     vectors: Floats
     active: NDArray[np.bool_] | None
     log_weights: Floats | None = None
+    sampled: NDArray[np.int64] | None = None
+    log_scale: float = 0.0
 
     @classmethod
     def of(cls, owner: str, vectors: Floats, n_active: int, weights: Floats | None = None) -> Others:
@@ -308,11 +283,13 @@ class Others(NamedTuple):
     def taken(self, Y: Floats) -> Others:
         """Return the active rows of ``Y``, by themselves."""
         if self.active is None:
-            return self._replace(vectors=Y)
+            return self._replace(vectors=Y if self.sampled is None else Y[self.sampled])
         return Others(Y[self.active], None, None if self.log_weights is None else self.log_weights[self.active])
 
     def indices(self) -> NDArray[np.int64]:
         """Return the positions of the active rows."""
+        if self.sampled is not None:
+            return self.sampled
         if self.active is None:
             return np.arange(len(self.vectors), dtype=np.int64)
         return np.flatnonzero(self.active)

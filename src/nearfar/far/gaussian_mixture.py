@@ -244,9 +244,19 @@ class GaussianMixture(FarPart):
             raise InputError(owner, "weights", f"of length {m}, one per object", len(self.weights))
         if self.centers is not None and np.shape(self.centers)[1] != d:
             raise InputError(owner, "centers", f"of {d} columns, as the others", f"shape {np.shape(self.centers)}")
-        known, labels = self, None
-        if self.n_clusters > 1 or self.labels is not None:
-            labels = self._labels_of(owner, Y, n_active, rng, n_jobs)
+        known, labels = self, None if self.labels is None else np.asarray(self.labels)
+        if labels is not None and len(labels) != m:
+            raise InputError(owner, "labels", f"of length {m}, one per object", len(labels))
+        if labels is not None and (n_labels := int((labels >= 0).sum())) != n_active:
+            raise InputError(owner, "labels", f"-1 for all but the {n_active} present objects", n_labels)
+        if labels is None and self.n_clusters > n_active:
+            raise InputError(owner, "n_clusters", f"at most {n_active}, the number of objects", self.n_clusters)
+        if labels is None and self.n_clusters > 1:
+            # One start and few passes: Z hardly depends on how good the clusters are.
+            labels = spherical_kmeans(Y, self.n_clusters, rng=rng, n_init=1, max_iter=5, n_jobs=n_jobs).labels
+            if n_active == m:  # present rows of zeros have no direction; they are a cluster, which is then exact
+                labels[labels < 0] = labels.max() + 1
+        if labels is not None:
             known = self.with_params(labels=labels, n_clusters=1)
         if total is None:
             total = ordered_sum(m, known.n_moments(d), partial(known.add_moments, Y, 0), n_jobs)
@@ -345,7 +355,19 @@ class GaussianMixture(FarPart):
         block = X[start:stop]
         k, d = components.means.shape
         sums, outer = total[: k * d].reshape(k, d), total[k * d :].reshape(-1, d, d)
-        shares = components.shares(block)
+        # Each component's share of Z for each of the rows.
+        shares = np.ones((len(block), k))
+        if components.tied:  # what they have in common is left out
+            shares = block @ components.means.astype(X.dtype).T
+            shares += components.log_counts.astype(X.dtype)
+        elif k > 1:
+            for a, (mean, covariance) in enumerate(zip(components.means, components.covariances, strict=True)):
+                curved = mean + block @ covariance / 2
+                shares[:, a] = components.log_counts[a] + np.einsum("ij,ij->i", block, curved)
+        if k > 1:
+            shares -= shares.max(axis=1, keepdims=True)
+            np.exp(shares, out=shares)
+            shares /= shares.sum(axis=1, keepdims=True)
         shares *= np.asarray(r)[start:stop, None].astype(shares.dtype)
         if components.tied:
             sums += shares.astype(X.dtype).T @ block
@@ -399,25 +421,6 @@ class GaussianMixture(FarPart):
                 found[rows] = Y[rows] @ matrices[cluster] + offsets[cluster]
         out += found if weights is None else weights[:, None].astype(Y.dtype) * found
 
-    def _labels_of(self, owner: str, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> Integers:
-        if self.labels is not None:
-            labels = np.asarray(self.labels)
-            if len(labels) != len(Y):
-                raise InputError(owner, "labels", f"of length {len(Y)}, one per object", len(labels))
-            if int((labels >= 0).sum()) != n_active:
-                raise InputError(
-                    owner, "labels", f"-1 for all but the {n_active} present objects", int((labels >= 0).sum())
-                )
-            return labels
-        if self.n_clusters > n_active:
-            raise InputError(owner, "n_clusters", f"at most {n_active}, the number of objects", self.n_clusters)
-        # One start and few passes: Z hardly depends on how good the clusters are.
-        labels = spherical_kmeans(Y, self.n_clusters, rng=rng, n_init=1, max_iter=5, n_jobs=n_jobs).labels
-        if n_active == len(Y):
-            # Rows of zeros have no direction; present ones are a cluster of their own, which is then exact.
-            labels[labels < 0] = labels.max() + 1
-        return labels
-
 
 class Components(NamedTuple):
     """The components of a mixture.
@@ -448,22 +451,6 @@ class Components(NamedTuple):
     labels: Integers | None
     position: Integers | None
     n_others: int
-
-    def shares(self, X: Floats) -> NDArray[np.float64]:
-        """Return w, shape (b, k): each component's share of Z for the rows of X; rows sum to 1."""
-        if len(self.counts) == 1:
-            return np.ones((len(X), 1))
-        energies = np.empty((len(X), len(self.counts)))
-        if self.tied:  # what they have in common is left out
-            energies = X @ self.means.astype(X.dtype).T
-            energies += self.log_counts.astype(X.dtype)
-        else:
-            for a, (mean, covariance) in enumerate(zip(self.means, self.covariances, strict=True)):
-                energies[:, a] = self.log_counts[a] + np.einsum("ij,ij->i", X, mean + X @ covariance / 2)
-        energies -= energies.max(axis=1, keepdims=True)
-        np.exp(energies, out=energies)
-        energies /= energies.sum(axis=1, keepdims=True)
-        return energies
 
 
 def _split(total: NDArray[np.float64], d: int, *, tied: bool) -> list[NDArray[np.float64]]:
@@ -589,7 +576,16 @@ def spherical_kmeans(
         best = max(starts, key=lambda found: found.cohesion)
         if size < len(X):
             best = _lloyd(X, scale, best.centers, max_iter, n_jobs)
-    return _compact(best, n_clusters)
+    borne = np.unique(best.labels[best.labels >= 0])
+    if len(borne) == n_clusters:
+        return best
+    warn_user(
+        f"spherical_kmeans: {len(borne)} clusters found where n_clusters is {n_clusters}: the rows have no more "
+        "distinct directions, or max_iter was too small."
+    )
+    position = np.full(n_clusters + 1, -1)  # the clusters that have members are numbered from 0
+    position[borne] = np.arange(len(borne))
+    return SphericalClusters(position[best.labels], best.centers[borne], best.cohesion)
 
 
 def centers_of(Y: Floats, n_clusters: int, weights: Floats | None, rng: np.random.Generator, n_jobs: int) -> Floats:
@@ -664,7 +660,7 @@ def _seeds(X: Floats, n_clusters: int, rng: np.random.Generator) -> Floats:
 
 
 def _lloyd(X: Floats, scale: Floats, centers: Floats, max_iter: int, n_jobs: int) -> SphericalClusters:
-    """Alternate between nearest centres and mean directions until no row moves."""
+    """Alternate between nearest centres and directions of the sums of their members until no row moves."""
     k, d = centers.shape
     labels = np.full(len(X), -1, np.int64)
     cosines = np.ones(len(X), X.dtype)
@@ -691,42 +687,15 @@ def _lloyd(X: Floats, scale: Floats, centers: Floats, max_iter: int, n_jobs: int
         cohesion = (float(cosines.sum(dtype=np.float64)) - (len(X) - present)) / present
         if moved == 0:
             break
-        centers = _new_centers(X, scale, centers, counts, sums, cosines)
+        norms = np.sqrt(np.einsum("ij,ij->i", sums, sums))
+        fresh = centers.astype(np.float64)
+        kept = norms > 1e-6 * np.maximum(counts, 1.0)  # opposite members can cancel: the centre then stays where it was
+        fresh[kept] = sums[kept] / norms[kept, None]
+        empty = np.flatnonzero(counts == 0)[: len(X)]
+        if len(empty):  # clusters without members move to the rows that are farthest from their centres
+            farthest = np.argpartition(cosines, len(empty) - 1)[: len(empty)]
+            farthest = farthest[np.lexsort((farthest, cosines[farthest]))]
+            farthest = farthest[cosines[farthest] < _SAME]
+            fresh[empty[: len(farthest)]] = X[farthest] * scale[farthest, None]
+        centers = fresh.astype(X.dtype)
     return SphericalClusters(labels, centers, cohesion)
-
-
-def _new_centers(
-    X: Floats,
-    scale: Floats,
-    centers: Floats,
-    counts: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    cosines: Floats,
-) -> Floats:
-    """Return directions of the sums; clusters without members move to the rows farthest from their centres."""
-    norms = np.sqrt(np.einsum("ij,ij->i", sums, sums))
-    fresh = centers.astype(np.float64)
-    # Opposite members can cancel: the centre then stays where it was.
-    kept = norms > 1e-6 * np.maximum(counts, 1.0)
-    fresh[kept] = sums[kept] / norms[kept, None]
-    empty = np.flatnonzero(counts == 0)[: len(X)]
-    if len(empty):
-        farthest = np.argpartition(cosines, len(empty) - 1)[: len(empty)]
-        farthest = farthest[np.lexsort((farthest, cosines[farthest]))]
-        farthest = farthest[cosines[farthest] < _SAME]
-        fresh[empty[: len(farthest)]] = X[farthest] * scale[farthest, None]
-    return fresh.astype(X.dtype)
-
-
-def _compact(found: SphericalClusters, n_clusters: int) -> SphericalClusters:
-    """Renumber the clusters that have members from 0, and say so when some have none."""
-    borne = np.unique(found.labels[found.labels >= 0])
-    if len(borne) == n_clusters:
-        return found
-    warn_user(
-        f"spherical_kmeans: {len(borne)} clusters found where n_clusters is {n_clusters}: the rows have no more "
-        "distinct directions, or max_iter was too small."
-    )
-    position = np.full(n_clusters + 1, -1)
-    position[borne] = np.arange(len(borne))
-    return SphericalClusters(position[found.labels], found.centers[borne], found.cohesion)

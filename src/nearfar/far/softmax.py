@@ -108,11 +108,25 @@ def log_normalizers(
     if not temperature:
         raise InputError(owner, "temperature", "not 0", temperature)
     X, Y = check_pair(owner, X, Y)
-    chosen = _check_rows(owner, rows, len(X))
+    n, m, chosen = len(X), len(Y), None
+    if rows is not None:
+        chosen = check_numbers(owner, "rows", rows, "a list of integers")
+        chosen = chosen if chosen.size else chosen.astype(np.int64)
+        if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
+            raise InputError(owner, "rows", "a list of integers", f"{chosen.dtype} of {chosen.ndim} dimension(s)")
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
+            raise InputError(owner, "rows", f"in 0..{n - 1}", f"[{chosen.min()}, {chosen.max()}]")
     far = far_field(method, owner=owner, argument="method")
-    checked_labels = _check_labels(owner, labels, len(Y))
+    if labels is not None:
+        expected = f"{m} integers, one per row of Y"
+        labels = check_numbers(owner, "labels", labels, expected)
+        if labels.ndim != 1 or len(labels) != m or not np.issubdtype(labels.dtype, np.integer):
+            raise InputError(owner, "labels", expected, f"{labels.dtype} of shape {labels.shape}")
+        if labels.min() < 0 or labels.max() >= m:
+            raise InputError(owner, "labels", f"in 0..{m - 1}", f"[{labels.min()}, {labels.max()}]")
+        labels = labels.astype(np.int64)
     parameters: dict[object, dict[str, object]] = {
-        "gaussian-mixture": {"n_clusters": n_clusters, "labels": checked_labels},
+        "gaussian-mixture": {"n_clusters": n_clusters, "labels": labels},
         "noise": {"n_samples": n_samples},
     }
     if isinstance(method, str) and method in parameters and method not in FAR_FIELDS.own:
@@ -163,30 +177,6 @@ def check_pair(owner: str, X: ArrayLike, Y: ArrayLike | None) -> tuple[Floats, F
         hint = "Multiply the rows by a constant, or divide their products by a temperature."
         raise InputError(owner, "X", "of rows whose scalar products are smaller", f"products up to {largest:.3g}", hint)
     return left.astype(dtype, copy=False), right.astype(dtype, copy=False)
-
-
-def _check_rows(owner: str, rows: ArrayLike | None, n: int) -> NDArray[np.int64] | None:
-    if rows is None:
-        return None
-    chosen = check_numbers(owner, "rows", rows, "a list of integers")
-    if chosen.size == 0:
-        chosen = chosen.astype(np.int64)
-    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
-        raise InputError(owner, "rows", "a list of integers", f"{chosen.dtype} of {chosen.ndim} dimension(s)")
-    if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
-        raise InputError(owner, "rows", f"in 0..{n - 1}", f"[{chosen.min()}, {chosen.max()}]")
-    return chosen.astype(np.int64)
-
-
-def _check_labels(owner: str, labels: ArrayLike | None, m: int) -> NDArray[np.int64] | None:
-    if labels is None:
-        return None
-    array = check_numbers(owner, "labels", labels, f"{m} integers, one per row of Y")
-    if array.ndim != 1 or len(array) != m or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(owner, "labels", f"{m} integers, one per row of Y", f"{array.dtype} of shape {array.shape}")
-    if array.min() < 0 or array.max() >= m:
-        raise InputError(owner, "labels", f"in 0..{m - 1}", f"[{array.min()}, {array.max()}]")
-    return array.astype(np.int64)
 
 
 # How wrong a far field is: the relative error of Z on a random sample of rows, computed exactly there.
@@ -315,7 +305,12 @@ def estimate_error(
     uniform = np.sort(rng.choice(len(X), size=min(n_rows, len(X)), replace=False))
     strata = _strata(X, n_rows, rng)
     asked = np.unique(np.concatenate([uniform, *(rows for rows, _ in strata)]))
-    errors = _relative_errors(field, X[asked], Y, rng, workers)
+    looked_at, exact = X[asked], Exact()
+    with single_threaded_blas():
+        field.prepare(Y, len(Y), rng, workers)
+        exact.prepare(Y, len(Y), rng, workers)
+        log_ratio = evaluate_rows(field, looked_at, workers) - evaluate_rows(exact, looked_at, workers)
+    errors = np.abs(np.expm1(np.minimum(log_ratio, _LARGEST_LOG)))  # |Z estimated / Z exact - 1|
     order = np.argsort(errors[np.searchsorted(asked, uniform)], kind="stable")
     rows = uniform[order]
     sample = errors[np.searchsorted(asked, rows)]
@@ -333,16 +328,6 @@ def estimate_error(
         quantiles={q: float(np.quantile(sample, q)) for q in _QUANTILES},
         quantile_intervals=intervals,
     )
-
-
-def _relative_errors(far: FarField, X: Floats, Y: Floats, rng: np.random.Generator, n_jobs: int) -> NDArray[np.float64]:
-    """Return |Z estimated / Z exact - 1| of each row of X."""
-    exact = Exact()
-    with single_threaded_blas():
-        far.prepare(Y, len(Y), rng, n_jobs)
-        exact.prepare(Y, len(Y), rng, n_jobs)
-        log_ratio = evaluate_rows(far, X, n_jobs) - evaluate_rows(exact, X, n_jobs)
-    return np.abs(np.expm1(np.minimum(log_ratio, _LARGEST_LOG)))
 
 
 def _strata(X: Floats, n_rows: int, rng: np.random.Generator) -> list[tuple[NDArray[np.int64], int]]:
