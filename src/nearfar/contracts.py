@@ -282,14 +282,24 @@ class Objective(Protocol):
     def value(self, Y: Rows) -> float:
         """Return the true cost."""
 
-    def early(self, kernel: Kernel | None = None) -> Objective:
-        """Return the same with KL for the divergence; with a kernel, which then stands for its own, by pair."""
+    def early(self, kernel: Kernel | None = None) -> Objective:  # noqa: ARG002
+        """Return the same with KL for the divergence; with a kernel, which then stands for its own, by pair.
 
-    def reorder(self, order: NDArray[np.integer]) -> bool:
+        By default it is one of KL, and this is itself.
+        """
+        return self
+
+    def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
         """Let row r be what row ``order[r]`` was, if that makes anything quicker; return whether it was done."""
+        return False
 
-    def advance(self, Y: Floats, iteration: int) -> None:
+    def advance(self, Y: Rows, iteration: int) -> None:  # noqa: ARG002
         """Let what is learned beside the positions take a step, where the gradient at ``Y`` was taken last."""
+        return
+
+    def held(self) -> Rows | None:
+        """Return how strongly each row is drawn to a place, of which a step takes account; None where none is."""
+        return None
 
 
 if not TYPE_CHECKING:

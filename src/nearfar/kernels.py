@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numba import float32, types
@@ -25,7 +25,7 @@ from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.names import public_names
 from nearfar._core.notebook import brief_fields
 from nearfar._core.parameters import Part
-from nearfar._core.types import Floats, Numbers
+from nearfar._core.types import Floats, Numbers, namespace_of
 from nearfar._core.vector import FAST
 from nearfar.errors import InputError
 
@@ -96,6 +96,17 @@ def ln1p(x: Values) -> Values:
     0.0
     """
     return x.log1p() if hasattr(x, "log1p") else cast(Values, np.log1p(cast(Floats, x)))
+
+
+def either(condition: Any, one: Values, other: Any) -> Values:
+    """Return one where a condition holds, else the other: of arrays, of tensors, or compiled of numbers."""
+    chosen: Values = namespace_of(condition).where(condition, one, other)
+    return chosen
+
+
+@overload(either)
+def _either_overload(condition, one, other):
+    return lambda condition, one, other: one if condition else other
 
 
 @overload(exp)
@@ -712,7 +723,9 @@ def _check_answers(owner: str, kernel: contracts.Kernel, f: Floats) -> None:
             is_number = name == "neg_log_slope" and np.ndim(found) == 0 and np.asarray(found).dtype.kind in "iuf"
             if not (is_number and found == more):
                 check_answer(owner, "kernel", kernel, name, found, two.shape)
-                narrow = function(two.astype(np.float32), *map(np.float32, _numbers(formulas)))
+                narrow = function(
+                    two.astype(np.float32), *map(np.float32, cast("tuple[float, ...]", formulas.parameters))
+                )
                 check_answer(owner, "kernel", kernel, name, narrow, two.shape, np.float32)
     for name in ("weight", "slope"):
         function = getattr(kernel, name)
@@ -767,12 +780,8 @@ def compiled_kernel(kernel: object) -> CompiledKernel | None:
         tail = (f * steepness > 1) & (g[1:] > 0)
         if heaviness is None:
             heaviness = float(((1 / g[1:][tail] - 1 / steepness) / f[tail]).max(initial=0.0))
-    return CompiledKernel(functions, _numbers(formulas), float(steepness), float(heaviness))
-
-
-def _numbers(formulas: Formulas) -> tuple[float, ...]:
-    """Return parameters that are the same for all points."""
-    return tuple(map(float, cast("tuple[float, ...]", formulas.parameters)))
+    numbers = tuple(map(float, cast("tuple[float, ...]", formulas.parameters)))
+    return CompiledKernel(functions, numbers, float(steepness), float(heaviness))
 
 
 def _formulas_in_use(kernel: object) -> Formulas | None:

@@ -379,12 +379,12 @@ def place_on(device):
 
 def objective_of(est, dtype, place=None):
     """What an estimator minimises of the points, at a place or on threads."""
-    from nearfar.maps.neighbor import Problem
+    from nearfar.maps.settings import Problem
 
-    parts = est._checked()
-    P = nf.maps.objective.probabilities("test", nf.Affinities(8).fit(points()).relation_, parts.normalization)
+    settings = est._settle()
+    P = nf.maps.objective.probabilities("test", nf.Affinities(8).fit(points()).relation_, settings.normalization)
     place = nf.engines.on_threads(1) if place is None else place
-    return est._objective(Problem(P, *parts, dtype=dtype), place, np.random.default_rng(4))
+    return est._objective(Problem(P, settings, settings.kernel, dtype=dtype), place, np.random.default_rng(4))
 
 
 @each_device
@@ -473,7 +473,7 @@ def test_a_part_of_ones_own_names_its_form(monkeypatch):
 
 @each_device
 def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
-    monkeypatch.setattr("nearfar.maps.neighbor.EXACT_UP_TO", 30)
+    monkeypatch.setattr("nearfar.maps.drawing.EXACT_UP_TO", 30)
     seen = []
     common = {"perplexity": 8, "max_iter": 20, "random_state": 0, "engine": ENGINES[device]}
     common |= {"callbacks": [lambda progress: seen.append(progress.state.X)]}
@@ -723,7 +723,7 @@ def test_new_points_that_still_move_are_told_of():
 
 
 def test_a_large_map_on_a_device_warns_of_all_pairs(monkeypatch):
-    monkeypatch.setattr("nearfar.maps.neighbor.MANY", 30)
+    monkeypatch.setattr("nearfar.maps.drawing.MANY", 30)
     with pytest.warns(nf.errors.NearfarWarning, match="3 components of 40 points take all pairs"):
         nf.TSNE(3, perplexity=8, max_iter=5, engine="torch").fit(points(40))
     nf.TSNE(3, perplexity=8, max_iter=5, engine="torch", far="exact").fit(points(40))  # asked for: nothing to say

@@ -516,7 +516,7 @@ def test_maps_have_the_same_bits_for_any_number_of_processes_and_any_that_are_ki
 def test_commands_compute_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
     from nearfar.cli import main
 
-    monkeypatch.setattr("nearfar.maps.neighbor.EXACT_UP_TO", 30)
+    monkeypatch.setattr("nearfar.maps.drawing.EXACT_UP_TO", 30)
     edges, out, drawn = tmp_path / "edges.csv", tmp_path / "out.safetensors", tmp_path / "map.safetensors"
     i, j = graph().to_scipy().nonzero()
     edges.write_text("".join(f"{a},{b}\n" for a, b in zip(i, j, strict=True)))

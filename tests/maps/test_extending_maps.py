@@ -18,8 +18,8 @@ from nearfar.engines.plain import Plain as PlainPlace
 from nearfar.engines.threads import Threads
 from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
-from nearfar.maps.neighbor import Problem
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, RowBlocks
+from nearfar.maps.settings import Problem
 from nearfar.maps.solver import SPREAD, extent
 from nearfar.maps.transform import place
 
@@ -176,16 +176,22 @@ class Squared(nf.divergences.KL):
         return q - p
 
 
+def objective_of(est, P, rng):
+    """What an estimator minimises of some points."""
+    settings = est._settle()
+    return est._objective(Problem(RowBlocks(P), settings, settings.kernel, dtype=float), Threads(1), rng)
+
+
 def test_what_a_subclass_changes_is_not_passed_over(rng, data):
     P = sparse_p(rng)
     for parts in ({"kernel": Steeper()}, {"divergence": Squared()}):
         est = nf.NeighborEmbedding(**parts, **SHORT)
-        objective = est._objective(Problem(RowBlocks(P), *est._checked(), dtype=float), Threads(1), rng)
+        objective = objective_of(est, P, rng)
         assert isinstance(objective, QuadraticObjective)
     Y = rng.normal(size=(N, 2))
     cost = value_and_gradient(Y, (P + P.T) / 2, Steeper(), nf.divergences.KL(), "pair")[0]
     est = nf.NeighborEmbedding(kernel=Steeper())
-    objective = est._objective(Problem(RowBlocks(P), *est._checked(), dtype=float), Threads(1), rng)
+    objective = objective_of(est, P, rng)
     found = objective.evaluate(Y, cost=True)[1]
     assert found == pytest.approx(cost, rel=1e-12)
 
@@ -377,8 +383,8 @@ def test_a_kernel_may_have_a_number_for_slope_and_a_row_for_each_point(data, ker
 )
 @pytest.mark.parametrize("kernel", [RationalQuadratic(np.float64(3)), nf.kernels.HeavyTailed(np.float64(0.4))])
 def test_parameters_may_be_numbers_of_numpy(divergence, kernel):
-    parts = nf.NeighborEmbedding(divergence=divergence, kernel=kernel)._checked()
-    assert parts[:2] == (divergence, kernel)
+    settings = nf.NeighborEmbedding(divergence=divergence, kernel=kernel)._settle()
+    assert (settings.divergence, settings.kernel) == (divergence, kernel)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from nearfar.maps.frozen import Edges, FieldInNumPy, FrozenObjective, InNumPy, O
 from nearfar.maps.objective import NeighborObjective, RowBlocks
 from nearfar.maps.pull import Pull, PulledObjective
 from nearfar.maps.settling import groups_of, means_of_neighbors
-from nearfar.methods.maps import UP, momentum_step, softened
+from nearfar.methods.maps import UP, implicit, momentum_step
 from nearfar.relations.joined import can_be_joined, joined
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*new rows are farther")
@@ -131,7 +131,7 @@ def test_a_step_of_what_is_held_is_the_implicit_one():
     gains = np.full((6, 2), 1.0)
     g = slope + held[:, None] * (y - places)
     moving = (y.copy(), np.where(g > 0, -1e-30, 1e-30), gains.copy())  # so that gains grow
-    softened(g, gains, held, rate=rate)
+    implicit(g, gains, held, rate=rate)
     momentum_step(moving, g, moved=np.zeros(2), n=6, rate=rate, momentum=0.0, longest=np.inf)
     r = rate * (1 + UP)
     wanted = (y - r * slope + r * held[:, None] * places) / (1 + r * held[:, None])

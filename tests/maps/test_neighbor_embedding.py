@@ -288,7 +288,7 @@ def test_digits_keep_their_neighbours():
 
 
 def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):
-    monkeypatch.setattr("nearfar.maps.neighbor.MANY", 100)
+    monkeypatch.setattr("nearfar.maps.drawing.MANY", 100)
     short = {**SHORT, "max_iter": 2, "engine": "threads"}
     X = rng.normal(size=(120, 4))
     with pytest.warns(NearfarWarning, match="3 components of 120 points take all pairs"):

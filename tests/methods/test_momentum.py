@@ -1,5 +1,8 @@
 """The solver of maps against delta-bar-delta in NumPy."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -62,3 +65,31 @@ def test_compiled_steps_are_those_of_the_formula(dtype):
     (left, square), (right, same) = (steps(place, start, G, 0.3, 0.7, 0.5) for place in PLACES)
     np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
     assert square == pytest.approx(same, rel=1e-5)
+
+
+RULE = """
+import numpy as np
+from nearfar.methods import maps
+
+def next_gain(gain, velocity, g, up, down, least):
+    return gain + up
+
+maps.next_gain = next_gain  # before a place has it
+from nearfar.engines import in_numpy, on_threads
+
+G = np.random.default_rng(0).normal(size=(6, 30, 3))
+found = []
+for place in (in_numpy(), on_threads(2)):
+    moving, moved = (np.zeros((30, 3)), np.zeros((30, 3)), np.ones((30, 3))), np.zeros(3)
+    for g in G:
+        options = {"n": 30, "rate": 0.3, "momentum": 0.7, "longest": 0.5}
+        moving, moved, _ = place.each(maps.momentum_step, moving, g, moved=moved, **options)
+    np.testing.assert_allclose(moving[2], 1 + 6 * maps.UP)
+    found.append(moving[0])
+np.testing.assert_allclose(*found, atol=1e-12)
+"""
+
+
+def test_another_rule_of_gains_holds_at_every_place():
+    """The rule is one text, which is compiled in where steps are."""
+    subprocess.run([sys.executable, "-c", RULE], check=True)

@@ -203,8 +203,8 @@ FAULTS = [
     ),
     Fault(
         "descent: rows as steep as their sum",
-        "rate = phase.rate(t) * scale",
-        "rate = phase.rate(t)",
+        "if phase.decays else 1.0) * scale",
+        "if phase.decays else 1.0)",
         "test_neighbor_embedding",
     ),
     Fault(

@@ -429,7 +429,7 @@ class _Shown(NamedTuple):
     @property
     def may_be_cut(self) -> bool:
         """Whether rows can be left out: not where a kernel has a parameter of each."""
-        return parameter_of_each(self.model._checked().kernel) is None
+        return parameter_of_each(self.model._settle(runs=False).kernel) is None
 
     def among(self, rows: Longs) -> tuple[Affinities | Relation, Longs]:
         """Return what some rows show, and those of them that have a relation to others there."""

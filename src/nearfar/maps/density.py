@@ -86,7 +86,7 @@ def correlation_of(P: RowBlocks, Y: Floats, n_jobs: int = 1) -> float:
 
 
 @dataclass
-class KeptDensity:
+class KeptDensity(Objective):
     """An objective that keeps the density, too, from some iteration on.
 
     The cost that it tells is that of the map alone.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from scipy.sparse import coo_array, csr_array
 from nearfar._core.jit import bind
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import RowNumbers
-from nearfar.contracts import Field, Floats, Kernel, Place, Potential, Term
+from nearfar.contracts import Field, Floats, Kernel, Objective, Place, Potential, Term
 from nearfar.divergences.probability import KL, accuracy_of
 from nearfar.engines import in_numpy, on_threads
 from nearfar.far.fields import ExactField, linear_kernel, pair_sums, pair_sums_any
@@ -38,10 +38,10 @@ from nearfar.far.mesh import (
 )
 from nearfar.kernels import squared_distances
 from nearfar.maps.objective import RowBlocks
-from nearfar.maps.problem import EXACT_UP_TO
 from nearfar.maps.pull import Pull
+from nearfar.maps.settings import EXACT_UP_TO
 from nearfar.methods.linear_maps import Cost, attraction, entry_cost
-from nearfar.methods.maps import Still, cost_of_pull, pull_of
+from nearfar.methods.maps import cost_of_pull, pull_of
 
 STRONGEST = 15
 """Neighbours to whose places a point may jump, and by whom groups hang together."""
@@ -253,7 +253,7 @@ def strongest(P: csr_array) -> tuple[RowNumbers, RowNumbers]:
 
 
 @dataclass
-class FrozenObjective(Still):
+class FrozenObjective(Objective):
     """KL by pair of points that move among others that rest; its rows are those that move.
 
     Parameters
@@ -289,7 +289,6 @@ class FrozenObjective(Still):
     new: int
     n_jobs: int
     Z: float | None = None
-    held: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         self.n, self.m, self.dtype = self.edges.p.shape[1], self.edges.p.shape[0], self.Y_rest.dtype
@@ -302,8 +301,12 @@ class FrozenObjective(Still):
         self._counted = np.maximum(counted, self.dtype.type(self.cost.smallest))
         self._of_p = float(np.log(self._counted.astype(np.float64)) @ self._counted)
         self._Y = np.concatenate([np.zeros((self.m, self.Y_rest.shape[1]), self.dtype), self.Y_rest])
-        self.held = (self.pull.weights / self.n).astype(self.dtype)
-        self._places = np.where(self.held[:, None] > 0, self.pull.places, 0).astype(self.dtype)
+        self._stiffness = (self.pull.weights / self.n).astype(self.dtype)
+        self._places = np.where(self._stiffness[:, None] > 0, self.pull.places, 0).astype(self.dtype)
+
+    def held(self) -> Floats:
+        """Return how strongly the points that move are drawn to places."""
+        return self._stiffness
 
     def sums(self, Y: Floats) -> tuple[float, Floats]:
         """Return Z, and the gradient of the potential of all points at those that move."""
@@ -323,7 +326,7 @@ class FrozenObjective(Still):
         found = self.place.pairs(attraction, self._pattern, rows, rows, p, None, None, **numbers)
         Z, slope = self.sums(Y)
         gradient = found[0][: self.m] + self.dtype.type(2 / (self.Z or Z)) * slope
-        pull_of(gradient, Y, self._places, self.held)
+        pull_of(gradient, Y, self._places, self._stiffness)
         return gradient, self._cost(Y, Z) if cost else None
 
     def value(self, Y: Floats) -> float:
@@ -335,4 +338,5 @@ class FrozenObjective(Still):
         numbers = {"cost": self.cost, "totals": [np.ones(1)], "error": 0.0}
         entries = self.place.pairs(entry_cost, self._pattern, (self._Y,), (self._Y,), self._counted, **numbers)[0]
         far = math.log(Z) if self.Z is None else Z / self.Z
-        return far + float(entries[: self.m].sum()) - self._of_p + float(cost_of_pull(Y, self._places, self.held)[0])
+        of_pull = float(cost_of_pull(Y, self._places, self._stiffness)[0])
+        return far + float(entries[: self.m].sum()) - self._of_p + of_pull

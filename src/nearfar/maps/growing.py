@@ -7,35 +7,31 @@ beside any other; the recipe is in :mod:`nearfar.maps.settling`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
-from nearfar._core.checks import check_integer, check_n_jobs, check_random_state, check_real
+from nearfar._core.checks import check_integer, check_random_state, check_real
 from nearfar._core.frames import without
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.types import Flags, Numbers
 from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
-from nearfar.callbacks import Trainer
-from nearfar.contracts import Floats, Objective, Place
+from nearfar.contracts import Floats
 from nearfar.divergences.probability import KL
+from nearfar.engines import Setting, place_of
 from nearfar.engines.registry import PLAIN
 from nearfar.errors import InputError
-from nearfar.far.fields import NoisePairs
 from nearfar.kernels import compiled_kernel
+from nearfar.maps.drawing import Drawing, Onto
 from nearfar.maps.frozen import Sums
-from nearfar.maps.options import OfMap
-from nearfar.maps.problem import Parts, Problem, Shown
-from nearfar.maps.pull import Pull, PulledObjective, radius, usual_weight
+from nearfar.maps.pull import Pull, radius, usual_weight
 from nearfar.maps.schedule import EARLY_MOMENTUM, Pace, has_tails, phases_of
-from nearfar.maps.settling import Growing, Placed, with_places, with_room
-from nearfar.maps.solver import Watch
-from nearfar.methods.maps import LOOK_EVERY, MapState, Phase, descend
+from nearfar.maps.settings import MapSettings, Problem, Shown
+from nearfar.maps.settling import Growing, with_places
+from nearfar.methods.maps import LOOK_EVERY
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.copies import without_copies
 from nearfar.relations.joined import can_be_joined
@@ -129,58 +125,20 @@ class _Joined(NamedTuple):
     free: Flags
 
 
-class Drawn(NamedTuple):
-    """A map that is drawn onto another.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n, d)
-        Where points start.
-    pull : Pull
-        On them.
-    by : Growing, optional
-    placed : Placed, optional
-        Where new points have settled, where only points move that have to do with them.
-    of_rows : Pull, optional
-        The pull on all rows, copies among them.
-    """
-
-    Y: Floats
-    pull: Pull
-    by: Growing | None = None
-    placed: Placed | None = None
-    of_rows: Pull | None = None
-
-    def descend(self, place: Place, objective: Objective, phases: list[Phase], watch: Watch) -> None:
-        """Let old points make room for new ones, or all points move, against the pull."""
-        state = watch.state
-        if self.by is not None and self.placed is not None:
-            state.Y, state.n_iter = with_room(self.by, self.placed, self.pull, phases[-1].n_iter)
-            return
-        pull = Pull(self.pull.places.astype(state.Y.dtype), self.pull.weights)
-        descend(place, PulledObjective(objective, place, pull, watch.scale), phases, watch)
+def pull_on(owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: float | Numbers | None, d: int) -> Pull:
+    """Return the pull on all rows, copies among them; a weight without one is refused."""
+    if pull is None:
+        raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
+    relation = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
+    return Pull.of(owner, pull, weight, relation.row_ids, d)
 
 
-class GrowingMap(OfMap):
+class GrowingMap(Drawing):
     """Base of a map that can grow."""
 
     growth_: Growth
-    _anchors: Floats | None = None
-    _cost: float | None
     _grows: ClassVar[bool] = True
     """Whether all points have the same kernel and importance, so that new ones have them, too."""
-
-    # What the map itself does.
-    _checked: Callable[[], Parts]
-    _asked: Callable[[Parts], str | Place | None]
-    _noise: Callable[[], NoisePairs | None]
-    _problem: Callable[[Parts, str | Place | None, Shown], Problem]
-    _place: Callable[[Problem], AbstractContextManager[Place]]
-    _trainer: Callable[[], Trainer]
-    _objective: Callable[[Problem, Place, np.random.Generator], Objective]
-    _watch: Callable[[Floats, Problem, Trainer], Watch]
-    _keep: Callable[[Shown, Objective, MapState], None]
-    _start: Callable[[Problem, Shown, np.random.Generator], tuple[Floats, float]]
 
     def grow(self, X: PointsLike, *, n_iter: int = N_ITER, pull_weight: float | None = None) -> Self:
         """Take new rows into the map: they find places among the old ones, which stay unless the data move them.
@@ -241,9 +199,8 @@ class GrowingMap(OfMap):
         n_iter = check_integer(owner, "n_iter", n_iter, low=1)
         weight = usual_weight(self.embedding_) if pull_weight is None else pull_weight
         check_real(owner, "pull_weight", weight, low=0, open_low=True)
-        parts = self._checked()
-        asked = self._asked(parts)
-        self._check_grows(owner, parts)
+        settings = self._settle()
+        self._check_grows(owner, settings)
         joined, old = self._joined(owner, X), cast("Affinities", self.affinities_)
         n, n_old, free = len(joined.ids), len(self.embedding_), joined.free
         before = np.full((n, self.embedding_.shape[1]), np.nan, self.embedding_.dtype)
@@ -254,18 +211,15 @@ class GrowingMap(OfMap):
         rng = check_random_state(owner, self.random_state)
         shown = self._shown(owner, joined, old, int(rng.integers(2**31 - 1)))
         affinities, copies = shown.affinities, shown.copies
-        problem = self._problem(parts, asked, shown)
+        problem = self._problem(settings, shown)
         held, anchors = np.where(free, 0.0, weight), before.copy()
         if self._anchors is not None:
             anchors[:n_old] = self._anchors
         starts, pull = (Pull(at, held).of_different(copies) for at in (before, anchors))
-        drawn = self._settled(owner, problem, shown, starts.places.astype(self.embedding_.dtype), pull, rng)
-        with self._place(problem) as place, self._trainer() as trainer:
-            objective = self._objective(problem._replace(dtype=drawn.Y.dtype), place, rng)
-            watch = self._watch(drawn.Y, problem, trainer)
-            more = n_iter if drawn.placed is not None else max(n_iter // 3, 1)
-            drawn.descend(place, objective, self._phases_of_pull(problem, more), watch)
-        self._keep(shown, objective, watch.state)
+        onto = self._found(owner, problem, shown, starts.places.astype(self.embedding_.dtype), pull, rng)
+        onto = onto._replace(n_iter=n_iter if onto.placed is not None else max(n_iter // 3, 1))
+        objective, state = self._draw(problem, onto.Y, rng, onto)
+        self._keep(shown, objective, state)
         self._anchors = np.where(free[:, None], self.embedding_, anchors)
         self.growth_ = Growth.of(self.embedding_, before, free, affinities)
         self.growth_.warn(owner)
@@ -282,21 +236,21 @@ class GrowingMap(OfMap):
 
     def _cost_as_it_is(self) -> float:
         """Return the cost of the map without the pull, in the time of an iteration and of what comes before it."""
-        affinities, parts = self.affinities_, self._checked()
-        asked = self._asked(parts)
+        affinities, settings = self.affinities_, self._settle()
         relation = self.relation_ if affinities is None else affinities._drawn()
-        problem = self._problem(parts, asked, Shown(relation, affinities, None, copies=self._copies))
+        problem = self._problem(settings, Shown(relation, affinities, None, copies=self._copies))
         Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
-        with self._place(problem) as place:
-            rng = check_random_state(type(self).__name__, self.random_state)
+        setting = Setting(owner=settings.owner, n_jobs=settings.n_jobs, P=problem.P, sums_stay=True)
+        with place_of(problem.engine, setting) as place:
+            rng = check_random_state(settings.owner, self.random_state)
             return self._objective(problem._replace(dtype=Y.dtype), place, rng).value(place.bring(Y))
 
-    def _check_grows(self, owner: str, parts: Parts) -> None:
+    def _check_grows(self, owner: str, settings: MapSettings) -> None:
         """Refuse maps whose new points have no kernel, or no cost of their own."""
         expected, hint = "the same for all points, with formulas", "Fit such a map anew, with all rows."
-        if not self._grows or compiled_kernel(parts.kernel) is None:
-            raise InputError(owner, "kernel", expected, repr(parts.kernel), hint)
-        if parts.normalization == "none":
+        if not self._grows or compiled_kernel(settings.kernel) is None:
+            raise InputError(owner, "kernel", expected, repr(settings.kernel), hint)
+        if settings.normalization == "none":
             raise InputError(owner, "normalization", "'pair' or 'row'", "'none'", hint)
 
     def _shown(self, owner: str, joined: _Joined, old: Affinities, seed: int) -> Shown:
@@ -368,77 +322,55 @@ class GrowingMap(OfMap):
         both = [*old.to_list(), *ids.take(fresh).to_list()] if len(fresh) else old
         return (Ids(n + m) if old.is_range and len(fresh) == m and ids[:1] == [n] else Ids(both)), at
 
-    # What a fit with a pull has beside any other.
-
-    def _drawn(
+    def _onto(
         self,
         problem: Problem,
         shown: Shown,
-        pull: Embedding | Numbers | None,
-        weight: float | Numbers | None,
+        of_rows: Pull,
+        Y: Floats | None,
         rng: np.random.Generator,
-    ) -> Drawn | None:
-        """Return the pull on all points and where they start, None without a pull."""
-        owner = f"{type(self).__name__}.fit"
-        of_rows = self._pull(owner, shown, pull, weight, self.n_components)
-        if of_rows is None:
-            return None
+        *,
+        rests: bool,
+    ) -> Onto:
+        """Return what a map with a pull is drawn onto; it starts at Y, or where the pull is to.
+
+        ``rests`` says that points may rest which have nothing to do with new ones.
+        """
         of_points = of_rows.of_different(shown.copies)
-        if not isinstance(self.init, str):
-            return Drawn(self._start(problem, shown, rng)[0], of_points, of_rows=of_rows)
-        Y = of_points.places.astype(problem.dtype)
-        if of_points.known.all():
-            return Drawn(Y, of_points, of_rows=of_rows)
-        self._check_grows(owner, Parts(problem.divergence, problem.kernel, problem.normalization))
-        drawn = self._settled(owner, problem, shown, Y, of_points, rng)
-        return drawn._replace(of_rows=of_rows, placed=drawn.placed if weight is None else None)
+        if Y is None:
+            Y = of_points.places.astype(problem.dtype)
+            if not of_points.known.all():
+                owner = f"{problem.settings.owner}.fit"
+                self._check_grows(owner, replace(problem.settings, kernel=problem.kernel))
+                found = self._found(owner, problem, shown, Y, of_points, rng)
+                return found if rests else found._replace(placed=None)
+        return Onto(Y, of_points, self.max_iter)
 
-    def _pull(
-        self, owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: float | Numbers | None, d: int
-    ) -> Pull | None:
-        """Return the pull on all rows, copies among them, None without a pull."""
-        if pull is None:
-            if weight is not None:
-                raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
-            return None
-        relation = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
-        return Pull.of(owner, pull, weight, relation.row_ids, d)
-
-    def _settled(
+    def _found(
         self, owner: str, problem: Problem, shown: Shown, Y: Floats, pull: Pull, rng: np.random.Generator
-    ) -> Drawn:
+    ) -> Onto:
         """Return a map in which new points have found their places by t-SNE's cost, and who will make room for them."""
         n, P, kernel = len(Y), problem.P, problem.kernel
-        if problem.normalization != "pair":
+        settings = problem.settings
+        if settings.normalization != "pair":
             P = copy.copy(P)
             P.factors = np.full(n, 1 / P.sums.sum())
-        n_jobs, plain = check_n_jobs(owner, self.n_jobs), problem.engine == PLAIN or n <= FEW
+        n_jobs, plain = settings.n_jobs, problem.engine == PLAIN or n <= FEW
         pace = Pace(self.learning_rate, LOOK_EVERY, 1.0, 0, 1.0)
         phase = phases_of(P, kernel, KL(), "pair", pace, decays=False)[-1]
         phase = replace(phase, momentum=EARLY_MOMENTUM, may_stop=False)
-        noise, Z = self._noise(), None  # where pairs are told from noise one by one something stands for the sum of w
+        noise, Z = settings.noise, None  # where pairs are told from noise one by one something stands for the sum of w
         if noise is not None and noise.objective != "global" and noise.normalizer != "t-sne":
             samples = min(noise.n_samples, n - 1)
             Z = n * (n - 1) / samples if noise.normalizer == "umap" else float(noise.normalizer)
         data, sums = cast("Floats | None", shown.data), Sums(kernel, n, self.n_components, n_jobs, plain)
         by = Growing(owner, P, ~pull.known, data, sums, phase, Z, rng)
         placed = with_places(by, Y)
-        by_pair = problem.divergence == KL() and problem.normalization == "pair"
-        return Drawn(placed.Y, pull, by, placed if by_pair and has_tails(kernel, n) else None)
+        by_pair = settings.divergence == KL() and settings.normalization == "pair"
+        return Onto(placed.Y, pull, self.max_iter, by, placed if by_pair and has_tails(kernel, n) else None)
 
-    def _phases_of_pull(self, problem: Problem, n_iter: int) -> list[Phase]:
-        """Return what is minimised where points have places: the cost of the map from the start."""
-        pace = Pace(self.learning_rate, n_iter, 1.0, 0, self.exaggeration)
-        decays = self._noise() is not None
-        return phases_of(problem.P, problem.kernel, problem.divergence, problem.normalization, pace, decays=decays)
-
-    def _keep_growth(self, drawn: Drawn | None, given: object) -> None:
+    def _keep_growth(self, pull: Pull, given: object) -> None:
         """Keep what has become of the points of the map that this one was drawn onto."""
-        self._anchors = None
-        vars(self).pop("growth_", None)
-        if drawn is None or drawn.of_rows is None:
-            return
-        pull = drawn.of_rows
         ids = getattr(given, "ids", None)
         left = None
         if ids is not None:

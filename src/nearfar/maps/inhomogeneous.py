@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nearfar._core.checks import check_n_jobs
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import FloatType, Numbers
 from nearfar.contracts import Floats, Kernel, Objective, Place
@@ -17,13 +16,13 @@ from nearfar.divergences.probability import KL
 from nearfar.engines.registry import PLAIN
 from nearfar.errors import InputError
 from nearfar.kernels import InhomogeneousStudentT, StudentT
-from nearfar.maps.options import MapOptions
 from nearfar.maps.per_point import COMPILED, PerPointObjective
-from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
+from nearfar.maps.settings import MapOptions, MapSettings, Parts, Problem
 from nearfar.maps.transform import KernelOfEach
 from nearfar.methods.maps import AllPairs, MapState, Phase, SignSteps
 from nearfar.methods.per_point_maps import slopes_in_nu
+from nearfar.relations.copies import Copies
 
 _LEARN = ("point", "global")
 LEARN_FROM = 50
@@ -101,7 +100,7 @@ class InhomogeneousTSNE(Recipe):
 
     _grows: ClassVar[bool] = False
 
-    def _filled(self) -> Parts:
+    def _parts(self) -> Parts:
         try:
             kernel = InhomogeneousStudentT(self.degrees_of_freedom)
         except InputError:
@@ -110,40 +109,39 @@ class InhomogeneousTSNE(Recipe):
         return Parts(KL(), kernel, "row")
 
     @property
-    def _learns(self) -> bool:
+    def _learns(self) -> bool:  # type: ignore[override]
         return self.learn is not False
 
-    def _checked(self) -> Parts:
+    def _settle(self, *, runs: bool = True) -> MapSettings:
         if self.learn is not False and self.learn not in _LEARN:
             raise InputError(type(self).__name__, "learn", "'point', 'global' or False", repr(self.learn))
-        return super()._checked()
+        return super()._settle(runs=runs)
 
-    def _kernel_for(self, kernel: Kernel, n: int) -> Kernel:
+    def _kernel_of_rows(self, kernel: Kernel, n: int, copies: Copies | None = None) -> Kernel:
         shape = np.shape(_nu_of(kernel))
         if shape and shape[0] != n:
             owner, expected = type(self).__name__, f"one number, or one per point ({n})"
             raise InputError(owner, "degrees_of_freedom", expected, f"{shape[0]} of them")
-        return super()._kernel_for(kernel, n)
+        return super()._kernel_of_rows(kernel, n, copies)
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if not self._learns:
             return super()._objective(problem, place, rng)
-        n = problem.P.shape[0]
-        self._check_arrays(problem)
-        self._check_pairs(n, COMPILED)
-        nu = np.broadcast_to(_nu_of(problem.kernel), n).copy()
+        self._check_pairs(problem, COMPILED)
+        nu = np.broadcast_to(_nu_of(problem.kernel), problem.P.shape[0]).copy()
         return LearnedObjective(
             problem.counted(),
             nu,
             together=self.learn == "global",
             plain=problem.engine == PLAIN,
             dtype=problem.dtype,
-            n_jobs=check_n_jobs(type(self).__name__, self.n_jobs),
+            n_jobs=problem.settings.n_jobs,
         )
 
-    def _phases(self, problem: Problem) -> list[Phase]:
+    def _phases(self, problem: Problem, onto_iter: int | None = None) -> list[Phase]:
         # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose steps are short.
-        return super()._phases(problem._replace(kernel=StudentT()) if self._learns else problem)
+        learns = self._learns and onto_iter is None
+        return super()._phases(problem._replace(kernel=StudentT()) if learns else problem, onto_iter)
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         if isinstance(objective, LearnedObjective):

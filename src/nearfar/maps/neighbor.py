@@ -6,100 +6,46 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from nearfar._core import checks
-from nearfar._core.atomic import folder_with_room
-from nearfar._core.checks import (
-    Check,
-    check_choice,
-    check_integer,
-    check_matrix,
-    check_n_jobs,
-    check_random_state,
-    check_real,
-    or_auto,
-    require,
-)
+from nearfar._core.checks import check_matrix, check_n_jobs, check_random_state, require
 from nearfar._core.frames import without
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Numbers, SparseMatrix
 from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
-from nearfar.callbacks import Trainer
-from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
-from nearfar.divergences.probability import KL, accuracy_of, as_divergence, is_kl, linear_formulas
+from nearfar.contracts import Divergence, Floats, Kernel
 from nearfar.embedding.vectors import Embedding
-from nearfar.engines import (
-    VERBS,
-    Setting,
-    asked_engine,
-    device_of_engine,
-    is_cluster,
-    is_device,
-    place_of,
-)
-from nearfar.engines.registry import (
-    DASK,
-    PLAIN,
-    THREADS,
-    current_client,
-    on_cluster,
-    on_device,
-)
+from nearfar.engines import asked_engine, device_of_engine
+from nearfar.engines.registry import DASK, current_client, on_cluster, on_device
 from nearfar.errors import InputError
-from nearfar.far.barnes_hut import BarnesHutField
-from nearfar.far.fields import ExactField, NoisePairs
-from nearfar.far.mesh import MeshField
+from nearfar.far.fields import NoisePairs
 from nearfar.far.registry import field_of_map
-from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, as_kernel, parameter_of_each
-from nearfar.maps.density import SHARE, KeptDensity, correlation_of, has_distances, log_of, radii_of_data
-from nearfar.maps.growing import GrowingMap
-from nearfar.maps.noise import NoiseObjective, check_noise
-from nearfar.maps.objective import (
-    NORMALIZATIONS,
-    NeighborObjective,
-    Normalization,
-    QuadraticObjective,
-    is_linear_time,
-    memory_of_pattern,
-    probabilities,
-)
-from nearfar.maps.options import MapOptions
-from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points
-from nearfar.maps.problem import EXACT_UP_TO, EXACT_WITH_EXP, Data, Parts, Problem, Shown, of_first
-from nearfar.maps.schedule import Pace, phases_of
-from nearfar.maps.solver import Watch, check_watchers, extent, start
-from nearfar.maps.transform import KernelOfEach, matched, place
-from nearfar.methods.maps import LOOK_EVERY, AllPairs, MapState, Phase, cost_of_pull, descend, pull_of
+from nearfar.maps.density import correlation_of
+from nearfar.maps.drawing import OF_NEIGHBORS
+from nearfar.maps.growing import GrowingMap, pull_on
+from nearfar.maps.objective import Normalization, probabilities
+from nearfar.maps.settings import Data, MapOptions, Parts, Shown
+from nearfar.maps.solver import extent, start
+from nearfar.maps.transform import matched, place
+from nearfar.methods.maps import LOOK_EVERY, AllPairs, MapState, cost_of_pull, pull_of
 from nearfar.relations.affinities import Affinities
-from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation, as_relation, is_relation
-from nearfar.relations.neighbors import check_rows, coordinates_of
+from nearfar.relations.neighbors import coordinates_of
 from nearfar.search.given import are_neighbors
-from nearfar.search.lists import FEW
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-_OF_POINT = 200  # bytes for each point of a map whose pairs are in files
-_OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
-TREE_FROM = 6000
-"""Points from which on, with three components, far="auto" is the tree."""
 _FELL = 1e-4
 """Share of itself by which the cost of a fit falls at least, once the exaggeration has ended."""
-MANY = 20_000
-"""Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
 
 
 class NeighborEmbedding(GrowingMap):
@@ -262,26 +208,9 @@ class NeighborEmbedding(GrowingMap):
     True
     """
 
-    _checks: ClassVar[dict[str, Check]] = {
-        "normalization": partial(check_choice, choices=NORMALIZATIONS),
-        "learning_rate": or_auto(partial(check_real, low=0, open_low=True)),
-        "max_iter": partial(check_integer, low=1),
-        "early_exaggeration_iter": partial(check_integer, low=0),
-        "n_iter_without_progress": partial(check_integer, low=0),
-        "early_exaggeration": partial(check_real, low=1),
-        "exaggeration": partial(check_real, low=0, open_low=True),
-        "min_grad_norm": partial(check_real, low=0),
-        "density_weight": partial(check_real, low=0),
-    }
-
     divergence: Literal["kl", "reverse-kl", "nerv", "jensen-shannon"] | Divergence
     kernel: Literal["student-t", "exponential", "heavy-tailed"] | Kernel
     normalization: Normalization
-    cost_curve_: NDArray[np.float64]
-    n_iter_: int
-
-    _usual_neighbors: ClassVar[int | None] = None
-    """Neighbours where ``n_neighbors`` is None and there are as many; 3 * perplexity if this is None."""
 
     @keeps_arguments
     def __init__(
@@ -294,11 +223,9 @@ class NeighborEmbedding(GrowingMap):
         **options: Unpack[MapOptions],
     ) -> None: ...
 
-    @property
-    def _device(self) -> str | None:
-        """The device of torch that was asked for."""
-        asked_engine(type(self).__name__, self.engine, ready=False)
-        return device_of_engine(self.engine)
+    def _parts(self) -> Parts:
+        """Return the parts, by the parameters as they are now."""
+        return Parts(self.divergence, self.kernel, self.normalization)
 
     def fit(
         self,
@@ -348,36 +275,37 @@ class NeighborEmbedding(GrowingMap):
             Ctrl-C ended the fit, which keeps the map of about the last look, 50 iterations at most before. Until the
             first one, and while neighbours are searched, KeyboardInterrupt comes out, the estimator as it was.
         """
-        parts = self._checked()
-        asked = self._asked(parts)
+        settings = self._settle()
+        owner = settings.owner
         if self.density_weight and pull is not None:
-            raise InputError(type(self).__name__, "density_weight", "0 with a pull", self.density_weight)
-        rng = check_random_state(type(self).__name__, self.random_state)
-        X, left_out = coordinates_of(type(self).__name__, X, self.metric)
-        with self._workers(asked, parts):
-            shown = self._related(X, rng, fits=True, on_workers=partial(self._on_workers, asked, parts))
-            problem = self._problem(parts, asked, shown)
-            drawn = self._drawn(problem, shown, pull, pull_weight, rng)
-            Y, reach = self._start(problem, shown, rng) if drawn is None else (drawn.Y, 0.0)
-            with self._place(problem) as place, self._trainer() as trainer:
-                objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
-                watch = self._watch(Y, problem, trainer)
-                if drawn is None:
-                    minimised, phases = objective, self._phases(problem)
-                    if self.density_weight:  # it counts at the end: none stops before
-                        n_jobs = check_n_jobs(type(self).__name__, self.n_jobs)
-                        of_data, begins = log_of(radii_of_data(problem.P)), self.max_iter - round(SHARE * self.max_iter)
-                        weight = self.density_weight / watch.scale
-                        minimised = KeptDensity(objective, place, problem.P, of_data, weight, begins, n_jobs)
-                        phases = [replace(phase, may_stop=False) for phase in phases]
-                    descend(place, minimised, phases, watch)
-                else:
-                    drawn.descend(place, objective, self._phases_of_pull(problem, self.max_iter), watch)
-        self._keep(shown, objective, watch.state)
+            raise InputError(owner, "density_weight", "0 with a pull", self.density_weight)
+        rng = check_random_state(owner, self.random_state)
+        X, left_out = coordinates_of(owner, X, self.metric)
+        client: AbstractContextManager[object] = nullcontext()
+        if settings.engine == DASK and current_client() is None:  # one for the search and the iterations
+            client = on_cluster("client")(f"{owner}.fit")
+        with client:
+            shown = self._related(X, rng, settings, fits=True)
+            problem = self._problem(settings, shown)
+            reach, size = extent(problem.kernel, problem.P.shape[0])
+            of_rows = Y = onto = None
+            if pull is not None or pull_weight is not None:
+                of_rows = pull_on(f"{owner}.fit", shown, pull, pull_weight, self.n_components)
+            if of_rows is None or not isinstance(self.init, str):
+                rows: Any = shown.data
+                if shown.affinities is not None and isinstance(self.init, str) and self.init == "pca":
+                    rows = shown.affinities.rows_
+                shape = problem.P.shape[0], self.n_components
+                Y = start(owner, self.init, rows, problem.P, shape, rng, settings.n_jobs, size, problem.copies)
+            if of_rows is not None:
+                onto = self._onto(problem, shown, of_rows, Y, rng, rests=pull_weight is None)
+            objective, state = self._draw(problem, cast("Floats", Y) if onto is None else onto.Y, rng, onto)
+        self._keep(shown, objective, state)
         self._keep_features(X, shown.data, left_out)
-        self._keep_growth(drawn, pull)
-        if drawn is None:
-            self._warn_of_rest(watch.state, reach)
+        if of_rows is None:
+            self._warn_of_rest(state, reach)
+        else:
+            self._keep_growth(of_rows, pull)
         return self
 
     def transform(self, X: PointsLike) -> Floats:
@@ -409,12 +337,12 @@ class NeighborEmbedding(GrowingMap):
             A Relation with columns that are no objects of the fit.
         """
         self._check_fitted("transform")
-        owner = type(self).__name__
-        divergence, kernel, _ = self._checked()
-        elsewhere = None
-        if self._device is not None:
+        settings, elsewhere = self._settle(runs=False), None
+        owner = settings.owner
+        asked_engine(owner, self.engine, ready=False)
+        if (name := device_of_engine(self.engine)) is not None:
             require(f"{owner}(engine=)", "torch", "torch")
-            device = on_device("device")(owner, self._device, "engine")
+            device = on_device("device")(owner, name, "engine")
             elsewhere = partial(on_device("places of new points"), device)
         P_new: SparseMatrix | Numbers
         if isinstance(X, Relation):
@@ -434,9 +362,9 @@ class NeighborEmbedding(GrowingMap):
         placed = place(
             P_new,
             points,
-            self._kernel_of_new(kernel),
-            divergence,
-            n_jobs=check_n_jobs(owner, self.n_jobs),
+            self._kernel_of_new(settings.kernel),
+            settings.divergence,
+            n_jobs=settings.n_jobs,
             owner=f"{owner}.transform",
             elsewhere=elsewhere,
         )
@@ -496,29 +424,30 @@ class NeighborEmbedding(GrowingMap):
         (True, (60, 2))
         """
         owner = f"{type(self).__name__}.cost_and_gradient"
-        divergence, kernel, normalization = self._checked()
+        settings = self._settle(runs=False)
+        kernel, normalization = settings.kernel, settings.normalization
         if X is None:
             self._check_fitted("cost_and_gradient")
             drawn = self.relation_ if self._copies is None else cast("Affinities", self.affinities_)._drawn()
             shown = Shown(drawn, self.affinities_, None, copies=self._copies)
         else:
             X = coordinates_of(owner, X, self.metric)[0]
-            shown = self._related(X, check_random_state(owner, self.random_state))
-        if self._noise() is not None:
+            shown = self._related(X, check_random_state(owner, self.random_state), settings)
+        if isinstance(field_of_map(self.far, owner=settings.owner), NoisePairs):
             raise InputError(owner, "far", "another than 'noise'", repr(self.far), "Sampled pairs have another cost.")
-        P, copies, n = probabilities(owner, shown.relation, normalization).to_csr(), shown.copies, shown.n_rows
+        P, copies = probabilities(owner, shown.relation, normalization).to_csr(), shown.copies
+        n = P.shape[0] if copies is None else len(copies.same)
         Y: Floats = check_matrix(owner, "positions", positions, rows=n).astype(np.float64)
-        kernel = of_first(self._kernel_for(self._learned_kernel(kernel) if X is None else kernel, n), copies)
+        kernel = self._kernel_of_rows(self._learned_kernel(kernel) if X is None else kernel, n, copies)
         Y = Y if copies is None else copies.means(Y)
         if normalization == "pair":
             P = csr_array((P + P.T) / 2)
-        pairs = AllPairs(P, kernel, divergence, normalization, weights=self._weights_of(P, copies))
+        pairs = AllPairs(P, kernel, settings.divergence, normalization, weights=self._weights_of(P, copies))
         value, slopes = pairs.value_and_gradient(Y)
         scale = 1.0 if normalization == "pair" else 1 / len(Y)
         value, gradient = value * scale, np.asarray(slopes * scale, np.float64)
-        held = self._pull(owner, shown, pull, pull_weight, Y.shape[1])
-        if held is not None:
-            held = held.of_different(copies)
+        if pull is not None or pull_weight is not None:
+            held = pull_on(owner, shown, pull, pull_weight, Y.shape[1]).of_different(copies)
             places, weights = np.where(held.known[:, None], held.places, Y), held.weights / len(Y)
             value += float(cost_of_pull(Y, places, weights)[0])
             pull_of(gradient, Y, places, weights)
@@ -529,7 +458,7 @@ class NeighborEmbedding(GrowingMap):
         """The map with its ids and the parameters; an Embedding."""
         self._check_fitted("vectors_")
         parameters = {"estimator": type(self).__name__, **self.get_params(deep=False)}
-        for name in _OF_NEIGHBORS:  # what was used; a relation has none of them
+        for name in OF_NEIGHBORS:  # what was used; a relation has none of them
             parameters[name] = getattr(self.affinities_, name, None)
         return Embedding(self.embedding_, ids=self.relation_.row_ids, parameters=parameters)
 
@@ -567,195 +496,17 @@ class NeighborEmbedding(GrowingMap):
         >>> nf.TSNE(perplexity=30, n_jobs=1).expected_memory(np.zeros((100_000, 50), np.float32)) // 10**6
         304
         """
-        owner = f"{type(self).__name__}.expected_memory"
+        owner, settings = f"{type(self).__name__}.expected_memory", self._settle(runs=False)
         if isinstance(X, Affinities):
             X._check_fitted("relation_")
-            return self._memory(0, 0, X.relation_.nnz, X.relation_.shape[0])
+            return self._memory(settings, 0, 0, X.relation_.nnz, X.relation_.shape[0])
         if is_relation(X):
             relation = as_relation(X, owner, "X")
-            return self._memory(0, 0, relation.nnz, relation.shape[0])
+            return self._memory(settings, 0, 0, relation.nnz, relation.shape[0])
         rows = cast("Any", rows_and_ids(owner, X)[0])
         given = are_neighbors(rows, self.metric)
         n = np.shape(rows[0] if given else rows)[0]
-        return self._memory(*self._affinities(rows, None, n)._memory(owner, rows))
-
-    def _memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool = False) -> int:
-        """Return the bytes of a fit whose affinities take and keep so many, and have so many entries and rows."""
-        pattern, beside = self._of_pattern(nnz)
-        divergence = as_divergence(type(self).__name__, self.divergence)
-        # By row, or for another divergence, strengths are made of the pattern, which are in memory.
-        in_files = self.storage is not None and self.normalization == "pair" and divergence == KL()
-        needed = beside + _OF_POINT * n if in_files else pattern + beside
-        if on_workers:  # P alone, as it is sent
-            needed = 8 * nnz
-        formulas = linear_formulas(divergence, 1.0)
-        if formulas is not None and formulas.prepared is not None:  # strengths are prepared for either direction
-            needed = needed * 6 // 5
-        if isinstance(self.init, str) and (self.init == "spectral" or (self.init == "auto" and not peak)):
-            needed = max(needed, 90 * nnz)  # of the eigenvectors of a relation
-        return max(peak, kept + needed)
-
-    def _of_pattern(self, nnz: int) -> tuple[int, int]:
-        """Return the bytes of the pattern of so many entries, which may be in files, and of what is made beside it."""
-        given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
-        dtype = np.float64 if given == np.float64 else np.float32
-        pattern, beside = memory_of_pattern(nnz, dtype, self.normalization == "row")
-        of_density = memory_of_pattern(nnz, dtype, by_row=False)[0] if self.density_weight else 0
-        return pattern + of_density, beside
-
-    def _check_memory(self, peak: int, kept: int, nnz: int, n: int, on_workers: bool) -> None:
-        """Refuse a fit that does not fit into memory."""
-        hint = "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places"
-        hint = f"{hint} the others; or storage=, a folder, which keeps neighbours and probabilities in files."
-        checks.check_memory(type(self).__name__, "X", self._memory(peak, kept, nnz, n, on_workers), hint)
-
-    # The steps of a fit.
-
-    def _asked(self, parts: Parts) -> str | Place | None:
-        """Return the engine that is asked for; refuse what it does not do, before any work."""
-        asked: str | Place | None = asked_engine(type(self).__name__, self.engine, verbs=(*VERBS, "pairs", "field"))
-        self._runs_on(asked, asked, parts)
-        return asked
-
-    def _workers(self, asked: str | Place | None, parts: Parts) -> AbstractContextManager[object]:
-        """Keep a client for the search and the iterations, if workers do them and there is none."""
-        if current_client() is not None or not self._on_workers(asked, parts):
-            return nullcontext()
-        client: AbstractContextManager[object] = on_cluster("client")(f"{type(self).__name__}.fit")
-        return client
-
-    def _problem(self, parts: Parts, asked: str | Place | None, shown: Shown) -> Problem:
-        """Return what is minimised, and where."""
-        owner, n, copies = type(self).__name__, len(shown.relation.row_ids), shown.copies
-        check_integer(owner, "n_components", self.n_components, low=1, high=max(shown.n_rows - 1, 1))
-        few = n <= FEW and self.far == "auto" and self._runs_on(PLAIN, None, parts)
-        engine = asked if asked is not None else PLAIN if few else THREADS
-        if self._on_workers(asked, parts, n):
-            engine = DASK
-        P = probabilities(owner, shown.relation, parts.normalization, on_workers=engine == DASK)
-        if self.density_weight and not has_distances(P):
-            expected, hint = "0 for a relation, which has no distances", "Give rows, distances, or fitted Affinities."
-            raise InputError(owner, "density_weight", expected, self.density_weight, hint)
-        if self.storage is not None:
-            needed = self._of_pattern(shown.relation.nnz)[0]
-            P.storage = folder_with_room(owner, "storage", self.storage, needed)
-        kernel = of_first(self._kernel_for(parts.kernel, shown.n_rows), copies)
-        return Problem(P, parts.divergence, kernel, parts.normalization, engine, copies=copies)
-
-    def _start(self, problem: Problem, shown: Shown, rng: np.random.Generator) -> tuple[Floats, float]:
-        """Return first positions, and the reach of the kernel."""
-        owner, n = type(self).__name__, problem.P.shape[0]
-        of_rows = shown.affinities is not None and isinstance(self.init, str) and self.init == "pca"
-        reach, size = extent(problem.kernel, n)
-        rows = shown.data
-        if shown.affinities is not None and of_rows:
-            rows = cast("Floats | SparseMatrix | None", shown.affinities.rows_)
-        shape, n_jobs = (n, self.n_components), check_n_jobs(owner, self.n_jobs)
-        return start(owner, self.init, rows, problem.P, shape, rng, n_jobs, size, problem.copies), reach
-
-    def _place(self, problem: Problem) -> AbstractContextManager[Place]:
-        """Give the place of the fit."""
-        owner = type(self).__name__
-        setting = Setting(owner=owner, n_jobs=check_n_jobs(owner, self.n_jobs), P=problem.P, sums_stay=True)
-        return place_of(problem.engine, setting)
-
-    def _trainer(self) -> Trainer:
-        owner, verbose = type(self).__name__, self.verbose
-        return Trainer(owner, self.max_iter, callbacks=self.callbacks, verbose=verbose, unit="iteration", keeps=True)
-
-    def _watch(self, Y: Floats, problem: Problem, trainer: Trainer) -> Watch:
-        scale = 1.0 if problem.normalization == "pair" else 1 / len(Y)
-        rules = self.min_grad_norm, self.n_iter_without_progress
-        return Watch(type(self).__name__, MapState(Y, same=problem.same), scale, *rules, trainer)
-
-    def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
-        """Set the results."""
-        if shown.affinities is not None and not shown.given:
-            shown.relation.operator.release()  # type: ignore[attr-defined] # P is done with
-        self.embedding_ = state.X
-        self.affinities_, self._copies = shown.affinities, shown.copies
-        self.relation_ = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
-        self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
-        self._cost = float(state.costs[-1]) if state.costs else None
-        self.n_iter_ = state.seen if state.costs else state.n_iter
-        self._keep_learned(objective, state)
-
-    def _related(
-        self,
-        X: Data,
-        rng: np.random.Generator,
-        *,
-        fits: bool = False,
-        on_workers: Callable[[int], bool] | None = None,
-    ) -> Shown:
-        """Return the relation behind X, its affinities unless X is a relation, and the rows of numbers, if any.
-
-        ``fits`` says that a fit will follow, which must fit into memory; ``on_workers``, whether workers search the
-        neighbours of so many points, and make the pattern.
-        """
-        if is_relation(X):
-            shown = Shown(as_relation(X, type(self).__name__, "X"), None, None)
-        elif isinstance(X, Affinities):
-            X._check_fitted("relation_")
-            shown = Shown(X._drawn(), X, None, given=True, copies=X._copies)
-        else:
-            return self._searched(X, rng, fits, on_workers)
-        n, nnz, affinities = shown.relation.shape[0], shown.relation.nnz, shown.affinities
-        if fits and nnz > checks.SMALL:
-            self._check_memory(0, 0, nnz, n, on_workers is not None and on_workers(n))
-        for name in _OF_NEIGHBORS:  # which are given
-            value, usual = getattr(self, name), self._published(name)
-            used = usual if affinities is None else getattr(affinities, name)
-            if not (np.array_equal(value, usual) or np.array_equal(value, used)):
-                instead = "a Relation needs none" if affinities is None else f"the Affinities have {used!r}"
-                warn_user(f"{type(self).__name__}: {name}={value!r} has no effect: {instead}.")
-        return shown
-
-    def _searched(
-        self, X: Data, rng: np.random.Generator, fits: bool, on_workers: Callable[[int], bool] | None
-    ) -> Shown:
-        """Return the relation of rows to their neighbours, which are searched and calibrated."""
-        owner = type(self).__name__
-        rows, ids = rows_and_ids(owner, X)
-        given = are_neighbors(rows, self.metric)
-        data, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
-        n = len(data[0]) if given else data.shape[0]
-        n_all = n if copies is None else len(copies.same)
-        made = self._affinities(data, int(rng.integers(2**31 - 1)), n_all)
-        client = current_client() if on_workers is not None and on_workers(n) else None
-        if fits and (given or 100 * n > checks.SMALL):
-            self._check_memory(*made._memory(owner, data), client is not None)
-        if fits and self.storage is not None:  # before the search, which may take an hour
-            nnz = made._memory(owner, data)[2]
-            folder_with_room(owner, "storage", self.storage, 8 * nnz * (not given) + self._of_pattern(nnz)[0])
-        affinities = made._fit(data, ids, owner, client, copies=copies)
-        if made.perplexity != self.perplexity:
-            warn_user(f"{owner}: perplexity {made.perplexity:.3g}, a third of the {n_all - 1} other points.")
-        if not affinities.distances_[:, -1].any():
-            warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
-        return Shown(affinities._drawn(), affinities, None if self.metric == "precomputed" else data, copies=copies)
-
-    def _affinities(self, rows: ArrayLike, seed: int | None, n: int) -> Affinities:
-        """Return the affinities that a fit to these rows, n with copies, makes, not fitted."""
-        k, perplexity, given = self.n_neighbors, self.perplexity, are_neighbors(rows, self.metric)
-        if k is None and self._usual_neighbors is not None and not given:
-            k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
-        if n > 3 and isinstance(perplexity, int | float) and perplexity == self._published("perplexity"):
-            perplexity = min(perplexity, (n - 1) / 3)
-        engine = None
-        if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
-            asked_engine(type(self).__name__, self.engine, ready=False)
-            engine = cast(str, self.engine) if is_device(self.engine) else None
-        return Affinities(
-            perplexity,
-            n_neighbors=k,
-            metric=self.metric,
-            metric_params=self.metric_params,
-            n_jobs=self.n_jobs,
-            random_state=seed,
-            storage=self.storage,
-            engine=engine,
-        )
+        return self._memory(settings, *self._affinities(rows, None, n)._memory(owner, rows))
 
     def _warn_of_rest(self, state: MapState, reach: float) -> None:
         """Say that a map has stayed within the reach of its kernel, at the cost of its start."""
@@ -770,189 +521,7 @@ class NeighborEmbedding(GrowingMap):
                 "or max_iter."
             )
 
-    def _published(self, name: str) -> Any:
-        """Return the default of a parameter."""
-        return inspect.signature(type(self)).parameters[name].default
-
-    def _checked(self) -> Parts:
-        """Return divergence, kernel and normalisation; refuse parameters that cannot be used."""
-        owner = type(self).__name__
-        divergence, kernel, normalization = self.divergence, self.kernel, self.normalization
-        self._check_parameters()
-        divergence, kernel = as_divergence(owner, divergence), as_kernel(owner, kernel)
-        if normalization == "none" and getattr(divergence, "for_probabilities", False):
-            hint = "Those of nearfar.divergences are for probabilities."
-            raise InputError(owner, "normalization", "'pair' or 'row' for this divergence", "'none'", hint)
-        check_watchers(owner, self.callbacks, "init=est.embedding_, early_exaggeration_iter=0")
-        if self.exaggeration != 1 and divergence != KL():
-            hint = "The first phase, which KL governs, has early_exaggeration."
-            raise InputError(owner, "exaggeration", "1 for another divergence than KL", self.exaggeration, hint)
-        return Parts(divergence, kernel, normalization)
-
-    def _kernel_for(self, kernel: Kernel, n: int) -> Kernel:
-        """Return the kernel for n points: one with a single parameter where that of all points is the same."""
-        name = parameter_of_each(kernel)
-        if name is None:
-            return kernel
-        parameters = np.asarray(getattr(kernel, name))
-        if len(parameters) != n:
-            owner, hint = type(kernel).__name__, "They are in the order of the rows."
-            raise InputError(owner, name, f"one number, or one per point ({n})", len(parameters), hint)
-        alike: Kernel = (
-            kernel if np.ptp(parameters) else cast("Any", kernel).with_params(**{name: float(parameters[0])})
-        )
-        return alike
-
-    def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
-        """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
-        P, divergence, kernel, normalization, *_ = problem
-        owner, n = type(self).__name__, P.shape[0]
-        n_jobs = check_n_jobs(owner, self.n_jobs)
-        where: dict[str, Any] = {"dtype": problem.dtype, "n_jobs": n_jobs, "place": place}
-        if problem.engine == PLAIN:
-            return QuadraticObjective(problem.counted(), kernel, divergence, normalization, problem.weights, n_jobs)
-        if (noise := self._noise()) is not None:
-            check_noise(owner, problem)
-            return NoiseObjective(P, kernel, noise, rng=rng, **where)
-        if is_linear_time(kernel, divergence, normalization):
-            field = self._field(n, divergence, kernel)
-            return NeighborObjective(P, kernel, divergence, normalization, field, weights=problem.weights, **where)
-        self._check_arrays(problem)
-        per_point = parameter_of_each(kernel) is not None
-        if per_point and normalization == "row" and linear_formulas(divergence, 0.5) is not None:
-            self._check_pairs(n, COMPILED)
-            return PerPointObjective(problem.counted(), kernel, divergence, dtype=problem.dtype, n_jobs=n_jobs)
-        self._check_pairs(n, IN_NUMPY if per_point else None)
-        return QuadraticObjective(problem.counted(), kernel, divergence, normalization, n_jobs=n_jobs)
-
-    def _check_arrays(self, problem: Problem) -> None:
-        """Refuse parts that are for rows that are arrays, at another place than the threads of this machine."""
-        if problem.engine not in (PLAIN, THREADS):
-            hint = "They have no formulas, or a kernel for each point."
-            expected = f"{THREADS!r} for this divergence, kernel and normalization"
-            raise InputError(type(self).__name__, "engine", expected, repr(problem.engine), hint)
-
-    def _check_pairs(self, n: int, pairs_a_second: float | None) -> None:
-        """Refuse sums over all pairs where something else was asked for, or are too many; warn of many."""
-        owner = type(self).__name__
-        if self.far not in ("auto", "exact"):
-            hint = (
-                "Linear time takes a divergence and a kernel with formulas, the same for all points, and probabilities."
-            )
-            raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", self.far, hint)
-        if pairs_a_second is not None:
-            check_points(owner, n, self.max_iter, check_n_jobs(owner, self.n_jobs), pairs_a_second)
-        elif n > MANY:
-            _warn_of_pairs(owner, "This divergence, kernel and normalization", n)
-
-    def _on_workers(self, asked: str | Place | None, parts: Parts, n: int = EXACT_UP_TO + 1) -> bool:
-        """Return whether the iterations run on a cluster: by name, or in the context of a client if workers can."""
-        return is_cluster(asked) and self._runs_on(DASK, asked, parts, n)
-
-    def _runs_on(
-        self, engine: str | Place | None, asked: str | Place | None, parts: Parts, n: int = EXACT_UP_TO + 1
-    ) -> bool:
-        """Return whether an engine draws n points; what it does not do is refused where it was asked for by name."""
-        beyond = next(self._beyond(engine, parts, n), None)
-        if beyond is not None and asked is not None:
-            raise InputError(type(self).__name__, *beyond, f"Or take engine={THREADS!r}.")
-        return beyond is None
-
-    def _beyond(self, engine: str | Place | None, parts: Parts, n: int) -> Iterator[tuple[str, str, str]]:
-        """Yield what an engine does not do: an argument, what it may be there, what it is."""
-        field, (divergence, kernel, normalization) = self._far(), parts
-        if self.density_weight and engine not in (None, PLAIN, THREADS):
-            yield "engine", f"{PLAIN!r} or {THREADS!r} with a density_weight", repr(engine)
-        if engine == PLAIN and field not in ("auto", "exact"):
-            yield "far", f"'auto' or 'exact' with engine={PLAIN!r}", repr(self.far)
-        if engine == PLAIN and self.storage is not None:
-            yield "storage", f"None with engine={PLAIN!r}", repr(self.storage)
-        if engine != DASK:
-            return
-        # Workers sum charges on a mesh.
-        if self.n_components not in (1, 2):
-            yield "n_components", "1 or 2 on a cluster, as for the mesh", repr(self.n_components)
-        on_mesh = field == "fft" or vars(type(field)).get("in_parts", False) or (field == "auto" and n > EXACT_UP_TO)
-        if self._noise() is not None or not on_mesh:
-            few = "" if n > EXACT_UP_TO else f", which sums pair by pair up to {EXACT_UP_TO} points"
-            yield "far", "'fft', or 'auto' where that is the mesh, on a cluster", f"{self.far!r}{few}"
-        if parameter_of_each(kernel) is not None or self._learns:
-            yield "kernel", "the same for all points on a cluster", repr(kernel)
-        if not is_linear_time(kernel, divergence, normalization):
-            together = f"{divergence!r}, {kernel!r} and normalization={normalization!r}"
-            yield "divergence", "with a kernel and a normalization of linear time on a cluster", together
-
-    def _noise(self) -> NoisePairs | None:
-        """Return what ``far`` says about sampled pairs, None if it says another thing."""
-        far = self._far()
-        return far if isinstance(far, NoisePairs) else None
-
-    def _far(self) -> str | Field | NoisePairs:
-        """Return what sums over all pairs: a field, pairs of noise, or the name of a built-in field."""
-        return field_of_map(self.far, owner=type(self).__name__)
-
-    def _field(self, n: int, divergence: Divergence, kernel: Kernel) -> Field:
-        """Return the far field that ``far`` names, or a fresh copy of the one given."""
-        owner, far, d = type(self).__name__, self._far(), self.n_components
-        if not isinstance(far, str):
-            return cast(Field, far)  # pairs that are sampled have no field
-        if far == "fft" and d > 2:
-            hint = "The mesh has one or two dimensions: for three there is far='barnes-hut', too."
-            raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
-        if far == "barnes-hut" and d > 3:
-            raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
-        if far == "auto":  # the quickest for n points
-            far, most = "exact", EXACT_UP_TO
-            if isinstance(kernel, Exponential | HeavyTailed | InhomogeneousStudentT):
-                most = min(EXACT_WITH_EXP[not is_kl(divergence)], most)
-            if d <= 2 and n > most:
-                far = "fft"
-            elif d == 3 and n > TREE_FROM and self._device is None:
-                far = "barnes-hut"
-            elif n > MANY:
-                _warn_of_pairs(owner, f"{d} components", n)
-        if far == "exact":
-            return ExactField()
-        accuracy = accuracy_of(divergence)
-        if far == "barnes-hut":
-            return BarnesHutField(accuracy.angle)
-        return MeshField(accuracy.few if n < accuracy.many_from else accuracy.many)
-
-    @property
-    def _learns(self) -> bool:
-        """Whether the kernel is learned beside the positions."""
-        return False
-
-    def _phases(self, problem: Problem) -> list[Phase]:
-        """Return what is minimised when."""
-        early = self.early_exaggeration, self.early_exaggeration_iter
-        pace = Pace(self.learning_rate, self.max_iter, *early, self.exaggeration)
-        decays = self._noise() is not None  # or the noise would keep the points moving
-        return phases_of(problem.P, problem.kernel, problem.divergence, problem.normalization, pace, decays=decays)
-
-    def _keep_learned(self, objective: Objective, state: MapState) -> None:
-        """Keep what was learned beside the map."""
-
-    def _learned_kernel(self, kernel: Kernel) -> Kernel:
-        """Return the kernel as a fit has left it."""
-        return kernel
-
-    def _weights_of(self, P: csr_array, copies: Copies | None) -> NDArray[np.float64] | None:  # noqa: ARG002
-        """Return the importance of the points, if they have one."""
-        return None
-
-    def _kernel_of_new(self, kernel: Kernel) -> Kernel | KernelOfEach:
-        """Return the kernel of new points, or a function of their probabilities that returns one for each."""
-        return self._kernel_for(kernel, len(self.embedding_))
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _warn_of_pairs(owner: str, what: str, n: int) -> None:
-    warn_user(
-        f"{owner}: {what} of {n} points take all pairs of points in every iteration. One to three components (on a "
-        "device one or two), and divergences and kernels with formulas, take (next to) linear time."
-    )

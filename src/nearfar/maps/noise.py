@@ -13,7 +13,7 @@ from nearfar.errors import InputError
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.kernels import compiled_kernel
 from nearfar.maps.objective import NeighborObjective, RowBlocks
-from nearfar.maps.problem import Problem
+from nearfar.maps.settings import Problem
 from nearfar.methods.noise_maps import (
     Circle,
     global_cost,
@@ -26,16 +26,17 @@ from nearfar.methods.noise_maps import (
 _PAIRS = 2**19  # of noise at least, in each evaluation of "local"
 
 
-def check_noise(owner: str, problem: Problem) -> None:
+def check_noise(problem: Problem) -> None:
     """Refuse sampled pairs for what they are not for."""
     hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
+    settings = problem.settings
     for what, known, part in (
-        ("divergence", problem.divergence == KL(), problem.divergence),
-        ("normalization", problem.normalization == "pair", problem.normalization),
+        ("divergence", settings.divergence == KL(), settings.divergence),
+        ("normalization", settings.normalization == "pair", settings.normalization),
         ("kernel", compiled_kernel(problem.kernel) is not None, problem.kernel),
     ):
         if not known:
-            raise InputError(owner, "far", f"another than 'noise' for this {what}", repr(part), hint)
+            raise InputError(settings.owner, "far", f"another than 'noise' for this {what}", repr(part), hint)
 
 
 class NoiseObjective(NeighborObjective):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -23,14 +23,14 @@ from nearfar._core.atomic import TemporaryArray
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import FloatType, Longs
-from nearfar.contracts import Divergence, Field, Floats, Kernel, Place, Rows
+from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place, Rows
 from nearfar.divergences.probability import KL, is_kl, linear_formulas
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.kernels import compiled_kernel
 from nearfar.methods import affinities
-from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, value
-from nearfar.methods.maps import AllPairs, Still
+from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, strengths_of, value
+from nearfar.methods.maps import AllPairs
 from nearfar.relations.matrix import Relation
 from nearfar.relations.operators import LinearOperator, Sparse
 
@@ -50,7 +50,7 @@ def is_linear_time(kernel: Kernel, divergence: Divergence, normalization: str) -
     return known and compiled_kernel(kernel) is not None
 
 
-class NeighborObjective(Still):
+class NeighborObjective(Objective):
     """Divergences and kernels with formulas, by row or by pair, the far part left to a field.
 
     Parameters
@@ -117,10 +117,12 @@ class NeighborObjective(Still):
 
     def pattern(self) -> Pattern:
         """Return the pattern of P and Pᵀ, in the order of the rows; some places make it themselves."""
-        make = getattr(self.place, "pattern_of", Pattern.of)
-        pattern: Pattern = self._pattern or make(self.P, self.cost, self.order, self._n_jobs)
-        self._pattern = pattern
-        return pattern
+        if self._pattern is None and hasattr(self.place, "pattern_of"):
+            self._pattern = self.place.pattern_of(self.P, self.cost, self.order)
+        elif self._pattern is None:
+            symmetric, n_jobs = not self.cost.by_row, self._n_jobs
+            self._pattern = union_pattern(self.P, self.cost.dtype, symmetric=symmetric, order=self.order, n_jobs=n_jobs)
+        return cast("Pattern", self._pattern)
 
     def early(self, kernel: Kernel | None = None) -> Self:
         """Return the objective with KL, over the same arrays; with a kernel given, under that, by pair."""
@@ -153,16 +155,11 @@ class Pattern(NamedTuple):
     p_ij: Floats
     p_ji: Floats
 
-    @classmethod
-    def of(cls, P: RowBlocks, cost: Cost, order: NDArray[np.integer] | None, n_jobs: int) -> Pattern:
-        """Return that of P, row r being ``order[r]``."""
-        return cls(*union_pattern(P, cost.dtype, symmetric=not cost.by_row, order=order, n_jobs=n_jobs))
-
     def in_order(self, order: NDArray[np.integer], n_jobs: int) -> Pattern:
         """Return that of the same P, row r being row ``order[r]`` of this one, in whose arrays it is.
 
-        A tenth of the time of :meth:`of`, in as little room: rows that will be last are taken out, the others move up,
-        and so on.
+        A tenth of the time of :func:`union_pattern`, in as little room: rows that will be last are taken out, the
+        others move up, and so on.
         """
         lengths, place = np.diff(self.indptr), np.empty(len(order), np.uint32)
         place[order] = np.arange(len(order), dtype=np.uint32)
@@ -185,8 +182,9 @@ class Pattern(NamedTuple):
 
     def near(self, place: Place, cost: Cost, weights: Floats | None) -> Near:
         """Return what the data say of a map: the parts of strengths that stay as they are."""
-        *strengths, mass = strengths_of_pairs(cost, self.indptr, self.p_ij, self.p_ji)
-        near = Near(self[:2], self.p_ij, tuple(strengths), mass, float(mass.sum()))
+        strengths, fixed = strengths_of(cost, self.p_ij, self.p_ji)
+        mass = np.zeros(len(self.indptr) - 1) if fixed is None else row_sums(self.indptr, fixed)
+        near = Near(self[:2], self.p_ij, strengths, mass, float(mass.sum()))
         if weights is None:
             return near
         of_weights = float(2 * xlogy(row_sums(self.indptr, self.p_ij), weights.astype(np.float64)).sum())
@@ -197,32 +195,6 @@ class Pattern(NamedTuple):
         p = self.p_ij + self.p_ji
         p /= p.sum(dtype=np.float64)
         return self._replace(p_ij=p, p_ji=p)
-
-
-def strengths_of_pairs(
-    cost: Cost, indptr: Longs, *both: Floats
-) -> tuple[Floats | None, Floats | None, Floats | None, NDArray[np.float64]]:
-    """Return the strengths where both directions have one kernel: by row s_ij + s_ji, by pair s_ij alone."""
-    (fixed, back), u_ij, u_ji, mass = strengths_of(cost, indptr, *both)
-    if not cost.by_row:
-        return fixed, u_ij, None, mass
-    return None if fixed is None or back is None else fixed + back, u_ij, u_ji, mass
-
-
-def strengths_of(
-    cost: Cost, indptr: Longs, *both: Floats
-) -> tuple[list[Floats | None], Floats | None, Floats | None, NDArray[np.float64]]:
-    """Return what of s_ij and s_ji does not move with q, what the rest is made of, and the mass of the first."""
-    formulas = cost.formulas
-    fixed: list[Floats | None] = [None, None]
-    u_ij, u_ji = None, None
-    mass = np.zeros(len(indptr) - 1)
-    if formulas.fixed is not None:
-        parts = [formulas.fixed(p) for p in both]
-        fixed, mass = [*parts], row_sums(indptr, parts[0])
-    if formulas.strength is not None:
-        u_ij, u_ji = both if formulas.prepared is None else (np.asarray(formulas.prepared(p), cost.dtype) for p in both)
-    return fixed, u_ij, u_ji, mass
 
 
 def probabilities(owner: str, relation: Relation, normalization: str, *, on_workers: bool = False) -> RowBlocks:
@@ -343,8 +315,8 @@ def union_pattern(
     symmetric: bool = False,
     order: NDArray[np.integer] | None = None,
     n_jobs: int = 1,
-) -> tuple[Longs, NDArray[np.uint32], Floats, Floats]:
-    """Return (indptr, columns, p_ij, p_ji) of where P or Pᵀ has an entry off the diagonal, row r being ``order[r]``.
+) -> Pattern:
+    """Return the pattern of where P or Pᵀ has an entry off the diagonal, row r being ``order[r]``.
 
     If symmetric, p_ij and p_ji are the same array, their mean. P is a csr_array or RowBlocks, and is read several
     times, so that beside the answer there is room for a part of it alone: the entries of some rows of P and of Pᵀ. The
@@ -394,12 +366,10 @@ def union_pattern(
     for whole in (columns, *values):
         whole.resize(at, refcheck=False)
     kept = [np.asarray(whole, floats) for whole in values]
-    return np.append(0, np.cumsum(lengths)), np.asarray(columns, np.uint32), kept[0], kept[-1]
+    return Pattern(np.append(0, np.cumsum(lengths)), np.asarray(columns, np.uint32), kept[0], kept[-1])
 
 
-def _few_pattern(
-    P: csr_array, floats: np.dtype[Any], order: NDArray[np.integer], symmetric: bool
-) -> tuple[Longs, NDArray[np.uint32], Floats, Floats]:
+def _few_pattern(P: csr_array, floats: np.dtype[Any], order: NDArray[np.integer], symmetric: bool) -> Pattern:
     """Return the pattern of a small matrix, with the same bits, in NumPy."""
     n = P.shape[0]
     place = np.empty(n, np.uint32)
@@ -415,7 +385,8 @@ def _few_pattern(
     sides = [affinities.symmetric(p_ij, p_ji)] if symmetric else [p_ij, p_ji]
     by_row = np.argsort(rows, kind="stable")
     values = [side[by_row] for side in sides]
-    return np.append(0, np.cumsum(np.bincount(rows, minlength=n))), columns[by_row], values[0], values[-1]
+    indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
+    return Pattern(indptr, columns[by_row], values[0], values[-1])
 
 
 def _merged(
@@ -518,7 +489,7 @@ def merge_rows(bounds, given, place, lengths, made, start, stop):
 
 
 @dataclass(frozen=True)
-class QuadraticObjective(Still):
+class QuadraticObjective(Objective):
     """All divergences, kernels and normalisations, pair by pair; see :class:`nearfar.methods.maps.AllPairs`."""
 
     P: csr_array
@@ -543,9 +514,11 @@ class QuadraticObjective(Still):
         """Return the cost."""
         return self._pairs.value_and_gradient(Y)[0]
 
-    def early(self, kernel: Kernel | None = None) -> QuadraticObjective:
+    def early(self, kernel: Kernel | None = None) -> Self:
         """Return the same with KL; with a kernel given, under that, by pair."""
         if kernel is None:
             return replace(self, divergence=KL())
         P = csr_array(self.P + self.P.T)
-        return QuadraticObjective(csr_array(P / P.sum()), kernel, KL(), "pair", n_jobs=self.n_jobs)
+        return replace(
+            self, P=csr_array(P / P.sum()), kernel=kernel, divergence=KL(), normalization="pair", weights=None
+        )

@@ -19,13 +19,12 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import FloatType
 from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
-from nearfar.contracts import Divergence, Floats, Kernel
+from nearfar.contracts import Divergence, Floats, Kernel, Objective
 from nearfar.divergences.probability import KL, no_strength
 from nearfar.errors import InputError
 from nearfar.far.fields import CHUNK
 from nearfar.kernels import exp, rise
 from nearfar.methods.linear_maps import LEAST_S, Cost
-from nearfar.methods.maps import Still
 
 MOST_POINTS = 20_000
 """Points of a map whose pairs are all summed in every iteration, under a kernel with a parameter for each point."""
@@ -49,7 +48,7 @@ def check_points(owner: str, n: int, n_iter: int, n_jobs: int, pairs_a_second: f
         )
 
 
-class PerPointObjective(Still):
+class PerPointObjective(Objective):
     """Divergences with formulas by row, under a kernel with a parameter for each point.
 
     Parameters

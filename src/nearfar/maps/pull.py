@@ -7,7 +7,7 @@ Its equations are those of :mod:`nearfar.methods.maps`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -114,7 +114,7 @@ def _weights(owner: str, weight: float | Numbers, n: int) -> NDArray[np.float64]
 
 
 @dataclass
-class PulledObjective:
+class PulledObjective(Objective):
     """An objective and a pull, in the order of the rows.
 
     Parameters
@@ -124,6 +124,7 @@ class PulledObjective:
     place : Place
         Where the positions are.
     pull : Pull
+        Its places are of the type of the positions.
     scale : float
         What turns the cost of the map into that which is reported, per point.
     """
@@ -132,31 +133,23 @@ class PulledObjective:
     place: Place
     pull: Pull
     scale: float
-    _brought: tuple[Rows, Rows] | None = field(default=None, repr=False)
 
-    def _rows(self, dtype: np.dtype[np.floating]) -> tuple[Rows, Rows]:
-        """Return the places and weights as rows of the place."""
-        if self._brought is None:
-            places, weights = self.pull
-            share = weights / (len(weights) * self.scale)
-            at = np.where(weights[:, None] > 0, places, 0)
-            self._brought = self.place.bring(at.astype(dtype)), self.place.bring(share.astype(dtype))
-        return self._brought
+    def __post_init__(self) -> None:
+        places, weights = self.pull
+        at, share = np.where(weights[:, None] > 0, places, 0), weights / (len(weights) * self.scale)
+        self._rows: tuple[Rows, Rows] = (
+            self.place.bring(at.astype(places.dtype)),
+            self.place.bring(share.astype(places.dtype)),
+        )
 
-    @property
     def held(self) -> Rows:
-        """The second derivative of the pull in the position of each row."""
-        return self._rows(self.dtype)[1]
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """That of the positions."""
-        return np.dtype(self.pull.places.dtype)
+        """Return the second derivative of the pull in the position of each row."""
+        return self._rows[1]
 
     def evaluate(self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Rows, float | None]:
         """Return the gradient and, if it is asked for, the cost."""
         gradient, found = self.of_map.evaluate(Y, exaggeration, cost=cost)
-        gradient = self.place.each(pull_of, gradient, Y, *self._rows(self.dtype))[0]
+        gradient = self.place.each(pull_of, gradient, Y, *self._rows)[0]
         return gradient, None if found is None else found + self._cost(Y)
 
     def value(self, Y: Rows) -> float:
@@ -164,17 +157,18 @@ class PulledObjective:
         return self.of_map.value(Y) + self._cost(Y)
 
     def _cost(self, Y: Rows) -> float:
-        return float(self.place.each(cost_of_pull, Y, *self._rows(self.dtype))[1])
+        return float(self.place.each(cost_of_pull, Y, *self._rows)[1])
 
-    def early(self, kernel: Kernel | None = None) -> PulledObjective:
+    def early(self, kernel: Kernel | None = None) -> Self:
         """Return the same with KL."""
-        return replace(self, of_map=self.of_map.early(kernel), _brought=self._brought)
+        return replace(self, of_map=self.of_map.early(kernel))
 
     def reorder(self, order: NDArray[np.integer]) -> bool:
         """Let row r be what row ``order[r]`` was."""
         done = self.of_map.reorder(order)
         if done:
-            self.pull, self._brought = Pull(self.pull.places[order], self.pull.weights[order]), None
+            self.pull = Pull(self.pull.places[order], self.pull.weights[order])
+            self.__post_init__()
         return done
 
     def advance(self, Y: Rows, iteration: int) -> None:

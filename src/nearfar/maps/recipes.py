@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import ClassVar, Literal, Self, Unpack, cast
+from typing import Any, ClassVar, Literal, Self, Unpack, cast
 
 import numpy as np
 
 from nearfar import divergences
-from nearfar._core.checks import check_n_jobs, check_real
+from nearfar._core.checks import check_real
 from nearfar._core.parameters import keeps_arguments
 from nearfar.base import PointsLike
 from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
@@ -38,8 +38,7 @@ from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.growing import N_ITER
 from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.objective import Normalization
-from nearfar.maps.options import MapOptions, SampledOptions
-from nearfar.maps.problem import Parts, Problem
+from nearfar.maps.settings import MapOptions, MapSettings, Parts, Problem, SampledOptions
 from nearfar.maps.tails import START, TailObjective
 from nearfar.maps.transform import KernelOfEach
 from nearfar.methods.maps import MapState
@@ -51,24 +50,20 @@ class Recipe(NeighborEmbedding):
     The parts can be read by their names, and not be set.
     """
 
-    def _filled(self) -> Parts:
-        """Return the parts, by the parameters as they are now."""
-        raise NotImplementedError
-
     @property
     def divergence(self) -> Divergence:  # type: ignore[override]  # filled in, not a parameter
         """The divergence of the recipe."""
-        return self._filled().divergence
+        return cast("Divergence", self._parts().divergence)
 
     @property
     def kernel(self) -> Kernel:  # type: ignore[override]
         """The kernel of the recipe."""
-        return self._filled().kernel
+        return cast("Kernel", self._parts().kernel)
 
     @property
     def normalization(self) -> Normalization:  # type: ignore[override]
         """The normalisation of the recipe."""
-        return self._filled().normalization
+        return self._parts().normalization
 
 
 class TSNE(Recipe):
@@ -102,7 +97,7 @@ class TSNE(Recipe):
     @keeps_arguments
     def __init__(self, n_components: int = 2, *, dof: float = 1.0, **options: Unpack[MapOptions]) -> None: ...
 
-    def _filled(self) -> Parts:
+    def _parts(self) -> Parts:
         dof = check_real(type(self).__name__, "dof", self.dof, low=0, open_low=True)
         kernel = StudentT() if dof == 1 else HeavyTailed(2 / (dof + 1), (dof + 1) / (2 * dof))
         return Parts(KL(), kernel, "pair")
@@ -130,7 +125,7 @@ class SSNE(Recipe):
     @keeps_arguments
     def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
 
-    def _filled(self) -> Parts:
+    def _parts(self) -> Parts:
         return Parts(KL(), Exponential(), "pair")
 
 
@@ -156,7 +151,7 @@ class ASNE(Recipe):
     @keeps_arguments
     def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
 
-    def _filled(self) -> Parts:
+    def _parts(self) -> Parts:
         return Parts(KL(), Exponential(), "row")
 
 
@@ -182,7 +177,7 @@ class TASNE(Recipe):
     @keeps_arguments
     def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
 
-    def _filled(self) -> Parts:
+    def _parts(self) -> Parts:
         return Parts(KL(), StudentT(), "row")
 
 
@@ -224,20 +219,20 @@ class HSSNE(Recipe):
         self, n_components: int = 2, *, alpha: float | Literal["learn"] = 0.5, **options: Unpack[MapOptions]
     ) -> None: ...
 
-    def _filled(self) -> Parts:
+    def _parts(self) -> Parts:
         alpha: object = START if self.alpha == "learn" else self.alpha
         if isinstance(alpha, str):
             raise InputError(type(self).__name__, "alpha", "a number >= 0, or 'learn'", repr(alpha))
         return Parts(KL(), HeavyTailed(cast("float", alpha)), "pair")
 
     @property
-    def _learns(self) -> bool:
+    def _learns(self) -> bool:  # type: ignore[override]
         return self.alpha == "learn"
 
-    def _beyond(self, engine: str | Place | None, parts: Parts, n: int) -> Iterator[tuple[str, str, str]]:
+    def _beyond(self, settings: MapSettings, engine: str | Place | None, n: int) -> tuple[str, str, str] | None:
         if engine == PLAIN and self._learns:
-            yield "alpha", f"a number with engine={PLAIN!r}", repr(self.alpha)
-        yield from super()._beyond(engine, parts, n)
+            return "alpha", f"a number with engine={PLAIN!r}", repr(self.alpha)
+        return super()._beyond(settings, engine, n)
 
     @contextmanager
     def _at_learned(self) -> Iterator[None]:
@@ -278,22 +273,21 @@ class HSSNE(Recipe):
         with self._at_learned():
             return super()._cost_as_it_is()
 
-    def _check_grows(self, owner: str, parts: Parts) -> None:
+    def _check_grows(self, owner: str, settings: MapSettings) -> None:
         if self._learns:
             hint = "Take HSSNE(alpha=est.alpha_), or est.grow."
             raise InputError(owner, "alpha", "a number for a fit with a pull on some points", repr(self.alpha), hint)
-        super()._check_grows(owner, parts)
+        super()._check_grows(owner, settings)
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if not self._learns:
             return super()._objective(problem, place, rng)
-        owner, n = type(self).__name__, problem.P.shape[0]
-        if self._noise() is not None:
-            raise InputError(owner, "far", "another than 'noise' with alpha='learn'", repr(self.far))
-        kernel = HeavyTailed(START)
-        field, n_jobs = self._field(n, problem.divergence, kernel), check_n_jobs(owner, self.n_jobs)
-        begins, dtype = self.early_exaggeration_iter, problem.dtype
-        return TailObjective(problem.P, kernel, field, begins, dtype=dtype, n_jobs=n_jobs, place=place)
+        settings, kernel = problem.settings, HeavyTailed(START)
+        if settings.noise is not None:
+            raise InputError(settings.owner, "far", "another than 'noise' with alpha='learn'", repr(self.far))
+        field = self._field(settings, problem.P.shape[0], kernel)
+        where: dict[str, Any] = {"dtype": problem.dtype, "n_jobs": settings.n_jobs, "place": place}
+        return TailObjective(problem.P, kernel, field, self.early_exaggeration_iter, **where)
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:  # noqa: ARG002
         self.alpha_ = float(getattr(objective, "alpha", self.alpha))
@@ -340,7 +334,7 @@ class NeRV(Recipe):
         self, n_components: int = 2, *, lam: float = 0.5, floor: float = 0.01, **options: Unpack[MapOptions]
     ) -> None: ...
 
-    def _filled(self) -> Parts:
+    def _parts(self) -> Parts:
         return Parts(divergences.NeRV(self.lam, self.floor), Exponential(), "row")
 
 
@@ -379,7 +373,7 @@ class JSE(Recipe):
         self, n_components: int = 2, *, kappa: float = 0.5, floor: float = 0.01, **options: Unpack[MapOptions]
     ) -> None: ...
 
-    def _filled(self) -> Parts:
+    def _parts(self) -> Parts:
         return Parts(JensenShannon(self.kappa, self.floor), Exponential(), "row")
 
 
@@ -451,7 +445,7 @@ class UMAP(Recipe):
         """The pairs of noise."""
         return NoisePairs(self.n_samples, normalizer="umap")
 
-    def _filled(self) -> Parts:
+    def _parts(self) -> Parts:
         owner = type(self).__name__
         spread = check_real(owner, "spread", self.spread, low=0, open_low=True)
         min_dist = check_real(owner, "min_dist", self.min_dist, low=0, high=spread)

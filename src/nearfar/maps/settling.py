@@ -26,7 +26,7 @@ from nearfar.errors import NumericalError
 from nearfar.maps.frozen import STRONGEST, Edges, FrozenObjective, Sums, strongest
 from nearfar.maps.objective import RowBlocks
 from nearfar.maps.pull import Pull, radius
-from nearfar.methods.maps import MapState, Phase, finished
+from nearfar.methods.maps import MapState, Phase, descend
 
 EXAGGERATION = 4.0
 ROOM = (8.0, 4.0, 2.0, 1.0)
@@ -188,7 +188,7 @@ def _moved(
     watch = _Unwatched(MapState(Y.copy()), by.owner)
     rate, n_iter = by.phase.learning_rate / exaggeration, by.phase.n_iter if n_iter is None else n_iter
     phase = replace(by.phase, exaggeration=exaggeration, learning_rate=rate, n_iter=n_iter)
-    finished(objective.place, objective, phase, watch)
+    descend(objective.place, objective, [phase], watch)
     return watch.state.Y
 
 

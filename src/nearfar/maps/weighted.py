@@ -15,9 +15,8 @@ from nearfar.contracts import Objective, Place
 from nearfar.divergences.probability import KL
 from nearfar.errors import InputError
 from nearfar.kernels import StudentT
-from nearfar.maps.options import MapOptions
-from nearfar.maps.problem import Parts, Problem
 from nearfar.maps.recipes import Recipe
+from nearfar.maps.settings import MapOptions, Parts, Problem
 from nearfar.methods.maps import MapState
 from nearfar.relations.copies import Copies
 
@@ -74,12 +73,12 @@ class WSSNE(Recipe):
 
     _grows: ClassVar[bool] = False
 
-    def _filled(self) -> Parts:
+    def _parts(self) -> Parts:
         return Parts(KL(), StudentT(), "pair")
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
-        if self._noise() is not None:
-            raise InputError(type(self).__name__, "far", "another than 'noise' for weighted points", repr(self.far))
+        if problem.settings.noise is not None:
+            raise InputError(problem.settings.owner, "far", "another than 'noise' for weighted points", repr(self.far))
         weights = self._weights_of(problem.P.to_csr(), problem.copies)
         return super()._objective(problem._replace(weights=weights), place, rng)
 

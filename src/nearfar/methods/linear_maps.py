@@ -27,8 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -57,7 +56,10 @@ def plain(function: Callable[..., object] | None) -> Callable[..., Array]:
 class Cost:
     """What a map of n points costs: a divergence of p and q, and how q is made of a kernel; both have formulas.
 
-    ``by_row`` says that q sums to 1 in each row; else it does over all pairs.
+    ``by_row`` says that q sums to 1 in each row; else it does over all pairs. What follows from these is worked out
+    once: ``formulas`` of the divergence; ``similarity``, those of the kernel, and the kernel ``compiled``, where it is
+    the same for all points; the ``numbers`` of kernel and divergence in the type of the positions; and what p and q are
+    at least.
     """
 
     kernel: Kernel
@@ -65,37 +67,27 @@ class Cost:
     by_row: bool
     n: int
     dtype: np.dtype[np.floating]
+    formulas: Formulas = field(init=False, repr=False, compare=False)
+    similarity: KernelFormulas = field(init=False, repr=False, compare=False)
+    compiled: CompiledKernel = field(init=False, repr=False, compare=False)
+    numbers: tuple[tuple[np.floating, ...], ...] = field(init=False, repr=False, compare=False)
+    smallest: float = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def compiled(self) -> CompiledKernel:
-        """The kernel as compiled loops take it."""
-        found = compiled_kernel(self.kernel)
-        assert found is not None
-        return found
+    def __post_init__(self) -> None:
+        kernel, scalar = compiled_kernel(self.kernel), self.dtype.type
+        formulas = linear_formulas(self.divergence, 1 / ((self.n - 1) * (1 if self.by_row else self.n)))
+        assert formulas is not None
+        of_both = () if kernel is None else kernel.parameters, formulas.parameters
+        vars(self).update(
+            formulas=formulas,
+            similarity=cast("WithFormulas", self.kernel).formulas(),
+            compiled=kernel,
+            numbers=tuple(tuple(map(scalar, some)) for some in of_both),
+            smallest=1e-30 if self.dtype == np.float32 else 1e-290,
+        )
 
-    @cached_property
-    def similarity(self) -> KernelFormulas:
-        """The formulas of the kernel."""
-        found = cast("WithFormulas", self.kernel).formulas()
-        assert found is not None
-        return found
-
-    @cached_property
-    def formulas(self) -> Formulas:
-        """The formulas of the divergence."""
-        found = linear_formulas(self.divergence, 1 / ((self.n - 1) * (1 if self.by_row else self.n)))
-        assert found is not None
-        return found
-
-    @property
-    def far_log(self) -> float:
-        """``b``, by which the far part of D moves with ln q."""
-        return self.formulas.far_log
-
-    @property
-    def smallest(self) -> float:
-        """What p and q are at least."""
-        return 1e-30 if self.dtype == np.float32 else 1e-290
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.kernel, self.divergence, self.by_row, self.n, self.dtype)
 
     def weight(self, f: Array) -> Array:
         """Return w of squared distances."""
@@ -122,9 +114,6 @@ class Cost:
         p, q = xp.clip(p, self.smallest, None), xp.clip(xp.exp(log_q), self.smallest, None)
         return plain(self.formulas.entry_cost)(p, q, log_q, *self.formulas.parameters)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), tuple(getattr(self, one.name) for one in fields(self))
-
 
 class Near(NamedTuple):
     """What the data say of a map: the pattern of P and Pᵀ, p_ij there, and what the strengths s_ij are made of.
@@ -140,6 +129,25 @@ class Near(NamedTuple):
     total_mass: float
     weights: Rows | None = None
     of_weights: float = 0.0
+
+
+def strengths_of(cost: Cost, p_ij: Array, p_ji: Array) -> tuple[tuple[Array | None, ...], Array | None]:
+    """Return what the strengths of pairs are made of, and s_ij as far as it does not move with q.
+
+    That is by row the fixed part of s_ij + s_ji, by pair that of s_ij alone; and what the rest of s_ij and, by row, of
+    s_ji is made of. None stands for nothing.
+    """
+    formulas = cost.formulas
+    both: Array | None = None
+    fixed: Array | None = None
+    moving: list[Array | None] = [None, None]
+    if formulas.fixed is not None:
+        fixed = formulas.fixed(p_ij)
+        both = fixed + formulas.fixed(p_ji) if cost.by_row else fixed
+    if formulas.strength is not None:
+        prepared = formulas.prepared
+        moving = [p if prepared is None else np.asarray(prepared(p), cost.dtype) for p in (p_ij, p_ji)]
+    return (both, moving[0], moving[1] if cost.by_row else None), fixed
 
 
 class Far(NamedTuple):
@@ -159,7 +167,7 @@ class Far(NamedTuple):
 
 def far_at(place: Place, cost: Cost, near: Near, field: Field, Y: Rows) -> Far:
     """Return the sums over all points, which the field makes."""
-    names: tuple[Literal["weight", "entropy"], ...] = ("weight", "entropy") if cost.far_log else ("weight",)
+    names: tuple[Literal["weight", "entropy"], ...] = ("weight", "entropy") if cost.formulas.far_log else ("weight",)
     field = place.field(field, Y, cost.kernel)
     potentials = field.evaluate([Term(name, near.weights) for name in names])
     values, slopes = [one.value for one in potentials], [one.gradient for one in potentials]
@@ -265,7 +273,7 @@ def charge(
     """Put the charges c0 and c1 of rows in place of their mass and entropy, and add what they do to their own row."""
     xp = namespace_of(w)
     pull, mass, *w_ln_w = moving
-    S, b = normalizer(w, cost=cost, totals=totals, error=error), cost.far_log
+    S, b = normalizer(w, cost=cost, totals=totals, error=error), cost.formulas.far_log
     minus_M = mass + fixed
     if b:
         minus_M -= b * (xp.log(S) + entropy(S, w, w_ln_w[0], cost))
@@ -280,7 +288,7 @@ def push(
     pull: Array, *slopes: Array, mass: tuple[float, Array | float], cost: Cost, totals: Sequence[Array], error: float
 ) -> tuple[()]:
     """Add the far part of the gradient by pair."""
-    xp, b = namespace_of(pull), cost.far_log
+    xp, b = namespace_of(pull), cost.formulas.far_log
     S = normalizer(pull, cost=cost, totals=totals, error=error)
     H = entropy(S, totals[0], totals[1], cost) if b else 0.0
     M = b * H - mass[0] - xp.asarray(mass[1], dtype=xp.float64)  # symbol M: sum q D = b sum q ln q - sum s
@@ -314,4 +322,4 @@ def far_cost(w: Array, *w_ln_w: Array, cost: Cost, totals: Sequence[Array], erro
     """Return the cost of rows, or of all pairs, as if p were 0."""
     S = normalizer(w, cost=cost, totals=totals, error=error)
     H = entropy(S, w, w_ln_w[0], cost) if w_ln_w else 0 * S
-    return cost.far_log * H + cost.formulas.constant
+    return cost.formulas.far_log * H + cost.formulas.constant

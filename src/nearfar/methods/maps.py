@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,9 @@ from scipy.sparse import csc_array, csr_array
 from nearfar._core.parameters import Part
 from nearfar._core.threads import run_blocks
 from nearfar._core.types import Array, namespace_of
-from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place, Rows
+from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
 from nearfar.errors import InputError
-from nearfar.kernels import squared_distances
+from nearfar.kernels import either, squared_distances
 
 _ENTRIES = 2**21  # of a block: 16 MB per array of float64
 _TINY = np.finfo(np.float64).tiny
@@ -221,21 +221,6 @@ def off_diagonal(block: Floats, rows: slice) -> Floats:
     return np.asarray(block)
 
 
-class Still:
-    """Base of an objective of KL whose rows are in no order that is quicker than another, and that learns nothing."""
-
-    def early(self, kernel: Kernel | None = None) -> Self:  # noqa: ARG002
-        """Return itself."""
-        return self
-
-    def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
-        """Do nothing."""
-        return False
-
-    def advance(self, Y: Rows, iteration: int) -> None:
-        """Do nothing."""
-
-
 @dataclass(frozen=True)
 class Phase:
     """Some iterations with the same cost.
@@ -255,17 +240,13 @@ class Phase:
     early: bool = False
     kernel: Kernel | None = None
 
-    def rate(self, t: int) -> float:
-        """Return the learning rate of an iteration."""
-        return self.learning_rate * (1 - t / self.n_iter if self.decays else 1.0)
-
 
 @dataclass
 class MapState:
     """Where a map stands; callbacks may look at ``X``.
 
     ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``, as they were at
-    the last look. ``seen`` is the iteration of that look. ``same`` says, where rows are copies, which point each is.
+    the last look. ``same`` says, where rows are copies, which point each is.
     """
 
     Y: Floats
@@ -284,11 +265,6 @@ class MapState:
             X = np.empty_like(self.Y)
             X[self.order] = self.Y
         return X if self.same is None else X[self.same]
-
-    @property
-    def seen(self) -> int:
-        """The iteration of the last look."""
-        return self.cost_iterations[-1] if self.cost_iterations else -1
 
 
 class Watched(Protocol):
@@ -312,75 +288,47 @@ class Watched(Protocol):
         """Take in how things stand; return whether to stop."""
 
 
-def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: Watched) -> None:
-    """Move ``watch.state.Y`` through all phases by gradient descent with momentum, until a look says stop.
+def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: Watched) -> bool:
+    """Move ``watch.state.Y`` through all phases by gradient descent with momentum; return whether no look said stop.
 
     ``watch`` may put the rows in another order before a phase (``begin``), counts steps (``step``), and every 50
     iterations is told the phase, the cost of the whole fit, also where a phase minimises another one, and the square of
     the last gradient (``look``). Its ``scale`` turns the gradient of the objective into that which steps are made of.
     """
     state = watch.state
-    for number, phase in enumerate(phases):
+    for phase, after in zip(phases, [*phases[1:], None], strict=True):
         watch.begin(objective)
-        if not finished(place, objective, phase, watch):
-            return
-        if phase.kernel is not None and (phase is phases[-1] or phases[number + 1].kernel is None):
-            state.Y = resized(place, state.Y, objective)
-    if state.n_iter != state.seen:
-        watch.look(phases[-1], objective.value(place.bring(state.Y)), np.nan)
-
-
-def finished(place: Place, objective: Objective, phase: Phase, watch: Watched) -> bool:
-    """Run the iterations of a phase; return whether no look said stop."""
-    state, scale = watch.state, 1.0 if phase.kernel is not None else watch.scale
-    minimised = objective.early(phase.kernel) if phase.early else objective
-    held = getattr(minimised, "held", None)  # how stiffly rows are drawn to places, which say where the mean is, too
-    moving = [place.bring(X) for X in (state.Y, np.zeros_like(state.Y), np.ones_like(state.Y))]
-    limits = {"momentum": phase.momentum, "longest": phase.longest, "n": len(state.Y)}
-    moved, square = np.zeros(state.Y.shape[1]), np.nan
-    for t in range(phase.n_iter):
-        looks = state.n_iter % LOOK_EVERY == 0
-        if looks:
-            moving[0], moved = looked_at(place, moving[0], state, centre=held is None), np.zeros(state.Y.shape[1])
-        gradient, cost = judged(objective, minimised, moving[0], phase.exaggeration, looks)
-        if looks and watch.look(phase, cost, float(square) * scale**2):
-            return False
-        minimised.advance(moving[0], state.n_iter)
-        rate = phase.rate(t) * scale
-        if held is not None:
-            gradient = place.each(softened, gradient, moving[2], held, rate=rate)[0]
-        step = place.each(momentum_step, tuple(moving), gradient, moved=moved, rate=rate, **limits)
-        moving, moved, square = [*step[0]], step[1] if held is None else moved, step[2]
-        watch.step()
-    looked_at(place, moving[0], state, centre=held is None)
+        minimised = objective.early(phase.kernel) if phase.early else objective
+        scale = 1.0 if phase.kernel is not None else watch.scale
+        held = minimised.held()  # to places, which say where the mean is, too
+        moving = [place.bring(X) for X in (state.Y, np.zeros_like(state.Y), np.ones_like(state.Y))]
+        moved, square = np.zeros(state.Y.shape[1]), np.nan
+        for t in range(phase.n_iter + 1):
+            looks, ends = state.n_iter % LOOK_EVERY == 0, t == phase.n_iter
+            if (looks or ends) and state.n_iter:  # their mean is put to 0; a start stays as it is
+                Y = place.fetch(moving[0], state.Y)
+                if held is None:
+                    Y -= Y.mean(axis=0, dtype=np.float64).astype(Y.dtype)
+                state.Y, moving[0], moved = Y, place.bring(Y), np.zeros_like(moved)
+            if ends:
+                break
+            cost = objective.value(moving[0]) if looks and minimised is not objective else None
+            gradient, own = minimised.evaluate(moving[0], phase.exaggeration, cost=looks and cost is None)
+            if looks and watch.look(phase, own if cost is None else cost, float(square) * scale**2):
+                return False
+            minimised.advance(moving[0], state.n_iter)
+            rate = phase.learning_rate * (1 - t / phase.n_iter if phase.decays else 1.0) * scale
+            if held is not None:
+                gradient = place.each(implicit, gradient, moving[2], held, rate=rate)[0]
+            limits = {"momentum": phase.momentum, "longest": phase.longest, "n": len(state.Y)}
+            step = place.each(momentum_step, tuple(moving), gradient, moved=moved, rate=rate, **limits)
+            moving, moved, square = [*step[0]], step[1] if held is None else moved, step[2]
+            watch.step()
+        if phase.kernel is not None and (after is None or after.kernel is None):
+            # To half the size at which the map costs least: there points hardly pass each other.
+            costs = [objective.value(place.bring(state.Y * float(size))) for size in _SIZES]
+            state.Y = state.Y * float(_SIZES[int(np.argmin(costs))] / 2)
     return True
-
-
-def judged(
-    objective: Objective, minimised: Objective, Y: Rows, exaggeration: float, looks: bool
-) -> tuple[Rows, float | None]:
-    """Return the gradient of what is minimised and, for a look, the cost of the whole fit."""
-    if minimised is objective or not looks:
-        return minimised.evaluate(Y, exaggeration, cost=looks)
-    cost = objective.value(Y)
-    return minimised.evaluate(Y, exaggeration)[0], cost
-
-
-def looked_at(place: Place, rows: Rows, state: MapState, *, centre: bool) -> Rows:
-    """Bring the positions here, put their mean at 0, and return them as rows of the place; a start stays as it is."""
-    if state.n_iter == 0:
-        return rows
-    Y = place.fetch(rows, state.Y)
-    if centre:
-        Y -= Y.mean(axis=0, dtype=np.float64).astype(Y.dtype)
-    state.Y = Y
-    return place.bring(Y)
-
-
-def resized(place: Place, Y: Floats, objective: Objective) -> Floats:
-    """Return a map in half the size, of some, at which it costs least: in that size points hardly pass each other."""
-    costs = [objective.value(place.bring(Y * float(size))) for size in _SIZES]
-    return Y * float(_SIZES[int(np.argmin(costs))] / 2)
 
 
 def momentum_step(
@@ -393,10 +341,7 @@ def momentum_step(
     """
     xp = namespace_of(g)
     y, velocity, gains = moving
-    opposed = (velocity > 0) & (g < 0) | (velocity < 0) & (g > 0)  # their product might underflow
-    grown = gains + UP  # the last steps went the right way
-    gains *= DOWN
-    gains[...] = xp.where(opposed, grown, xp.where(gains > LEAST, gains, LEAST))  # symbol γ: gain of a coordinate
+    gains[...] = next_gain(gains, velocity, g, UP, DOWN, LEAST)
     velocity *= momentum
     velocity -= rate * gains * g  # symbol v: momentum v - rate γ g
     wide = xp.asarray(velocity, dtype=xp.float64)  # its square may be beyond float32
@@ -404,6 +349,13 @@ def momentum_step(
     velocity *= xp.where(length > longest, longest / xp.where(length > longest, length, 1.0), 1.0)
     y += velocity - xp.asarray(moved / n, dtype=y.dtype)
     return y.sum(0, dtype=xp.float64), (g * g).sum(dtype=xp.float64)
+
+
+def next_gain(gain: Array, velocity: Array, g: Array, up: float, down: float, least: float) -> Array:
+    """Return the gain of a coordinate, which grows where the last steps went the right way: one text at all places."""
+    opposed = (velocity > 0) & (g < 0) | (velocity < 0) & (g > 0)  # their product might underflow
+    grown, fallen = gain + up, gain * down
+    return either(opposed, grown, either(fallen > least, fallen, least))  # symbol γ: gain of a coordinate
 
 
 @dataclass
@@ -455,7 +407,7 @@ def cost_of_pull(y: Array, places: Array, weights: Array) -> tuple[Array]:
     return ((weights / 2 * (away * away).sum(1)).sum(),)
 
 
-def softened(g: Array, gains: Array, weights: Array, *, rate: float) -> tuple[()]:
+def implicit(g: Array, gains: Array, weights: Array, *, rate: float) -> tuple[()]:
     """Make the step of a row that is held the implicit one, which no weight drives past its place.
 
     With r = rate x gain, y - r (c + m (y - y0)) / (1 + r m) is where y* = y - r c comes to if the pull acts at its end:

@@ -51,8 +51,8 @@ from nearfar.far.mesh import (
     wanted_mesh,
     warn_of_width,
 )
-from nearfar.maps.objective import RowBlocks, row_sums, strengths_of_pairs
-from nearfar.methods.linear_maps import Cost, Near, sums
+from nearfar.maps.objective import Pattern, RowBlocks, row_sums
+from nearfar.methods.linear_maps import Cost, Near, strengths_of, sums
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -70,8 +70,6 @@ Node = tuple[object, ...]
 
 Tree = tuple[Callable[..., object], bool, Sequence[Node], Sequence[Node], Mapping[str, Node]]
 """A formula that will run: whether its rows change together, what stands for them, for other rows, and for the rest."""
-Pattern = tuple[NDArray[np.integer], NDArray[np.uint32], Floats, Floats]
-"""Of the rows of a part: indptr, columns, p_ij, p_ji."""
 Parcels = Mapping[tuple[str, int], "Future"]
 """The rows of a part that a worker needs, by its address and the part."""
 Told = tuple[tuple[Floats, Floats], list[Floats]]
@@ -338,7 +336,7 @@ class MapWorkers:
             self._wait(self._ahead.popleft())
         return MeshOnWorkers(self, Y, plan, kernel)
 
-    def pattern_of(self, P: RowBlocks, cost: Cost, order: NDArray[np.integer] | None, n_jobs: int) -> PatternOnWorkers:  # noqa: ARG002 - one each
+    def pattern_of(self, P: RowBlocks, cost: Cost, order: NDArray[np.integer] | None) -> PatternOnWorkers:
         """Return the pattern of P and Pᵀ, made by the workers."""
         return PatternOnWorkers.of(self, P, cost, order)
 
@@ -585,7 +583,9 @@ def paired(tree: tuple[Any, ...], *inputs: Any) -> Result:
 def strengths_here(local: Result, cost: Cost) -> Result:
     """Return of a part what strengths are made of, and the mass of what does not move with q."""
     indptr, _, *both = local[0]
-    return cast("tuple[NDArray[Any], ...]", strengths_of_pairs(cost, indptr, *both)), []
+    strengths, fixed = strengths_of(cost, *both)
+    mass = np.zeros(len(indptr) - 1) if fixed is None else row_sums(indptr, fixed)
+    return cast("tuple[NDArray[Any], ...]", (*strengths, mass)), []
 
 
 def mass_of(made: Result) -> float:
@@ -651,7 +651,7 @@ def dealt(entries: Entries, place: NDArray[np.uint32], bounds: list[int], start:
 
 
 def pattern_of(pieces: list[list[Entries]], place: NDArray[np.uint32], where: tuple[int, int], cost: Cost) -> Pattern:
-    """Return (indptr, columns, p_ij, p_ji) of a part of the pattern, as ``union_pattern`` does."""
+    """Return a part of the pattern, as ``union_pattern`` does."""
     keys, values = [], []
     for side in range(2):
         rows, columns, data = (np.concatenate([piece[side][k] for piece in pieces]) for k in range(3))
@@ -664,7 +664,7 @@ def pattern_of(pieces: list[list[Entries]], place: NDArray[np.uint32], where: tu
     lengths = np.bincount(both // cost.n, minlength=where[1] - where[0])
     if not cost.by_row:
         p[:] = (p[0] + p[1]) * cost.dtype.type(0.5)
-    return np.append(0, np.cumsum(lengths)), place[both % cost.n], p[0], p[1] if cost.by_row else p[0]
+    return Pattern(np.append(0, np.cumsum(lengths)), place[both % cost.n], p[0], p[1] if cost.by_row else p[0])
 
 
 def localized(pattern: Pattern, where: tuple[int, int], bounds: list[int]) -> tuple[Result, list[NDArray[np.int32]]]:

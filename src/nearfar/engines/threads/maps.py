@@ -16,7 +16,7 @@ from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of,
 from nearfar.kernels import exp
 from nearfar.methods.density import drawn_together, squares
 from nearfar.methods.linear_maps import attraction, entry_cost, normalizer
-from nearfar.methods.maps import DOWN, LEAST, UP, momentum_step
+from nearfar.methods.maps import DOWN, LEAST, UP, momentum_step, next_gain
 
 
 def _attraction(place, pattern, mine, _theirs, fixed, u_ij, u_ji, *, cost, totals, error, exaggeration):
@@ -28,7 +28,7 @@ def _attraction(place, pattern, mine, _theirs, fixed, u_ij, u_ji, *, cost, total
     near = bind(attraction_packed if packed else attraction_any, functions)
     entries = (none if part is None else part for part in (fixed, u_ij, u_ji))
     factor = dtype.type(2 * exaggeration * (1 if cost.by_row else 2))
-    numbers = *_numbers(cost, dtype), _inverse(w, dtype, cost, totals, error), factor, dtype.type(cost.smallest)
+    numbers = *cost.numbers, _inverse(w, dtype, cost, totals, error), factor, dtype.type(cost.smallest)
     shared = (*pattern[:2], *entries), numbers, Y.view(np.int64).ravel() if packed else Y
     out = place.room("pull", Y.shape, dtype), place.room("mass", (len(Y),), dtype)
     run_blocks(lambda _, start, stop: near(*shared, out, start, stop), place.blocks(pattern[0]), place.n_jobs)
@@ -37,19 +37,13 @@ def _attraction(place, pattern, mine, _theirs, fixed, u_ij, u_ji, *, cost, total
 
 def _entry_cost(place, pattern, mine, _theirs, p, *, cost, totals, error):
     Y, *w = mine
-    parameters, of_divergence = _numbers(cost, Y.dtype)
+    parameters, of_divergence = cost.numbers
     log_S = np.log(1 / _inverse(w, np.float64, cost, totals, error)).astype(Y.dtype)
     total = bind(near_cost, (cost.compiled.functions, compiled(cost.formulas.entry_cost)))
     shared = (*pattern[:2], p), parameters, (log_S, of_divergence, Y.dtype.type(cost.smallest)), Y
     out = np.empty(len(Y))
     run_blocks(lambda _, start, stop: total(*shared, out, start, stop), place.blocks(pattern[0]), place.n_jobs)
     return (out,)
-
-
-def _numbers(cost, dtype):
-    """Return the parameters of kernel and divergence, in the type of the positions."""
-    numbers = cost.compiled.parameters, cost.formulas.parameters
-    return tuple(map(dtype.type, numbers[0])), tuple(map(dtype.type, numbers[1]))
 
 
 def _inverse(w, dtype, cost, totals, error):
@@ -192,6 +186,9 @@ def near_cost(functions, pattern, parameters, numbers, Y, out, start, stop):
         out[i] = cost
 
 
+gain_of = jit(next_gain, fastmath=FAST, error_model="numpy", forceinline=True)
+
+
 @jit(fastmath=FAST, error_model="numpy")
 def move(state, constants, mean, sums):
     """Move rows; write the sums of their new positions, and of their squared gradient."""
@@ -203,8 +200,7 @@ def move(state, constants, mean, sums):
         for c in range(d):
             g = G[i, c]
             v = velocity[i, c]
-            opposed = (v > zero) & (g < zero) | (v < zero) & (g > zero)  # their product might underflow
-            gain = gains[i, c] + up if opposed else max(gains[i, c] * down, least)
+            gain = gain_of(gains[i, c], v, g, up, down, least)
             v = momentum * v - learning_rate * gain * g
             gains[i, c] = gain
             velocity[i, c] = v

@@ -25,7 +25,7 @@ def _near(place, pattern, mine, _theirs, p, *, cost, exaggeration, a=0.0):
     dtype, packed = Y.dtype, Y.dtype == np.float32 and Y.shape[1] == 2
     loop = near_packed if packed else near_wide if Y.shape[1] >= _WIDE else near_any
     near, numbers = bind(loop, (cost.compiled.functions, ranking)), (a, exaggeration, 2 if ranking else 4)
-    shared = (*pattern[:2], p, W), (_numbers(cost, Y), *map(dtype.type, numbers))
+    shared = (*pattern[:2], p, W), (cost.numbers[0], *map(dtype.type, numbers))
     out = place.room("pull", Y.shape, dtype), place.room("charges", (len(Y),), dtype)
     given = Y.view(np.int64).ravel() if packed else Y
     run_blocks(lambda _, start, stop: near(*shared, given, out, start, stop), place.blocks(pattern[0]), place.n_jobs)
@@ -38,14 +38,14 @@ def _push(place, circle, mine, _theirs, _both, *, cost, a=0.0, share=2.0):
     laid, out = _laid(place, circle, Y), place.room("push", Y.shape, Y.dtype)
     push = bind(noise_push, (cost.compiled.functions, ranking))
     charges = np.tile(c[circle.order], 2) if ranking else c
-    noise = (laid, circle.steps, circle.order), (_numbers(cost, Y), *map(Y.dtype.type, (a, share))), charges, out
+    noise = (laid, circle.steps, circle.order), (cost.numbers[0], *map(Y.dtype.type, (a, share))), charges, out
     _run(place, circle, lambda _, start, stop: push(*noise, start, stop))
     return (out,)
 
 
 def _weight(place, circle, mine, _theirs, *, cost):
     Y = mine[0]
-    laid, along, parameters = _laid(place, circle, Y), np.empty(len(Y), Y.dtype), _numbers(cost, Y)
+    laid, along, parameters = _laid(place, circle, Y), np.empty(len(Y), Y.dtype), cost.numbers[0]
     weights = bind(noise_weights, cost.compiled.functions)
     _run(place, circle, lambda _, start, stop: weights(laid, circle.steps, parameters, along, start, stop))
     W = place.room("W", (len(Y),), Y.dtype)
@@ -56,7 +56,7 @@ def _weight(place, circle, mine, _theirs, *, cost):
 def _near_cost(place, pattern, mine, _theirs, p, *, cost, a=0.0):
     Y, W = _sides(mine)
     near, out = bind(near_cost, (cost.compiled.functions, len(mine) > 1)), np.empty(len(Y))
-    shared = (*pattern[:2], p, W), (_numbers(cost, Y), Y.dtype.type(a)), Y, out
+    shared = (*pattern[:2], p, W), (cost.numbers[0], Y.dtype.type(a)), Y, out
     run_blocks(lambda _, start, stop: near(*shared, start, stop), place.blocks(pattern[0]), place.n_jobs)
     return (out,)
 
@@ -64,7 +64,7 @@ def _near_cost(place, pattern, mine, _theirs, p, *, cost, a=0.0):
 def _noise_cost(place, circle, mine, _theirs, *, cost, a):
     Y = mine[0]
     laid, out, costs = _laid(place, circle, Y), np.empty(len(Y)), bind(noise_costs, cost.compiled.functions)
-    shared = laid, circle.steps, _numbers(cost, Y), Y.dtype.type(a), out
+    shared = laid, circle.steps, cost.numbers[0], Y.dtype.type(a), out
     _run(place, circle, lambda _, start, stop: costs(*shared, start, stop))
     return (out,)
 
@@ -80,10 +80,6 @@ def _laid(place, circle, Y):
         circle.laid = laid = np.empty((Y.shape[1], 2 * len(Y)), Y.dtype)
         _run(place, circle, lambda _, start, stop: lay_out(Y, circle.order, laid, start, stop))
     return circle.laid
-
-
-def _numbers(cost, Y):
-    return tuple(map(Y.dtype.type, cost.compiled.parameters))
 
 
 def _run(place, circle, task):

@@ -1,0 +1,493 @@
+"""The steps by which a map is drawn: settings, what is shown, what is minimised and where, the descent, the results.
+
+:class:`Drawing` is the base of :class:`nearfar.NeighborEmbedding` that has them; what differs from recipe to recipe
+stands together at its end.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
+
+from nearfar._core import checks
+from nearfar._core.atomic import folder_with_room
+from nearfar._core.checks import (
+    Check,
+    check_choice,
+    check_integer,
+    check_n_jobs,
+    check_real,
+    or_auto,
+)
+from nearfar._core.ids import rows_and_ids
+from nearfar._core.warn import warn_user
+from nearfar.callbacks import Trainer
+from nearfar.contracts import Field, Floats, Kernel, Objective, Place
+from nearfar.divergences.probability import KL, accuracy_of, as_divergence, is_kl, linear_formulas
+from nearfar.engines import VERBS, Setting, asked_engine, is_cluster, is_device, place_of
+from nearfar.engines.registry import DASK, PLAIN, THREADS, current_client
+from nearfar.errors import InputError
+from nearfar.far.barnes_hut import BarnesHutField
+from nearfar.far.fields import ExactField, NoisePairs
+from nearfar.far.mesh import MeshField
+from nearfar.far.registry import field_of_map
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, as_kernel, parameter_of_each
+from nearfar.maps.density import SHARE, KeptDensity, has_distances, log_of, radii_of_data
+from nearfar.maps.noise import NoiseObjective, check_noise
+from nearfar.maps.objective import (
+    NORMALIZATIONS,
+    NeighborObjective,
+    QuadraticObjective,
+    is_linear_time,
+    memory_of_pattern,
+    probabilities,
+)
+from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points
+from nearfar.maps.pull import Pull, PulledObjective
+from nearfar.maps.schedule import Pace, phases_of
+from nearfar.maps.settings import (
+    EXACT_UP_TO,
+    EXACT_WITH_EXP,
+    Data,
+    MapSettings,
+    OfMap,
+    Parts,
+    Problem,
+    Shown,
+)
+from nearfar.maps.settling import Growing, Placed, with_room
+from nearfar.maps.solver import Watch, check_watchers
+from nearfar.maps.transform import KernelOfEach
+from nearfar.methods.maps import MapState, Phase, descend
+from nearfar.relations.affinities import Affinities
+from nearfar.relations.copies import Copies, without_copies
+from nearfar.relations.matrix import as_relation, is_relation
+from nearfar.relations.neighbors import check_rows
+from nearfar.search.given import are_neighbors
+from nearfar.search.lists import FEW
+
+_OF_POINT = 200  # bytes for each point of a map whose pairs are in files
+OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
+TREE_FROM = 6000
+"""Points from which on, with three components, far="auto" is the tree."""
+MANY = 20_000
+"""Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
+
+
+class Onto(NamedTuple):
+    """What a map is drawn onto: another map.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, d)
+        Where points start.
+    pull : Pull
+        On them.
+    n_iter : int
+        Iterations at most.
+    by : Growing, optional
+    placed : Placed, optional
+        Where new points have settled, where only points move that have to do with them.
+    """
+
+    Y: Floats
+    pull: Pull
+    n_iter: int
+    by: Growing | None = None
+    placed: Placed | None = None
+
+
+class Drawing(OfMap):
+    """Base of a map that has the steps of a fit."""
+
+    _checks: ClassVar[dict[str, Check]] = {
+        "learning_rate": or_auto(partial(check_real, low=0, open_low=True)),
+        "max_iter": partial(check_integer, low=1),
+        "early_exaggeration_iter": partial(check_integer, low=0),
+        "n_iter_without_progress": partial(check_integer, low=0),
+        "early_exaggeration": partial(check_real, low=1),
+        "exaggeration": partial(check_real, low=0, open_low=True),
+        "min_grad_norm": partial(check_real, low=0),
+        "density_weight": partial(check_real, low=0),
+    }
+
+    cost_curve_: NDArray[np.float64]
+    n_iter_: int
+    _cost: float | None
+    _anchors: Floats | None = None
+    """Where the points of a map that has grown were first."""
+    _usual_neighbors: ClassVar[int | None] = None
+    """Neighbours where ``n_neighbors`` is None and there are as many; 3 * perplexity if this is None."""
+
+    def _settle(self, *, runs: bool = True) -> MapSettings:
+        """Return what is decided before the data are read, and refuse what cannot be.
+
+        ``runs`` says that points will be moved: far field and engine are asked for then.
+        """
+        owner, (divergence, kernel, normalization) = type(self).__name__, self._parts()
+        check_choice(owner, "normalization", normalization, NORMALIZATIONS)
+        self._check_parameters()
+        divergence, kernel = as_divergence(owner, divergence), as_kernel(owner, kernel)
+        if normalization == "none" and getattr(divergence, "for_probabilities", False):
+            hint = "Those of nearfar.divergences are for probabilities."
+            raise InputError(owner, "normalization", "'pair' or 'row' for this divergence", "'none'", hint)
+        check_watchers(owner, self.callbacks, "init=est.embedding_, early_exaggeration_iter=0")
+        if self.exaggeration != 1 and divergence != KL():
+            hint = "The first phase, which KL governs, has early_exaggeration."
+            raise InputError(owner, "exaggeration", "1 for another divergence than KL", self.exaggeration, hint)
+        n_jobs = check_n_jobs(owner, self.n_jobs)
+        settings = MapSettings(owner, divergence, kernel, normalization, "auto", None, None, n_jobs)
+        if runs:
+            engine = asked_engine(owner, self.engine, verbs=(*VERBS, "pairs", "field"))
+            far = field_of_map(self.far, owner=owner)
+            settings = replace(settings, far=far, noise=far if isinstance(far, NoisePairs) else None, engine=engine)
+            self._engine_of(settings, EXACT_UP_TO + 1)  # before any work
+        return settings
+
+    def _engine_of(self, settings: MapSettings, n: int) -> str | Place:
+        """Return where n points are drawn: as was asked for, on the cluster in use, or as their number says.
+
+        Raises
+        ------
+        InputError
+            What an engine does not do that was asked for by name.
+        """
+        asked = settings.engine
+        meant = DASK if is_cluster(asked) else asked
+        beyond = self._beyond(settings, meant, n)
+        if beyond is not None and asked is not None:
+            raise InputError(settings.owner, *beyond, f"Or take engine={THREADS!r}.")
+        if beyond is None and meant is not None:
+            return meant
+        is_plain = n <= FEW and self.far == "auto" and self._beyond(settings, PLAIN, n) is None
+        return PLAIN if is_plain else THREADS
+
+    def _beyond(self, settings: MapSettings, engine: str | Place | None, n: int) -> tuple[str, str, str] | None:
+        """Return the first thing that an engine does not do with n points: an argument, what it may be, what it is."""
+        far, divergence, kernel = settings.far, settings.divergence, settings.kernel
+        plain, workers = engine == PLAIN, engine == DASK
+        on_mesh = far == "fft" or type(far) is MeshField or (far == "auto" and n > EXACT_UP_TO)  # as workers sum
+        few = "" if n > EXACT_UP_TO else f", which sums pair by pair up to {EXACT_UP_TO} points"
+        parts = f"{divergence!r}, {kernel!r} and normalization={settings.normalization!r}"
+        own = parameter_of_each(kernel) is not None or self._learns
+        rows = (
+            (
+                self.density_weight and engine not in (None, PLAIN, THREADS),
+                ("engine", f"{PLAIN!r} or {THREADS!r} with a density_weight", repr(engine)),
+            ),
+            (
+                plain and far not in ("auto", "exact"),
+                ("far", f"'auto' or 'exact' with engine={PLAIN!r}", repr(self.far)),
+            ),
+            (plain and self.storage is not None, ("storage", f"None with engine={PLAIN!r}", repr(self.storage))),
+            (
+                workers and self.n_components not in (1, 2),
+                ("n_components", "1 or 2 on a cluster, as for the mesh", repr(self.n_components)),
+            ),
+            (
+                workers and not on_mesh,
+                ("far", "'fft', or 'auto' where that is the mesh, on a cluster", f"{self.far!r}{few}"),
+            ),
+            (workers and own, ("kernel", "the same for all points on a cluster", repr(kernel))),
+            (
+                workers and not is_linear_time(kernel, divergence, settings.normalization),
+                ("divergence", "with a kernel and a normalization of linear time on a cluster", parts),
+            ),
+        )
+        return next((refusal for is_beyond, refusal in rows if is_beyond), None)
+
+    def _related(self, X: Data, rng: np.random.Generator, settings: MapSettings, *, fits: bool = False) -> Shown:
+        """Return the relation behind X, its affinities unless X is a relation, and the rows of numbers, if any.
+
+        Neighbours of rows are searched and calibrated. ``fits`` says that a fit will follow, which must fit into
+        memory, and whose workers may search the neighbours.
+        """
+        owner = settings.owner
+        if isinstance(X, Affinities) or is_relation(X):
+            if isinstance(X, Affinities):
+                X._check_fitted("relation_")
+                shown = Shown(X._drawn(), X, None, given=True, copies=X._copies)
+            else:
+                shown = Shown(as_relation(X, owner, "X"), None, None)
+            n, nnz, given = shown.relation.shape[0], shown.relation.nnz, shown.affinities
+            if fits and nnz > checks.SMALL:
+                self._check_memory(settings, 0, 0, nnz, n, self._engine_of(settings, n) == DASK)
+            for name in OF_NEIGHBORS:  # which are there
+                value, usual = getattr(self, name), self._published(name)
+                used = usual if given is None else getattr(given, name)
+                if not (np.array_equal(value, usual) or np.array_equal(value, used)):
+                    instead = "a Relation needs none" if given is None else f"the Affinities have {used!r}"
+                    warn_user(f"{owner}: {name}={value!r} has no effect: {instead}.")
+            return shown
+        rows, ids = rows_and_ids(owner, X)
+        neighbors = are_neighbors(rows, self.metric)
+        data, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
+        n = len(data[0]) if neighbors else data.shape[0]
+        n_all = n if copies is None else len(copies.same)
+        made = self._affinities(data, int(rng.integers(2**31 - 1)), n_all)
+        client = current_client() if fits and self._engine_of(settings, n) == DASK else None
+        if fits and (neighbors or 100 * n > checks.SMALL):
+            self._check_memory(settings, *made._memory(owner, data), client is not None)
+        if fits and self.storage is not None:  # before the search, which may take an hour
+            nnz = made._memory(owner, data)[2]
+            needed = 8 * nnz * (not neighbors) + self._of_pattern(settings, nnz)[0]
+            folder_with_room(owner, "storage", self.storage, needed)
+        affinities = made._fit(data, ids, owner, client, copies=copies)
+        if made.perplexity != self.perplexity:
+            warn_user(f"{owner}: perplexity {made.perplexity:.3g}, a third of the {n_all - 1} other points.")
+        if not affinities.distances_[:, -1].any():
+            warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
+        return Shown(affinities._drawn(), affinities, None if self.metric == "precomputed" else data, copies=copies)
+
+    def _affinities(self, rows: ArrayLike, seed: int | None, n: int) -> Affinities:
+        """Return the affinities that a fit to these rows, n with copies, makes, not fitted."""
+        k, perplexity, given = self.n_neighbors, self.perplexity, are_neighbors(rows, self.metric)
+        if k is None and self._usual_neighbors is not None and not given:
+            k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
+        if n > 3 and isinstance(perplexity, int | float) and perplexity == self._published("perplexity"):
+            perplexity = min(perplexity, (n - 1) / 3)
+        engine = None
+        if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
+            asked_engine(type(self).__name__, self.engine, ready=False)
+            engine = cast(str, self.engine) if is_device(self.engine) else None
+        return Affinities(
+            perplexity,
+            n_neighbors=k,
+            metric=self.metric,
+            metric_params=self.metric_params,
+            n_jobs=self.n_jobs,
+            random_state=seed,
+            storage=self.storage,
+            engine=engine,
+        )
+
+    def _published(self, name: str) -> Any:
+        """Return the default of a parameter."""
+        return inspect.signature(type(self)).parameters[name].default
+
+    def _memory(self, settings: MapSettings, peak: int, kept: int, nnz: int, n: int, on_workers: bool = False) -> int:
+        """Return the bytes of a fit whose affinities take and keep so many, and have so many entries and rows."""
+        pattern, beside = self._of_pattern(settings, nnz)
+        divergence = settings.divergence
+        # By row, or for another divergence, strengths are made of the pattern, which are in memory.
+        in_files = self.storage is not None and settings.normalization == "pair" and divergence == KL()
+        needed = beside + _OF_POINT * n if in_files else pattern + beside
+        if on_workers:  # P alone, as it is sent
+            needed = 8 * nnz
+        formulas = linear_formulas(divergence, 1.0)
+        if formulas is not None and formulas.prepared is not None:  # strengths are prepared for either direction
+            needed = needed * 6 // 5
+        if isinstance(self.init, str) and (self.init == "spectral" or (self.init == "auto" and not peak)):
+            needed = max(needed, 90 * nnz)  # of the eigenvectors of a relation
+        return max(peak, kept + needed)
+
+    def _of_pattern(self, settings: MapSettings, nnz: int) -> tuple[int, int]:
+        """Return the bytes of the pattern of so many entries, which may be in files, and of what is made beside it."""
+        given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
+        dtype = np.float64 if given == np.float64 else np.float32
+        pattern, beside = memory_of_pattern(nnz, dtype, settings.normalization == "row")
+        of_density = memory_of_pattern(nnz, dtype, by_row=False)[0] if self.density_weight else 0
+        return pattern + of_density, beside
+
+    def _check_memory(self, settings: MapSettings, peak: int, kept: int, nnz: int, n: int, on_workers: bool) -> None:
+        """Refuse a fit that does not fit into memory."""
+        hint = "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places"
+        hint = f"{hint} the others; or storage=, a folder, which keeps neighbours and probabilities in files."
+        checks.check_memory(type(self).__name__, "X", self._memory(settings, peak, kept, nnz, n, on_workers), hint)
+
+    def _problem(self, settings: MapSettings, shown: Shown) -> Problem:
+        """Return what is minimised, and where."""
+        owner, n, copies = settings.owner, len(shown.relation.row_ids), shown.copies
+        n_rows = n if copies is None else len(copies.same)
+        check_integer(owner, "n_components", self.n_components, low=1, high=max(n_rows - 1, 1))
+        engine = self._engine_of(settings, n)
+        P = probabilities(owner, shown.relation, settings.normalization, on_workers=engine == DASK)
+        if self.density_weight and not has_distances(P):
+            expected, hint = "0 for a relation, which has no distances", "Give rows, distances, or fitted Affinities."
+            raise InputError(owner, "density_weight", expected, self.density_weight, hint)
+        if self.storage is not None:
+            needed = self._of_pattern(settings, shown.relation.nnz)[0]
+            P.storage = folder_with_room(owner, "storage", self.storage, needed)
+        return Problem(P, settings, self._kernel_of_rows(settings.kernel, n_rows, copies), engine, copies=copies)
+
+    def _draw(
+        self, problem: Problem, Y: Floats, rng: np.random.Generator, onto: Onto | None = None
+    ) -> tuple[Objective, MapState]:
+        """Let points move from Y, or onto another map; return what was minimised, and where the map stands."""
+        settings, copies = problem.settings, problem.copies
+        owner, n_jobs = settings.owner, settings.n_jobs
+        scale, state = 1.0 if settings.normalization == "pair" else 1 / len(Y), MapState(Y)
+        state.same = None if copies is None else copies.same
+        setting = Setting(owner=owner, n_jobs=n_jobs, P=problem.P, sums_stay=True)
+        trainer = Trainer(
+            owner, self.max_iter, callbacks=self.callbacks, verbose=self.verbose, unit="iteration", keeps=True
+        )
+        with place_of(problem.engine, setting) as place, trainer:
+            minimised = objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
+            if onto is not None and onto.by is not None and onto.placed is not None:
+                state.Y, state.n_iter = with_room(onto.by, onto.placed, onto.pull, onto.n_iter)
+                return objective, state
+            if onto is not None:
+                pull = Pull(onto.pull.places.astype(Y.dtype), onto.pull.weights)
+                minimised = PulledObjective(objective, place, pull, scale)
+            phases = self._phases(problem, None if onto is None else onto.n_iter)
+            if onto is None and self.density_weight:  # it counts at the end: none stops before
+                of_data, begins = log_of(radii_of_data(problem.P)), self.max_iter - round(SHARE * self.max_iter)
+                weight = self.density_weight / scale
+                minimised = KeptDensity(objective, place, problem.P, of_data, weight, begins, n_jobs)
+                phases = [replace(phase, may_stop=False) for phase in phases]
+            rules = self.min_grad_norm, self.n_iter_without_progress
+            watch = Watch(owner, state, scale, *rules, trainer)
+            if descend(place, minimised, phases, watch) and state.cost_iterations[-1:] != [state.n_iter]:
+                watch.look(phases[-1], minimised.value(place.bring(state.Y)), np.nan)
+        return objective, state
+
+    def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
+        """Set the results."""
+        if shown.affinities is not None and not shown.given:
+            shown.relation.operator.release()  # type: ignore[attr-defined] # P is done with
+        self.embedding_ = state.X
+        self.affinities_, self._copies = shown.affinities, shown.copies
+        self.relation_ = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
+        self.cost_curve_ = np.column_stack([state.cost_iterations, state.costs])
+        self._cost, self._anchors = float(state.costs[-1]) if state.costs else None, None
+        vars(self).pop("growth_", None)
+        self.n_iter_ = state.cost_iterations[-1] if state.costs else state.n_iter
+        self._keep_learned(objective, state)
+
+    # What differs from recipe to recipe.
+
+    def _parts(self) -> Parts:
+        """Return the parts, by the parameters as they are now."""
+        raise NotImplementedError
+
+    _learns: ClassVar[bool] = False
+    """Whether the kernel is learned beside the positions."""
+
+    def _kernel_of_rows(self, kernel: Kernel, n: int, copies: Copies | None = None) -> Kernel:
+        """Return the kernel of the points that n rows are, with one parameter where that of all rows is the same.
+
+        Of copies the parameter of the first counts.
+
+        Raises
+        ------
+        InputError
+            A parameter for each of another number of rows.
+        """
+        name = parameter_of_each(kernel)
+        if name is None:
+            return kernel
+        parameters: Any = np.asarray(getattr(kernel, name))
+        if len(parameters) != n:
+            owner, hint = type(kernel).__name__, "They are in the order of the rows."
+            raise InputError(owner, name, f"one number, or one per point ({n})", len(parameters), hint)
+        if not np.ptp(parameters):
+            parameters = float(parameters[0])
+        elif copies is not None:
+            parameters = parameters[copies.first]
+        else:
+            return kernel
+        made: Kernel = cast("Any", kernel).with_params(**{name: parameters})
+        return made
+
+    def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
+        """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
+        P, settings, kernel, engine, dtype, weights, _ = problem
+        divergence, normalization, n_jobs = settings.divergence, settings.normalization, settings.n_jobs
+        where: dict[str, Any] = {"dtype": dtype, "n_jobs": n_jobs, "place": place}
+        if engine == PLAIN:
+            return QuadraticObjective(problem.counted(), kernel, divergence, normalization, weights, n_jobs)
+        if settings.noise is not None:
+            check_noise(problem)
+            return NoiseObjective(P, kernel, settings.noise, rng=rng, **where)
+        if is_linear_time(kernel, divergence, normalization):
+            field = self._field(settings, P.shape[0], kernel)
+            return NeighborObjective(P, kernel, divergence, normalization, field, weights=weights, **where)
+        per_point = parameter_of_each(kernel) is not None
+        compiled = per_point and normalization == "row" and linear_formulas(divergence, 0.5) is not None
+        self._check_pairs(problem, COMPILED if compiled else IN_NUMPY if per_point else None)
+        if compiled:
+            return PerPointObjective(problem.counted(), kernel, divergence, dtype=dtype, n_jobs=n_jobs)
+        return QuadraticObjective(problem.counted(), kernel, divergence, normalization, n_jobs=n_jobs)
+
+    def _check_pairs(self, problem: Problem, pairs_a_second: float | None) -> None:
+        """Refuse sums over all pairs elsewhere than here, where something else was asked for, or of too many points."""
+        settings, n = problem.settings, problem.P.shape[0]
+        owner = settings.owner
+        if problem.engine not in (PLAIN, THREADS):
+            hint = "They have no formulas, or a kernel for each point."
+            expected = f"{THREADS!r} for this divergence, kernel and normalization"
+            raise InputError(owner, "engine", expected, repr(problem.engine), hint)
+        if self.far not in ("auto", "exact"):
+            hint = (
+                "Linear time takes a divergence and a kernel with formulas, the same for all points, and probabilities."
+            )
+            raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", self.far, hint)
+        if pairs_a_second is not None:
+            check_points(owner, n, self.max_iter, settings.n_jobs, pairs_a_second)
+        elif n > MANY:
+            _warn_of_pairs(owner, "This divergence, kernel and normalization", n)
+
+    def _field(self, settings: MapSettings, n: int, kernel: Kernel) -> Field:
+        """Return the far field that ``far`` names, or a fresh copy of the one given."""
+        owner, far, d, divergence = settings.owner, settings.far, self.n_components, settings.divergence
+        if not isinstance(far, str):
+            return cast(Field, far)  # pairs that are sampled have no field
+        if far == "fft" and d > 2:
+            hint = "The mesh has one or two dimensions: for three there is far='barnes-hut', too."
+            raise InputError(owner, "far", "'exact' for more than two components", "'fft'", hint)
+        if far == "barnes-hut" and d > 3:
+            raise InputError(owner, "far", "'exact' for more than three components", "'barnes-hut'")
+        if far == "auto":  # the quickest for n points
+            far, most = "exact", EXACT_UP_TO
+            if isinstance(kernel, Exponential | HeavyTailed | InhomogeneousStudentT):
+                most = min(EXACT_WITH_EXP[not is_kl(divergence)], most)
+            if d <= 2 and n > most:
+                far = "fft"
+            elif d == 3 and n > TREE_FROM and not is_device(settings.engine):
+                far = "barnes-hut"
+            elif n > MANY:
+                _warn_of_pairs(owner, f"{d} components", n)
+        if far == "exact":
+            return ExactField()
+        accuracy = accuracy_of(divergence)
+        if far == "barnes-hut":
+            return BarnesHutField(accuracy.angle)
+        return MeshField(accuracy.few if n < accuracy.many_from else accuracy.many)
+
+    def _phases(self, problem: Problem, onto_iter: int | None = None) -> list[Phase]:
+        """Return what is minimised when; onto another map the cost itself from the start, in so many iterations."""
+        early = (self.early_exaggeration, self.early_exaggeration_iter) if onto_iter is None else (1.0, 0)
+        pace = Pace(self.learning_rate, self.max_iter if onto_iter is None else onto_iter, *early, self.exaggeration)
+        settings = problem.settings
+        decays = settings.noise is not None  # or the noise would keep the points moving
+        parts = problem.kernel, settings.divergence, settings.normalization
+        return phases_of(problem.P, *parts, pace, decays=decays)
+
+    def _keep_learned(self, objective: Objective, state: MapState) -> None:
+        """Keep what was learned beside the map."""
+
+    def _learned_kernel(self, kernel: Kernel) -> Kernel:
+        """Return the kernel as a fit has left it."""
+        return kernel
+
+    def _weights_of(self, P: csr_array, copies: Copies | None) -> NDArray[np.float64] | None:  # noqa: ARG002
+        """Return the importance of the points, if they have one."""
+        return None
+
+    def _kernel_of_new(self, kernel: Kernel) -> Kernel | KernelOfEach:
+        """Return the kernel of new points, or a function of their probabilities that returns one for each."""
+        return self._kernel_of_rows(kernel, len(self.embedding_))
+
+
+def _warn_of_pairs(owner: str, what: str, n: int) -> None:
+    warn_user(
+        f"{owner}: {what} of {n} points take all pairs of points in every iteration. One to three components (on a "
+        "device one or two), and divergences and kernels with formulas, take (next to) linear time."
+    )
