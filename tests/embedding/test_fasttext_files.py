@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nearfar as nf
+from nearfar.embedding.parts import NGrams
 from nearfar.errors import FileFormatError, UnknownIdError
-from nearfar.text.subwords import NGrams
 
 D, WORDS, N_BUCKETS = 3, ["the", "</s>", "naïve", "walks"], 50
 

@@ -11,9 +11,9 @@ from word_models import STILL
 
 import nearfar as nf
 from nearfar._core.ids import Ids
+from nearfar.embedding import parts as subwords
+from nearfar.embedding.parts import BytePairs, Cut, Given, NGrams
 from nearfar.errors import NearfarWarning, UnknownIdError
-from nearfar.text import subwords
-from nearfar.text.subwords import BytePairs, Cut, Given, NGrams
 from nearfar.words.parts import WordParts, gather, spread
 from nearfar.words.skipgram import train_windows
 from nearfar.words.windows import Windows

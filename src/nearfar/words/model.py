@@ -38,7 +38,7 @@ from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, RelationLike, parameters_of
 from nearfar.callbacks import Callback, Progress, Trainer
 from nearfar.density.embedding import DensityEmbedding
-from nearfar.embedding.parts import Parts
+from nearfar.embedding.parts import BytePairs, Cut, Given, NGrams, Parts
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import asked_engine, is_device, learner_of
 from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
@@ -48,7 +48,6 @@ from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus, check_encoded, renumbered
 from nearfar.text.sources import TextSource
-from nearfar.text.subwords import BytePairs, Cut, Given, NGrams
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.parts import TOGETHER, WordParts
 from nearfar.words.relation_pairs import RelationWindows

@@ -27,8 +27,7 @@ from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, load, multiply_add, store, zeros_like
 from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import FAST, empty_aligned, read_only
-from nearfar.embedding.parts import LENGTH, Parts, scaled
-from nearfar.text.subwords import Cutter
+from nearfar.embedding.parts import LENGTH, Cutter, Parts, scaled
 
 Train = Callable[[Any, float, NDArray[np.float64]], None]
 """Trains on windows at a rate."""

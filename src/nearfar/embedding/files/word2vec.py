@@ -45,9 +45,8 @@ from nearfar._core.streams import ByteStream, TextStream, decoded
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.embedding.content import ROWS, SAVE, Content, text_ids, text_lines
-from nearfar.embedding.parts import MEAN, Parts
+from nearfar.embedding.parts import LONGEST, MEAN, NGrams, Parts
 from nearfar.errors import DataError, FileFormatError, InputError
-from nearfar.text.subwords import LONGEST, NGrams
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
@@ -353,7 +352,7 @@ def _open_read(path: Path, opened: ByteStream) -> Iterator[tuple[BufferedReader,
 # -- model files of fastText, read only: ``model.bin``, its words, and the vectors of their n-grams --------------------
 #
 # After two numbers that say what it is, a file holds parameters, the words with their counts, and the matrix of inputs:
-# a row for each word, then one for each bucket of n-grams, see :class:`nearfar.text.subwords.NGrams`. A word's vector
+# a row for each word, then one for each bucket of n-grams, see :class:`nearfar.embedding.parts.NGrams`. A word's vector
 # is the mean of its own row and those of its n-grams. The matrix of outputs, which stands last, is not kept. Files
 # whose matrix is quantised (``.ftz``) are refused: they hold codes in place of rows.
 
