@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from nearfar._core.checkpoint import DIGEST
+from nearfar._core.checkpoint import digest_of, digest_of_ids
 from nearfar._core.checks import check_choice, require
 from nearfar._core.ids import column_names
 from nearfar._core.parameters import HasParameters, Parameters
@@ -224,7 +223,6 @@ def framed(
 # What tells a fit from others: its parameters and its relation, as plain values that can be stored and compared.
 
 WITHOUT_EFFECT = ("callbacks", "engine", "n_jobs", "storage", "verbose")
-_PIECE = 1 << 20  # numbers
 
 
 def identity_of(
@@ -249,7 +247,7 @@ def relation_identity(relation: Relation, n_jobs: int) -> dict[str, object]:
     return {
         "relation's shape": list(relation.shape),
         "relation's stored entries": relation.nnz,
-        "relation's weights": _digest(relation.operator.matmat(probe, n_jobs=n_jobs)),
+        "relation's weights": digest_of(relation.operator.matmat(probe, n_jobs=n_jobs)),
         "relation's ids": [digest_of_ids(relation.row_ids), digest_of_ids(relation.column_ids)],
     }
 
@@ -268,37 +266,11 @@ def _plain(value: object) -> object:
         return type(value).__name__  # a resumed fit takes the generator's state from the checkpoint
     if isinstance(value, Embedding):
         sides = [value.vectors] if value.context_vectors is None else [value.vectors, value.context_vectors]
-        return [*map(_digest, sides), digest_of_ids(value.ids), repr(value.context_ids)]
+        return [*map(digest_of, sides), digest_of_ids(value.ids), repr(value.context_ids)]
     if isinstance(value, HasParameters):
         return [type(value).__name__, {name: _plain(inner) for name, inner in value.get_params().items()}]
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return _digest(value)
+        return digest_of(value)
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return jsonable(value)
-
-
-def _digest(array: ArrayLike) -> str:
-    array = np.ascontiguousarray(array)
-    text = f"{array.dtype.str} {array.shape}".encode()
-    return DIGEST + hashlib.blake2b(array.view(np.uint8).data, digest_size=16, key=text[:64]).hexdigest()
-
-
-def digest_of_pieces(array: NDArray[np.generic]) -> str:
-    """Return the digest of an array that may be larger than memory."""
-    digest = hashlib.blake2b(array.dtype.str.encode(), digest_size=16)
-    for start in range(0, array.size, _PIECE):
-        digest.update(np.ascontiguousarray(array[start : start + _PIECE]).view(np.uint8).data)
-    return DIGEST + digest.hexdigest()
-
-
-def digest_of_ids(ids: Ids) -> str:
-    """Return the digest of ids in their order; what says all where they are a range."""
-    if ids.is_range:
-        return f"0 to {len(ids) - 1}"
-    if ids.is_integer:
-        return _digest(ids.to_numpy())
-    digest = hashlib.blake2b(digest_size=16)
-    for key in ids:
-        digest.update(repr(key).encode("utf-8", "surrogatepass") + b"\0")
-    return DIGEST + digest.hexdigest()

@@ -1,4 +1,6 @@
-"""The file of an interrupted fit: arrays and plain facts, with the checksum of the native file and no pickle.
+"""The file of an interrupted fit, and digests of what a fit depends on.
+
+A file holds arrays and plain facts, with the checksum of the native file and no pickle.
 
 Metadata: ``format``, ``version``, ``nearfar`` (version of the library), ``facts`` and ``identity``, both JSON. Where
 vectors are in parts on several machines it is a folder: a file for each part, ``checkpoint.json`` with the metadata.
@@ -6,6 +8,7 @@ vectors are in parts on several machines it is a folder: a file for each part, `
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -15,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nearfar._core.arrays import check_version, read_arrays, write_arrays
 from nearfar._core.atomic import FolderKind
 from nearfar._core.checks import bad_file
+from nearfar._core.ids import Ids
 from nearfar._core.parts import RowsInParts, read_folder, write_folder
 from nearfar._core.types import Arrays
 from nearfar._version import __version__
@@ -29,6 +33,7 @@ FORMAT, VERSION = "nearfar.checkpoint", "1"
 FOLDER = FolderKind("checkpoint", "checkpoint.json", FORMAT, 1)
 DIGEST = "digest "
 """Begins the hash that stands for a large value in an identity."""
+_PIECE = 1 << 20  # numbers that are hashed at a time
 
 
 @dataclass(frozen=True)
@@ -205,3 +210,33 @@ def check_same(
             told.append(f"the {name}" + (f" ({values[0]} there, {values[1]} here)" if short else ""))
         where = ", ".join(told)
         raise InputError(owner, argument, "a checkpoint of this very fit", f"one that differs in {where}: {path}", hint)
+
+
+# -- what tells a fit, or an index, from others ------------------------------------------------------------------------
+
+
+def digest_of(array: ArrayLike) -> str:
+    """Return the digest of an array, its type and its shape."""
+    array = np.ascontiguousarray(array)
+    text = f"{array.dtype.str} {array.shape}".encode()
+    return DIGEST + hashlib.blake2b(array.view(np.uint8).data, digest_size=16, key=text[:64]).hexdigest()
+
+
+def digest_of_pieces(array: NDArray[np.generic]) -> str:
+    """Return the digest of an array that may be larger than memory."""
+    digest = hashlib.blake2b(array.dtype.str.encode(), digest_size=16)
+    for start in range(0, array.size, _PIECE):
+        digest.update(np.ascontiguousarray(array[start : start + _PIECE]).view(np.uint8).data)
+    return DIGEST + digest.hexdigest()
+
+
+def digest_of_ids(ids: Ids) -> str:
+    """Return the digest of ids in their order; what says all where they are a range."""
+    if ids.is_range:
+        return f"0 to {len(ids) - 1}"
+    if ids.is_integer:
+        return digest_of(ids.to_numpy())
+    digest = hashlib.blake2b(digest_size=16)
+    for key in ids:
+        digest.update(repr(key).encode("utf-8", "surrogatepass") + b"\0")
+    return DIGEST + digest.hexdigest()

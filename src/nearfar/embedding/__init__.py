@@ -1,1 +1,1 @@
-"""What a fit gives: ids with vectors, density matrices or mixtures of anchors; search; files."""
+"""What a fit gives: ids with vectors, rows in less memory, parts of words, their own file and index."""

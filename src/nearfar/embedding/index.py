@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import OpenedFile, atomic_write, checksum
+from nearfar._core.checkpoint import digest_of_ids, digest_of_pieces
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_path, check_real
 from nearfar._core.names import public_names
 from nearfar._core.progress import ProgressLine
 from nearfar._core.types import Floats, RowNumbers
 from nearfar._core.warn import warn_user
-from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.embedding.vectors import Answers, Embedding, Queries, as_list
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError
 from nearfar.search.candidates import BACKENDS, OWNER, Backend, alike, first_found, ranked

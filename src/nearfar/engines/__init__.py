@@ -30,6 +30,7 @@ from nearfar.engines.registry import (
     THREADS,
     current_client,
     found,
+    on_device,
 )
 from nearfar.errors import InputError
 
@@ -199,9 +200,7 @@ def asked_engine(
 
             require(f"{owner} --engine {engine}" if " " in owner else f"{owner}(engine={engine!r})", *NEEDS[name])
         if ready and name in DEVICES:
-            from nearfar.engines.torch import device_of
-
-            device_of(owner, device_of_engine(engine), "engine")
+            on_device("device")(owner, device_of_engine(engine), "engine")
         return engine
     names = [repr(name) for name in (*PLACES, *(() if OWN in not_on else _others())) if name not in not_on]
     expected = names[0] if len(names) == 1 else f"one of {', '.join(names)}"

@@ -1,1 +1,1 @@
-"""What is related to what, and how strongly."""
+"""Relations: what is related to what, and how strongly; their algebra, neighbours, probabilities of neighbours."""

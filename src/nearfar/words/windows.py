@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import random
+from nearfar._core.checkpoint import digest_of_ids, digest_of_pieces
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.random import STEP, alias_draw, below, packed_alias_table, splitmix, unit_of
 from nearfar._core.threads import even_bounds
 from nearfar._core.vector import read_only
-from nearfar.base import digest_of_ids, digest_of_pieces
 from nearfar.errors import InputError
 from nearfar.text.encoded import EncodedCorpus
 from nearfar.text.vocabulary import Vocabulary, keep_probabilities
