@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.methods.affinities import calibrated, probabilities, symmetric
 from nearfar.relations.affinities import Scales, calibrate, weights_of
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.search.nearest import Neighbors
@@ -106,6 +107,18 @@ def test_scale_of_distances():
         np.testing.assert_allclose(scaled.weights, plain.weights, rtol=1e-6)
         np.testing.assert_allclose(scaled.betas * factor**2, plain.betas, rtol=1e-6)
         np.testing.assert_allclose(scaled.dimensions, plain.dimensions, rtol=1e-6)
+
+
+def test_the_formulas_agree():
+    R = np.random.default_rng(6).gamma(3.0, size=(20, 30))
+    p, beta, _ = calibrated(R, 8.0)
+    np.testing.assert_allclose(probabilities(R, beta), p, rtol=1e-12)
+    near = R < 4
+    expected = np.where(near, p, 0) / np.where(near, p, 0).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(probabilities(R, beta, near), expected, rtol=1e-12)
+    P = p[:, :20]
+    np.testing.assert_allclose(symmetric(P, P.T, 20), (P + P.T) / 40, rtol=1e-12)
+    np.testing.assert_array_equal(symmetric(P, P.T), (P + P.T) / 2)
 
 
 def test_ties():
@@ -337,7 +350,7 @@ def test_probabilities_are_worked_out_when_they_are_asked_for(rng, parameters):
 
 
 def test_neighbours_mapped_from_files_are_not_copied(rng, tmp_path, monkeypatch):
-    monkeypatch.setattr("nearfar.search.given._AT_ONCE", 64)
+    monkeypatch.setattr("nearfar.search.distances._AT_ONCE", 64)
     X = rng.integers(0, 4, (230, 3)).astype(float)  # with many ties
     found = nearest_neighbors(X, 21)
     for name, array in zip(("indices", "distances"), found, strict=True):

@@ -101,11 +101,8 @@ FEW_BYTES = 1 << 19
 
 def soonest(function: Callable[..., Any], n_bytes: int) -> Callable[..., Any]:
     """Return a compiled function that goes through a text once; as plain Python where the text is short."""
-    return function if n_bytes > FEW_BYTES else _in_python(function)
-
-
-@cache
-def _in_python(function: Callable[..., Any]) -> Callable[..., Any]:
+    if n_bytes > FEW_BYTES:
+        return function
     # Whole numbers run over silently, as in machine code.
     return np.errstate(over="ignore")(_interpreted(function))
 
@@ -130,7 +127,11 @@ class CodeFiles:
         folder = cache_folder()
         if folder is None:
             return None
-        digest = _hash([source_digest(self._dispatcher), types.encode(), machine.encode(), _settings()])
+        # The library's name: code that was compiled before there was one lets other libraries stand in.
+        versions = (numba.__version__, llvmlite_version, sys.version_info[:3], "_Library")
+        settings = repr((versions, config.OPT, config.BOUNDSCHECK, config.LOOP_VECTORIZE, config.SLP_VECTORIZE))
+        parts = [source_digest(self._dispatcher), types.encode(), machine.encode(), settings.encode()]
+        digest = _hash(parts)
         function = self._dispatcher.py_func
         return folder / f"{function.__module__.rpartition('.')[2]}.{function.__name__}-{digest.hex()}.nbc"
 
@@ -141,12 +142,6 @@ class CodeFiles:
         called: set[object] = set()
         list(_parts(self._dispatcher, "", called))
         return {id(one) for one in called}
-
-
-def _settings() -> bytes:
-    # The library's name: code that was compiled before there was one lets other libraries stand in.
-    versions = (numba.__version__, llvmlite_version, sys.version_info[:3], "_Library")
-    return repr((versions, config.OPT, config.BOUNDSCHECK, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)).encode()
 
 
 # What machine code is made from.

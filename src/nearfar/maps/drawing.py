@@ -69,7 +69,7 @@ from nearfar.relations.affinities import Affinities
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import as_relation, is_relation
 from nearfar.relations.neighbors import check_rows
-from nearfar.search.given import are_neighbors
+from nearfar.search.distances import are_neighbors
 from nearfar.search.lists import FEW
 
 _OF_POINT = 200  # bytes for each point of a map whose pairs are in files

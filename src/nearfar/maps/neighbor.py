@@ -39,7 +39,7 @@ from nearfar.methods.maps import LOOK_EVERY, AllPairs, MapState, cost_of_pull, p
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation, is_relation
 from nearfar.relations.neighbors import coordinates_of
-from nearfar.search.given import are_neighbors
+from nearfar.search.distances import are_neighbors
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

@@ -16,8 +16,8 @@ from scipy.sparse import issparse
 from nearfar._core.checks import check_matrix, check_sparse
 from nearfar._core.threads import even_bounds
 from nearfar._core.types import Floats, RowNumbers
+from nearfar.search.distances import are_neighbors
 from nearfar.search.elsewhere import SETS
-from nearfar.search.given import are_neighbors
 from nearfar.search.nearest import Neighbors
 
 if TYPE_CHECKING:
@@ -56,7 +56,10 @@ class Copies(NamedTuple):
         n = X.shape[0]
         if not min(X.shape):
             return None
-        X = _canonical(X)
+        if not isinstance(X, np.ndarray) and not (X.has_canonical_format and X.data.all()):
+            X = X.copy()  # such that equal rows have equal arrays
+            X.sum_duplicates()
+            X.eliminate_zeros()
         codes = np.empty(n, np.int64)
         for start, stop in pairwise(even_bounds(n, _AT_ONCE).tolist()):
             codes[start:stop] = list(map(hash, _read(X, np.arange(start, stop), metric)))
@@ -132,18 +135,6 @@ def without_copies(owner: str, X: Any, metric: object) -> tuple[Any, Copies | No
         return X, None
     kept = X[copies.first]
     return kept[:, copies.first] if precomputed else kept, copies
-
-
-def _canonical(X: Rows) -> Rows:
-    """Return a sparse matrix such that equal rows have equal arrays."""
-    if isinstance(X, np.ndarray):
-        return X
-    if X.has_canonical_format and X.data.all():
-        return X
-    X = X.copy()
-    X.sum_duplicates()
-    X.eliminate_zeros()
-    return X
 
 
 def _read(X: Rows, rows: RowNumbers, metric: object) -> list[bytes]:

@@ -412,7 +412,14 @@ class MappedSparse(Sparse):
         if found is None:
             self._check_current()
             if not os.access(self.folder, os.W_OK):
-                parent = self._elsewhere()
+                elsewhere = mkdtemp(prefix="nearfar-")
+                weakref.finalize(self, shutil.rmtree, elsewhere, ignore_errors=True)
+                warn_user(
+                    f"Relation: the transpose of {self.folder}, which may not be written to, is made in "
+                    f"{Path(elsewhere, _TRANSPOSED)} and not kept. Set TMPDIR to a folder with room, or copy the "
+                    "relation."
+                )
+                parent = OpenedFolder(Path(elsewhere))
             target, stored = parent.path / _TRANSPOSED, (self.indptr, self.indices, self.data)
 
             def pieces(size: int) -> Iterator[Piece]:
@@ -442,16 +449,6 @@ class MappedSparse(Sparse):
     def _check_current(self) -> None:
         if not self._opened.is_current():
             raise bad_folder(self.folder, "the relation that was opened", "another one in its place", "Open it again.")
-
-    def _elsewhere(self) -> OpenedFolder:
-        """Return a folder for the transpose of a relation in a folder that may not be written to."""
-        elsewhere = mkdtemp(prefix="nearfar-")
-        weakref.finalize(self, shutil.rmtree, elsewhere, ignore_errors=True)
-        warn_user(
-            f"Relation: the transpose of {self.folder}, which may not be written to, is made in "
-            f"{Path(elsewhere, _TRANSPOSED)} and not kept. Set TMPDIR to a folder with room, or copy the relation."
-        )
-        return OpenedFolder(Path(elsewhere))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _opened_again, (self.folder, self.row_scale, self.header.digest())  # another process maps the same files

@@ -1,8 +1,8 @@
 """Nearest neighbours: which rows are near which, for any metric, exactly or nearly so.
 
 Euclidean and cosine distances (``1 - cos = |x/|x| - y/|y||² / 2``) are searched by a blocked search of lists of rows
-(:mod:`nearfar.search.lists`). Distances that are given are looked up (:mod:`nearfar.search.given`); every other metric
-goes to scikit-learn, and every row is compared with every other on a device (:mod:`nearfar.search.elsewhere`).
+(:mod:`nearfar.search.lists`). Distances that are given are looked up (:mod:`nearfar.search.distances`); every other
+metric goes to scikit-learn, and every row is compared with every other on a device (:mod:`nearfar.search.elsewhere`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ from nearfar._core.frames import is_frame
 from nearfar._core.types import Seed
 from nearfar.engines.registry import on_device
 from nearfar.errors import InputError
-from nearfar.search.distances import check_comparable, check_distances
+from nearfar.search.distances import (
+    GivenIndex,
+    Pair,
+    PrecomputedIndex,
+    are_neighbors,
+    check_comparable,
+    check_distances,
+)
 from nearfar.search.elsewhere import DeviceIndex, Metric, MetricIndex
-from nearfar.search.given import GivenIndex, Pair, PrecomputedIndex, are_neighbors
 from nearfar.search.lists import LARGE, VectorIndex
 from nearfar.search.nearest import NeighborIndex, Neighbors, check_k
 

@@ -749,9 +749,10 @@ class Threads(Products[Floats]):
         blocks, watched = blocks_of(len(out)), out is self._watched
         if A.is_small:
             plain_product(A, X, base, factor, out, transposed=transposed)
-            with np.errstate(all="ignore"):
-                sums = [out[start:stop].sum() for start, stop in pairwise(blocks)] if watched else []
-            self.overflown += [block for block, found in enumerate(sums) if not isfinite(found)]
+            if watched:
+                with np.errstate(all="ignore"):
+                    sums = [out[start:stop].sum() for start, stop in pairwise(blocks)]
+                self.overflown += [block for block, found in enumerate(sums) if not isfinite(found)]
             return out
         row_scale, column_scale = (None, A.row_scale) if transposed else (A.row_scale, None)
         indptr, indices, data = A.stored(transposed=transposed)

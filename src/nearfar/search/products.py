@@ -12,7 +12,6 @@ A row among the best k can thus be found at most twice that below the k-th best.
 
 from __future__ import annotations
 
-import math
 import threading
 from itertools import pairwise
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -280,22 +279,19 @@ class Search:
                 if n_waiting >= min(_PAIRS, self.k * n_queries):
                     best, waiting, n_waiting = self._merge(start, best, waiting), [], 0
             if not waiting:
-                last, full = self._last(best[0], n_queries)
-                floors[full] = np.maximum(floors[full], (best[2][last] - margins[full]).astype(self.dtype))
+                kth: slice | RowNumbers = slice(self.k - 1, None, self.k)
+                full: slice | RowNumbers = slice(None)
+                if len(best[0]) < self.k * n_queries:  # only some have as many as k
+                    ends = np.searchsorted(best[0], np.arange(n_queries + 1))
+                    full = np.flatnonzero(np.diff(ends) == self.k)
+                    kth = ends[full + 1] - 1
+                floors[full] = np.maximum(floors[full], (best[2][kth] - margins[full]).astype(self.dtype))
         queries, rows, exact = self._merge(start, best, waiting)
         if len(rows) == self.k * n_queries:
             self.rows[start:stop], self.scores[start:stop] = rows.reshape(-1, self.k), exact.reshape(-1, self.k)
         else:
             place = np.arange(len(rows)) - np.searchsorted(queries, queries)
             self.rows[start + queries, place], self.scores[start + queries, place] = rows, exact
-
-    def _last(self, queries: RowNumbers, n_queries: int) -> tuple[slice | RowNumbers, slice | RowNumbers]:
-        """Return where the k-th best of each query that has so many is among all best ones, and which these are."""
-        if len(queries) == self.k * n_queries:
-            return slice(self.k - 1, None, self.k), slice(None)
-        ends = np.searchsorted(queries, np.arange(n_queries + 1))
-        full = np.flatnonzero(np.diff(ends) == self.k)
-        return ends[full + 1] - 1, full
 
     def _left_out(self, start: int, stop: int, n_rows: int) -> list[tuple[RowNumbers, RowNumbers]]:
         """Return the rows that are left out for queries start .. stop - 1, and of which query each is, block by block.
@@ -321,16 +317,12 @@ class Search:
         if len(queries) == 1 and len(self.Y) * self.Y.shape[1] > _CACHED:  # as fast as memory is read, unlike BLAS
             products = np.einsum("ij,j->i", part, queries[0])[:, None]
         else:
-            products = np.matmul(part, queries.T, out=self._room(len(part), len(queries)))
+            # An array of the thread: to ask for as much memory in each block takes a tenth of the time.
+            n, room = len(part) * len(queries), getattr(self._rooms, "numbers", None)
+            if room is None or room.size < n:
+                room = self._rooms.numbers = np.empty(n, self.dtype)
+            products = np.matmul(part, queries.T, out=room[:n].reshape(len(part), len(queries)))
         return products
-
-    def _room(self, *shape: int) -> Floats:
-        """Return an array of the thread: to ask for as much memory in each block takes a tenth of the time."""
-        n = math.prod(shape)
-        room = getattr(self._rooms, "numbers", None)
-        if room is None or room.size < n:
-            room = self._rooms.numbers = np.empty(n, self.dtype)
-        return room[:n].reshape(shape)
 
     def _merge(
         self,
