@@ -293,8 +293,8 @@ FAULTS = [
     ),
     Fault(
         "senses: what is apart",
-        "1 - (3 * self.own(words[some]) - between[some]) / 4",
-        "1 - (3 * self.own(words[some]) + between[some]) / 4",
+        "1 - (3 * own - between[some]) / 4",
+        "1 - (3 * own + between[some]) / 4",
         "test_induction",
     ),
     Fault(

@@ -347,7 +347,11 @@ def symmetric_nce(
     of_queries = None if query_ids is None else ln_count(query_ids, query_ids[candidates.target])
     both = Both(checked.scale, n_pairs, checked.joined)
     across = Across(query_log_q, query_ids, of_queries)
-    return check_losses(owner, symmetric_loss(both, checked.queries, candidates, across), reduction)
+    if torch._C._are_functorch_transforms_active():
+        losses = _one_by_one(both, checked.queries, candidates, across)
+    else:
+        losses = _Symmetric.apply(both, checked.queries, *candidates, *across)  # type: ignore[no-untyped-call]
+    return check_losses(owner, losses, reduction)
 
 
 def supcon(
@@ -652,16 +656,11 @@ class Both(NamedTuple):
     joined: bool  # whether other processes have queries too
 
 
-def symmetric_loss(both: Both, queries: Tensor, candidates: Candidates, across: Across) -> Tensor:
-    """Return the mean of the two losses of each pair of this process, in the working type, shape (B,)."""
-    if torch._C._are_functorch_transforms_active():
-        return _one_by_one(both, queries, candidates, across)
-    losses: Tensor = _Symmetric.apply(both, queries, *candidates, *across)  # type: ignore[no-untyped-call]
-    return losses
-
-
 def _one_by_one(both: Both, queries: Tensor, candidates: Candidates, across: Across) -> Tensor:
-    """Return the same of two losses: in two passes, whose derivatives have derivatives."""
+    """Return the mean of the two losses of each pair of this process, in the working type, shape (B,).
+
+    In two passes, whose derivatives have derivatives.
+    """
     how, target = How(RANKING, both.scale), _columns_of(candidates)
     own = None if across.ids is None else across.ids[target]
     others = join_rows(queries) if both.joined else queries
@@ -670,6 +669,8 @@ def _one_by_one(both: Both, queries: Tensor, candidates: Candidates, across: Acr
 
 
 class _Symmetric(torch.autograd.Function):
+    """The same in one pass."""
+
     @staticmethod
     def forward(ctx: Any, both: Both, queries: Tensor, *parts: Any) -> Tensor:
         candidates, across = Candidates(*parts[: len(Candidates._fields)]), Across(*parts[len(Candidates._fields) :])

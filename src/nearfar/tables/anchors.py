@@ -68,7 +68,6 @@ from nearfar.tables.slots import (
     logit_gradients,
     mix,
     put,
-    related_slots,
     request_slots,
     row_penalties,
     row_slices,
@@ -807,7 +806,9 @@ class AnchorEmbedding(torch.nn.Module):
             return None
         if isinstance(rows, slice):
             rows = torch.arange(self.num_embeddings, device=self.values.device)[rows]
-        return related_slots(self._unpenalized, rows, take(self.columns, rows), self.n_anchors)
+        wanted = rows[:, None] * self.n_anchors + take(self.columns, rows)
+        at = torch.searchsorted(self._unpenalized, wanted).clamp_(max=len(self._unpenalized) - 1)
+        return self._unpenalized[at] == wanted
 
     @property
     def _padding_row(self) -> int:
@@ -815,23 +816,42 @@ class AnchorEmbedding(torch.nn.Module):
 
     # -- the proximal step: what the optimisers call, in this order ----------------------------------------------------
 
-    def _begin_step(self, metric: Metric, owed: Owed | None = None) -> None:
+    def _begin_step(self, rows: Rows, metric: Metric, owed: Owed | None) -> tuple[Tensor, Tensor | None]:
+        """Return entries (n, r) and which are not trained; entries from the last call, where nothing has changed.
+
+        ``owed`` is what ``_owed`` returned, of a state that was stored: it is taken back, if the values are those after
+        this shrinkage.
+        """
         self._kin.leader = weakref.ref(self)
         for copy in self._kin.others(self):
             copy._bring_along()  # before slots change
-        shrinkage = self._shrinkage
-        if shrinkage.applied is None or shrinkage.metric.v is not metric.v:
+        if self._shrinkage.applied is None or self._shrinkage.metric.v is not metric.v:
             self.settle()  # in the metric of another optimiser
-            shrinkage.begin(self.num_embeddings, self.values.device, metric)
-            if owed is not None:
-                self._owe(owed)
-        shrinkage.metric = metric
+            applied = torch.zeros(self.num_embeddings, dtype=torch.float64, device=self.values.device)
+            self._shrinkage = LazyShrinkage(metric, applied)
+            if owed is not None and owed[0].shape == self.values.shape:
+                settled = self.values.clone()
+                self.values.copy_(owed[0])
+                applied.copy_(owed[1])
+                self._shrinkage.total = owed[2]
+                if not torch.equal(self._settled(torch.empty_like(settled)), settled):
+                    self.values.copy_(settled)
+                    self._shrinkage.all_applied()
+                self._accept_values()
+        self._shrinkage.metric = metric
         if self._starts_at_random:
             self._starts_at_random = False
             self._unmet = torch.ones(self.num_embeddings, dtype=torch.bool, device=self.values.device)
-            for rows in (self.anchor_ids, self.padding_idx):
-                if rows is not None:
-                    self._unmet[rows] = False
+            for objects in (self.anchor_ids, self.padding_idx):
+                if objects is not None:
+                    self._unmet[objects] = False
+        frozen = self._frozen(rows)
+        if self._last_read is not None and not isinstance(rows, slice):
+            last_rows, entries, then = self._last_read
+            # Elsewhere to compare would wait for the device, which reading again does not.
+            if then == self._state_of_values() and reads_values(rows) and torch.equal(last_rows, rows):
+                return entries, frozen
+        return self._read(rows), frozen
 
     def _owed(self) -> Owed | None:
         """Return values (V, r), how much of the shrinkage each row (V,) has had, and how much there was in all.
@@ -843,31 +863,6 @@ class AnchorEmbedding(torch.nn.Module):
         if shrinkage.applied is None:
             return None
         return self.values.detach().clone(), shrinkage.applied.clone(), shrinkage.total
-
-    def _owe(self, owed: Owed) -> None:
-        """Take that back, if the values are those after this shrinkage."""
-        shrinkage, settled = self._shrinkage, self.values.clone()
-        before, applied, total = owed
-        if before.shape != settled.shape:
-            return
-        assert shrinkage.applied is not None
-        self.values.copy_(before)
-        shrinkage.applied.copy_(applied)
-        shrinkage.total = total
-        if not torch.equal(self._settled(torch.empty_like(settled)), settled):
-            self.values.copy_(settled)
-            shrinkage.all_applied()
-        self._accept_values()
-
-    def _rows_before_step(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
-        """Return entries (n, r) and which are not trained; entries from the last call, where nothing has changed."""
-        frozen = self._frozen(rows)
-        if self._last_read is not None and not isinstance(rows, slice):
-            last_rows, entries, then = self._last_read
-            # Elsewhere to compare would wait for the device, which reading again does not.
-            if then == self._state_of_values() and reads_values(rows) and torch.equal(last_rows, rows):
-                return entries, frozen
-        return self._read(rows), frozen
 
     def _state_of_values(self) -> tuple[int, int, float, int]:
         return self.values.data_ptr(), self.values._version, self._shrinkage.total, self._n_active

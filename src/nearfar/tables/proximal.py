@@ -230,9 +230,8 @@ class ProximalOptimizer(torch.optim.Optimizer):
         starts = self._starts(group)
         # The metric in which rows shrink that the batch does not touch.
         metric = Metric(state["v"], group["eps"], starts["v"]) if starts else Metric()
-        layer._begin_step(metric, state.pop("owed", None))
+        values, frozen = layer._begin_step(rows, metric, state.pop("owed", None))
         state["step"] += 1
-        values, frozen = layer._rows_before_step(rows)
         moments = [] if frozen is None else [state[name] for name in starts]
         before = [take(moment, rows).clone() for moment in moments]
         step = self._step_in(state, rows, slope, group)

@@ -133,13 +133,6 @@ class Metric(NamedTuple):
     eps: float = 0.0
     start: float = 0.0
 
-    def of(self, rows: Rows) -> Tensor | float:
-        """Return the metric of some rows."""
-        if self.v is None:
-            return 1.0
-        v = take(self.v, rows)
-        return v.sqrt().add_(self.eps).masked_fill_(v == self.start, torch.inf)
-
 
 class LazyShrinkage:
     """Thresholds of the steps that did not touch a row: subtracted, over the metric, when the row is read.
@@ -148,15 +141,9 @@ class LazyShrinkage:
     hands over its thresholds and its metric at each step.
     """
 
-    def __init__(self) -> None:
-        self.metric = Metric()
-        self.total = 0.0  # of all thresholds
-        self.applied: Tensor | None = None  # what of it each row has had already; None before the first step
-
-    def begin(self, n_rows: int, device: torch.device, metric: Metric) -> None:
-        """Start from nothing, in the metric of an optimiser."""
-        self.metric, self.total = metric, 0.0
-        self.applied = torch.zeros(n_rows, dtype=torch.float64, device=device)
+    def __init__(self, metric: Metric | None = None, applied: Tensor | None = None) -> None:
+        self.metric, self.total = metric or Metric(), 0.0  # of all thresholds
+        self.applied = applied  # what of it each row has had already; None before the first step
 
     def add(self, threshold: float, rows: Rows) -> None:
         """Add the threshold of a step that has applied it to ``rows``."""
@@ -178,7 +165,10 @@ class LazyShrinkage:
         if self.applied is None:
             return found.abs()  # functions that start all parameters anew make some negative
         to_come = (self.total - take(self.applied, rows)).to(found.dtype)[:, None]
-        return (found - to_come / self.metric.of(rows)).clamp_(min=0)
+        if self.metric.v is not None:
+            v = take(self.metric.v, rows)
+            to_come = to_come / v.sqrt().add_(self.metric.eps).masked_fill_(v == self.metric.start, torch.inf)
+        return (found - to_come).clamp_(min=0)
 
 
 # -- slots that go to other columns ------------------------------------------------------------------------------------
@@ -407,13 +397,6 @@ class Slots(torch.nn.Embedding):
 
 
 # -- entries of T without a price, kept as sorted numbers u K + a, for the row u and the anchor a ---------------------
-
-
-def related_slots(places: Tensor, rows: Tensor, columns: Tensor, n_anchors: int) -> Tensor:
-    """Return which slots (n, r) of some rows are among the places."""
-    wanted = rows[:, None] * n_anchors + columns
-    at = torch.searchsorted(places, wanted).clamp_(max=len(places) - 1)
-    return places[at] == wanted
 
 
 def row_penalties(places: Tensor, rows: Tensor, like: Tensor, penalty: float) -> Tensor:

@@ -426,11 +426,6 @@ class Nearness:
         cosines[there, self._place[words[there]]] = -2
         return np.argpartition(-cosines, self._k - 1, axis=1)[:, : self._k]
 
-    def own(self, words: Longs) -> Doubles:
-        """Return h, the mean cosine of each word with the words nearest to it."""
-        cosines = self._both(words) @ self._often.T
-        return np.take_along_axis(cosines, self._nearest(words, cosines), axis=1).mean(axis=1)
-
     def around(self, words: Longs, vectors: Floats) -> Floats:
         """Return the mean n_s of the unit vectors of the words nearest to a sense of each word."""
         units = self._often[:, : vectors.shape[1]]  # their b, all of one length
@@ -443,7 +438,9 @@ class Nearness:
         for some in np.array_split(np.arange(len(words)), max(1, len(words) // 64)):
             near = [self.around(words[some], senses[some, s]) for s in range(senses.shape[1])]
             between[some] = np.min([-np.einsum("wn,wn->w", one, other) for one, other in combinations(near, 2)], axis=0)
-            found[some] = 1 - (3 * self.own(words[some]) - between[some]) / 4
+            cosines = self._both(words[some]) @ self._often.T
+            own = np.take_along_axis(cosines, self._nearest(words[some], cosines), axis=1).mean(axis=1)  # h
+            found[some] = 1 - (3 * own - between[some]) / 4
         return found, between
 
 

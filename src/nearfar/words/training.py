@@ -183,7 +183,22 @@ class Training:
         of_words: Callable[[Arrays], TrainWindows] = partial(self.model._train, highest=self.rate)
         parts = self.source.parts
         train = of_words(arrays) if parts is None else parts.trainer(of_words, arrays, self.names[0])
-        return keeping(train, [(arrays[name], self.fixed.get(name)) for name in self.names]) if self.fixed else train
+        if not self.fixed:
+            return train
+        kept = []  # of inputs and of outs: the table, where the rows that stay are among its own, -1 for none, and them
+        for name in self.names:
+            table, rows = arrays[name], self.fixed.get(name, np.empty(0, np.int64))
+            places = np.full(len(table), -1, np.int32)
+            places[rows] = np.arange(len(rows))
+            kept.append((table, places, table[rows]))
+
+        def train_and_put_back(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
+            train(windows, rate, sums)
+            for met, (table, places, values) in zip((windows.inputs, windows.outs.reshape(-1)), kept, strict=True):
+                if rate and len(values):
+                    put_back(met, places, values, table)
+
+        return train_and_put_back
 
     def take(
         self, block: tuple[int, int], seed: int, rate: float, train: TrainWindows, sums: NDArray[np.float64]
@@ -192,24 +207,6 @@ class Training:
         self.advance(block[1] - block[0])
         for windows in self.source.windows(*block, int(seed)):
             train(windows, rate, sums)
-
-
-def keeping(train: TrainWindows, sides: Sequence[tuple[Floats, NDArray[np.int64] | None]]) -> TrainWindows:
-    """Return what trains likewise, and puts rows back that are to stay: of inputs and of outs, None for none."""
-    kept = []
-    for table, rows in sides:
-        places = np.full(len(table), -1, np.int32)
-        if rows is not None:
-            places[rows] = np.arange(len(rows))
-        kept.append((table, places, table[places >= 0] if rows is None else table[rows]))
-
-    def trained(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
-        train(windows, rate, sums)
-        for met, (table, places, values) in zip((windows.inputs, windows.outs.reshape(-1)), kept, strict=True):
-            if rate and len(values):
-                put_back(met, places, values, table)
-
-    return trained
 
 
 @jit(error_model="numpy")
