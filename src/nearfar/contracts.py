@@ -80,11 +80,8 @@ class Place(Protocol):
         or None in place of zeros. What is returned is read until the next call with this formula. Columns have 32 bits.
         """
 
-    def far(self, far: object, others: Rows, *given: object) -> Ask:
-        """Return what answers about all others, who may move as soon as rows do.
-
-        ``given`` is what the far field takes beside them: how many have a relation, and a generator.
-        """
+    def far(self, far: FarField, others: Rows, n_active: int, rng: np.random.Generator) -> Ask:
+        """Return what answers about all others, who may move as soon as rows do; ``n_active`` of them are related."""
 
     def field(self, field: Field, Y: Rows, kernel: Kernel) -> Field:
         """Return the field of a map over positions, none of which moves before all sums are known.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.contracts import Floats
+from nearfar.contracts import FarField, Floats
 from nearfar.engines import Setting
 from nearfar.errors import InputError
 from nearfar.methods.noise_maps import Circle
@@ -64,9 +64,9 @@ class Plain:
                 return pattern.sums(formula, mine, theirs, entries, shared)
             return pair_sums(formula, pattern, (0, len(pattern[0]) - 1), (mine, theirs), entries, shared)
 
-    def far(self, far: Any, others: Floats, *given: object) -> Asked:
+    def far(self, far: FarField, others: Floats, n_active: int, rng: np.random.Generator) -> Asked:
         """Return the far field over the others, of whom none moves before all rows have asked."""
-        far.prepare(others, *given, 1)
+        far.prepare(others, n_active, rng, 1)
         return Asked(far, others)
 
     def field(self, field: Field, Y: Floats, kernel: Kernel) -> Field:

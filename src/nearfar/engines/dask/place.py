@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from nearfar.far.gaussian_mixture import GaussianMixture
 
 
+ADDED = partial(np.sum, axis=0)
+"""The sum of sums, in their order."""
+
+
 class Pieces(NamedTuple):
     """Rows on the workers: a future for each part."""
 
@@ -133,7 +137,7 @@ class Workers:
         if far.takes_moments:
             unprepared = submit(0, n, kept, far)
             totals = self.owners.each(n, moments, unprepared, others.parts, bounds_of(m)[:-1])
-            total = self.owners.joined(totals, n, added)
+            total = self.owners.joined(totals, n, ADDED)
             made = submit(0, n, far_of_moments, unprepared, total, others.shape, others.dtype, n_active)
             return AskedOnWorkers(self, made, others)
         prepared = submit(0, n, far_of_all, far, others.parts, n_active, rng)
@@ -179,7 +183,7 @@ class AskedOnWorkers(NamedTuple):
     def other_side(self, X: Pieces, r: NDArray[np.float64], temperature: float) -> Pieces:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature: sums of all rows first."""
         owners, n, far, others = self.place.owners, len(X.parts), self.far, self.others
-        total = owners.joined(owners.each(n, shares, far, X.parts, self.place._parts(r, n), temperature), n, added)
+        total = owners.joined(owners.each(n, shares, far, X.parts, self.place._parts(r, n), temperature), n, ADDED)
         starts = bounds_of(others.shape[0])[:-1]
         parts = owners.each(len(starts), gradient, far, total, others.parts, starts, temperature)
         return others._replace(parts=parts)
@@ -236,7 +240,8 @@ def placed_on_workers(
         ends = np.arange(len(columns) + 1)
         Y = Sparse(ends, columns.astype(np.int32), None, len(others), symmetric=False).through(products, Y)
     pull, far = P.through(products, Y), owners.submit(0, n, kept, fitted)
-    done = owners.each(n, placed, far, pull, [weights[a:b] for a, b in pairwise(bounds)], what="placing")
+    of_rows = [weights[a:b] for a, b in pairwise(bounds)]
+    done = owners.each(n, type(fitted).placed, far, pull, of_rows, 1, what="placing")
     found = gathered("EDRep.transform", client, done, rows_of(bounds))
     vectors = np.concatenate([part for part, _ in found])
     if not np.isfinite(vectors.sum()):
@@ -247,20 +252,10 @@ def placed_on_workers(
 # What the tasks do.
 
 
-def placed(fitted: FittedColumns, pull: Floats, weights: NDArray[np.float64]) -> tuple[Floats, int]:
-    """Return the vectors of some new rows, and how many still moved."""
-    return fitted.placed(pull, weights, 1)
-
-
 def moments(far: GaussianMixture, Y: Floats, start: int) -> NDArray[np.float64]:
     """Return the sums of a part."""
     Y = aligned(Y)
     return ordered_sum(len(Y), far.n_moments(Y.shape[1]), partial(far.add_moments, Y, start), 1)
-
-
-def added(totals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the sum of sums, in order."""
-    return np.sum(totals, axis=0)  # type: ignore[no-any-return]
 
 
 def far_of_moments(

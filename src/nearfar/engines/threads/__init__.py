@@ -17,11 +17,11 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._core.checks import check_path
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
-from nearfar.contracts import Field, Floats, Kernel
+from nearfar.contracts import FarField, Field, Floats, Kernel
 from nearfar.engines import Setting
 from nearfar.engines.plain import Asked, OfPairs, Pattern, pair_sums
 from nearfar.engines.threads import edrep, maps, noise
-from nearfar.engines.threads.loops import Formula, equal_work
+from nearfar.engines.threads.loops import Formula
 from nearfar.errors import InputError
 from nearfar.relations.near import NearField, near_field
 from nearfar.relations.operators import LinearOperator, as_walk
@@ -35,6 +35,8 @@ FORMS_OF_PAIRS = {**maps.FORMS_OF_PAIRS, **noise.FORMS_OF_PAIRS}
 
 _ALONE, _ALONE_IN_NUMPY = 2**16, 2**20
 """Numbers, below which one thread is through before another has begun; NumPy's threads wait for each other, too."""
+_BLOCKS, _PAIRS = 128, 2**12
+"""Blocks of rows with equally many pairs: so many that the slowest worker is not waited for, and none with too few."""
 
 
 class Threads:
@@ -117,7 +119,10 @@ class Threads:
     def blocks(self, indptr: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return bounds of blocks of rows with equally many pairs."""
         if self._blocks[0] is not indptr:
-            self._blocks = indptr, equal_work(indptr)
+            n = len(indptr) - 1
+            count = int(min(max(indptr[-1] // _PAIRS, 1), _BLOCKS))
+            cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], count + 1)).clip(0, n)
+            self._blocks = indptr, np.unique(np.concatenate([[0], cuts, [n]])).astype(np.int64)
         return self._blocks[1]
 
     def room(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Floats:
@@ -126,10 +131,10 @@ class Threads:
             self._kept[name] = np.empty(shape, dtype)
         return self._kept[name]
 
-    def far(self, far: Any, others: Floats, *given: object) -> Asked:
+    def far(self, far: FarField, others: Floats, n_active: int, rng: np.random.Generator) -> Asked:
         """Return the far field over the others, over a copy where it reads them again."""
         others = others.copy() if far.keeps_others else others
-        far.prepare(others, *given, self.n_jobs)
+        far.prepare(others, n_active, rng, self.n_jobs)
         return Asked(far, others, FORMS, self.n_jobs)
 
     def field(self, field: Field, Y: Floats, kernel: Kernel) -> Field:

@@ -6,23 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
 
 Formula = Callable[..., object]
 """A formula of a method, or the compiled form of one."""
-_BLOCKS, _PAIRS = 128, 2**12
-"""Blocks of rows with equally many pairs: so many that the slowest worker is not waited for, and none with too few."""
-
-
-def equal_work(indptr: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Return bounds of blocks of rows with equally many pairs."""
-    n = len(indptr) - 1
-    count = int(min(max(indptr[-1] // _PAIRS, 1), _BLOCKS))
-    cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], count + 1)).clip(0, n)
-    return np.unique(np.concatenate([[0], cuts, [n]])).astype(np.int64)
 
 
 @jit(fastmath=FAST, error_model="numpy")

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearfar.contracts import Field, Floats, Kernel
+from nearfar.contracts import FarField, Field, Floats, Kernel
 from nearfar.engines import Setting, device_of_engine
 from nearfar.engines.plain import Pattern, check_pairs
 from nearfar.engines.torch import device_of, form_of, room, to_device
@@ -98,8 +98,13 @@ class Device:
                 sides = ([part.index_select(0, at) for part in side] for side, at in ((mine, first), (theirs, second)))
                 found = formula(*sides, *(None if part is None else part[some] for part in values), **shared)
                 check_pairs(formula, found, end - begin)
-                begins = stored.indptr[start : stop + 1] - begin
-                tiles.append([mine[0].new_zeros(stop - start) if p is None else row_sums(p, begins) for p in found])
+                begins, tile = stored.indptr[start : stop + 1] - begin, []
+                for part in found:  # rows begin, and end, there
+                    if part is None:
+                        tile.append(mine[0].new_zeros(stop - start))
+                    else:
+                        tile.append(torch.segment_reduce(part, "sum", offsets=begins, axis=0, unsafe=True))
+                tiles.append(tile)
             return tuple(parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*tiles, strict=True))
 
     def _stored(self, pattern: Pattern) -> Stored:
@@ -118,13 +123,13 @@ class Device:
             self._patterns[id(columns)] = Stored(columns, first, second, whole, rows.tolist(), indptr[rows].tolist())
         return self._patterns[id(columns)]
 
-    def far(self, far: Any, others: Tensor, *given: object) -> Asked:
-        """Return the form of the far field here, over the others; nothing is drawn."""
+    def far(self, far: FarField, others: Tensor, n_active: int, rng: object) -> Asked:  # noqa: ARG002 - nothing is drawn
+        """Return the form of the far field here, over the others."""
         with self._work():
             if self._far[0] is not far:
                 self._far = far, form_of(self.owner, "far", far, "engine")(self.owner, "far", far, self.device)
             others = others.clone() if far.keeps_others else others
-            self._far[1].prepare(others, *given[:1])
+            self._far[1].prepare(others, n_active)
             return Asked(self, self._far[1], others)
 
     def field(self, field: Field, Y: Tensor, kernel: Kernel) -> Field:
@@ -149,7 +154,11 @@ class Device:
                 found = formula(x, *(None if part is None else part[some] for part in parts), **shared)
                 totals.append([part.double() for part in found])
             sums = [sum(blocks) for blocks in zip(*totals, strict=True)]
-            return X, *(sums if self._sums_stay else brought(sums))
+            if self._sums_stay or not sums:
+                return X, *sums
+            flat = torch.cat([part.flatten() for part in sums]).cpu().numpy()
+            ends = np.cumsum([part.numel() for part in sums])[:-1]
+            return X, *(one.reshape(part.shape) for one, part in zip(np.split(flat, ends), sums, strict=True))
 
     def there(self, value: object) -> Any:
         """Return numbers as a tensor of the device; those of one per row are brought once, and go with their array."""
@@ -283,20 +292,6 @@ class Stored(NamedTuple):
     indptr: Tensor
     rows: list[int]
     ends: list[int]
-
-
-def row_sums(values: Tensor, begins: Tensor) -> Tensor:
-    """Return the sums of rows that begin, and end, there."""
-    return torch.segment_reduce(values, "sum", offsets=begins, axis=0, unsafe=True)
-
-
-def brought(sums: list[Tensor]) -> list[NDArray[np.float64]]:
-    """Return numbers in one copy."""
-    if not sums:
-        return []
-    flat = torch.cat([part.flatten() for part in sums]).cpu().numpy()
-    ends = np.cumsum([part.numel() for part in sums])[:-1]
-    return [one.reshape(part.shape) for one, part in zip(np.split(flat, ends), sums, strict=True)]
 
 
 @contextmanager
