@@ -275,20 +275,13 @@ def _of_series(owner: str, name: str, series: nw.Series[Any]) -> Column:
     if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
         series = series.dt.replace_time_zone(None)  # as clocks there show it
     column = _of_array(owner, name, series.to_numpy())
-    order = _given_order(owner, name, series)
+    order = None  # of categories: of ordered ones, and in pandas of others that are not merely sorted
+    if isinstance(dtype, nw.Enum):
+        order = _of_objects(owner, name, list(dtype.categories)).texts()
+    elif dtype == nw.Categorical and series.implementation.is_pandas():
+        given = _of_objects(owner, name, series.to_native().cat.categories.tolist()).texts()
+        order = None if given == sorted(given) else given
     return Column(column.kind, column.values, column.missing | missing, order)
-
-
-def _given_order(owner: str, name: str, series: nw.Series[Any]) -> list[str] | None:
-    """Return the order of categories: of ordered ones, and in pandas of others that are not merely sorted."""
-    import narwhals as nw
-
-    if isinstance(series.dtype, nw.Enum):
-        return _of_objects(owner, name, list(series.dtype.categories)).texts()
-    if series.dtype != nw.Categorical or not series.implementation.is_pandas():
-        return None
-    given = _of_objects(owner, name, series.to_native().cat.categories.tolist()).texts()
-    return None if given == sorted(given) else given
 
 
 def _of_array(owner: str, name: str, array: NDArray[Any]) -> Column:

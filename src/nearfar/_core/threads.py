@@ -59,7 +59,9 @@ def run_blocks(
     work()
     while helpers:
         try:
-            helpers[-1].wait()
+            helpers[-1].run()  # if the pool was busy with another fit no thread has begun with it, and no block is left
+            with helpers[-1].ended:
+                pass
             helpers.pop()
         except BaseException as error:  # Ctrl-C: no thread may write into the arrays after this function has returned
             errors.append(error)
@@ -74,11 +76,12 @@ def run_blocks(
 class _Helper:
     """The part of another thread in the work; cheaper than a Future, which takes as long as a small block."""
 
-    __slots__ = ("_begun", "_ended", "_work")
+    __slots__ = ("_begun", "_work", "ended")
 
     def __init__(self, work: Callable[[], None]) -> None:
-        self._work, self._begun, self._ended = work, threading.Lock(), threading.Lock()
-        self._ended.acquire()
+        self._work, self._begun = work, threading.Lock()
+        self.ended = threading.Lock()  # which is free when the part is done
+        self.ended.acquire()
 
     def run(self) -> None:
         """Do the part, unless another thread has begun with it."""
@@ -86,13 +89,7 @@ class _Helper:
             try:
                 self._work()
             finally:
-                self._ended.release()
-
-    def wait(self) -> None:
-        """Return when the part is done; may be called again after an interrupt."""
-        self.run()  # if the pool was busy with another fit, no thread has begun with it, and no block is left for it
-        with self._ended:
-            pass
+                self.ended.release()
 
 
 def _serve(parts: SimpleQueue[_Helper]) -> None:
