@@ -12,6 +12,7 @@ So the words and counts are those of one machine, and the relation too: its coun
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -91,10 +92,7 @@ def cooccurrence_on_workers(
     pairs = owners.each(n, pairs_of_partition, text.numbers, text.words, *given, what="pairs")
     pieces = [owners.each(n, itemgetter(p), pairs) for p in range(n_parts)]
     rows = owners.each(n_parts, rows_of_pairs, owner, pieces, ends, size, units_of(window, decay)[1], what="rows")
-
-    def gather(asked: Parts) -> list[Any]:
-        return gathered(owner, client, asked, lambda p: f"part {p} of the text or of the words")
-
+    gather = partial(gathered, owner, client, where="part {} of the text or of the words".format)
     nnz = sum(gather(owners.each(n_parts, n_entries, rows)))
     if not nnz:
         raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
@@ -117,10 +115,7 @@ def counted_text(owner: str, corpus: Any, client: Client) -> Counted:
     given = list(client.compute(source.to_delayed()) if is_bag else source)
     n = len(given)
     read = owners.each(n, numbered, given, list(range(n)), is_bag, texts, what="text")
-
-    def gather(asked: Parts) -> list[Any]:
-        return gathered(owner, client, asked, "partition {}".format)
-
+    gather = partial(gathered, owner, client, where="partition {}".format)
     kinds = [(i, kind) for i, kind in enumerate(gather(owners.each(n, itemgetter(2), read))) if kind]
     if odd := [(i, kind) for i, kind in kinds if kind != kinds[0][1]]:
         expected = f"sentences of one kind: {kinds[0][1]} in partition {kinds[0][0]}"
