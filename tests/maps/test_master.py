@@ -15,6 +15,7 @@ from sklearn.base import clone
 import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT, squared_distances
+from nearfar.methods.maps import master
 
 N, D = 7, 3
 NU = (0.7, 1.0, 2.5, 4.0, 9.0, 30.0, 1.3)
@@ -115,6 +116,11 @@ def test_gradient_of_the_whole_grid(rng, divergence, kernel, normalization):
     assert value == pytest.approx(plain_cost(Y, P, kernel, divergence, normalization), rel=1e-12)
     assert value == pytest.approx(cost(Y), rel=1e-12)
     assert_is_gradient(G, cost, Y)
+    uniform = 1 / (N - 1) if normalization == "row" else 1 / (N * (N - 1))
+    floor = (uniform,) if getattr(divergence, "floor", 0.0) else ()
+    defined, slopes = master(Y, P, kernel, divergence, normalization, floor)
+    assert value == pytest.approx(defined, rel=1e-12)
+    np.testing.assert_allclose(G, slopes, rtol=1e-9, atol=1e-12 * np.abs(slopes).max())
     np.testing.assert_allclose(G.sum(axis=0), 0, atol=1e-12 * np.abs(G).max() * N)
 
 

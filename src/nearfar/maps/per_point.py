@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nearfar._core.jit import bind, compiled, jit
+from nearfar._core.jit import bind, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import FloatType
 from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Divergence, Floats, Kernel, Objective
-from nearfar.divergences.probability import KL, no_strength
+from nearfar.divergences.probability import KL
 from nearfar.errors import InputError
 from nearfar.far.fields import CHUNK
 from nearfar.kernels import exp, rise
@@ -76,8 +76,8 @@ class PerPointObjective(Objective):
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
         n, dtype, of_divergence = len(Y), Y.dtype, self.cost.formulas
-        of_kernel, strength = self.cost.similarity, compiled(of_divergence.strength or no_strength)
-        functions = of_kernel.log_weight, of_kernel.neg_log_slope, rise, strength, compiled(of_divergence.entry_cost)
+        of_kernel = self.cost.similarity
+        functions = of_kernel.log_weight, of_kernel.neg_log_slope, rise, *self.cost.compiled[1:]
         sums = bind(row_sums, (self.learns, *functions))  # a tuple of functions alone would be one of pointers
         parameters = np.zeros((3, n), dtype)
         for row, value in zip(parameters, of_kernel.parameters, strict=False):

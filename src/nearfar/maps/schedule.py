@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from nearfar.contracts import Divergence, Kernel
-from nearfar.divergences.probability import KL, Formulas, linear_formulas, strength_of
+from nearfar.divergences.probability import KL, linear_formulas, strength_of
 from nearfar.kernels import HeavyTailed, parameter_of_each
 from nearfar.maps.objective import Normalization, RowBlocks
 from nearfar.maps.solver import extent
@@ -32,10 +33,6 @@ class Pace(NamedTuple):
     early_exaggeration_iter: int
     exaggeration: float
 
-    def rate(self, usual: float) -> float:
-        """Return the learning rate of a phase: the one given, or what is usual."""
-        return usual if self.learning_rate == "auto" else float(self.learning_rate)
-
 
 def phases_of(
     P: RowBlocks, kernel: Kernel, divergence: Divergence, normalization: Normalization, pace: Pace, *, decays: bool
@@ -51,57 +48,43 @@ def phases_of(
     over a length 1. Where its tails are short, a point that leaps too far finds no way back: there the steps are
     shorter, and so the more the harder the divergence pulls. A last phase that ``decays`` has steps that fall to 0.
     """
-    n = P.shape[0]
+    n, early, late = P.shape[0], float(pace.early_exaggeration), float(pace.exaggeration)
     reach, _ = extent(kernel, n)
-    rate = n / 4 * reach**2
+    rate = late_rate = n / 4 * reach**2
     formulas = linear_formulas(divergence, 1 / ((n - 1) * (1 if normalization == "row" else n)))
     long_tails = has_tails(kernel, n)
     if long_tails:
-        longest, late_rate = reach, rate
-        momentum = LATE_MOMENTUM[bool(formulas is not None and formulas.far_log > 0)]
+        longest, momentum = reach, LATE_MOMENTUM[bool(formulas is not None and formulas.far_log > 0)]
     else:
-        longest, late_rate = 0.3 * reach, rate / _pull(formulas, P)
+        longest = 0.3 * reach
+        if formulas is not None:  # how strongly a typical pair is drawn together, in units of p, which is that of KL
+            typical = np.array([P.typical()])
+            late_rate = rate / float((strength_of(formulas, typical, typical) / typical)[0])
         # From a map of t-SNE Jensen-Shannon gets further with the longer memory; reverse KL's forces oscillate with it.
         mixes = divergence != KL() and formulas is not None and not formulas.far_log
         momentum = LATE_MOMENTUM[0] if mixes else EARLY_MOMENTUM
 
-    early_iter = 0 if normalization == "none" else min(pace.early_exaggeration_iter, pace.max_iter)
-    if not early_iter:
-        first = []
-    elif long_tails or divergence == KL() or parameter_of_each(kernel) is not None:
-        early, early_rate = float(pace.early_exaggeration), pace.rate(rate / pace.early_exaggeration)
-        is_another = divergence != KL()
-        first = [Phase(early_iter, early, early_rate, EARLY_MOMENTUM, longest, may_stop=False, early=is_another)]
-    else:
-        first = _phases_of_tsne(early_iter, reach, rate, pace)
-
-    n_iter, late = pace.max_iter - sum(phase.n_iter for phase in first), float(pace.exaggeration)
-    last = Phase(n_iter, late, pace.rate(late_rate / late), momentum, longest, may_stop=True, decays=decays)
-    return [*first, last]
+    phases, early_iter = [], 0 if normalization == "none" else min(pace.early_exaggeration_iter, pace.max_iter)
+    if early_iter and (long_tails or divergence == KL() or parameter_of_each(kernel) is not None):
+        of_kl = divergence != KL()
+        phases = [Phase(early_iter, early, rate / early, EARLY_MOMENTUM, longest, may_stop=False, early=of_kl)]
+    elif early_iter:  # t-SNE under a kernel of the same reach: exaggerated, less and less towards the end, then not
+        student, each = HeavyTailed(1.0, 1 / reach**2), int(FALL * early_iter)
+        steps = [(early_iter - 2 * each, early, EARLY_MOMENTUM)]
+        steps += [(each, early**power, LATE_MOMENTUM[0]) for power in (2 / 3, 1 / 3)]
+        steps += [(min(early_iter, (pace.max_iter - early_iter) // 2), 1.0, LATE_MOMENTUM[0])]
+        phases = [
+            Phase(n_iter, factor, rate / factor, of_step, reach, may_stop=False, early=True, kernel=student)
+            for n_iter, factor, of_step in steps
+        ]
+    left = pace.max_iter - sum(phase.n_iter for phase in phases)
+    phases.append(Phase(left, late, late_rate / late, momentum, longest, may_stop=True, decays=decays))
+    if pace.learning_rate == "auto":
+        return phases
+    return [replace(phase, learning_rate=float(pace.learning_rate)) for phase in phases]
 
 
 def has_tails(kernel: Kernel, n: int) -> bool:
     """Return whether a kernel draws points together that are far apart, as short tails don't."""
     reach, _ = extent(kernel, n)
     return bool(kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT)
-
-
-def _phases_of_tsne(early_iter: int, reach: float, rate: float, pace: Pace) -> list[Phase]:
-    """Return phases of t-SNE under a kernel of the same reach: exaggerated, less and less towards the end, then not."""
-    student, early = HeavyTailed(1.0, 1 / reach**2), float(pace.early_exaggeration)
-    each = int(FALL * early_iter)
-    steps = [(early_iter - 2 * each, early, EARLY_MOMENTUM)]
-    steps += [(each, early**power, LATE_MOMENTUM[0]) for power in (2 / 3, 1 / 3)]
-    steps += [(min(early_iter, (pace.max_iter - early_iter) // 2), 1.0, LATE_MOMENTUM[0])]
-    return [
-        Phase(n_iter, factor, pace.rate(rate / factor), momentum, reach, may_stop=False, early=True, kernel=student)
-        for n_iter, factor, momentum in steps
-    ]
-
-
-def _pull(formulas: Formulas | None, P: RowBlocks) -> float:
-    """Return how strongly a divergence draws a typical pair together, in units of p, that of KL."""
-    if formulas is None:
-        return 1.0
-    typical = np.array([P.typical()])
-    return float((strength_of(formulas, typical, typical) / typical)[0])

@@ -32,12 +32,13 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from nearfar._core.jit import compiled
 from nearfar._core.types import Array, namespace_of
 from nearfar.contracts import Divergence, Field, Kernel, Place, Rows, Term
-from nearfar.divergences.probability import Formulas, linear_formulas
-from nearfar.kernels import CompiledKernel, compiled_kernel
+from nearfar.divergences.probability import Formulas, linear_formulas, no_strength
 from nearfar.kernels import Formulas as KernelFormulas
 from nearfar.kernels import Kernel as WithFormulas
+from nearfar.kernels import KernelFunctions, compiled_kernel
 
 OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
 LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
@@ -57,9 +58,9 @@ class Cost:
     """What a map of n points costs: a divergence of p and q, and how q is made of a kernel; both have formulas.
 
     ``by_row`` says that q sums to 1 in each row; else it does over all pairs. What follows from these is worked out
-    once: ``formulas`` of the divergence; ``similarity``, those of the kernel, and the kernel ``compiled``, where it is
-    the same for all points; the ``numbers`` of kernel and divergence in the type of the positions; and what p and q are
-    at least.
+    once: ``formulas`` of the divergence, ``similarity``, those of the kernel; as compiled loops take them the functions
+    of the kernel, where it is the same for all points, the strength and the cost of an entry, and the ``numbers`` of
+    kernel and divergence in the type of the positions; and what p and q are at least.
     """
 
     kernel: Kernel
@@ -69,7 +70,9 @@ class Cost:
     dtype: np.dtype[np.floating]
     formulas: Formulas = field(init=False, repr=False, compare=False)
     similarity: KernelFormulas = field(init=False, repr=False, compare=False)
-    compiled: CompiledKernel = field(init=False, repr=False, compare=False)
+    compiled: tuple[KernelFunctions | None, Callable[..., Any], Callable[..., Any]] = field(
+        init=False, repr=False, compare=False
+    )
     numbers: tuple[tuple[np.floating, ...], ...] = field(init=False, repr=False, compare=False)
     smallest: float = field(init=False, repr=False, compare=False)
 
@@ -81,7 +84,11 @@ class Cost:
         vars(self).update(
             formulas=formulas,
             similarity=cast("WithFormulas", self.kernel).formulas(),
-            compiled=kernel,
+            compiled=(
+                None if kernel is None else kernel.functions,
+                compiled(formulas.strength or no_strength),
+                compiled(formulas.entry_cost),
+            ),
             numbers=tuple(tuple(map(scalar, some)) for some in of_both),
             smallest=1e-30 if self.dtype == np.float32 else 1e-290,
         )

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csr_array
 
 from nearfar._core.parameters import Part
 from nearfar._core.threads import run_blocks
@@ -41,15 +41,38 @@ LONGER, SHORTER = 1.2, 0.5
 """Factors of a step of a learned parameter: where the sign of its derivative stays, where it turns."""
 
 
+def master(
+    Y: Floats, p: Floats, kernel: Kernel, divergence: Divergence, normalization: str, uniform: tuple[float, ...] = ()
+) -> tuple[float, Floats]:
+    """Return the cost of a map and dC/dY, all pairs at once: the definition, which quicker forms are tested against.
+
+    The diagonal of ``p`` is 0; ``uniform`` is what a divergence with a floor takes beside p and q.
+    """
+    f, rows = squared_distances(Y, Y), slice(0, len(Y))
+    w, slope = off_diagonal(kernel.weight(f), rows), off_diagonal(kernel.slope(f), rows)
+    over = {"pair": (0, 1), "row": (1,)}.get(normalization)  # what q sums to 1 over
+    w = (w + w.T) / 2 if normalization == "pair" else w
+    S = w.sum(axis=over, keepdims=True) if over else 1.0
+    q = w / S  # symbol q_ij: w_ij / S
+    D = divergence.derivative(p, np.maximum(q, _TINY), *uniform)  # symbol D_ij: dC/dq_ij
+    D = (D + D.T) / 2 if normalization == "pair" else D
+    mean = (q * D).sum(axis=over, keepdims=True) if over else 0.0
+    k = (D - mean) * slope / S  # symbol k_ij: (D_ij - sum of q D) w'(f_ij) / S
+    both = k + k.T
+    gradient = 2 * (both.sum(axis=1)[:, None] * Y - both @ Y)  # symbol dC/dy_i: 2 sum_j (k_ij + k_ji)(y_i - y_j)
+    costs = np.array(divergence.value(p, np.maximum(q, _TINY), *uniform), np.float64)
+    return float(off_diagonal(costs, rows).sum()), gradient
+
+
 class AllPairs:
-    """A cost over all pairs of points and its gradient, in float64, some rows at a time.
+    """What :func:`master` defines, in float64, some rows at a time, for a P that may be sparse.
 
     Parameters
     ----------
     P : ndarray or sparse array of shape (n, n), >= 0
         What q should be; its diagonal does not count.
     kernel : Kernel
-        Its parameters may be one per point: w_ij is then by the parameter of i.
+        Its parameters may be one per point: w_ij is then by the parameter of i. One of several scales has as many.
     divergence : Divergence
     normalization : {"row", "pair", "none"}
     weights : ndarray of shape (n,), optional
@@ -75,88 +98,65 @@ class AllPairs:
         self.divergence, self.normalization = divergence, normalization
         self.bounds = [*range(0, n, max(1, _ENTRIES // max(n, 1))), n]
         self.few = len(self.bounds) <= 2
-        self.P, self.P_back = (self._matrix(part) for part in (P, P.T))
-        dense = [part for part in (self.P, self.P_back) if isinstance(part, np.ndarray)]
-        self.symmetric = self.few and np.array_equal(dense[0], dense[1])
+        both: list[Any] = [P, P.T] if isinstance(P, np.ndarray) else [P.tocsr(), P.T.tocsr()]
+        self.P, self.P_back = both
+        if self.few:  # dense, and once for all
+            self.P, self.P_back = (self._entries(part, slice(0, n)) for part in (self.P, self.P_back))
+        self.symmetric = self.few and np.array_equal(self.P, self.P_back)
         # A divergence that mixes a floor into p needs to know what the uniform distribution is.
         uniform = 1 / (n - 1) if normalization == "row" else 1 / (n * (n - 1))
-        self.floor = (uniform,) if getattr(divergence, "floor", 0.0) else ()
-
-    def _matrix(self, P: Floats | csr_array | csc_array) -> Floats | csr_array:
-        """Return p as it is read by rows: dense and once for all where there are few."""
-        if self.few:
-            dense = P if isinstance(P, np.ndarray) else P.toarray()
-            return off_diagonal(np.array(dense, np.float64), slice(0, P.shape[0]))
-        return P if isinstance(P, np.ndarray) else P.tocsr()
+        self.uniform = (uniform,) if getattr(divergence, "floor", 0.0) else ()
 
     def value_and_gradient(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = True) -> tuple[float, Floats]:
         """Return the true cost at Y, 0 if it is not asked for, and dC/dY with D exaggerated."""
-        Y = np.asarray(Y, np.float64)
-        similar = _Similar(self.scales, Y, keep=self.few)
-        normalizers = self._normalizers(similar, len(Y))
+        Y, by_pair, several = np.asarray(Y, np.float64), self.normalization == "pair", len(self.scales)
+        n, kept = len(Y), [scale.similarities(Y, slice(0, len(Y))) for scale in self.scales] if self.few else None
+
+        def similar(rows: slice) -> list[tuple[Floats, Floats, Floats]]:
+            return kept or [scale.similarities(Y, rows) for scale in self.scales]
+
+        S = [np.ones((n, 1))]
+        if self.normalization != "none":
+            sums = run_blocks(
+                lambda _, start, stop: [w.sum(axis=1) for _, w, _ in similar(slice(start, stop))],
+                self.bounds,
+                self.n_jobs,
+            )
+            of_rows = [np.concatenate(parts) for parts in zip(*sums, strict=True)]
+            S = [np.maximum(np.full(n, one.sum()) if by_pair else one, _TINY)[:, None] for one in of_rows]
 
         def task(_block: int, start: int, stop: int) -> tuple[float, float, Floats, Floats]:
-            rows = slice(start, stop)
-            found, value, mean, gradient, of_mean = similar.of(rows), 0.0, 0.0, np.zeros_like(Y), np.zeros_like(Y)
-            shares = [self._share(w, w_back, S[rows]) for (_, w, w_back), S in zip(found, normalizers, strict=True)]
-            q = shares[0] if len(shares) == 1 else np.mean(shares, axis=0)
-            p = self._entries(self.P, rows)
-            D = self._derivative(p, q)
-            value += self._cost(p, q, rows) if cost else 0.0
-            for scale, share, (f, *_), S in zip(self.scales, shares, found, normalizers, strict=True):
-                slope = scale.slope(f, rows) / (len(shares) * S[rows])
-                k, more = self._k(D, share, slope, rows, exaggeration)
-                gradient += forces(Y, k, rows)
-                if self.normalization == "pair":  # times sum q D, when all rows are known
-                    mean += more
+            rows, mean, gradient, of_mean = slice(start, stop), 0.0, np.zeros_like(Y), np.zeros_like(Y)
+            found, p = similar(rows), self.P if self.few else self._entries(self.P, rows)
+            shares = [
+                ((w + back) / 2 if by_pair and back is not w else w) / one[rows]
+                for (_, w, back), one in zip(found, S, strict=True)
+            ]
+            q = np.maximum(shares[0] if several == 1 else np.mean(shares, axis=0), _TINY)
+            D = np.asarray(self.divergence.derivative(p, q, *self.uniform))
+            value, D_both = 0.0, D
+            if cost:
+                costs = np.array(self.divergence.value(p, q, *self.uniform), np.float64)
+                value = float(off_diagonal(costs, rows).sum())
+            if by_pair and not self.symmetric:
+                p_back = self.P_back if self.few else self._entries(self.P_back, rows)
+                D_both = (D + np.asarray(self.divergence.derivative(p_back, q, *self.uniform))) / 2
+            for scale, share, (f, *_), one in zip(self.scales, shares, found, S, strict=True):
+                slope = scale.slope(f, rows) / (several * one[rows])
+                of_row = (share * D).sum(axis=1, keepdims=True) if self.normalization == "row" else 0.0
+                gradient += forces(Y, (exaggeration * D_both - of_row) * slope, rows)
+                if by_pair:  # times sum q D, when all rows are known
+                    mean += float((share * D).sum())
                     of_mean += forces(Y, slope, rows)
             return value, mean, gradient, of_mean
 
         values, means, gradients, of_means = zip(*run_blocks(task, self.bounds, self.n_jobs), strict=True)
         return sum(values), sum(gradients) - sum(means) * sum(of_means)
 
-    def _k(self, D: Floats, q: Floats, slope: Floats, rows: slice, exaggeration: float) -> tuple[Floats, float]:
-        """Return k_ij, by pair without the sum of q D over all pairs, and these rows' part of that."""
-        if self.normalization == "row":  # symbol k_ij: (D_ij - sum of q D) w'(f_ij) / S
-            return (exaggeration * D - (q * D).sum(axis=1, keepdims=True)) * slope, 0.0
-        if self.normalization == "pair":
-            D_both = D if self.symmetric else (D + self._derivative(self._entries(self.P_back, rows), q)) / 2
-            return exaggeration * D_both * slope, float((q * D).sum())
-        return exaggeration * D * slope, 0.0
-
-    def _normalizers(self, similar: _Similar, n: int) -> list[Floats]:
-        """S_i, or S, or 1, for each row; shape (n, 1), one for each scale."""
-        if self.normalization == "none":
-            return [np.ones((n, 1))]
-        parts = run_blocks(
-            lambda _, start, stop: [w.sum(axis=1) for _, w, _ in similar.of(slice(start, stop))],
-            self.bounds,
-            self.n_jobs,
-        )
-        sums = [np.concatenate(part) for part in zip(*parts, strict=True)]
-        if self.normalization == "pair":
-            sums = [np.full(n, part.sum()) for part in sums]
-        return [np.maximum(part, _TINY)[:, None] for part in sums]
-
-    def _share(self, w: Floats, w_back: Floats, S: Floats) -> Floats:
-        """Return q_ij; by pair it is symmetric."""
-        if self.normalization == "pair" and w_back is not w:
-            w = (w + w_back) / 2
-        return w / S  # symbol q_ij: w_ij / S
-
     def _entries(self, P: Floats | csr_array, rows: slice) -> Floats:
-        if isinstance(P, np.ndarray) and self.few:
-            return P
+        """Return some rows of P, dense, without the diagonal."""
         part = P[rows]
         return off_diagonal(np.array(part if isinstance(part, np.ndarray) else part.toarray(), np.float64), rows)
-
-    def _derivative(self, p: Floats, q: Floats) -> Floats:
-        # symbol D_ij: dC/dq_ij
-        return np.asarray(self.divergence.derivative(p, np.maximum(q, _TINY), *self.floor))
-
-    def _cost(self, p: Floats, q: Floats, rows: slice) -> float:
-        values = np.array(self.divergence.value(p, np.maximum(q, _TINY), *self.floor), np.float64)
-        return float(off_diagonal(values, rows).sum())
 
 
 class _Scale:
@@ -192,26 +192,11 @@ class _Scale:
         return self.kernel.with_params(**{name: value[rows] for name, value in self.per_point.items()})
 
 
-class _Similar:
-    """Similarities of blocks of rows under each scale, made once where they are kept."""
-
-    def __init__(self, scales: list[_Scale], Y: Floats, *, keep: bool) -> None:
-        self._scales, self._Y, self._keep = scales, Y, keep
-        self._kept: list[tuple[Floats, Floats, Floats]] = []
-
-    def of(self, rows: slice) -> list[tuple[Floats, Floats, Floats]]:
-        """Return f_ij, w_ij and w_ji for each scale."""
-        if not self._keep:
-            return [scale.similarities(self._Y, rows) for scale in self._scales]
-        self._kept = self._kept or [scale.similarities(self._Y, rows) for scale in self._scales]
-        return self._kept
-
-
 def forces(Y: Floats, k: Floats, rows: slice) -> Floats:
     """Return 2 sum_j (k_ij + k_ji)(y_i - y_j) for all i, as far as k's rows of this block go."""
     found = k.sum(axis=0)[:, None] * Y - k.T @ Y[rows]
     found[rows] += k.sum(axis=1)[:, None] * Y[rows] - k @ Y
-    return np.asarray(2 * found)  # symbol dC/dy_i: 2 sum_j (k_ij + k_ji)(y_i - y_j)
+    return np.asarray(2 * found)
 
 
 def off_diagonal(block: Floats, rows: slice) -> Floats:

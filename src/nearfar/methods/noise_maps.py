@@ -89,17 +89,17 @@ def local_gradient(
     place: Place, cost: Cost, near: Near, circle: Circle, Y: Rows, a: Array | float, m: int, exaggeration: float
 ) -> Rows:
     """Return the gradient of "local" for some noise, a held fixed."""
-    pull = place.pairs(told, near.pattern, (Y,), (Y,), near.p, cost=cost, a=a, exaggeration=exaggeration)[0]
+    pull = place.pairs(local_pull, near.pattern, (Y,), (Y,), near.p, cost=cost, a=a, exaggeration=exaggeration)[0]
     share = 2 * m / (cost.n * len(circle.steps))
-    (pushed,) = place.pairs(told_noise, circle, (Y,), (Y,), True, cost=cost, a=a, share=share)
+    (pushed,) = place.pairs(local_push, circle, (Y,), (Y,), True, cost=cost, a=a, share=share)
     return place.each(add, pull, pushed)[0]
 
 
 def global_gradient(place: Place, cost: Cost, near: Near, circle: Circle, Y: Rows, exaggeration: float) -> Rows:
     """Return the gradient of "global" for some noise."""
     (W,) = place.pairs(weight, circle, (Y,), (Y,), cost=cost)
-    pull, c = place.pairs(ranked, near.pattern, (Y, W), (Y, W), near.p, cost=cost, exaggeration=exaggeration)
-    (pushed,) = place.pairs(ranked_noise, circle, (Y, c), (Y, c), True, cost=cost)
+    pull, c = place.pairs(global_pull, near.pattern, (Y, W), (Y, W), near.p, cost=cost, exaggeration=exaggeration)
+    (pushed,) = place.pairs(global_push, circle, (Y, c), (Y, c), True, cost=cost)
     return place.each(add, pull, pushed)[0]
 
 
@@ -113,8 +113,8 @@ def mean_level(place: Place, cost: Cost, circle: Circle, Y: Rows, m: int) -> Arr
 
 def local_cost(place: Place, cost: Cost, near: Near, circle: Circle, Y: Rows, a: Array | float, m: int) -> float:
     """Return the cost of "local" for some noise."""
-    (entries,) = place.pairs(told_cost, near.pattern, (Y,), (Y,), near.p, cost=cost, a=a)
-    (of_noise,) = place.pairs(noise_cost, circle, (Y,), (Y,), cost=cost, a=a)
+    (entries,) = place.pairs(local_entry_cost, near.pattern, (Y,), (Y,), near.p, cost=cost, a=a)
+    (of_noise,) = place.pairs(local_noise_cost, circle, (Y,), (Y,), cost=cost, a=a)
     found, far = (float(place.each(sums, part)[1]) for part in (entries, of_noise))
     return found + m / (cost.n * len(circle.steps)) * far
 
@@ -122,28 +122,30 @@ def local_cost(place: Place, cost: Cost, near: Near, circle: Circle, Y: Rows, a:
 def global_cost(place: Place, cost: Cost, near: Near, circle: Circle, Y: Rows) -> float:
     """Return the cost of "global" for some noise."""
     (W,) = place.pairs(weight, circle, (Y,), (Y,), cost=cost)
-    (entries,) = place.pairs(ranked_cost, near.pattern, (Y, W), (Y, W), near.p, cost=cost)
+    (entries,) = place.pairs(global_entry_cost, near.pattern, (Y, W), (Y, W), near.p, cost=cost)
     return float(place.each(sums, entries)[1])
 
 
 # The formulas, for pairs.
 
 
-def told(mine: Side, theirs: Side, p: Array, *, cost: Cost, a: Array | float, exaggeration: float) -> tuple[Array]:
+def local_pull(
+    mine: Side, theirs: Side, p: Array, *, cost: Cost, a: Array | float, exaggeration: float
+) -> tuple[Array]:
     """Return what draws i to j, where each pair is told from noise by itself."""
     ways, f = _apart(mine, theirs)
     k = 4 * exaggeration * _level(a, f) * p / (cost.weight(f) + _level(a, f)) * cost.neg_log_slope(f)
     return (k[:, None] * ways,)
 
 
-def told_noise(mine: Side, theirs: Side, *, cost: Cost, a: Array | float, share: float) -> tuple[Array]:
+def local_push(mine: Side, theirs: Side, *, cost: Cost, a: Array | float, share: float) -> tuple[Array]:
     """Return what drives a pair of noise apart."""
     ways, f = _apart(mine, theirs)
     w = cost.weight(f)
     return ((-share * w / (w + _level(a, f)) * cost.neg_log_slope(f))[:, None] * ways,)
 
 
-def ranked(mine: Side, theirs: Side, p: Array, *, cost: Cost, exaggeration: float) -> tuple[Array, Array]:
+def global_pull(mine: Side, theirs: Side, p: Array, *, cost: Cost, exaggeration: float) -> tuple[Array, Array]:
     """Return what draws i to j, where the neighbour is told from all noise of i together; and the part of c."""
     ways, f = _apart(mine, theirs)
     w = cost.weight(f)
@@ -152,7 +154,7 @@ def ranked(mine: Side, theirs: Side, p: Array, *, cost: Cost, exaggeration: floa
     return k[:, None] * ways, share
 
 
-def ranked_noise(mine: Side, theirs: Side, *, cost: Cost) -> tuple[Array]:
+def global_push(mine: Side, theirs: Side, *, cost: Cost) -> tuple[Array]:
     """Return what drives a pair of noise apart, by the charge of its first."""
     ways, f = _apart(mine, theirs)
     return ((-2 * mine[1] * cost.weight(f) * cost.neg_log_slope(f))[:, None] * ways,)
@@ -163,19 +165,19 @@ def weight(mine: Side, theirs: Side, *, cost: Cost) -> tuple[Array]:
     return (cost.weight(_apart(mine, theirs)[1]),)
 
 
-def told_cost(mine: Side, theirs: Side, p: Array, *, cost: Cost, a: Array | float) -> tuple[Array]:
+def local_entry_cost(mine: Side, theirs: Side, p: Array, *, cost: Cost, a: Array | float) -> tuple[Array]:
     """Return p ln((w + a) / w)."""
     f = _apart(mine, theirs)[1]
     return (_wide(p * (namespace_of(f).log(cost.weight(f) + _level(a, f)) - cost.log_weight(f))),)
 
 
-def ranked_cost(mine: Side, theirs: Side, p: Array, *, cost: Cost) -> tuple[Array]:
+def global_entry_cost(mine: Side, theirs: Side, p: Array, *, cost: Cost) -> tuple[Array]:
     """Return p ln((w + W) / w)."""
     f = _apart(mine, theirs)[1]
     return (_wide(p * (namespace_of(f).log(cost.weight(f) + mine[1]) - cost.log_weight(f))),)
 
 
-def noise_cost(mine: Side, theirs: Side, *, cost: Cost, a: Array | float) -> tuple[Array]:
+def local_noise_cost(mine: Side, theirs: Side, *, cost: Cost, a: Array | float) -> tuple[Array]:
     """Return ln(1 + w / a) of a pair of noise."""
     f = _apart(mine, theirs)[1]
     return (_wide(namespace_of(f).log1p(cost.weight(f) / _level(a, f))),)

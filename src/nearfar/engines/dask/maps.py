@@ -72,7 +72,7 @@ Tree = tuple[Callable[..., object], bool, Sequence[Node], Sequence[Node], Mappin
 """A formula that will run: whether its rows change together, what stands for them, for other rows, and for the rest."""
 Parcels = Mapping[tuple[str, int], "Future"]
 """The rows of a part that a worker needs, by its address and the part."""
-Told = tuple[tuple[Floats, Floats], list[Floats]]
+Boxed = tuple[tuple[Floats, Floats], list[Floats]]
 """The bounding box of a part, and sums."""
 OnMesh = tuple[Floats, list[tuple[int, Influence]]]
 """Potentials on the mesh, and which charges made them under which influence."""
@@ -328,7 +328,7 @@ class MapWorkers:
         """Return the mesh for the positions, and what it answers."""
         Y.of.made()
         wanted = *wanted_mesh(linear_kernel(self.owner, kernel, field.work), field.tolerance), field.tolerance
-        boxes = self._tasks(told, [Y], self.owner)
+        boxes = self._tasks(boxed, [Y], self.owner)
         Y.of.total_of(boxes)
         plan = self.submit(0, planned, self.owner, boxes, wanted, self.n)
         self._ahead.append(plan)
@@ -702,12 +702,12 @@ def usable(array: NDArray[S]) -> NDArray[S]:
     return np.require(array, requirements=["C", "A", "W"])
 
 
-def told(owner: str, node: Node, made: Result) -> Told:
+def boxed(owner: str, node: Node, made: Result) -> Boxed:
     """Return the bounding box of the positions of a part, and the sums that were made with them."""
     return bounding_box(owner, usable(value_of(node, [made])), 1), made[1]
 
 
-def planned(owner: str, boxes: list[Told], wanted: tuple[int, float, float, float], n: int) -> Plan:
+def planned(owner: str, boxes: list[Boxed], wanted: tuple[int, float, float, float], n: int) -> Plan:
     """Return the mesh for all positions."""
     order, step, reach, tolerance = wanted
     ends = np.array([box for box, _ in boxes])
@@ -772,7 +772,7 @@ def potentials_of(plan: Plan, fields: list[OnMesh], total: ArrayLike, nodes: Seq
     return tuple(blocks), []
 
 
-def summed_of_told(told: list[Told]) -> list[Floats]:
+def summed_of_told(told: list[Boxed]) -> list[Floats]:
     """Return the sums of what all parts have told."""
     return summed([sums for _, sums in told])
 

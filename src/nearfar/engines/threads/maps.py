@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearfar._core.jit import bind, compiled, jit
+from nearfar._core.jit import bind, jit
 from nearfar._core.threads import run_blocks
 from nearfar._core.vector import FAST
-from nearfar.divergences.probability import no_strength
 from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of, write_offsets
 from nearfar.kernels import exp
 from nearfar.methods.density import drawn_together, squares
@@ -24,7 +23,7 @@ def _attraction(place, pattern, mine, _theirs, fixed, u_ij, u_ji, *, cost, total
     dtype, none = Y.dtype, np.empty(0, Y.dtype)
     packed = dtype == np.float32 and Y.shape[1] == 2
     kind = fixed is not None, u_ij is not None, u_ji is not None
-    functions = cost.compiled.functions, compiled(cost.formulas.strength or no_strength), kind
+    functions = *cost.compiled[:2], kind
     near = bind(attraction_packed if packed else attraction_any, functions)
     entries = (none if part is None else part for part in (fixed, u_ij, u_ji))
     factor = dtype.type(2 * exaggeration * (1 if cost.by_row else 2))
@@ -39,7 +38,7 @@ def _entry_cost(place, pattern, mine, _theirs, p, *, cost, totals, error):
     Y, *w = mine
     parameters, of_divergence = cost.numbers
     log_S = np.log(1 / _inverse(w, np.float64, cost, totals, error)).astype(Y.dtype)
-    total = bind(near_cost, (cost.compiled.functions, compiled(cost.formulas.entry_cost)))
+    total = bind(near_cost, cost.compiled[::2])
     shared = (*pattern[:2], p), parameters, (log_S, of_divergence, Y.dtype.type(cost.smallest)), Y
     out = np.empty(len(Y))
     run_blocks(lambda _, start, stop: total(*shared, out, start, stop), place.blocks(pattern[0]), place.n_jobs)

@@ -24,7 +24,7 @@ def _near(place, pattern, mine, _theirs, p, *, cost, exaggeration, a=0.0):
     (Y, W), ranking = _sides(mine), len(mine) > 1
     dtype, packed = Y.dtype, Y.dtype == np.float32 and Y.shape[1] == 2
     loop = near_packed if packed else near_wide if Y.shape[1] >= _WIDE else near_any
-    near, numbers = bind(loop, (cost.compiled.functions, ranking)), (a, exaggeration, 2 if ranking else 4)
+    near, numbers = bind(loop, (cost.compiled[0], ranking)), (a, exaggeration, 2 if ranking else 4)
     shared = (*pattern[:2], p, W), (cost.numbers[0], *map(dtype.type, numbers))
     out = place.room("pull", Y.shape, dtype), place.room("charges", (len(Y),), dtype)
     given = Y.view(np.int64).ravel() if packed else Y
@@ -36,7 +36,7 @@ def _push(place, circle, mine, _theirs, _both, *, cost, a=0.0, share=2.0):
     """Return what the noise drives apart, in both directions; by the charge of its first if there are charges."""
     (Y, c), ranking = _sides(mine), len(mine) > 1
     laid, out = _laid(place, circle, Y), place.room("push", Y.shape, Y.dtype)
-    push = bind(noise_push, (cost.compiled.functions, ranking))
+    push = bind(noise_push, (cost.compiled[0], ranking))
     charges = np.tile(c[circle.order], 2) if ranking else c
     noise = (laid, circle.steps, circle.order), (cost.numbers[0], *map(Y.dtype.type, (a, share))), charges, out
     _run(place, circle, lambda _, start, stop: push(*noise, start, stop))
@@ -46,7 +46,7 @@ def _push(place, circle, mine, _theirs, _both, *, cost, a=0.0, share=2.0):
 def _weight(place, circle, mine, _theirs, *, cost):
     Y = mine[0]
     laid, along, parameters = _laid(place, circle, Y), np.empty(len(Y), Y.dtype), cost.numbers[0]
-    weights = bind(noise_weights, cost.compiled.functions)
+    weights = bind(noise_weights, cost.compiled[0])
     _run(place, circle, lambda _, start, stop: weights(laid, circle.steps, parameters, along, start, stop))
     W = place.room("W", (len(Y),), Y.dtype)
     W[circle.order] = along
@@ -55,7 +55,7 @@ def _weight(place, circle, mine, _theirs, *, cost):
 
 def _near_cost(place, pattern, mine, _theirs, p, *, cost, a=0.0):
     Y, W = _sides(mine)
-    near, out = bind(near_cost, (cost.compiled.functions, len(mine) > 1)), np.empty(len(Y))
+    near, out = bind(near_cost, (cost.compiled[0], len(mine) > 1)), np.empty(len(Y))
     shared = (*pattern[:2], p, W), (cost.numbers[0], Y.dtype.type(a)), Y, out
     run_blocks(lambda _, start, stop: near(*shared, start, stop), place.blocks(pattern[0]), place.n_jobs)
     return (out,)
@@ -63,7 +63,7 @@ def _near_cost(place, pattern, mine, _theirs, p, *, cost, a=0.0):
 
 def _noise_cost(place, circle, mine, _theirs, *, cost, a):
     Y = mine[0]
-    laid, out, costs = _laid(place, circle, Y), np.empty(len(Y)), bind(noise_costs, cost.compiled.functions)
+    laid, out, costs = _laid(place, circle, Y), np.empty(len(Y)), bind(noise_costs, cost.compiled[0])
     shared = laid, circle.steps, cost.numbers[0], Y.dtype.type(a), out
     _run(place, circle, lambda _, start, stop: costs(*shared, start, stop))
     return (out,)
@@ -321,12 +321,12 @@ def near_cost(functions, near, numbers, Y, out, start, stop):
 
 
 FORMS_OF_PAIRS: dict[Formula, Formula] = {
-    methods.told: _near,
-    methods.ranked: _near,
-    methods.told_noise: _push,
-    methods.ranked_noise: _push,
+    methods.local_pull: _near,
+    methods.global_pull: _near,
+    methods.local_push: _push,
+    methods.global_push: _push,
     methods.weight: _weight,
-    methods.told_cost: _near_cost,
-    methods.ranked_cost: _near_cost,
-    methods.noise_cost: _noise_cost,
+    methods.local_entry_cost: _near_cost,
+    methods.global_entry_cost: _near_cost,
+    methods.local_noise_cost: _noise_cost,
 }
