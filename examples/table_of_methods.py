@@ -17,10 +17,10 @@ import nearfar as nf
 from nearfar import divergences, kernels
 from nearfar.engines.plain import Plain
 from nearfar.far import GaussianMixture, NoisePairs
-from nearfar.maps.inhomogeneous import LearnedObjective
 from nearfar.maps.mds.estimator import start as mds_start
 from nearfar.maps.mds.pairs import pairs_of_distances
 from nearfar.maps.objective import QuadraticObjective, probabilities
+from nearfar.maps.per_point import LearnedObjective
 from nearfar.maps.solver import MapState, Watch, start
 from nearfar.methods.edrep import Problem, State, descend, sphere_step, sums_of
 from nearfar.methods.maps import Phase

@@ -37,11 +37,9 @@ if TYPE_CHECKING:
     from nearfar.estimators.edrep import EDRep
     from nearfar.evaluate.alignment import align
     from nearfar.far.softmax import log_normalizers
-    from nearfar.maps.inhomogeneous import InhomogeneousTSNE
     from nearfar.maps.mds.estimator import MDS, classical_mds
     from nearfar.maps.neighbor import NeighborEmbedding
-    from nearfar.maps.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, UMAP, NeRV
-    from nearfar.maps.weighted import WSSNE
+    from nearfar.maps.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, UMAP, WSSNE, InhomogeneousTSNE, NeRV
     from nearfar.precompile import warmup
     from nearfar.reading.files import read
     from nearfar.reading.preparation import prepare
@@ -64,7 +62,7 @@ _HOMES = {
     "Embedding": "nearfar.embedding.vectors",
     "EncodedCorpus": "nearfar.text",
     "HSSNE": "nearfar.maps.recipes",
-    "InhomogeneousTSNE": "nearfar.maps.inhomogeneous",
+    "InhomogeneousTSNE": "nearfar.maps.recipes",
     "JSE": "nearfar.maps.recipes",
     "MDS": "nearfar.maps.mds.estimator",
     "MultiSenseWord2DM": "nearfar.words.multisense",
@@ -78,7 +76,7 @@ _HOMES = {
     "TSNE": "nearfar.maps.recipes",
     "Vocabulary": "nearfar.text",
     "UMAP": "nearfar.maps.recipes",
-    "WSSNE": "nearfar.maps.weighted",
+    "WSSNE": "nearfar.maps.recipes",
     "Word2DM": "nearfar.words.word2dm",
     "align": "nearfar.evaluate.alignment",
     "choose": "nearfar.advice",

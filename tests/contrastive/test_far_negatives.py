@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 import nearfar as nf  # noqa: E402
 from nearfar.far import Noise, NoisePairs  # noqa: E402
-from nearfar.maps.noise import NoiseObjective  # noqa: E402
+from nearfar.maps.objective import NoiseObjective  # noqa: E402
 from nearfar.methods.noise_maps import Circle  # noqa: E402
 from nearfar.nn import UniformNoise, full_softmax, global_nce, local_nce, sampled_softmax  # noqa: E402
 

@@ -13,10 +13,19 @@ from nearfar.engines.plain import Plain
 from nearfar.errors import NearfarWarning
 from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
-from nearfar.maps.frozen import Edges, FieldInNumPy, FrozenObjective, InNumPy, OnMesh, PairByPair, Sums
 from nearfar.maps.objective import NeighborObjective, RowBlocks
 from nearfar.maps.pull import Pull, PulledObjective
-from nearfar.maps.settling import groups_of, means_of_neighbors
+from nearfar.maps.settling import (
+    Edges,
+    FieldInNumPy,
+    FrozenObjective,
+    InNumPy,
+    OnMesh,
+    PairByPair,
+    Sums,
+    groups_of,
+    means_of_neighbors,
+)
 from nearfar.methods.maps import UP, implicit, momentum_step
 from nearfar.relations.joined import can_be_joined, joined
 

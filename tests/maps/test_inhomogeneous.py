@@ -8,7 +8,7 @@ from test_neighbor_objective import sparse_p
 import nearfar as nf
 from nearfar.divergences import KL
 from nearfar.kernels import InhomogeneousStudentT
-from nearfar.maps.inhomogeneous import LEAST, MOST, LearnedObjective
+from nearfar.maps.per_point import NU_LEAST, NU_MOST, LearnedObjective
 from nearfar.methods.maps import SignSteps
 
 SHORT = {"perplexity": 10, "max_iter": 150, "early_exaggeration_iter": 60, "random_state": 0, "n_jobs": 2}
@@ -29,7 +29,7 @@ def test_learned_degrees_of_freedom_lower_the_cost(rng, n):
     nu = each.degrees_of_freedom_
     assert nu.dtype == np.float32
     assert nu.shape == (n,)
-    assert ((nu >= np.float32(LEAST)) & (nu <= MOST)).all()
+    assert ((nu >= np.float32(NU_LEAST)) & (nu <= NU_MOST)).all()
     assert len(np.unique(nu)) > 100
     assert len(np.unique(one.degrees_of_freedom_)) == 1
     np.testing.assert_array_equal(fixed.degrees_of_freedom_, np.full(n, 10, np.float32))
@@ -52,11 +52,11 @@ def test_a_learned_map_is_the_same_in_numpy_and_on_any_threads(rng):
 
 
 def test_steps_go_down_get_longer_and_turn_back(rng):
-    steps, nu = SignSteps(np.full(2, 0.1), 1e-4, 0.2, LEAST, MOST), np.full(2, 10.0)
+    steps, nu = SignSteps(np.full(2, 0.1), 1e-4, 0.2, NU_LEAST, NU_MOST), np.full(2, 10.0)
     for _ in range(60):
         nu = steps.moved(nu, np.array([np.log(nu[0] / 3), -1.0]))
     assert nu[0] == pytest.approx(3, rel=1e-2)
-    assert nu[1] == MOST
+    assert nu[1] == NU_MOST
     options = {"plain": True, "dtype": float, "n_jobs": 1}
     together = LearnedObjective(sparse_p(rng, "row", 8), np.full(8, 5.0), together=True, **options)
     together.slopes = np.append(np.full(7, -1.0), 3.0)

@@ -10,8 +10,7 @@ from nearfar.engines.plain import Plain
 from nearfar.engines.threads import FORMS_OF_PAIRS, Threads
 from nearfar.far import ExactField, NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
-from nearfar.maps.noise import NoiseObjective
-from nearfar.maps.objective import NeighborObjective, union_pattern
+from nearfar.maps.objective import NeighborObjective, NoiseObjective, union_pattern
 from nearfar.methods import density, linear_maps, noise_maps
 
 

@@ -16,7 +16,7 @@ from nearfar.engines.plain import Plain
 from nearfar.errors import NearfarWarning
 from nearfar.far import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
-from nearfar.maps.noise import NoiseObjective
+from nearfar.maps.objective import NoiseObjective
 from nearfar.methods.noise_maps import Circle, local_gradient
 
 KERNELS = {"student": StudentT(), "exponential": Exponential(0.7), "heavy": HeavyTailed(0.4, 0.8)}

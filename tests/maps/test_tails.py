@@ -16,8 +16,7 @@ from nearfar.engines import on_threads
 from nearfar.engines.plain import Plain
 from nearfar.far import ExactField
 from nearfar.kernels import HeavyTailed
-from nearfar.maps.objective import RowBlocks
-from nearfar.maps.tails import LEAST, MOST, TailObjective
+from nearfar.maps.objective import ALPHA_LEAST, ALPHA_MOST, RowBlocks, TailObjective
 
 QUICK = {"perplexity": 15, "max_iter": 400, "early_exaggeration_iter": 100, "random_state": 0, "n_jobs": 1}
 
@@ -45,9 +44,9 @@ def test_alpha_walks_downhill_within_its_bounds(rng):
         seen.append(walks.alpha)
     assert seen[:20] == [0.5] * 20
     assert seen[21] != 0.5
-    assert LEAST <= min(seen) <= max(seen) <= MOST
+    assert ALPHA_LEAST <= min(seen) <= max(seen) <= ALPHA_MOST
     costs = [objective(P, alpha, Plain()).value(Y) for alpha in (seen[-1] * 0.9, seen[-1], seen[-1] * 1.1)]
-    assert seen[-1] in (LEAST, MOST) or costs[1] == min(costs)
+    assert seen[-1] in (ALPHA_LEAST, ALPHA_MOST) or costs[1] == min(costs)
 
 
 @pytest.fixture(scope="module")

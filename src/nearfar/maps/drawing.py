@@ -37,12 +37,19 @@ from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.far.mesh import MeshField
 from nearfar.far.registry import field_of_map
-from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, as_kernel, parameter_of_each
+from nearfar.kernels import (
+    Exponential,
+    HeavyTailed,
+    InhomogeneousStudentT,
+    as_kernel,
+    compiled_kernel,
+    parameter_of_each,
+)
 from nearfar.maps.density import SHARE, KeptDensity, has_distances, log_of, radii_of_data
-from nearfar.maps.noise import NoiseObjective, check_noise
 from nearfar.maps.objective import (
     NORMALIZATIONS,
     NeighborObjective,
+    NoiseObjective,
     QuadraticObjective,
     is_linear_time,
     memory_of_pattern,
@@ -50,7 +57,6 @@ from nearfar.maps.objective import (
 )
 from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points
 from nearfar.maps.pull import Pull, PulledObjective
-from nearfar.maps.schedule import Pace, phases_of
 from nearfar.maps.settings import (
     EXACT_UP_TO,
     EXACT_WITH_EXP,
@@ -62,7 +68,7 @@ from nearfar.maps.settings import (
     Shown,
 )
 from nearfar.maps.settling import Growing, Placed, with_room
-from nearfar.maps.solver import Watch, check_watchers
+from nearfar.maps.solver import Pace, Watch, check_watchers, phases_of
 from nearfar.maps.transform import KernelOfEach
 from nearfar.methods.maps import MapState, Phase, descend
 from nearfar.relations.affinities import Affinities
@@ -404,7 +410,14 @@ class Drawing(OfMap):
         if engine == PLAIN:
             return QuadraticObjective(problem.counted(), kernel, divergence, normalization, weights, n_jobs)
         if settings.noise is not None:
-            check_noise(problem)
+            hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
+            for what, known, part in (
+                ("divergence", divergence == KL(), divergence),
+                ("normalization", normalization == "pair", normalization),
+                ("kernel", compiled_kernel(kernel) is not None, kernel),
+            ):
+                if not known:
+                    raise InputError(settings.owner, "far", f"another than 'noise' for this {what}", repr(part), hint)
             return NoiseObjective(P, kernel, settings.noise, rng=rng, **where)
         if is_linear_time(kernel, divergence, normalization):
             field = self._field(settings, P.shape[0], kernel)

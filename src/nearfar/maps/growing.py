@@ -26,11 +26,10 @@ from nearfar.engines.registry import PLAIN
 from nearfar.errors import InputError
 from nearfar.kernels import compiled_kernel
 from nearfar.maps.drawing import Drawing, Onto
-from nearfar.maps.frozen import Sums
 from nearfar.maps.pull import Pull, radius, usual_weight
-from nearfar.maps.schedule import EARLY_MOMENTUM, Pace, has_tails, phases_of
 from nearfar.maps.settings import MapSettings, Problem, Shown
-from nearfar.maps.settling import Growing, with_places
+from nearfar.maps.settling import Growing, Sums, with_places
+from nearfar.maps.solver import EARLY_MOMENTUM, Pace, has_tails, phases_of
 from nearfar.methods.maps import LOOK_EVERY
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.copies import without_copies

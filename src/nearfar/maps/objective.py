@@ -22,15 +22,25 @@ from scipy.special import xlogy
 from nearfar._core.atomic import TemporaryArray
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import FloatType, Longs
+from nearfar._core.types import Array, FloatType, Longs
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place, Rows
 from nearfar.divergences.probability import KL, is_kl, linear_formulas
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
-from nearfar.kernels import compiled_kernel
+from nearfar.far.fields import ExactField, NoisePairs
+from nearfar.kernels import HeavyTailed, compiled_kernel
 from nearfar.methods import affinities
 from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, strengths_of, value
-from nearfar.methods.maps import AllPairs
+from nearfar.methods.maps import AllPairs, SignSteps
+from nearfar.methods.noise_maps import (
+    Circle,
+    global_cost,
+    global_gradient,
+    local_cost,
+    local_gradient,
+    mean_level,
+)
+from nearfar.methods.tails import slope_in_alpha
 from nearfar.relations.matrix import Relation
 from nearfar.relations.operators import LinearOperator, Sparse
 
@@ -522,3 +532,127 @@ class QuadraticObjective(Objective):
         return replace(
             self, P=csr_array(P / P.sum()), kernel=kernel, divergence=KL(), normalization="pair", weights=None
         )
+
+
+_PAIRS = 2**19  # of noise at least, in each evaluation of "local"
+
+
+class NoiseObjective(NeighborObjective):
+    """KL by pair with the repulsion sampled, the steps along a circle of the points anew in each evaluation.
+
+    The near part's pattern and order are those of :class:`NeighborObjective`; no field is asked.
+
+    Parameters
+    ----------
+    P : csr_array of shape (n, n)
+        Its total is 1, and (P + Pᵀ) / 2 is what counts; the diagonal does not.
+    kernel : Kernel
+        With formulas.
+    noise : NoisePairs
+        Which cost.
+    rng : Generator
+        Of the circle and, by a seed that it gives, of the steps of each evaluation.
+    dtype : dtype
+        Of the positions.
+    n_jobs : int
+        Threads; no result depends on it.
+    place : Place, optional
+    """
+
+    def __init__(
+        self,
+        P: csr_array | RowBlocks,
+        kernel: Kernel,
+        noise: NoisePairs,
+        *,
+        rng: np.random.Generator,
+        dtype: FloatType,
+        n_jobs: int,
+        place: Place | None = None,
+    ) -> None:
+        super().__init__(P, kernel, KL(), "pair", ExactField(), dtype=dtype, n_jobs=n_jobs, place=place)
+        n: int = P.shape[0]
+        self._noise, self._m = noise, min(noise.n_samples, n - 1)
+        self._ranking = noise.objective == "global"
+        self._points = rng.permutation(n).astype(np.int64)
+        self._seed, self._evaluations = int(rng.integers(2**63)), 0
+        self._drawn = self._m if self._ranking else max(self._m, -(-_PAIRS // n))
+        self._reported = self._steps(2 * self._drawn, 2**63)  # the noise of what is reported: the same at all times
+
+    def reorder(self, order: NDArray[np.integer]) -> bool:
+        """Let row r be what row ``order[r]`` was; the points stay where they are in the circle."""
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        self._points = place[self._points]
+        return super().reorder(order)
+
+    def evaluate(self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Rows, float | None]:
+        """Return the gradient at Y for fresh noise, and if it is asked for the cost for that of all reports."""
+        circle = Circle(self._points, self._steps(self._drawn, self._evaluations))
+        self._evaluations += 1
+        gradient = self.gradient(Y, circle, exaggeration)
+        return gradient, self.value(Y) if cost else None
+
+    def gradient(self, Y: Rows, circle: Circle, exaggeration: float = 1.0) -> Rows:
+        """Return the gradient for given noise."""
+        parts = self.place, self.cost, self.near(), circle, Y
+        if self._ranking:
+            return global_gradient(*parts, exaggeration)
+        return local_gradient(*parts, self.level(Y, circle), self._m, exaggeration)
+
+    def value(self, Y: Rows) -> float:
+        """Return the cost at Y, for the noise of all reports."""
+        return self.value_of(Y, Circle(self._points, self._reported))
+
+    def value_of(self, Y: Rows, circle: Circle) -> float:
+        """Return the cost for given noise; "global" takes the first m steps of it."""
+        parts = self.place, self.cost, self.near()
+        if self._ranking:
+            return global_cost(*parts, Circle(circle.order, circle.steps[: self._m]), Y)
+        return local_cost(*parts, circle, Y, self.level(Y, circle), self._m)
+
+    def level(self, Y: Rows, circle: Circle) -> Array | float:
+        """Return a of "local": m Zbar over the number of ordered pairs."""
+        zbar, n = self._noise.normalizer, self.cost.n
+        if zbar == "t-sne":
+            return mean_level(self.place, self.cost, circle, Y, self._m)
+        return 1.0 if zbar == "umap" else self._m * float(zbar) / (n * (n - 1))
+
+    def _steps(self, count: int, key: int) -> NDArray[np.int64]:
+        """Return different steps along the circle, of a generator that the key starts; all there are, if not more."""
+        if count >= self.cost.n - 1:
+            return np.arange(1, self.cost.n)
+        rng = np.random.default_rng([self._seed, key])
+        return rng.choice(self.cost.n - 1, count, replace=False) + 1
+
+
+ALPHA_FIRST = 0.5
+"""alpha before it is learned."""
+ALPHA_EVERY = 10
+"""Iterations between two steps of alpha, which take the time of two."""
+ALPHA_LEAST, ALPHA_MOST = 0.2, 5.0
+"""alpha that is learned stays in between: less is hardly told from the exponential kernel."""
+
+
+class TailObjective(NeighborObjective):
+    """KL by pair under a heavy-tailed kernel whose alpha is learned beside the positions, from some iteration on."""
+
+    def __init__(self, P: RowBlocks, kernel: HeavyTailed, field: Field, begins: int, **where: Any) -> None:
+        super().__init__(P, kernel, KL(), "pair", field, **where)
+        self._begins, self._steps = begins, SignSteps(np.array(0.05), 1e-3, 0.1, ALPHA_LEAST, ALPHA_MOST)
+
+    @property
+    def alpha(self) -> float:
+        """How heavy the tail is now."""
+        return cast("HeavyTailed", self.cost.kernel).alpha
+
+    def slope(self, Y: Rows) -> float:
+        """Return dC/dalpha."""
+        return slope_in_alpha(self.place, self.cost, self.near(), self.field, Y)
+
+    def advance(self, Y: Rows, iteration: int) -> None:
+        """Let alpha take a step."""
+        if iteration < self._begins or iteration % ALPHA_EVERY:
+            return
+        alpha = self._steps.moved(np.array(self.alpha), np.array(self.slope(Y)))
+        self.cost = replace(self.cost, kernel=HeavyTailed(float(alpha)))

@@ -8,6 +8,7 @@ for all j. So each pair is looked at twice, once from either side, in the memory
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -23,8 +24,10 @@ from nearfar.contracts import Divergence, Floats, Kernel, Objective
 from nearfar.divergences.probability import KL
 from nearfar.errors import InputError
 from nearfar.far.fields import CHUNK
-from nearfar.kernels import exp, rise
+from nearfar.kernels import InhomogeneousStudentT, exp, rise
 from nearfar.methods.linear_maps import LEAST_S, Cost
+from nearfar.methods.maps import AllPairs, SignSteps
+from nearfar.methods.per_point_maps import slopes_in_nu
 
 MOST_POINTS = 20_000
 """Points of a map whose pairs are all summed in every iteration, under a kernel with a parameter for each point."""
@@ -109,6 +112,57 @@ class PerPointObjective(Objective):
         other = copy.copy(self)
         other.cost = Cost(self.cost.kernel, KL(), True, self.cost.n, self.cost.dtype)
         return other
+
+
+NU_FROM = 50
+"""Iteration from which degrees of freedom are learned: before, the map has no form."""
+NU_EVERY = 2
+"""Iterations between two of their steps."""
+NU_LEAST, NU_MOST = 0.5, 100.0
+"""Degrees of freedom that are learned stay in between. Beyond, the cost does not fall any more: with more the kernel is
+nearly the exponential one."""
+
+
+class LearnedObjective(PerPointObjective):
+    """KL by row under degrees of freedom that are on their way.
+
+    Parameters
+    ----------
+    P : csr_array of shape (n, n)
+    nu : ndarray of shape (n,)
+        At the start; then as they are.
+    together : bool
+        One number of degrees of freedom for all points.
+    plain : bool
+        Whether nothing is compiled.
+    dtype, n_jobs
+        As for :class:`PerPointObjective`.
+    """
+
+    def __init__(
+        self, P: csr_array, nu: NDArray[np.float64], *, together: bool, plain: bool, dtype: FloatType, n_jobs: int
+    ) -> None:
+        super().__init__(P, InhomogeneousStudentT(nu), KL(), dtype=dtype, n_jobs=n_jobs)
+        self.nu, self._together, self._plain, self.learns = nu, together, plain, True
+        self._steps = SignSteps(np.full(len(nu), 0.1), 1e-4, 0.2, NU_LEAST, NU_MOST)
+
+    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
+        """Return the gradient at Y, with P exaggerated, and the true cost if it is asked for."""
+        if not self._plain:
+            return super().evaluate(Y, exaggeration, cost=cost)
+        if self.learns:
+            self.slopes = slopes_in_nu(Y, self._P, self.nu, slice(0, len(Y)))
+        pairs = AllPairs(self._P, self.cost.kernel, KL(), "row")
+        found, gradient = pairs.value_and_gradient(Y, exaggeration, cost=cost)
+        return gradient.astype(Y.dtype, copy=False), found if cost else None
+
+    def advance(self, Y: Floats, iteration: int) -> None:  # noqa: ARG002 - where it was evaluated last
+        """Let the degrees of freedom take a step, where it is their turn."""
+        if self.learns and iteration >= NU_FROM:
+            slopes = self.slopes.sum() if self._together else self.slopes
+            self.nu = np.asarray(self._steps.moved(self.nu, slopes), np.float64)
+            self.cost = replace(self.cost, kernel=InhomogeneousStudentT(self.nu))
+        self.learns = iteration + 1 >= NU_FROM and (iteration + 1) % NU_EVERY == 0
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")

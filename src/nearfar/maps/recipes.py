@@ -13,7 +13,7 @@ JSE      Jensen-Shannon      exponential           row
 UMAP     KL, sampled pairs   heavy-tailed          pair
 =======  ==================  ====================  =============
 
-``WSSNE`` weighs the points, ``InhomogeneousTSNE`` learns a kernel for each: they have modules of their own.
+``WSSNE`` weighs the points, ``InhomogeneousTSNE`` learns a kernel for each.
 """
 
 from __future__ import annotations
@@ -24,24 +24,28 @@ from functools import cache
 from typing import Any, ClassVar, Literal, Self, Unpack, cast
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from nearfar import divergences
-from nearfar._core.checks import check_real
+from nearfar._core.checks import check_numbers, check_real
 from nearfar._core.parameters import keeps_arguments
+from nearfar._core.types import Numbers
 from nearfar.base import PointsLike
 from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, JensenShannon
 from nearfar.engines.registry import PLAIN
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
-from nearfar.kernels import Exponential, HeavyTailed, StudentT
+from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
 from nearfar.maps.growing import N_ITER
 from nearfar.maps.neighbor import NeighborEmbedding
-from nearfar.maps.objective import Normalization
+from nearfar.maps.objective import ALPHA_FIRST, Normalization, TailObjective
+from nearfar.maps.per_point import COMPILED, LearnedObjective
 from nearfar.maps.settings import MapOptions, MapSettings, Parts, Problem, SampledOptions
-from nearfar.maps.tails import START, TailObjective
 from nearfar.maps.transform import KernelOfEach
-from nearfar.methods.maps import MapState
+from nearfar.methods.maps import MapState, Phase
+from nearfar.relations.copies import Copies
 
 
 class Recipe(NeighborEmbedding):
@@ -220,7 +224,7 @@ class HSSNE(Recipe):
     ) -> None: ...
 
     def _parts(self) -> Parts:
-        alpha: object = START if self.alpha == "learn" else self.alpha
+        alpha: object = ALPHA_FIRST if self.alpha == "learn" else self.alpha
         if isinstance(alpha, str):
             raise InputError(type(self).__name__, "alpha", "a number >= 0, or 'learn'", repr(alpha))
         return Parts(KL(), HeavyTailed(cast("float", alpha)), "pair")
@@ -282,7 +286,7 @@ class HSSNE(Recipe):
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if not self._learns:
             return super()._objective(problem, place, rng)
-        settings, kernel = problem.settings, HeavyTailed(START)
+        settings, kernel = problem.settings, HeavyTailed(ALPHA_FIRST)
         if settings.noise is not None:
             raise InputError(settings.owner, "far", "another than 'noise' with alpha='learn'", repr(self.far))
         field = self._field(settings, problem.P.shape[0], kernel)
@@ -466,3 +470,224 @@ def _kernel_of_curve(min_dist: float, spread: float) -> HeavyTailed:
     # At alpha = e^-7 the kernel is exponential to three digits.
     (log_alpha, log_beta), _ = curve_fit(weight, distance, wanted, p0=(0, 0), bounds=((-7, -7), (7, 7)))
     return HeavyTailed(float(np.exp(log_alpha)), float(np.exp(log_beta)) / spread**2)
+
+
+class WSSNE(Recipe):
+    """Weighted symmetric SNE (ws-SNE): t-SNE in which points of importance take up more room.
+
+    The similarity of two points is that of t-SNE times the importance of both, ``q_ij = s_i s_j w_ij / S``. Hubs of a
+    graph, which crowd the middle of a map by t-SNE, push the others away from them. Time is O(n) per iteration, as for
+    :class:`TSNE`.
+
+    Parameters
+    ----------
+    weights : "degree" or array-like of shape (n,), default="degree"
+        Importance s of the points, > 0, whatever its scale; by default the sums of row and column of p (degree
+        centrality). With the same for all points the map is that of :class:`TSNE`. Of equal rows, which are one point,
+        the first counts.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n,), float64
+        Importance of the points, its mean 1.
+
+    See Also
+    --------
+    NeighborEmbedding : more about the parameters that maps share; methods and attributes.
+
+    Notes
+    -----
+    Points without any relation have no degree: they are left where they start. ``transform`` places new points as for
+    :class:`TSNE`, all fitted points counting the same.
+
+    References
+    ----------
+    Yang, Peltonen & Kaski (2014), "Optimization equivalence of divergences improves neighbor embedding".
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> est = nf.WSSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
+    >>> est.embedding_.shape, bool(est.weights_.max() > 1.2)
+    ((60, 2), True)
+    """
+
+    weights: Literal["degree"] | Numbers
+
+    @keeps_arguments
+    def __init__(
+        self, n_components: int = 2, *, weights: Literal["degree"] | Numbers = "degree", **options: Unpack[MapOptions]
+    ) -> None: ...
+
+    weights_: NDArray[np.float64]
+
+    _grows: ClassVar[bool] = False
+
+    def _parts(self) -> Parts:
+        return Parts(KL(), StudentT(), "pair")
+
+    def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
+        if problem.settings.noise is not None:
+            raise InputError(problem.settings.owner, "far", "another than 'noise' for weighted points", repr(self.far))
+        weights = self._weights_of(problem.P.to_csr(), problem.copies)
+        return super()._objective(problem._replace(weights=weights), place, rng)
+
+    def _keep_learned(self, objective: Objective, state: MapState) -> None:
+        weights = np.empty(len(state.Y))
+        weights[slice(None) if state.order is None else state.order] = objective.weights  # type: ignore[attr-defined]
+        self.weights_ = weights if state.same is None else weights[state.same]
+
+    def _weights_of(self, P: csr_array, copies: Copies | None) -> NDArray[np.float64]:
+        """Return the importance of the points, its mean 1: as given (of copies the first), or what P sums to."""
+        owner, weights = type(self).__name__, self.weights
+        n = P.shape[0] if copies is None else len(copies.same)
+        if isinstance(weights, str):
+            if weights != "degree":
+                raise InputError(owner, "weights", "'degree' or one number > 0 per point", repr(weights))
+            # Gradients, importance weighted kernel: deg_i, of the factor deg_i deg_j of w_ij
+            found = np.asarray(P.sum(axis=0), np.float64) + np.asarray(P.sum(axis=1), np.float64)
+        else:
+            given = check_numbers(owner, "weights", weights, "'degree' or one number > 0 per point")
+            found = given.astype(np.float64)
+            if found.shape != (n,):
+                raise InputError(owner, "weights", f"of shape ({n},), one number per point", f"shape {found.shape}")
+            bad = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
+            if bad.size:
+                raise InputError(owner, "weights", "finite and > 0", f"{found[bad[0]]} for row {bad[0]}")
+            found = found if copies is None else found[copies.first]
+        found = found / found.max()
+        return np.asarray(found / found.mean())
+
+
+_LEARN = ("point", "global")
+
+
+class InhomogeneousTSNE(Recipe):
+    """Inhomogeneous t-SNE: KL divergence, each row by itself, Student's t with learned degrees of freedom.
+
+    Each point looks at the others by a kernel of its own::
+
+        w_ij = (1 + ‖y_i - y_j‖² / nu_i)^(-(nu_i + 1) / 2)
+
+    A point in a dense crowd may have short tails (large nu), one that holds groups together long ones: nu = 1 is
+    :class:`TASNE`, nu -> infinity :class:`ASNE` with precision 1/2. All pairs of points are summed in every iteration,
+    of at most 20,000; where that takes more than ten minutes a warning says first how long.
+
+    Parameters
+    ----------
+    degrees_of_freedom : float or array-like of shape (n,), default=10.0
+        nu at the start, or as it stays, for all points or each, > 0.
+    learn : {"point", "global", False}, default="point"
+        Whether nu is learned for each point, as one number for all, or not at all. Learned from iteration 50 on, it
+        stays between 0.5 and 100, where nothing is gained by more.
+    far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
+        How all pairs are summed: "auto" or "exact" where nu is learned or differs from point to point.
+
+    Attributes
+    ----------
+    degrees_of_freedom_ : ndarray of shape (n,), float32
+        nu of each point, in the order of the rows.
+
+    See Also
+    --------
+    NeighborEmbedding : more about the parameters that maps share; methods and attributes.
+
+    Notes
+    -----
+    In each iteration points and degrees of freedom take a step, these in ln nu and by the sign of the derivative
+    (RPROP). The derivative is that of the cost as it is reported, whatever the exaggeration.
+
+    :meth:`transform` gives a new point the geometric mean of its neighbours' degrees of freedom, weighted like them.
+
+    References
+    ----------
+    Kitazono, Grozavu, Rogovschi, Omori & Ozawa (2016), "t-distributed stochastic neighbor embedding with inhomogeneous
+    degrees of freedom". There nu is kept positive as a square and takes steps along its derivative.
+
+    Examples
+    --------
+    >>> import numpy as np, nearfar as nf
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> est = nf.InhomogeneousTSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
+    >>> est.degrees_of_freedom_.shape
+    (60,)
+    """
+
+    degrees_of_freedom: float | Numbers
+    learn: Literal["point", "global", False]
+
+    @keeps_arguments
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        degrees_of_freedom: float | Numbers = 10.0,
+        learn: Literal["point", "global", False] = "point",
+        **options: Unpack[MapOptions],
+    ) -> None: ...
+
+    _grows: ClassVar[bool] = False
+
+    def _parts(self) -> Parts:
+        try:
+            kernel = InhomogeneousStudentT(self.degrees_of_freedom)
+        except InputError:
+            what, got = "a positive number, or one per point", repr(self.degrees_of_freedom)
+            raise InputError(type(self).__name__, "degrees_of_freedom", what, got) from None
+        return Parts(KL(), kernel, "row")
+
+    @property
+    def _learns(self) -> bool:  # type: ignore[override]
+        return self.learn is not False
+
+    def _settle(self, *, runs: bool = True) -> MapSettings:
+        if self.learn is not False and self.learn not in _LEARN:
+            raise InputError(type(self).__name__, "learn", "'point', 'global' or False", repr(self.learn))
+        return super()._settle(runs=runs)
+
+    def _kernel_of_rows(self, kernel: Kernel, n: int, copies: Copies | None = None) -> Kernel:
+        shape = np.shape(_nu_of(kernel))
+        if shape and shape[0] != n:
+            owner, expected = type(self).__name__, f"one number, or one per point ({n})"
+            raise InputError(owner, "degrees_of_freedom", expected, f"{shape[0]} of them")
+        return super()._kernel_of_rows(kernel, n, copies)
+
+    def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
+        if not self._learns:
+            return super()._objective(problem, place, rng)
+        self._check_pairs(problem, COMPILED)
+        nu = np.broadcast_to(_nu_of(problem.kernel), problem.P.shape[0]).copy()
+        return LearnedObjective(
+            problem.counted(),
+            nu,
+            together=self.learn == "global",
+            plain=problem.engine == PLAIN,
+            dtype=problem.dtype,
+            n_jobs=problem.settings.n_jobs,
+        )
+
+    def _phases(self, problem: Problem, onto_iter: int | None = None) -> list[Phase]:
+        # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose steps are short.
+        learns = self._learns and onto_iter is None
+        return super()._phases(problem._replace(kernel=StudentT()) if learns else problem, onto_iter)
+
+    def _keep_learned(self, objective: Objective, state: MapState) -> None:
+        if isinstance(objective, LearnedObjective):
+            nu = objective.nu if state.same is None else objective.nu[state.same]
+        else:
+            nu = np.broadcast_to(np.asarray(self.degrees_of_freedom, np.float64), len(self.embedding_))
+        self.degrees_of_freedom_: NDArray[np.float32] = nu.astype(np.float32)
+
+    def _kernel_of_new(self, kernel: Kernel) -> Kernel | KernelOfEach:  # noqa: ARG002 - that of the start, where it is learned
+        log_nu = np.log(self.degrees_of_freedom_.astype(np.float64))
+        log_nu = log_nu if self._copies is None else log_nu[self._copies.first]
+        return lambda P: [InhomogeneousStudentT(float(nu)) for nu in np.exp(P @ log_nu)]
+
+    def _learned_kernel(self, kernel: Kernel) -> Kernel:  # noqa: ARG002
+        return InhomogeneousStudentT(self.degrees_of_freedom_)
+
+
+def _nu_of(kernel: Kernel) -> NDArray[np.float64]:
+    """Return the degrees of freedom of all points, or of each; those of Student's t are 1."""
+    return np.asarray(getattr(kernel, "nu", 1.0), np.float64)
