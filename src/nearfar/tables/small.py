@@ -77,18 +77,18 @@ class SmallTable(Coded):
         Tensor, shape (..., d), the dots standing for that of ``ids``
         """
         if torch.compiler.is_compiling():  # which ids are different is known only when the graph runs
-            flat = ids.flatten().long()
-            rows = self._without_padding(flat, self._rows(flat))
-            return rows.reshape(*ids.shape, self.embedding_dim)
+            return self._vectors(ids.flatten().long()).reshape(*ids.shape, self.embedding_dim)
         checked = check_ids(self._owner, ids, self._device)
         check_within(self._owner, "ids", checked, self.num_embeddings)
         if checked.numel() >= self.num_embeddings:  # most objects are in it: all are made
             ids, places = torch.arange(self.num_embeddings, device=self._device), checked
         else:
             ids, places = torch.unique(checked, return_inverse=True)
-        return take_rows(self._without_padding(ids, self._rows(ids)), places)
+        return take_rows(self._vectors(ids), places)
 
-    def _without_padding(self, ids: Tensor, rows: Tensor) -> Tensor:
+    def _vectors(self, ids: Tensor) -> Tensor:
+        """Return the vectors (n, d) of objects (n,), 0 for padding."""
+        rows = self._rows(ids)
         return rows if self.padding_idx is None else rows.masked_fill((ids == self.padding_idx)[:, None], 0)
 
     @property
@@ -99,8 +99,7 @@ class SmallTable(Coded):
         """
         every = torch.arange(self.num_embeddings, device=self._device)
         blocks = row_slices(self.num_embeddings, self.embedding_dim)
-        rows = [self._without_padding(ids, self._rows(ids)) for ids in map(every.__getitem__, blocks)]
-        return torch.cat(rows).as_subclass(FormedTable)
+        return torch.cat([self._vectors(every[block]) for block in blocks]).as_subclass(FormedTable)
 
     @classmethod
     def from_pretrained(cls, vectors: Tensor, freeze: bool = True, **options: float | None) -> Self:
