@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nearfar._core.checkpoint import check_array, generator_of, restoring
 from nearfar._core.checks import check_matrix, check_path, check_random_state, check_rows_differ
 from nearfar._core.ids import Ids
+from nearfar._core.parameters import HasParameters
 from nearfar._core.parts import RowsInParts
 from nearfar._core.types import RowNumbers
 from nearfar.base import identity_of
@@ -86,7 +87,7 @@ def run(settings: Settings, engine: str | Place | None, resume: str | PathLike[s
     )
     # What tells this fit from others is also what its defaults stood for.
     in_use: dict[str, object] = {"gradient": problem.gradient, "p0": problem.p0, "two_sided": problem.two_sided}
-    in_use["far"] = far if hasattr(far, "get_params") else type(far).__name__
+    in_use["far"] = far if isinstance(far, HasParameters) else type(far).__name__
     trainer = Trainer(
         "EDRep",
         p["n_epochs"],

@@ -104,13 +104,10 @@ def settle(parameters: Mapping[str, Any], rel: Relation) -> Settings:
     far, n_clusters, n_epochs, refine = far_field(p["far"], owner="EDRep"), p["n_clusters"], p["n_epochs"], p["refine"]
 
     # What does not go together, or not with the relation.
-    P, temperature, shape = (
-        rel.operator,
-        float(p["temperature"]),
-        f"{rel.shape[0]} rows and {rel.shape[1]} columns of different ids",
-    )
+    P, temperature = rel.operator, float(p["temperature"])
+    not_square = f"False for {P.shape[0]} rows and {P.shape[1]} columns of different ids"
     for wrong, argument, expected, got, hint in (
-        (not two_sided and not rel.is_square, "two_sided", _BOTH_SIDES, f"False for {shape}", ""),
+        (not two_sided and not rel.is_square, "two_sided", _BOTH_SIDES, not_square, ""),
         (p["n_components"] == 1 and p["constraint"] == "sphere", "n_components", _TWO_NUMBERS, 1, _ONE_NUMBER),
         (two_sided and temperature < 0, "temperature", "> 0 with two sides", p["temperature"], _MIRROR),
         (n_clusters > 1 and not far.splits, "n_clusters", "1 unless far='gaussian-mixture'", n_clusters, ""),

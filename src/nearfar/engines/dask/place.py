@@ -20,7 +20,7 @@ from functools import partial
 from itertools import pairwise
 from operator import getitem, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -39,6 +39,7 @@ from nearfar.engines.plain import Asked
 from nearfar.engines.threads import FORMS, Threads
 from nearfar.errors import InputError
 from nearfar.relations.operators import LinearOperator, Sparse
+from nearfar.steps import Start
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -103,14 +104,15 @@ class Workers:
         self._products: dict[int, Products] = {}  # by width
         self._cut: dict[int, tuple[Floats, Parts]] = {}  # numbers of one per row, with the array whose id is the key
 
-    def bring(self, X: Floats | RowsOnWorkers) -> Pieces:
+    def bring(self, X: Floats | Start | RowsOnWorkers) -> Pieces:
         """Send rows, in tasks that know them: they can be run again; workers make and read themselves what they can."""
         bounds = bounds_of(X.shape[0])
         if isinstance(X, RowsOnWorkers):
             return X.rows
-        if hasattr(X, "narrowed"):  # made where it is read
+        if isinstance(X, Start):  # made where it is read
             some = [X.narrowed(a, b) for a, b in pairwise(bounds)]
-            return Pieces(self.owners.each(len(some), getitem, some, slice(None), what="start"), X.shape, X.dtype)
+            parts = self.owners.each(len(some), getitem, some, slice(None), what="start")
+            return Pieces(parts, X.shape, cast("np.dtype[np.floating]", X.dtype))
         return Pieces(sent(self.owners, X, bounds), X.shape, X.dtype)
 
     def fetch(self, rows: Pieces, X: Floats) -> Floats | RowsOnWorkers:
