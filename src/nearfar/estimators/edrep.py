@@ -608,23 +608,21 @@ class EDRep(RelationEmbedder):
         self._check_fitted("vectors_")
         row_ids, column_ids = self._ids
         two_sided = self.context_embedding_ is not None
+        chosen = {name: value for name, value in self._settings.items() if name != "base_measure"}  # vectors have it
         return Embedding(
             self.embedding_,
             ids=row_ids,
             context_vectors=self.context_embedding_,
             context_ids=column_ids if two_sided else None,
             parameters={
-                **self._facts(),
+                "estimator": type(self).__name__,
+                **self.get_params(deep=False),
+                **chosen,
                 "temperature": self._fitted_columns.temperature,  # scores are read by it, whatever was set since
                 **self._growth,
             },
             base_measure=self.base_measure_,
         )
-
-    def _facts(self) -> dict[str, object]:
-        """Return how the vectors are made, for who reads them."""
-        chosen = {name: value for name, value in self._settings.items() if name != "base_measure"}  # vectors have it
-        return {"estimator": type(self).__name__, **self.get_params(deep=False), **chosen}
 
     def expected_memory(self, relation: RelationLike) -> int:
         """Return the bytes that a fit holds at its peak: the relation and the blocks of n x d numbers beside it.

@@ -96,8 +96,17 @@ def made_for(task: str, rel: Relation, given: dict[str, object]) -> Made:
         A task that does not fit the relation.
     """
     settings = {**OPEN, **TASKS[task].sets, **given}
-    _check_fits(task, rel)
-    made, how = _related(rel)
+    if TASKS[task].one_kind not in (None, rel.is_square):
+        what, other = ("one kind", "'links'") if rel.is_square else ("two kinds", "'items'")
+        expected = f"one for a relation of {what} of objects, such as {other} or 'labels'"
+        hint = "" if rel.is_square else "Groups of rows: task='labels', and clusters of its vectors."
+        raise InputError("EDRep", "task", expected, repr(task), hint)
+    if is_normalized(rel):
+        made, how = rel, "the relation as it is"
+    elif rel.is_square:
+        made, how = rel.random_walk(WALK), f"random_walk({WALK})"
+    else:
+        made, how = rel.normalized(0.5), "normalized(0.5)"
     if settings["base_measure"] == "degrees" and "base_measure" not in given:
         settings["base_measure"] = rel.column_sums ** TASKS[task].power
     if "n_components" not in given:
@@ -110,30 +119,11 @@ def made_for(task: str, rel: Relation, given: dict[str, object]) -> Made:
     return Made(made, settings, words)
 
 
-def _check_fits(task: str, rel: Relation) -> None:
-    if TASKS[task].one_kind in (None, rel.is_square):
-        return
-    what = "one kind of objects" if rel.is_square else "two kinds of objects"
-    other = "'links'" if rel.is_square else "'items'"
-    expected = f"one for a relation of {what}, such as {other} or 'labels'"
-    hint = "" if rel.is_square else "Groups of rows: task='labels', and clusters of its vectors."
-    raise InputError("EDRep", "task", expected, repr(task), hint)
-
-
 def is_normalized(rel: Relation) -> bool:
     """Return whether rows sum to 1, and not because each has one relation of weight 1."""
     sums = rel.row_sums[rel.row_sums > 0]
     ones = rel.nnz <= rel.shape[0] and rel.nnz == sums.size
     return bool(sums.size and np.allclose(sums, 1, atol=1e-4) and not ones)
-
-
-def _related(rel: Relation) -> tuple[Relation, str]:
-    """Return the relation that is fitted, and what it is called."""
-    if is_normalized(rel):
-        return rel, "the relation as it is"
-    if not rel.is_square:
-        return rel.normalized(0.5), "normalized(0.5)"
-    return rel.random_walk(WALK), f"random_walk({WALK})"
 
 
 # The temperature: that of trials in which hidden relations rank best.
