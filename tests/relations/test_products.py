@@ -8,7 +8,7 @@ import pytest
 
 import nearfar as nf
 from nearfar._core.vector import CACHE_LINE, empty_aligned
-from nearfar.relations.operators import Threads
+from nearfar.relations.operators import Threads, times
 
 pytestmark = pytest.mark.usefixtures("products")
 
@@ -70,13 +70,13 @@ def A():
 )
 def test_what_is_not_finite_is_refused_where_something_is_related_to_it(A, made, value, d):
     rel = made(A)
-    for times, sums in ((rel.matmat, rel.column_sums), (rel.rmatmat, rel.row_sums)):
+    for multiplied, sums in ((rel.matmat, rel.column_sums), (rel.rmatmat, rel.row_sums)):
         for row in range(4):
             X = np.ones((4, d), np.float32)
             X[row, d // 2] = value
             if sums[row] > 0:
                 with pytest.raises(nf.errors.InputError, match=rf"NaN or infinity in 1 row\(s\), first \[{row}\]"):
-                    times(X)
+                    multiplied(X)
 
 
 def test_what_nobody_is_related_to_does_not_matter(A):
@@ -106,7 +106,7 @@ def test_the_memory_of_results_in_between_goes_with_the_engine():
     gc.disable()  # it goes at once, or each product would ask the system for more
     try:
         engine, A = Threads(), nf.Relation.from_edges([("a", "b"), ("b", "c")]).random_walk(3).operator
-        A.through(engine, np.ones((3, 2)))
+        times(A, engine, np.ones((3, 2)))
         kept = [weakref.ref(engine), *(weakref.ref(block) for free in engine._free.values() for block in free)]
         assert len(kept) > 1
         del engine
@@ -120,6 +120,6 @@ def test_a_product_says_where_its_result_is_not_finite(A):
     out = np.empty_like(X)
     for overflown in ([], [0]):
         threads = Threads(1, out)
-        A.operator.through(threads, X, out=out)
+        times(A.operator, threads, X, out=out)
         assert threads.overflown == overflown
         X[1] = np.nan

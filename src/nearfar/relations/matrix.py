@@ -36,6 +36,7 @@ from nearfar.relations.operators import (
     WeightedSum,
     sparse_from_edges,
     sparse_from_matrix,
+    times,
 )
 
 if TYPE_CHECKING:
@@ -1003,7 +1004,7 @@ class Relation:
         block = check_matrix(owner, "X", block, rows=self.shape[not transposed], finite=False)
         out = np.empty((self.shape[transposed], block.shape[1]), block.dtype)
         threads = Threads(check_n_jobs(owner, n_jobs), out)
-        self.operator.through(threads, block, out=out, transposed=transposed)
+        times(self.operator, threads, block, out=out, transposed=transposed)
         if threads.overflown:  # only then: to read all of X once more takes up to a third of the time
             check_finite(owner, "X", block)
         return out[:, 0] if vector else out

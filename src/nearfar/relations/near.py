@@ -17,7 +17,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.relations.kernels import NO_WEIGHTS, ScaledCsr, pair_finish, pair_start, pair_step, product
-from nearfar.relations.operators import LinearOperator, Sparse, Threads, as_walk, blocks_of
+from nearfar.relations.operators import LinearOperator, Sparse, Threads, as_walk, blocks_of, times
 
 Room = Callable[[str, tuple[int, int], np.dtype[np.floating]], Floats]
 """Returns an array in a file, by the name, the shape and the dtype."""
@@ -69,9 +69,9 @@ class NearProduct:
         shape = (self._operator.shape[self._transposed], X.shape[1])
         if self._pull.shape != shape:
             self._pull = empty_aligned(shape, X.dtype)
-        pull = self._operator.through(self._threads, X, out=self._pull, transposed=self._transposed)
+        pull = times(self._operator, self._threads, X, out=self._pull, transposed=self._transposed)
         if self._both:
-            self._operator.through(self._threads, X, pull, out=pull, transposed=not self._transposed)
+            times(self._operator, self._threads, X, pull, out=pull, transposed=not self._transposed)
 
     def __getitem__(self, rows: slice) -> Floats:
         return self._pull[rows]

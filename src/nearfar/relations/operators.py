@@ -84,22 +84,6 @@ class LinearOperator(ABC):
     """Whether it is known to be symmetric up to a scaling of the rows, or a mean of powers of such."""
 
     @abstractmethod
-    def through(
-        self,
-        engine: Products[V],
-        X: V,
-        base: V | None = None,
-        factor: float = 1.0,
-        out: V | None = None,
-        *,
-        transposed: bool = False,
-    ) -> V:
-        """Return ``base + factor * P X`` (``Pᵀ X``) by an engine's products with what P is made of.
-
-        X is as the engine has it. The result may take the place of ``out``, which may be the base, not X.
-        """
-
-    @abstractmethod
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         """Return rows start..stop multiplied out."""
 
@@ -132,12 +116,12 @@ class LinearOperator(ABC):
 
     def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return P X for X of shape (m, d), in X's dtype; O(nnz d) time."""
-        return self.through(Threads(n_jobs), X, out=np.empty((self.shape[0], X.shape[1]), X.dtype))
+        return times(self, Threads(n_jobs), X, out=np.empty((self.shape[0], X.shape[1]), X.dtype))
 
     def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return Pᵀ X for X of shape (n, d), in X's dtype; O(nnz d) time."""
         out = np.empty((self.shape[1], X.shape[1]), X.dtype)
-        return self.through(Threads(n_jobs), X, out=out, transposed=True)
+        return times(self, Threads(n_jobs), X, out=out, transposed=True)
 
     @cached_property
     def row_sums(self) -> NDArray[np.float64]:
@@ -265,18 +249,6 @@ class Sparse(LinearOperator):
         """Return the arrays of A, or those of its transpose."""
         return self._transposed if transposed and not self.symmetric else (self.indptr, self.indices, self.data)
 
-    def through(
-        self,
-        engine: Products[V],
-        X: V,
-        base: V | None = None,
-        factor: float = 1.0,
-        out: V | None = None,
-        *,
-        transposed: bool = False,
-    ) -> V:
-        return engine.sparse(self, X, base, factor, out, transposed=transposed)
-
     def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
         new_index = np.delete(np.arange(self.shape[0]), isolates)
         index_of = np.zeros(self.shape[0], np.int32)
@@ -358,27 +330,6 @@ class Product(LinearOperator):
         self.parts = tuple(chain(*flat))
         self.shape = (factors[0].shape[0], factors[-1].shape[1])
 
-    def through(
-        self,
-        engine: Products[V],
-        X: V,
-        base: V | None = None,
-        factor: float = 1.0,
-        out: V | None = None,
-        *,
-        transposed: bool = False,
-    ) -> V:
-        *inner, last = self.parts if transposed else self.parts[::-1]
-        current = X
-        for operator in inner:
-            made = operator.through(engine, current, transposed=transposed)
-            if current is not X:
-                engine.give(current)
-            current = made
-        found = last.through(engine, current, base, factor, out, transposed=transposed)
-        engine.give(current)
-        return found
-
     def scratch_arrays(self) -> int:
         return 2 if len(self.parts) > 2 else 1
 
@@ -396,22 +347,6 @@ class WeightedSum(LinearOperator):
         self.weights, self.parts, self.shape = tuple(weights), tuple(terms), terms[0].shape
         self.is_undirected = all(term.is_undirected for term in terms)
 
-    def through(
-        self,
-        engine: Products[V],
-        X: V,
-        base: V | None = None,
-        factor: float = 1.0,
-        out: V | None = None,
-        *,
-        transposed: bool = False,
-    ) -> V:
-        (weight, term), *others = zip(self.weights, self.parts, strict=True)
-        found = term.through(engine, X, base, factor * weight, out, transposed=transposed)
-        for weight, term in others:
-            found = term.through(engine, X, found, factor * weight, found, transposed=transposed)
-        return found
-
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         first, *others = [w * term.rows(start, stop) for w, term in zip(self.weights, self.parts, strict=True)]
         return csr_array(sum(others, first))
@@ -425,25 +360,6 @@ class RowScaled(LinearOperator):
 
     def normalized(self, power: float = 1.0) -> LinearOperator:
         return self.inner.normalized(power)
-
-    def through(
-        self,
-        engine: Products[V],
-        X: V,
-        base: V | None = None,
-        factor: float = 1.0,
-        out: V | None = None,
-        *,
-        transposed: bool = False,
-    ) -> V:
-        if transposed:
-            made = engine.scaled(self.scale, X, None, 1.0, None)
-            found = self.inner.through(engine, made, base, factor, out, transposed=True)
-        else:
-            made = self.inner.through(engine, X)
-            found = engine.scaled(self.scale, made, base, factor, out)
-        engine.give(made)
-        return found
 
     def scratch_arrays(self) -> int:
         return 1 + self.inner.scratch_arrays()
@@ -469,18 +385,6 @@ class Transposed(LinearOperator):
     def transpose(self) -> LinearOperator:
         return self.inner
 
-    def through(
-        self,
-        engine: Products[V],
-        X: V,
-        base: V | None = None,
-        factor: float = 1.0,
-        out: V | None = None,
-        *,
-        transposed: bool = False,
-    ) -> V:
-        return self.inner.through(engine, X, base, factor, out, transposed=not transposed)
-
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         whole = self.inner.rows(0, self.inner.shape[0])
         return csr_array(whole[:, start:stop].T)
@@ -502,27 +406,6 @@ class Walk(LinearOperator):
             smaller.__dict__[name] = np.delete(self.__dict__[name], isolates)
         return smaller
 
-    def through(
-        self,
-        engine: Products[V],
-        X: V,
-        base: V | None = None,
-        factor: float = 1.0,
-        out: V | None = None,
-        *,
-        transposed: bool = False,
-    ) -> V:
-        T = X
-        for _ in range(self.steps - 1):
-            made = self.base.through(engine, T, X, transposed=transposed)
-            if T is not X:
-                engine.give(T)
-            T = made
-        found = self.base.through(engine, T, base, factor / self.steps, out, transposed=transposed)
-        if T is not X:
-            engine.give(T)
-        return found
-
     def scratch_arrays(self) -> int:
         return min(self.steps - 1, 2) + self.base.scratch_arrays()
 
@@ -535,6 +418,59 @@ class Walk(LinearOperator):
             mean = csr_array(mean + power)
         mean.data /= self.steps  # in place: scipy's own division would make it float64
         return mean
+
+
+def times(
+    P: LinearOperator,
+    engine: Products[V],
+    X: V,
+    base: V | None = None,
+    factor: float = 1.0,
+    out: V | None = None,
+    *,
+    transposed: bool = False,
+) -> V:
+    """Return ``base + factor * P X`` (``Pᵀ X``) by an engine's products with the sparse matrices that P is made of.
+
+    X is as the engine has it. The result may take the place of ``out``, which may be the base, not X.
+    """
+    if isinstance(P, Sparse):
+        return engine.sparse(P, X, base, factor, out, transposed=transposed)
+    if isinstance(P, Transposed):
+        return times(P.inner, engine, X, base, factor, out, transposed=not transposed)
+    if isinstance(P, WeightedSum):
+        (weight, term), *others = zip(P.weights, P.parts, strict=True)
+        found = times(term, engine, X, base, factor * weight, out, transposed=transposed)
+        for weight, term in others:
+            found = times(term, engine, X, found, factor * weight, found, transposed=transposed)
+        return found
+    made = X
+    if isinstance(P, Walk):  # T <- X + B T
+        for _ in range(P.steps - 1):
+            before, made = made, times(P.base, engine, made, X, transposed=transposed)
+            if before is not X:
+                engine.give(before)
+        found = times(P.base, engine, made, base, factor / P.steps, out, transposed=transposed)
+    elif isinstance(P, Product):
+        *inner, last = P.parts if transposed else P.parts[::-1]
+        for operator in inner:
+            before, made = made, times(operator, engine, made, transposed=transposed)
+            if before is not X:
+                engine.give(before)
+        found = times(last, engine, made, base, factor, out, transposed=transposed)
+    elif isinstance(P, RowScaled) and transposed:
+        made = engine.scaled(P.scale, X, None, 1.0, None)
+        found = times(P.inner, engine, made, base, factor, out, transposed=True)
+    elif isinstance(P, RowScaled):
+        made = times(P.inner, engine, X)
+        found = engine.scaled(P.scale, made, base, factor, out)
+    else:
+        on_workers: Any = P
+        rows = on_workers.column_parts if transposed else on_workers.row_parts
+        return engine.stored(P, rows, X, base, factor, out, transposed=transposed)
+    if made is not X:
+        engine.give(made)
+    return found
 
 
 def as_walk(P: LinearOperator) -> tuple[Sparse, int] | None:

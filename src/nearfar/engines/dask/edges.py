@@ -30,10 +30,10 @@ from nearfar.relations.operators import (
     Edges,
     LinearOperator,
     RowScaled,
-    V,
     check_some_edge,
     check_sums,
     inverse_of,
+    times,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ClusterSparse(LinearOperator):
 
     def __init__(self, client: Client, shape: tuple[int, int], rows: Parts, columns: Parts, nnz: int) -> None:
         self.client, self.shape, self.nnz = client, shape, nnz
-        self._rows, self._columns, self._products = rows, columns, Products(Owners(client), 1)
+        self.row_parts, self.column_parts, self._products = rows, columns, Products(Owners(client), 1)
         self._last: tuple[int, Rows] | None = None
         self.symmetric = self.is_undirected = rows is columns
 
@@ -70,31 +70,12 @@ class ClusterSparse(LinearOperator):
         got = "one whose entries are on a cluster"
         raise InputError("Relation", "the relation", "on this machine, to be copied or pickled", got, hint)
 
-    @property
-    def row_parts(self) -> Parts:
-        """The rows, in parts on the workers."""
-        return self._rows
-
-    def through(
-        self,
-        engine: Any,
-        X: V,
-        base: V | None = None,
-        factor: float = 1.0,
-        out: V | None = None,
-        *,
-        transposed: bool = False,
-    ) -> V:
-        """Return ``base + factor * A X``."""
-        rows = self._columns if transposed else self._rows
-        return engine.stored(self, rows, X, base, factor, out, transposed=transposed)  # type: ignore[no-any-return]
-
     def product(self, X: Floats, *, transposed: bool) -> Floats:
         """Send X to the workers and take the product back: for what the client does once, as sums of rows."""
         cut = [X[a:b].copy() for a, b in pairwise(bounds_of(self.shape[not transposed]))]
         parts = [self._products.owners.submit(q, len(cut), kept, part) for q, part in enumerate(cut)]
         self._products.width = X.shape[1]
-        found = self.through(self._products, parts, transposed=transposed)
+        found = times(self, self._products, parts, transposed=transposed)
         return np.concatenate(gathered("Relation", self.client, found))
 
     def normalized(self, power: float = 1.0) -> LinearOperator:
@@ -110,7 +91,7 @@ class ClusterSparse(LinearOperator):
             low, high = max(a, start), min(b, stop)
             if low < high:
                 if self._last is None or self._last[0] != number:
-                    self._last = (number, gathered("Relation", self.client, [self._rows[number]])[0])
+                    self._last = (number, gathered("Relation", self.client, [self.row_parts[number]])[0])
                 part = self._last[1]
                 data = np.ones(part.indices.size, np.float32) if part.data is None else part.data
                 whole = csr_array((data, part.indices, part.indptr), shape=(b - a, self.shape[1]))

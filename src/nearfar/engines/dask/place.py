@@ -38,7 +38,7 @@ from nearfar.engines.dask.rows import Owners, Parts, Products, aligned, bounds_o
 from nearfar.engines.plain import Asked
 from nearfar.engines.threads import FORMS, Threads
 from nearfar.errors import InputError
-from nearfar.relations.operators import LinearOperator, Sparse
+from nearfar.relations.operators import LinearOperator, Sparse, times
 from nearfar.steps import Start
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ class Workers:
         """Return the pull, by products that take the rows they need from other parts."""
         d = X.shape[1]
         products = self._products.setdefault(d, Products(self.owners, d))
-        pull = P.through(products, X.parts, transposed=way == "columns")
+        pull = times(P, products, X.parts, transposed=way == "columns")
         if way == "both":
-            pull = P.through(products, X.parts, pull, transposed=True)
+            pull = times(P, products, X.parts, pull, transposed=True)
         return Pieces(pull, (P.shape[way == "columns"], d), X.dtype)
 
     def far(self, far: FarField, others: Pieces, n_active: int, rng: np.random.Generator) -> AskedOnWorkers:
@@ -240,8 +240,9 @@ def placed_on_workers(
     Y = sent(owners, others, bounds_of(len(others)))
     if columns is not None:  # what is chosen of the others, in another order: a product with a matrix of ones
         ends = np.arange(len(columns) + 1)
-        Y = Sparse(ends, columns.astype(np.int32), None, len(others), symmetric=False).through(products, Y)
-    pull, far = P.through(products, Y), owners.submit(0, n, kept, fitted)
+        chosen = Sparse(ends, columns.astype(np.int32), None, len(others), symmetric=False)
+        Y = times(chosen, products, Y)
+    pull, far = times(P, products, Y), owners.submit(0, n, kept, fitted)
     of_rows = [weights[a:b] for a, b in pairwise(bounds)]
     done = owners.each(n, type(fitted).placed, far, pull, of_rows, 1, what="placing")
     found = gathered("EDRep.transform", client, done, rows_of(bounds))

@@ -208,7 +208,7 @@ Stored = tuple[Parts, list[list[int]], dict[tuple[int, int], "Future"]]
 
 
 class Products(operators.Products[Parts]):
-    """Products of operators with vectors in parts; what :meth:`LinearOperator.through` asks for.
+    """Products of operators with vectors in parts; what :func:`~nearfar.relations.operators.times` asks for.
 
     Parameters
     ----------

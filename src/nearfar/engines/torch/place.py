@@ -26,7 +26,7 @@ from nearfar.engines.torch.softmax import block_rows
 from nearfar.errors import InputError
 from nearfar.methods.noise_maps import Circle
 from nearfar.relations.kernels import transpose
-from nearfar.relations.operators import LinearOperator, Products, Sparse
+from nearfar.relations.operators import LinearOperator, Products, Sparse, times
 
 Formula = Callable[..., tuple[Any, ...]]
 _TILE = 1 << 24  # pairs that are worked on together
@@ -74,8 +74,8 @@ class Device:
             if X.dtype not in self._products:
                 self._products[X.dtype] = Multiplied(self.owner, self.device, X.dtype)
             products = self._products[X.dtype]
-            pull = P.through(products, X, transposed=way == "columns")
-            return P.through(products, X, pull, transposed=True) if way == "both" else pull
+            pull = times(P, products, X, transposed=way == "columns")
+            return times(P, products, X, pull, transposed=True) if way == "both" else pull
 
     def pairs(
         self,
@@ -187,7 +187,7 @@ def _forget(place: weakref.ref[Device], key: int, _: object) -> None:
 
 
 class Multiplied(Products[Tensor]):
-    """Products of operators with vectors on one device; what :meth:`LinearOperator.through` asks for.
+    """Products of operators with vectors on one device; what :func:`~nearfar.relations.operators.times` asks for.
 
     Each matrix is brought to the device once, in numbers of ``dtype``; its scale stays apart, so that a symmetric one
     serves its transpose as well.
