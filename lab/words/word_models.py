@@ -125,7 +125,7 @@ def words_of(path: Path) -> set[str]:
 
 def verbs_of(path: Path, embedding: nf.Embedding) -> list[frozenset[str]]:
     """Return the verbs of each item of a set whose words are known, in the order in which they are judged."""
-    from nearfar.evaluate.phrases import _averaged, _known, _read
+    from nearfar.evaluate.words import _averaged, _known, _read
 
     items = [item for item in _averaged(_read(path)) if all(_known(embedding, side, True) for side in item[:2])]
     return [

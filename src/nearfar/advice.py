@@ -419,8 +419,7 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
     from nearfar._core.checks import check_matrix
     from nearfar._core.frames import is_frame
     from nearfar._core.ids import rows_and_ids, which_matrix
-    from nearfar.reading.coordinates import has_other_scale
-    from nearfar.reading.preparation import prepared_frame
+    from nearfar.reading.preparation import has_other_scale, prepared_frame
     from nearfar.relations.neighbors import check_rows, coordinates_of
 
     of = ""

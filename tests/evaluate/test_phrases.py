@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 import nearfar as nf
-from nearfar.evaluate.phrases import _averaged, _read
+from nearfar.evaluate.words import _averaged, _read
 
 WORDS = [f"w{k}" for k in range(24)]
 

@@ -27,7 +27,7 @@ from nearfar.maps.settling import (
     means_of_neighbors,
 )
 from nearfar.methods.maps import UP, implicit, momentum_step
-from nearfar.relations.joined import can_be_joined, joined
+from nearfar.relations.affinities import can_be_joined, joined
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*new rows are farther")
 QUICK = {"perplexity": 5, "max_iter": 120, "early_exaggeration_iter": 50, "random_state": 0}
@@ -417,7 +417,7 @@ def test_a_pull_on_a_device_and_on_workers_is_that_of_threads():
 
 
 def test_lists_that_new_rows_join_are_nearly_those_of_a_new_search(monkeypatch):
-    monkeypatch.setattr("nearfar.relations.joined.LARGE", 500)
+    monkeypatch.setattr("nearfar.relations.affinities.LARGE", 500)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(660, 4)).astype(np.float32)
     old, whole = (nf.Affinities(8, random_state=0).fit(rows) for rows in (X[:600], X))

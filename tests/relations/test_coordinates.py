@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import nearfar as nf
 from nearfar.errors import InputError, NearfarWarning
-from nearfar.reading.coordinates import has_other_scale, why_none
+from nearfar.reading.preparation import has_other_scale, why_none
 from nearfar.relations.neighbors import coordinates_of
 
 N = 200

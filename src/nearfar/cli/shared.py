@@ -334,8 +334,8 @@ def labels_of(
     InputError, DataError
         If there are more columns and none is named, or no such columns; if a line has another number of fields.
     """
-    from nearfar.reading.coordinates import LABELS
     from nearfar.reading.delimited import TextFormat, read_records
+    from nearfar.reading.preparation import LABELS
     from nearfar.reading.tables import position_of
 
     whole = embedding.ids.is_integer

@@ -17,17 +17,22 @@ from typing import TYPE_CHECKING
 
 from nearfar._core.names import public_names
 from nearfar.evaluate.alignment import Alignment
-from nearfar.evaluate.anchors import AnchorPurity, anchor_purity
-from nearfar.evaluate.communities import CommunityScores, communities, giant_component
+from nearfar.evaluate.communities import AnchorPurity, CommunityScores, anchor_purity, communities, giant_component
 from nearfar.evaluate.graphs import LinkPrediction, NodeClassification, link_prediction, node_classification
 from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
-from nearfar.evaluate.phrases import PhraseSimilarity, phrases
 from nearfar.evaluate.ranking import Ranking, ranking
 from nearfar.evaluate.selection import Selection, select
 from nearfar.evaluate.senses import Ambiguity, SenseInduction, ambiguity, plant_pseudowords, sense_induction
 from nearfar.evaluate.spreading import SpreadingReconstruction, reconstruct_spreading
 from nearfar.evaluate.stability import MapStability, Stability, map_stability, stability
-from nearfar.evaluate.words import WordAnalogies, WordSimilarity, word_analogies, word_similarity
+from nearfar.evaluate.words import (
+    PhraseSimilarity,
+    WordAnalogies,
+    WordSimilarity,
+    phrases,
+    word_analogies,
+    word_similarity,
+)
 
 __all__ = [
     "Alignment",

@@ -7,30 +7,34 @@ care how clusters are numbered: normalised and adjusted mutual information, adju
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core import checks as _checks
 from nearfar._core.by_id import in_order_of
+from nearfar._core.checks import check_csr, check_integer, check_matrix, check_n_jobs, check_numbers, check_random_state
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.vector import in_units
 from nearfar._core.warn import warn_user
+from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.errors import InputError
-from nearfar.evaluate.labels import label_codes
+from nearfar.evaluate.labels import label_codes, lists_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from nearfar._core.ids import Ids
     from nearfar.base import RelationLike
     from nearfar.datasets import Graph
     from nearfar.embedding.vectors import Embedding
     from nearfar.relations.matrix import Relation
+    from nearfar.tables.anchors import AnchorEmbedding
 
-_OWNER = "evaluate.communities"
+_OWNER, _OF_ANCHORS = "evaluate.communities", "evaluate.anchor_purity"
 _NUMBERS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)  # of communities that are tried
 _FEW = 2000  # nodes, of which two starts cost little
 
@@ -120,16 +124,16 @@ def communities(
     1.0
     """
     rows, ids = rows_and_ids(_OWNER, vectors)
-    X = _checks.check_matrix(_OWNER, "vectors", rows)
+    X = check_matrix(_OWNER, "vectors", rows)
     if not X.shape[1]:
         raise InputError(_OWNER, "vectors", "of at least one column", f"shape {X.shape}")
     chosen = _chosen_rows(nodes, X.shape[0], ids)
     codes = label_codes(_OWNER, labels, X.shape[0], ids, chosen, "Leave these rows out with nodes=.")
     k = int(codes.max()) + 1 if n_clusters is None else n_clusters
-    k = _checks.check_integer(_OWNER, "n_clusters", k, low=1, high=chosen.size)
-    starts = _checks.check_integer(_OWNER, "n_init", n_init, low=1)
-    workers = _checks.check_n_jobs(_OWNER, n_jobs)
-    rng = _checks.check_random_state(_OWNER, random_state)
+    k = check_integer(_OWNER, "n_clusters", k, low=1, high=chosen.size)
+    starts = check_integer(_OWNER, "n_init", n_init, low=1)
+    workers = check_n_jobs(_OWNER, n_jobs)
+    rng = check_random_state(_OWNER, random_state)
     predicted = _kmeans(X[chosen], k, starts, int(rng.integers(2**31)), workers)
 
     from sklearn import metrics
@@ -207,7 +211,7 @@ def giant_component(relation: RelationLike | Graph) -> NDArray[np.bool_]:
     matrix: csr_array[np.floating]
     given: Any = relation
     if issparse(given):  # which may be without an edge
-        matrix = _checks.check_csr(owner, "relation", given)
+        matrix = check_csr(owner, "relation", given)
         square = matrix.shape[0] == matrix.shape[1] > 0
     else:
         given = as_relation(given, owner)
@@ -223,7 +227,7 @@ def _chosen_rows(nodes: ColumnLike | None, n: int, ids: Ids | None) -> NDArray[n
     if nodes is None:
         chosen = np.arange(n, dtype=np.int64)
     else:
-        given = _checks.check_numbers(_OWNER, "nodes", nodes, f"a boolean mask of shape ({n},) or row numbers")
+        given = check_numbers(_OWNER, "nodes", nodes, f"a boolean mask of shape ({n},) or row numbers")
         if given.dtype == np.bool_:  # a Series of row numbers is no more than a list
             given = np.asarray(in_order_of(_OWNER, "nodes", nodes, ids))
         if given.size == 0:
@@ -259,3 +263,151 @@ def _kmeans(X: Floats, k: int, n_init: int, seed: int, n_jobs: int) -> NDArray[n
     if found < k:
         warn_user(f"{_OWNER}: {k} clusters wanted, but only {found} distinct vectors found")
     return predicted
+
+
+# -- anchors against labels: whether an anchor stands for one kind of objects ------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorPurity:
+    """How pure anchors are.
+
+    Parameters
+    ----------
+    purity : float, in (0, 1]
+        Mean of ``per_anchor`` over the anchors that are used.
+    chance : float, in (0, 1]
+        The same where labels are shuffled among the objects.
+    per_anchor : ndarray, shape (K,), float64
+        Largest share that one label has among the objects of the anchor; NaN where no labelled object uses it.
+    labels : list, of length K
+        That label; None where no labelled object uses the anchor.
+    n_objects : ndarray, shape (K,), int64
+        Number of labelled objects that were counted for the anchor.
+    """
+
+    purity: float
+    chance: float
+    per_anchor: NDArray[np.float64] = field(repr=False)
+    labels: list[Hashable] = field(repr=False)
+    n_objects: NDArray[np.int64] = field(repr=False)
+
+
+def anchor_purity(
+    embedding: AnchoredEmbedding | AnchorEmbedding,
+    labels: Iterable[object],
+    *,
+    topn: int | None = None,
+    n_shuffles: int = 20,
+    random_state: Seed = None,
+) -> AnchorPurity:
+    """Return how pure anchors are: the largest share of one label among the objects that use an anchor.
+
+    An object uses an anchor if its weight is not 0, however small.
+
+    Parameters
+    ----------
+    embedding : AnchoredEmbedding, or nearfar.nn.AnchorEmbedding
+        Objects and their anchors.
+    labels : iterable of length V, mapping or pandas Series
+        For each object a label or a list, tuple or set of labels, such as the genres of a film: by id or by row, as for
+        :func:`node_classification`. Objects with None, NaN, NA, the empty text or an empty list are left out.
+    topn : int, >= 1, optional
+        Of each anchor only so many labelled objects, those with the largest weights; all that use it by default.
+    n_shuffles : int, >= 1
+        How often labels are shuffled for ``chance``.
+    random_state : int, Generator, RandomState or None
+        For the shuffles.
+
+    Returns
+    -------
+    AnchorPurity
+        Of several labels with the same share, the one that comes first in ``labels``.
+
+    Raises
+    ------
+    InputError
+        If the embedding has no anchors, there is not one entry for each object, a label cannot be hashed, or no
+        labelled object uses an anchor.
+
+    Notes
+    -----
+    Objects made of many anchors use most of them a little: the purity of all who use an anchor is then that of chance,
+    while its heaviest objects may be of one kind. An anchor with one object is pure, and chance is high where few
+    objects are counted or one label is frequent: read the two numbers together. The source reports 61.7 % on MovieLens,
+    and no chance.
+
+    Source: Liang et al. (2021), "Anchor & Transform: learning sparse embeddings for large vocabularies", experiments on
+    MovieLens.
+
+    Examples
+    --------
+    >>> import nearfar as nf
+    >>> weights = [[1, 0], [0.2, 0], [0.5, 0.1], [0, 2]]
+    >>> emb = nf.AnchoredEmbedding(weights, [[1, 0], [0, 1]], ["Alien", "Solaris", "Antz", "Bambi"])
+    >>> found = nf.evaluate.anchor_purity(emb, [["sf", "horror"], "sf", "children", "children"], random_state=0)
+    >>> round(found.purity, 3), found.labels
+    (0.833, ['sf', 'children'])
+    """
+    if not isinstance(embedding, AnchoredEmbedding) and hasattr(embedding, "export"):
+        embedding = embedding.export()
+    if not isinstance(embedding, AnchoredEmbedding):
+        got = type(embedding).__name__
+        raise InputError(_OF_ANCHORS, "embedding", "an AnchoredEmbedding or nearfar.nn.AnchorEmbedding", got)
+    topn = None if topn is None else check_integer(_OF_ANCHORS, "topn", topn, low=1)
+    n_shuffles = check_integer(_OF_ANCHORS, "n_shuffles", n_shuffles, low=1)
+    rng = check_random_state(_OF_ANCHORS, random_state)
+    held, names = _label_matrix(labels, embedding.ids)
+    labelled = np.diff(held.indptr) > 0
+    uses, held = _users(embedding.weights[labelled], topn), held[labelled]
+    n_objects = np.diff(uses.indptr).astype(np.int64)
+    used = n_objects > 0
+    if not used.any():
+        raise InputError(_OF_ANCHORS, "labels", "given for objects that use an anchor", "none that do")
+    shares = (uses @ held).toarray()[used] / n_objects[used, None]
+    shuffled = [
+        ((uses @ held[rng.permutation(held.shape[0])]).toarray()[used].max(axis=1) / n_objects[used]).mean()
+        for _ in range(n_shuffles)
+    ]
+    per_anchor = np.full(len(used), np.nan)
+    per_anchor[used] = shares.max(axis=1)
+    common: list[Hashable] = [None] * len(used)
+    for anchor, label in zip(np.flatnonzero(used).tolist(), shares.argmax(axis=1).tolist(), strict=True):
+        common[anchor] = names[label]
+    return AnchorPurity(float(shares.max(axis=1).mean()), float(np.mean(shuffled)), per_anchor, common, n_objects)
+
+
+def _users(weights: csr_array[np.floating], topn: int | None) -> csr_array[np.float64]:
+    """Return which objects use an anchor, all or those with the largest weights, as a CSR array (K, n) of ones."""
+    from scipy.sparse import csr_array
+
+    uses = weights.astype(np.float64).T.tocsr()
+    anchors = np.repeat(np.arange(uses.shape[0]), np.diff(uses.indptr))
+    order = np.lexsort((-uses.data, anchors))  # ties in the order of the rows
+    places = np.arange(uses.nnz) - uses.indptr[anchors]
+    kept = order if topn is None else order[places < topn]
+    return csr_array((np.ones(len(kept)), (anchors[kept], uses.indices[kept])), shape=uses.shape)
+
+
+def _label_matrix(labels: Iterable[object], ids: Ids) -> tuple[csr_array[np.float64], list[Hashable]]:
+    """Return which labels objects have, as a CSR array (n, G) of ones, and the labels."""
+    from scipy.sparse import csr_array
+
+    n = len(ids)
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise InputError(_OF_ANCHORS, "labels", f"{n} labels, or lists of them", repr(labels))
+    lists = lists_of(_OF_ANCHORS, labels, ids)
+    if len(lists) != n:
+        raise InputError(_OF_ANCHORS, "labels", f"{n}, one entry for each object", f"{len(lists)}")
+    numbers: dict[Hashable, int] = {}
+    columns: list[int] = []
+    starts = [0]
+    for several in lists:
+        try:
+            known = dict.fromkeys(several)
+        except TypeError as error:
+            raise InputError(_OF_ANCHORS, "labels", "hashable", str(error)) from error
+        # A set has no order of its own: the numbers must not depend on it.
+        columns += [numbers.setdefault(label, len(numbers)) for label in sorted(known, key=repr)]
+        starts.append(len(columns))
+    return csr_array((np.ones(len(columns)), columns, starts), shape=(n, max(len(numbers), 1))), list(numbers)

@@ -31,10 +31,9 @@ from nearfar.maps.settings import MapSettings, Problem, Shown
 from nearfar.maps.settling import Growing, Sums, with_places
 from nearfar.maps.solver import EARLY_MOMENTUM, Pace, has_tails, phases_of
 from nearfar.methods.maps import LOOK_EVERY
-from nearfar.relations.affinities import Affinities
+from nearfar.relations.affinities import Affinities, can_be_joined
+from nearfar.relations.affinities import joined as with_neighbors_of
 from nearfar.relations.copies import without_copies
-from nearfar.relations.joined import can_be_joined
-from nearfar.relations.joined import joined as with_neighbors_of
 from nearfar.relations.neighbors import check_rows
 from nearfar.search.lists import FEW, directions
 

@@ -29,9 +29,9 @@ from nearfar._core.ids import Ids
 from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
+from nearfar.reading.columns import is_number, is_time
 from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
 from nearfar.reading.edges import EdgeCollector, is_text
-from nearfar.reading.facts import is_time
 from nearfar.reading.frames import (
     frame_of,
     ids_of_column,
@@ -44,7 +44,6 @@ from nearfar.reading.frames import (
 )
 from nearfar.reading.records import parse_numbers
 from nearfar.reading.tables import Name, Table, Where, numbers_of, place, position_of, whole_numbers
-from nearfar.reading.values import is_number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -26,6 +26,7 @@ from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
+from nearfar.reading.columns import is_number, number_of, unit_of, whole_numbers_of
 from nearfar.reading.names import OPEN, header_odds
 from nearfar.reading.records import (
     ALIKE,
@@ -43,7 +44,6 @@ from nearfar.reading.records import (
 )
 from nearfar.reading.signatures import refuse_other_texts
 from nearfar.reading.tables import Table, Where
-from nearfar.reading.values import is_number, number_of, unit_of, whole_numbers_of
 
 Records = tuple[Bytes, NDArray[np.int32], Where]
 Choose = Callable[["Table"], list[int]]

@@ -14,10 +14,19 @@ from itertools import combinations, product
 
 from nearfar._core.progress import logger
 from nearfar.errors import InputError
-from nearfar.reading.facts import Column, columns_of, counts_within, grows, grows_within, is_time
+from nearfar.reading.columns import (
+    Column,
+    columns_of,
+    counts_within,
+    grows,
+    grows_within,
+    is_time,
+    kind_of,
+    numbers_of_sample,
+    whole_numbers_of,
+)
 from nearfar.reading.names import COUNTED, ENDS, SIDES, the_words
 from nearfar.reading.tables import Roles, Table, position_of
-from nearfar.reading.values import kind_of, numbers_of_sample, whole_numbers_of
 
 _COUNTED = (*SIDES, *COUNTED)  # what tells two names apart that are one else
 _COUNTERS = frozenset(word for sides in _COUNTED for side in sides for word in side)

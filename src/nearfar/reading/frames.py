@@ -20,6 +20,7 @@ from nearfar._core.atomic import OpenedFile
 from nearfar._core.checks import check_path, require
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError, NearfarError
+from nearfar.reading.columns import is_number, number_of, unit_of
 from nearfar.reading.delimited import SAMPLE_LINES
 from nearfar.reading.ends import choose_columns
 from nearfar.reading.tables import (
@@ -34,7 +35,6 @@ from nearfar.reading.tables import (
     place,
     whole_numbers,
 )
-from nearfar.reading.values import is_number, number_of, unit_of
 
 if TYPE_CHECKING:
     import pyarrow

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from nearfar.reading.values import is_missing, is_number, number_of
+from nearfar.reading.columns import is_missing, is_number, number_of
 
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 _HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -20,11 +20,20 @@ from nearfar._core.streams import lines_of
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError, NearfarWarning
-from nearfar.reading.coordinates import LABELS, has_other_scale, may_be_edges, warn_of_scale, why_none
+from nearfar.reading.columns import is_missing
 from nearfar.reading.delimited import FOUND_OUT
 from nearfar.reading.names import header_odds
-from nearfar.reading.preparation import has_decimal_comma, of_texts, prepared, typed_columns
-from nearfar.reading.values import is_missing
+from nearfar.reading.preparation import (
+    LABELS,
+    has_decimal_comma,
+    has_other_scale,
+    may_be_edges,
+    of_texts,
+    prepared,
+    typed_columns,
+    warn_of_scale,
+    why_none,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -212,6 +212,6 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tupl
     """
     if not is_frame(X) or (isinstance(metric, str) and metric == "precomputed"):
         return X, ()
-    from nearfar.reading.coordinates import coordinates_of_frame
+    from nearfar.reading.preparation import coordinates_of_frame
 
     return coordinates_of_frame(owner, X)
