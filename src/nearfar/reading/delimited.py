@@ -26,8 +26,7 @@ from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
-from nearfar.reading.columns import is_number, number_of, unit_of, whole_numbers_of
-from nearfar.reading.names import OPEN, header_odds
+from nearfar.reading.columns import OPEN, header_odds, is_number, number_of, unit_of, whole_numbers_of
 from nearfar.reading.records import (
     ALIKE,
     DONE,

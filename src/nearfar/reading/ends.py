@@ -15,6 +15,9 @@ from itertools import combinations, product
 from nearfar._core.progress import logger
 from nearfar.errors import InputError
 from nearfar.reading.columns import (
+    COUNTED,
+    ENDS,
+    SIDES,
     Column,
     columns_of,
     counts_within,
@@ -23,9 +26,9 @@ from nearfar.reading.columns import (
     is_time,
     kind_of,
     numbers_of_sample,
+    the_words,
     whole_numbers_of,
 )
-from nearfar.reading.names import COUNTED, ENDS, SIDES, the_words
 from nearfar.reading.tables import Roles, Table, position_of
 
 _COUNTED = (*SIDES, *COUNTED)  # what tells two names apart that are one else

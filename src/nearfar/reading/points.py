@@ -20,9 +20,8 @@ from nearfar._core.streams import lines_of
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError, NearfarWarning
-from nearfar.reading.columns import is_missing
+from nearfar.reading.columns import header_odds, is_missing
 from nearfar.reading.delimited import FOUND_OUT
-from nearfar.reading.names import header_odds
 from nearfar.reading.preparation import (
     LABELS,
     has_decimal_comma,

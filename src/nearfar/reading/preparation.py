@@ -22,9 +22,8 @@ from nearfar._core.frames import array_of, columns_of, is_frame, labels_of, take
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.reading.columns import Column, is_missing, kind_of
+from nearfar.reading.columns import Column, is_missing, kind_of, the_words
 from nearfar.reading.ends import are_named_ends, is_of_objects
-from nearfar.reading.names import the_words
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
