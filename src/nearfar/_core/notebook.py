@@ -28,7 +28,8 @@ class _Brief(reprlib.Repr):
 
     def repr1(self, x: object, level: int) -> str:
         shape: Any = getattr(x, "shape", None)
-        sizes = isinstance(shape, tuple) and all(isinstance(n, int) for n in shape) and _is_of_others(x)
+        sizes = isinstance(shape, tuple) and all(isinstance(n, int) for n in shape)
+        sizes = sizes and type(x).__module__.partition(".")[0] != "nearfar"  # whose own parts have a repr
         if sizes and (math.prod(shape) > _FEW or len(shape) > 1):
             return f"<{type(x).__name__} of shape {shape}>"
         return " ".join(super().repr1(x, level).split())
@@ -39,10 +40,6 @@ class _Brief(reprlib.Repr):
             return "{...}"
         shown = [f"{self.repr1(k, level - 1)}: {self.repr1(x[k], level - 1)}" for k in islice(x, _FEW)]
         return "{" + ", ".join(shown + ["..."] * (len(x) > _FEW)) + "}"
-
-
-def _is_of_others(x: object) -> bool:
-    return type(x).__module__.partition(".")[0] != "nearfar"
 
 
 brief = _Brief().repr

@@ -392,7 +392,8 @@ def map_stability(
     n, d = Y.shape
     size = max(float(np.sqrt((Y.astype(np.float64) ** 2).sum(axis=1).mean())), np.finfo(np.float64).tiny)
     away = np.full((n_refits, n), np.nan)
-    cut = shown.may_be_cut and n_refits * share >= 1
+    of_each = parameter_of_each(model._settle(runs=False).kernel) is not None  # then no row can be left out
+    cut = not of_each and n_refits * share >= 1
     for k, rows in enumerate(_samples(n, n_refits, share if cut else 1.0, rng)):
         data, rows = shown.among(rows)
         start = Y[rows] + rng.normal(scale=radius * size / np.sqrt(d), size=(len(rows), d)).astype(Y.dtype)
@@ -425,11 +426,6 @@ class _Shown(NamedTuple):
         if copies is None or model.affinities_ is None:
             return cls(model, whole, model.relation_, model.embedding_, np.arange(len(model.embedding_)))
         return cls(model, whole, model.affinities_._drawn(), model.embedding_[copies.first], copies.same)
-
-    @property
-    def may_be_cut(self) -> bool:
-        """Whether rows can be left out: not where a kernel has a parameter of each."""
-        return parameter_of_each(self.model._settle(runs=False).kernel) is None
 
     def among(self, rows: Longs) -> tuple[Affinities | Relation, Longs]:
         """Return what some rows show, and those of them that have a relation to others there."""

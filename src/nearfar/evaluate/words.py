@@ -124,11 +124,17 @@ def word_similarity(
     check_flag(owner, "lowercase", lowercase)
     check_integer(owner, "n_bootstrap", n_bootstrap, low=1)
     rng = check_random_state(owner, random_state)
-    given = _read_pairs(owner, pairs) if isinstance(pairs, (str, PathLike)) else _given_pairs(owner, pairs)
+    if isinstance(pairs, (str, PathLike)):
+        given = _read_pairs(owner, pairs)
+    else:
+        given = [(str(a), str(b), score) for a, b, score in scored_items(owner, "pairs", pairs, "words")]
     if not given:
         raise InputError(owner, "pairs", "at least one pair", "none")
-    all_words = {word for a, b, _ in given for word in (a, b)}
-    vectors = {word: vector for word in all_words if (vector := vector_of(embedding, word, lowercase)) is not None}
+    vectors = {}
+    for word in {word for a, b, _ in given for word in (a, b)}:
+        vector = embedding.get(word.lower() if lowercase and word not in embedding.ids else word)  # or of parts
+        if vector is not None:
+            vectors[word] = vector
     known = [k for k, (a, b, _) in enumerate(given) if a in vectors and b in vectors]
     nothing = np.empty((0, embedding.n_components))
     left, right = (
@@ -244,10 +250,6 @@ def _unit(vectors: Floats) -> Floats:
     return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))
 
 
-def _given_pairs(owner: str, pairs: object) -> list[tuple[str, str, float]]:
-    return [(str(a), str(b), score) for a, b, score in scored_items(owner, "pairs", pairs, "words")]
-
-
 def _read_pairs(owner: str, path: str | PathLike[str]) -> list[tuple[str, str, float]]:
     numbered = enumerate(lines_of(owner, "pairs", path), 1)
     lines = [(number, line.rstrip()) for number, line in numbered if line.strip() and not line.startswith("#")]
@@ -334,12 +336,6 @@ def row_of(embedding: Embedding, word: str, lowercase: bool) -> int:
     """Return the row of a word, -1 where it is not known."""
     row = embedding.ids.get(word)
     return embedding.ids.get(word.lower()) if row < 0 and lowercase else row
-
-
-def vector_of(embedding: Embedding, word: str, lowercase: bool) -> Floats | None:
-    """Return the vector of a word, which may be made of its parts, None where it is not known."""
-    small = word.lower() if lowercase and word not in embedding.ids else word
-    return embedding.get(small)
 
 
 def spearman(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:

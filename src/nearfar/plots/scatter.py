@@ -151,7 +151,9 @@ def scatter(
     if bar is not None:
         add_bar(axes.figure, axes, bar, aspect=32, shrink=0.6)
     if title is not None:
-        _write_title(axes, title, _subtitle(vectors, len(X)) if subtitle is None else subtitle)
+        method = getattr(vectors, "parameters", {}).get("estimator")
+        usual = f"{len(X):,} points" + (f", {method}" if method else "")
+        _write_title(axes, title, usual if subtitle is None else subtitle)
     if groups is not None and palette is not None:
         if together > _CONTOURED_FROM and len(xy) >= _CONTOURS_FROM:
             draw_contours(axes, xy, rows_of_groups(groups.codes, len(groups.names)), palette)
@@ -171,11 +173,6 @@ def _figure_size(xy: Doubles, named: int) -> tuple[float, float]:
     across, up = np.ptp(xy, axis=0)
     shape = float(np.clip(1.15 * across / up, 1.0, 1.7)) if up > 0 else 1.7
     return (area * shape) ** 0.5, (area / shape) ** 0.5
-
-
-def _subtitle(vectors: object, n: int) -> str:
-    method = getattr(vectors, "parameters", {}).get("estimator")
-    return f"{n:,} points" + (f", {method}" if method else "")
 
 
 def _write_title(axes: Axes, title: str, subtitle: str) -> None:

@@ -228,7 +228,7 @@ def rnx_curves(
     axes = new_axes(shown=path is None) if ax is None else ax
     lines = []
     for number, (name, result) in enumerate(results.items()):
-        sizes = _log_spaced(result.n - 2)
+        sizes = np.unique(np.geomspace(1, result.n - 2, _POINTS).round().astype(np.int64))
         error = "" if result.n_sample == result.n else f" ± {result.standard_errors['auc']:.3f}"
         style = "-" if number % (2 * _ONE_STYLE) < _ONE_STYLE else "--"
         colour = COLOURS[number % _ONE_STYLE]
@@ -242,10 +242,6 @@ def rnx_curves(
         as_written(axes.set_title(title))
     write(_CURVES, axes.figure, target)
     return axes
-
-
-def _log_spaced(largest: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.unique(np.geomspace(1, largest, _POINTS).round().astype(np.int64))
 
 
 def _dress(axes: Axes) -> None:

@@ -576,12 +576,13 @@ def _kind_of_lines(text: str, head: bytes, *, one_column: bool) -> Kind:
     if widths <= {2, 3} and len(widths) <= 1:
         pairs = [row[:2] for row in rows]
         fields = [field.strip() for field in chain(*pairs[1:])]
-        whole, numbers = (bool(fields) and all(map(told, fields)) for told in (is_whole, is_numeric))
-        if whole:
+        if fields and all(field.lstrip("+-").isdecimal() for field in fields):
             remark = "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
             return Kind("graph", "two columns of whole numbers", remark)
         width = f"{len(rows[0])} columns" if rows else "no line"
-        return Kind("table", f"{width} of numbers") if numbers else Kind("graph", f"{width}, two that can be ends")
+        if fields and all(map(is_numeric, fields)):
+            return Kind("table", f"{width} of numbers")
+        return Kind("graph", f"{width}, two that can be ends")
     of_numbers = widths == {1} and all(is_numeric(row[0]) for row in rows[1:])
     if (one_column and of_numbers) or (len(widths) == 1 and separator in lines[0]):
         return Kind("table", f"{len(rows[0])} columns in each line, none named as the end of an edge")
@@ -643,8 +644,3 @@ def _names_ends(head: bytes) -> bool:
         return False
     found = find_layout("FILE", whole, choose, FOUND_OUT)
     return found is not None and len(names) > 1 and are_named_ends(names)
-
-
-def is_whole(field: str) -> bool:
-    """Whether a field is a whole number."""
-    return field.lstrip("+-").isdecimal()

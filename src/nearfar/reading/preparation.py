@@ -173,11 +173,6 @@ def _dates(known: Sequence[str]) -> list[float] | None:
     return list(days)
 
 
-def is_code(texts: Sequence[str | None]) -> bool:
-    """Whether what is written as numbers are codes: with zeros in front."""
-    return any(text is not None and _CODE.match(text) for text in texts)
-
-
 # -- which columns are coordinates: row numbers, ids and labels are none -----------------------------------------------
 #
 # A column is judged by its name and its values together, as those of edges are (:mod:`nearfar.reading.columns`). Whole
@@ -532,7 +527,8 @@ def _coding_of(column: Typed) -> Coding | str:
     """Return how a column is coded, or why it is left out."""
     if column.kind == "nothing":
         return "nothing in it"
-    if column.kind == "text" or (column.texts is not None and column.kind == "number" and is_code(column.texts)):
+    with_zeros = any(text is not None and _CODE.match(text) for text in column.texts or ())
+    if column.kind == "text" or (column.kind == "number" and with_zeros):
         return _categories_of(column.name, column.texts or [])
     known = column.values[~np.isnan(column.values)]
     n_missing = len(column.values) - len(known)
