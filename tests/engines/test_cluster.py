@@ -10,7 +10,7 @@ import pytest
 from engine_cases import directed, graph, likes, often, ran
 
 import nearfar as nf
-from nearfar._core.parts import RowsInParts
+from nearfar._core.lazy import RowsInParts
 from nearfar.base import framed
 from nearfar.engines.dask.client import gathered
 from nearfar.errors import FileFormatError, InputError, NumericalError

@@ -10,7 +10,7 @@ from engine_cases import directed, graph, likes, points
 from refusals import Made, With, refused
 
 import nearfar as nf
-from nearfar._core.parts import check_seen
+from nearfar._core.lazy import check_seen
 from nearfar.engines.plain import Plain
 from nearfar.errors import DataError, InputError, UnknownIdError
 from nearfar.relations.neighbors import nearest_neighbors

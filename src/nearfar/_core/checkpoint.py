@@ -24,7 +24,7 @@ from nearfar._core.arrays import check_version, read_arrays, write_arrays
 from nearfar._core.atomic import FolderKind
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
-from nearfar._core.parts import RowsInParts, read_folder, write_folder
+from nearfar._core.lazy import RowsInParts, read_folder, write_folder
 from nearfar._core.types import Arrays
 from nearfar._version import __version__
 from nearfar.errors import InputError, NearfarError

@@ -153,7 +153,7 @@ def info(file: str, as_json: bool) -> None:
       nearfar info contacts.safetensors
       nearfar info contacts.safetensors --json | jq .parameters
     """
-    from nearfar._core.parts import RowsInParts
+    from nearfar._core.lazy import RowsInParts
     from nearfar.embedding.anchored import AnchoredEmbedding
     from nearfar.embedding.files.registry import format_of
     from nearfar.embedding.vectors import Embedding

@@ -53,8 +53,7 @@ from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_id
 from nearfar._core.atomic import FolderKind, OpenedFile, atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
-from nearfar._core.lazy import LazyRows, Matrix
-from nearfar._core.parts import RowsInParts, read_folder, write_folder
+from nearfar._core.lazy import LazyRows, Matrix, RowsInParts, read_folder, write_folder
 from nearfar._core.types import Arrays
 from nearfar._version import __version__
 from nearfar.embedding.content import SAVE, Content, dump_parameters, load_parameters

@@ -28,9 +28,8 @@ from nearfar._core.checks import (
     require,
 )
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.lazy import LazyRows, Matrix
+from nearfar._core.lazy import LazyRows, Matrix, RowsInParts
 from nearfar._core.notebook import facts_table
-from nearfar._core.parts import RowsInParts
 from nearfar._core.types import Floats, RowNumbers, Seed, Series
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user

@@ -27,7 +27,7 @@ from nearfar._core.checks import (
     if_given,
 )
 from nearfar._core.ids import rows_and_ids
-from nearfar._core.parts import RowsInParts
+from nearfar._core.lazy import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Doubles, Flags, Numbers, RowNumbers, Seed
 from nearfar._core.warn import warn_user

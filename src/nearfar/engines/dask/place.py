@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_finite, check_path
-from nearfar._core.parts import RowsInParts, check_seen, part_name, write_part
+from nearfar._core.lazy import RowsInParts, check_seen, part_name, write_part
 from nearfar._core.threads import ordered_sum, single_threaded_blas
 from nearfar._core.types import RowNumbers
 from nearfar._core.vector import empty_aligned

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.parts import RowsInParts
+from nearfar._core.lazy import RowsInParts
 from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.lazy import Matrix
-from nearfar._core.parts import RowsInParts
+from nearfar._core.lazy import Matrix, RowsInParts
 from nearfar._core.types import Floats, RowNumbers
 from nearfar.engines.dask.client import client_of, gathered, rows_of
 from nearfar.engines.dask.rows import Owners, Parts, bounds_of, kept, sent
