@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from nearfar._core.checkpoint import check_array, generator_of, restoring
 from nearfar._core.checks import check_matrix, check_path, check_random_state, check_rows_differ
 from nearfar._core.ids import Ids
-from nearfar._core.parameters import HasParameters
-from nearfar._core.parts import RowsInParts
 from nearfar._core.lazy import RowsInParts
+from nearfar._core.parameters import HasParameters
 from nearfar._core.types import RowNumbers
 from nearfar.base import identity_of
 from nearfar.callbacks import Trainer

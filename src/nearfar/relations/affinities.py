@@ -37,7 +37,6 @@ from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import check_rows, coordinates_of, is_searched, neighbor_index
 from nearfar.relations.operators import Sparse
 from nearfar.search.distances import PrecomputedIndex, are_neighbors
-from nearfar.search.lists import FEW, memory_of_search
 from nearfar.search.lists import FEW, LARGE, VectorIndex, memory_of_search
 from nearfar.search.nearest import NeighborIndex, Neighbors, check_k
 
