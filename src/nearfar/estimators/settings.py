@@ -22,7 +22,7 @@ from nearfar.far.registry import far_field
 from nearfar.methods.edrep import Problem
 from nearfar.relations.matrix import Relation
 from nearfar.relations.near import SLICE, near_field
-from nearfar.relations.operators import as_walk
+from nearfar.relations.operators import as_walk, scratch_arrays
 from nearfar.steps import CONSTRAINTS, Rates
 
 Kind = TypeVar("Kind", bound=np.generic)
@@ -213,7 +213,7 @@ def memory_of(settings: Settings) -> int:
     (n, m), d, blocks, numbers = P.shape, p["n_components"], 0, 0
     full, transposed = problem.gradient == "full", problem.two_sided or problem.gradient != "forward"
     if problem.two_sided:
-        blocks = 2 * (n + m) + 2 * P.scratch_arrays() * max(n, m)
+        blocks = 2 * (n + m) + 2 * scratch_arrays(P) * max(n, m)
     elif p["storage"] is not None and (walk := as_walk(P)) is not None:
         numbers = n * min(walk[1], 3) * min(SLICE, d)
     else:

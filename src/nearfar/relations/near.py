@@ -17,7 +17,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Floats
 from nearfar.relations.kernels import NO_WEIGHTS, ScaledCsr, pair_finish, pair_start, pair_step, product
-from nearfar.relations.operators import LinearOperator, Sparse, Threads, as_walk, blocks_of, times
+from nearfar.relations.operators import LinearOperator, Sparse, Threads, as_walk, blocks_of, scratch_arrays, times
 
 Room = Callable[[str, tuple[int, int], np.dtype[np.floating]], Floats]
 """Returns an array in a file, by the name, the shape and the dtype."""
@@ -26,9 +26,8 @@ Room = Callable[[str, tuple[int, int], np.dtype[np.floating]], Floats]
 class NearField(Protocol):
     """The pull of the observed relations."""
 
-    @property
-    def n_arrays(self) -> int:
-        """How many arrays of the size of X it holds."""
+    n_arrays: int
+    """How many arrays of the size of X it holds."""
 
     def prepare(self, X: Floats) -> None:
         """Take in the vectors, shape (m, d)."""
@@ -58,12 +57,8 @@ class NearProduct:
         self, operator: LinearOperator, *, transposed: bool = False, both: bool = False, n_jobs: int = 1
     ) -> None:
         self._operator, self._transposed, self._both = operator, transposed, both
-        self._threads = Threads(n_jobs)
+        self._threads, self.n_arrays = Threads(n_jobs), 1 + scratch_arrays(operator)
         self._pull: Floats = np.empty((0, 0))
-
-    @property
-    def n_arrays(self) -> int:
-        return 1 + self._operator.scratch_arrays()
 
     def prepare(self, X: Floats) -> None:
         shape = (self._operator.shape[self._transposed], X.shape[1])
@@ -92,10 +87,7 @@ class NearWalk:
         self._W: Floats = np.empty((0, 0))
         self._spare: Floats = np.empty((0, 0))
         self._with_spare = steps > 1 + (not both)
-
-    @property
-    def n_arrays(self) -> int:
-        return (1 + self._both) * (1 + self._with_spare)
+        self.n_arrays = (1 + both) * (1 + self._with_spare)
 
     def prepare(self, X: Floats) -> None:
         n, d = X.shape
@@ -152,13 +144,8 @@ class NearSlices(NearWalk):
 
     def __init__(self, base: Sparse, steps: int, room: Room, *, n_jobs: int) -> None:
         super().__init__(base, steps, both=False, n_jobs=n_jobs)
-        self._room = room
+        self._room, self.n_arrays = room, min(steps, 3)  # arrays of n x SLICE
         self._pull: list[Floats] = []
-
-    @property
-    def n_arrays(self) -> int:
-        """How many arrays of n x SLICE it holds in memory."""
-        return min(self._steps, 3)
 
     def prepare(self, X: Floats) -> None:
         """Take in the vectors, shape (n, d)."""

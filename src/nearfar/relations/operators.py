@@ -149,10 +149,6 @@ class LinearOperator(ABC):
         """Return positive pointwise mutual information in place of the entries; None where these are not stored."""
         return None
 
-    def scratch_arrays(self) -> int:
-        """Return how many further blocks of the size of X a product needs at most."""
-        return max((part.scratch_arrays() for part in self.parts), default=0)
-
     def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:  # noqa: ARG002
         """Return a square operator without rows that are empty, as their columns are; None where that is not cheap."""
         return None
@@ -330,9 +326,6 @@ class Product(LinearOperator):
         self.parts = tuple(chain(*flat))
         self.shape = (factors[0].shape[0], factors[-1].shape[1])
 
-    def scratch_arrays(self) -> int:
-        return 2 if len(self.parts) > 2 else 1
-
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         block = self.parts[0].rows(start, stop)
         for factor in self.parts[1:]:
@@ -360,9 +353,6 @@ class RowScaled(LinearOperator):
 
     def normalized(self, power: float = 1.0) -> LinearOperator:
         return self.inner.normalized(power)
-
-    def scratch_arrays(self) -> int:
-        return 1 + self.inner.scratch_arrays()
 
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         return csr_array(diags_array(self.scale[start:stop]) @ self.inner.rows(start, stop))
@@ -405,9 +395,6 @@ class Walk(LinearOperator):
         for name in {"row_sums", "column_sums"} & self.__dict__.keys():  # they stay what they are, to the last bit
             smaller.__dict__[name] = np.delete(self.__dict__[name], isolates)
         return smaller
-
-    def scratch_arrays(self) -> int:
-        return min(self.steps - 1, 2) + self.base.scratch_arrays()
 
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         whole = self.base.rows(0, self.shape[0])
@@ -471,6 +458,16 @@ def times(
     if made is not X:
         engine.give(made)
     return found
+
+
+def scratch_arrays(P: LinearOperator) -> int:
+    """Return how many further blocks of the size of X a product with P needs at most."""
+    if isinstance(P, Product):
+        return 2 if len(P.parts) > 2 else 1
+    of_parts = max(map(scratch_arrays, P.parts), default=0)
+    if isinstance(P, Walk):
+        return min(P.steps - 1, 2) + of_parts
+    return of_parts + isinstance(P, RowScaled)
 
 
 def as_walk(P: LinearOperator) -> tuple[Sparse, int] | None:
