@@ -362,8 +362,8 @@ class GaussianMixture(FarPart):
             shares += components.log_counts.astype(X.dtype)
         elif k > 1:
             for a, (mean, covariance) in enumerate(zip(components.means, components.covariances, strict=True)):
-                curved = mean + block @ covariance / 2
-                shares[:, a] = components.log_counts[a] + np.einsum("ij,ij->i", block, curved)
+                energies = np.einsum("ij,ij->i", block, mean + block @ covariance / 2)
+                shares[:, a] = components.log_counts[a] + energies
         if k > 1:
             shares -= shares.max(axis=1, keepdims=True)
             np.exp(shares, out=shares)
