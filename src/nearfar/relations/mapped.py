@@ -223,7 +223,13 @@ def write_csr(
     for rows, columns, _ in pieces(size):
         count_entries(rows, columns, mirror, indptr)
     np.cumsum(indptr, out=indptr)
-    bounds = _part_bounds(indptr, max(1, BUDGET // _BYTES_SORTING))
+    # Each part has at most so many entries, or one row, and at most about as many rows.
+    cuts, limit = [0], max(1, BUDGET // _BYTES_SORTING)
+    while cuts[-1] < n_rows:
+        start = cuts[-1]
+        stop = int(np.searchsorted(indptr, indptr[start] + limit, side="right")) - 1
+        cuts.append(min(max(stop, start + 1), n_rows, start + limit))
+    bounds = np.array(cuts, np.int32)
     sizes = np.diff(indptr[bounds]).tolist()
     paths = [folder / f"{part}.part" for part in range(len(sizes))]
     record = _record(weighted=False)
@@ -275,17 +281,6 @@ class CsrFiles(ExitStack):
         """Write where each row starts, and the end."""
         with ArrayFile(self._folder / "indptr.npy", np.int64) as file:
             file.append(indptr)
-
-
-def _part_bounds(indptr: NDArray[np.int64], limit: int) -> NDArray[np.int32]:
-    """Cut the rows so that each part has at most ``limit`` entries, or one row, and at most about as many rows."""
-    n_rows = len(indptr) - 1
-    bounds = [0]
-    while bounds[-1] < n_rows:
-        start = bounds[-1]
-        stop = int(np.searchsorted(indptr, indptr[start] + limit, side="right")) - 1
-        bounds.append(min(max(stop, start + 1), n_rows, start + limit))
-    return np.array(bounds, np.int32)
 
 
 def _deal_out(
