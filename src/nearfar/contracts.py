@@ -270,8 +270,11 @@ class Field(Protocol):
 class Objective(Protocol):
     """What a map minimises.
 
-    On a cluster positions and gradient stay on the workers: the gradient is for the solver of that cluster alone.
+    ``held`` is how strongly each row is drawn to a place, of which a step takes account; None where none is. On a
+    cluster positions and gradient stay on the workers: the gradient is for the solver of that cluster alone.
     """
+
+    held: Rows = None
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient, shape (n, d), which the next call may overwrite, and if asked for the true cost."""
@@ -293,10 +296,6 @@ class Objective(Protocol):
     def advance(self, Y: Rows, iteration: int) -> None:  # noqa: ARG002
         """Let what is learned beside the positions take a step, where the gradient at ``Y`` was taken last."""
         return
-
-    def held(self) -> Rows | None:
-        """Return how strongly each row is drawn to a place, of which a step takes account; None where none is."""
-        return None
 
 
 if not TYPE_CHECKING:

@@ -185,14 +185,14 @@ FAULTS = [
     ),
     Fault(
         "map formula: charges without the entropy",
-        "minus_M -= b * (xp.log(S) + entropy(S, w, w_ln_w[0], cost))",
+        "minus_M -= b * (xp.log(S) + entropy(xp, S, w, w_ln_w[0], cost))",
         "minus_M -= b * xp.log(S)",
         "test_neighbor_objective",
     ),
     Fault(
         "map formula: 1/S of the other row",
-        "cost.strength(u_ji, w * _inverse(w, w_j, cost, totals, error))",
-        "cost.strength(u_ji, w * _inverse(w, w_i, cost, totals, error))",
+        "cost.strength(u_ji, w * _inverse(xp, w, w_j, cost, totals, error))",
+        "cost.strength(u_ji, w * _inverse(xp, w, w_i, cost, totals, error))",
         "test_places",
     ),
     Fault(

@@ -141,10 +141,7 @@ class PulledObjective(Objective):
             self.place.bring(at.astype(places.dtype)),
             self.place.bring(share.astype(places.dtype)),
         )
-
-    def held(self) -> Rows:
-        """Return the second derivative of the pull in the position of each row."""
-        return self._rows[1]
+        self.held = self._rows[1]  # the second derivative of the pull in the position of each row
 
     def evaluate(self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Rows, float | None]:
         """Return the gradient and, if it is asked for, the cost."""

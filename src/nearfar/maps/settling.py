@@ -579,12 +579,8 @@ class FrozenObjective(Objective):
         self._counted = np.maximum(counted, self.dtype.type(self.cost.smallest))
         self._of_p = float(np.log(self._counted.astype(np.float64)) @ self._counted)
         self._Y = np.concatenate([np.zeros((self.m, self.Y_rest.shape[1]), self.dtype), self.Y_rest])
-        self._stiffness = (self.pull.weights / self.n).astype(self.dtype)
-        self._places = np.where(self._stiffness[:, None] > 0, self.pull.places, 0).astype(self.dtype)
-
-    def held(self) -> Floats:
-        """Return how strongly the points that move are drawn to places."""
-        return self._stiffness
+        self.held = (self.pull.weights / self.n).astype(self.dtype)
+        self._places = np.where(self.held[:, None] > 0, self.pull.places, 0).astype(self.dtype)
 
     def sums(self, Y: Floats) -> tuple[float, Floats]:
         """Return Z, and the gradient of the potential of all points at those that move."""
@@ -604,7 +600,7 @@ class FrozenObjective(Objective):
         found = self.place.pairs(attraction, self._pattern, rows, rows, p, None, None, **numbers)
         Z, slope = self.sums(Y)
         gradient = found[0][: self.m] + self.dtype.type(2 / (self.Z or Z)) * slope
-        pull_of(gradient, Y, self._places, self._stiffness)
+        pull_of(gradient, Y, self._places, self.held)
         return gradient, self._cost(Y, Z) if cost else None
 
     def value(self, Y: Floats) -> float:
@@ -616,5 +612,5 @@ class FrozenObjective(Objective):
         numbers = {"cost": self.cost, "totals": [np.ones(1)], "error": 0.0}
         entries = self.place.pairs(entry_cost, self._pattern, (self._Y,), (self._Y,), self._counted, **numbers)[0]
         far = math.log(Z) if self.Z is None else Z / self.Z
-        of_pull = float(cost_of_pull(Y, self._places, self._stiffness)[0])
+        of_pull = float(cost_of_pull(Y, self._places, self.held)[0])
         return far + float(entries[: self.m].sum()) - self._of_p + of_pull

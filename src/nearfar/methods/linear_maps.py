@@ -228,13 +228,12 @@ def add(pull: Array, more: Array) -> tuple[()]:
     return ()
 
 
-def normalizer(w: Array, *, cost: Cost, totals: Sequence[Array], error: float) -> Array:
-    """Return S_i of rows, from the potential of w, or S, one number.
+def normalizer(xp: Any, w: Array, *, cost: Cost, totals: Sequence[Array], error: float) -> Array:
+    """Return S_i of rows, from the potential of w, or S, one number; ``xp`` is the namespace of the arrays.
 
     1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
     rest. So S_i is held above what a field's error lets it be known by.
     """
-    xp = namespace_of(w)
     total = xp.asarray(totals[0], dtype=xp.float64)
     if not cost.by_row:
         return xp.clip(total, LEAST_S, None)
@@ -242,9 +241,8 @@ def normalizer(w: Array, *, cost: Cost, totals: Sequence[Array], error: float) -
     return xp.maximum(xp.asarray(w, dtype=xp.float64), least)  # symbol S_i: sum_j w_ij, Phi of charges 1
 
 
-def entropy(S: Array, w: Array, w_ln_w: Array, cost: Cost) -> Array:
+def entropy(xp: Any, S: Array, w: Array, w_ln_w: Array, cost: Cost) -> Array:
     """Return sum_l q ln q, of rows or of all: the two potentials together are sum w ln w."""
-    xp = namespace_of(S)
     both = xp.asarray(w, dtype=xp.float64) + xp.asarray(w_ln_w, dtype=xp.float64)
     return xp.clip(both / S - xp.log(S), -2 * math.log(cost.n), 0)
 
@@ -259,19 +257,18 @@ def attraction(
     f = (ways * ways).sum(1)
     s, both = None, 0.0 if fixed is None else fixed
     if u_ij is not None:
-        w = cost.weight(f)
-        s = more = cost.strength(u_ij, w * _inverse(w, w_i, cost, totals, error))
+        xp, w = namespace_of(f), cost.weight(f)
+        s = more = cost.strength(u_ij, w * _inverse(xp, w, w_i, cost, totals, error))
         if u_ji is not None:
-            more = s + cost.strength(u_ji, w * _inverse(w, w_j, cost, totals, error))
+            more = s + cost.strength(u_ji, w * _inverse(xp, w, w_j, cost, totals, error))
         both = more if fixed is None else more + fixed
     # symbol s_ij: -q D near, (s_ij + s_ji)(-w'/w)(y_i - y_j)
     k: Array = 2 * exaggeration * (1 if cost.by_row else 2) * both * cost.neg_log_slope(f)
     return k[:, None] * ways, s
 
 
-def _inverse(w: Array, of_row: list[Array], cost: Cost, totals: Sequence[Array], error: float) -> Array:
-    xp = namespace_of(w)
-    return xp.asarray(1 / normalizer(*(of_row or [w]), cost=cost, totals=totals, error=error), dtype=w.dtype)
+def _inverse(xp: Any, w: Array, of_row: list[Array], cost: Cost, totals: Sequence[Array], error: float) -> Array:
+    return xp.asarray(1 / normalizer(xp, *(of_row or [w]), cost=cost, totals=totals, error=error), dtype=w.dtype)
 
 
 def charge(
@@ -280,10 +277,10 @@ def charge(
     """Put the charges c0 and c1 of rows in place of their mass and entropy, and add what they do to their own row."""
     xp = namespace_of(w)
     pull, mass, *w_ln_w = moving
-    S, b = normalizer(w, cost=cost, totals=totals, error=error), cost.formulas.far_log
+    S, b = normalizer(xp, w, cost=cost, totals=totals, error=error), cost.formulas.far_log
     minus_M = mass + fixed
     if b:
-        minus_M -= b * (xp.log(S) + entropy(S, w, w_ln_w[0], cost))
+        minus_M -= b * (xp.log(S) + entropy(xp, S, w, w_ln_w[0], cost))
         w_ln_w[0][...] = xp.asarray(b / S, dtype=w.dtype)
     mass[...] = xp.asarray(minus_M / S, dtype=w.dtype)  # symbol c0: -(b ln S + M) / S; c1 = b / S
     for charges, slope in zip((mass, *w_ln_w), slopes, strict=True):
@@ -296,8 +293,8 @@ def push(
 ) -> tuple[()]:
     """Add the far part of the gradient by pair."""
     xp, b = namespace_of(pull), cost.formulas.far_log
-    S = normalizer(pull, cost=cost, totals=totals, error=error)
-    H = entropy(S, totals[0], totals[1], cost) if b else 0.0
+    S = normalizer(xp, pull, cost=cost, totals=totals, error=error)
+    H = entropy(xp, S, totals[0], totals[1], cost) if b else 0.0
     M = b * H - mass[0] - xp.asarray(mass[1], dtype=xp.float64)  # symbol M: sum q D = b sum q ln q - sum s
     pull += xp.asarray(-2 * (b * xp.log(S) + M) / S, dtype=pull.dtype) * slopes[0]
     if b:
@@ -312,7 +309,7 @@ def entry_cost(
     xp = namespace_of(p)
     (y, *w_i), (y_j, *_) = mine, theirs
     f = ((y - y_j) ** 2).sum(1)
-    S = normalizer(*(w_i or [p]), cost=cost, totals=totals, error=error)
+    S = normalizer(xp, *(w_i or [p]), cost=cost, totals=totals, error=error)
     log_q = cost.log_weight(f) - xp.asarray(xp.log(S), dtype=p.dtype)
     return (xp.where(p > 0, xp.asarray(cost.entry(p, log_q), dtype=xp.float64), 0.0),)
 
@@ -327,6 +324,7 @@ def row_costs(entries: Array, *values: Array, cost: Cost, totals: Sequence[Array
 
 def far_cost(w: Array, *w_ln_w: Array, cost: Cost, totals: Sequence[Array], error: float = 0.0) -> Array:
     """Return the cost of rows, or of all pairs, as if p were 0."""
-    S = normalizer(w, cost=cost, totals=totals, error=error)
-    H = entropy(S, w, w_ln_w[0], cost) if w_ln_w else 0 * S
+    xp = namespace_of(w)
+    S = normalizer(xp, w, cost=cost, totals=totals, error=error)
+    H = entropy(xp, S, w, w_ln_w[0], cost) if w_ln_w else 0 * S
     return cost.formulas.far_log * H + cost.formulas.constant

@@ -285,7 +285,7 @@ def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: 
         watch.begin(objective)
         minimised = objective.early(phase.kernel) if phase.early else objective
         scale = 1.0 if phase.kernel is not None else watch.scale
-        held = minimised.held()  # to places, which say where the mean is, too
+        held = minimised.held  # to places, which say where the mean is, too
         moving = [place.bring(X) for X in (state.Y, np.zeros_like(state.Y), np.ones_like(state.Y))]
         moved, square = np.zeros(state.Y.shape[1]), np.nan
         for t in range(phase.n_iter + 1):

@@ -47,7 +47,7 @@ def _entry_cost(place, pattern, mine, _theirs, p, *, cost, totals, error):
 
 def _inverse(w, dtype, cost, totals, error):
     """Return 1/S of each row, or one of them."""
-    S = normalizer(*(w or [np.empty(0)]), cost=cost, totals=totals, error=error)
+    S = normalizer(np, *(w or [np.empty(0)]), cost=cost, totals=totals, error=error)
     return np.atleast_1d(1 / S).astype(dtype)
 
 
