@@ -337,7 +337,7 @@ def union_pattern(
     n, floats = P.shape[0], np.dtype(dtype)
     order = np.arange(n) if order is None else order
     if P.storage is None and P.out.sum() <= _FEW_ENTRIES:
-        return _few_pattern(P.to_csr(), floats, order, symmetric)
+        return _few_pattern(P.read(0, n), floats, order, symmetric)
     place = np.empty(n, np.uint32)
     place[order] = np.arange(n, dtype=np.uint32)
     out, back = P.out[order], P.back[order]
