@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, pairwise
-from typing import ClassVar, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 import scipy.fft
@@ -586,9 +586,6 @@ class MeshField(FieldPart):
     """
 
     tolerance: float = 0.01
-
-    in_parts: ClassVar[bool] = True
-    """So that the workers of a cluster may each spread their own points."""
 
     def __post_init__(self) -> None:
         check_real("MeshField", "tolerance", self.tolerance, low=0, high=0.1, open_low=True)
