@@ -1,0 +1,28 @@
+"""The way of one number through a fit: its lines run, in the order of the page, and stand where the page says."""
+
+from pathlib import Path
+
+import pytest
+from scripts import loaded
+
+pytest.importorskip("torch")  # in which skip-gram runs by its formula
+
+make_follow = loaded(Path(__file__).resolve().parents[2] / "docs" / "make_follow.py")
+
+
+@pytest.mark.parametrize("way", make_follow.WAYS, ids=lambda way: way.title)
+def test_a_number_goes_as_the_page_says(way):
+    assert list(make_follow.wrong(way)) == []
+
+
+def test_the_page_has_the_lines_of_now():
+    assert (make_follow.HERE / "follow.md").read_text("utf-8") == make_follow.page(), "run: python docs/make_follow.py"
+
+
+def test_a_step_in_another_order_or_that_stands_nowhere_is_told():
+    way = make_follow.WAYS[0]
+    small = way.fits[0]
+    turned = way._replace(fits=(small, small), steps=way.steps[::-1])
+    assert any("after the step before" in told for told in make_follow.wrong(turned))
+    with pytest.raises(LookupError, match=r"methods/edrep.py must hold 'g \+= of_all' on one line"):
+        make_follow.At("methods/edrep.py", "g += of_all").line()
