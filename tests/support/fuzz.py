@@ -114,7 +114,7 @@ def read_table(path: Path) -> None:
 
 
 def read_metadata(path: Path) -> None:
-    from nearfar.viewer.metadata import columns_of
+    from nearfar.viewer.drawn import columns_of
 
     columns_of("fuzz", path, plain().ids, None)
 

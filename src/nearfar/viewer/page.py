@@ -45,8 +45,7 @@ from nearfar.plots.groups import densest
 from nearfar.plots.scatter import PICTURES, scatter
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
-from nearfar.viewer.drawn import are_together, group_facts, in_frame, names_of_groups
-from nearfar.viewer.metadata import Column, columns_of, thumbnails
+from nearfar.viewer.drawn import Column, are_together, columns_of, group_facts, in_frame, names_of_groups, thumbnails
 from nearfar.viewer.widget import widget_of
 
 if TYPE_CHECKING:
