@@ -23,7 +23,7 @@ OF_SYMBOL = {"γ": "t-SNE", "v": "t-SNE"}
 LISTED = {  # of each source and module, the equations that stand in it
     ("EDRep", "methods/normalizers.py"): ["eq. (1)", "eq. (2)", "eq. (3)"],
     ("EDRep", "methods/edrep.py"): ["eq. (4)", "eq. (5)", "eq. (6)", "the step"],
-    ("EDRep", "relations/contacts.py"): ["definition D.2"],
+    ("EDRep", "reading/contacts.py"): ["definition D.2"],
     ("SGNS", "methods/words.py"): ["eq. (4)"],
     ("Word2DM", "methods/words.py"): ["eq. (5)", "eq. (8)"],
     ("NCE notes", "contrastive/rows.py"): ["section 1", "section 2"],
