@@ -24,7 +24,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_path, check_real, require
+from nearfar._core.checks import check_path, check_real
 from nearfar._core.ids import Ids
 from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
@@ -38,6 +38,7 @@ from nearfar.reading.frames import (
     is_parquet,
     labels_of,
     numbers_of_column,
+    parquet_of,
     refuse_nulls,
     table_of,
     with_index,
@@ -266,11 +267,8 @@ def read_contacts(
     reader = _Reader(owner, columns, end, weight)
     if is_parquet(contacts):
         path = check_path(owner, "contacts", contacts, exists=True)
-        parquet = require(owner, "pyarrow.parquet", "parquet")
-        try:
+        with parquet_of(owner, "contacts", path) as parquet:
             table = parquet.read_table(path)
-        except (OSError, ValueError) as error:  # of which pyarrow's own are kinds
-            raise DataError(owner, "contacts", "a complete Parquet file", f"{str(path)!r} ({error})") from error
         reader.add_frame(nw.from_native(table))
     elif is_text(contacts):
         form = TextFormat.checked(owner, delimiter, header, comments)

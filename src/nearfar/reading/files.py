@@ -34,6 +34,7 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, FileFormatError, InputError
 from nearfar.reading.delimited import FOUND_OUT, find_layout
 from nearfar.reading.ends import are_named_ends
+from nearfar.reading.frames import parquet_of
 from nearfar.reading.given import form_of, is_edge_frame, is_square_frame
 from nearfar.reading.graphs import is_graph
 from nearfar.reading.points import delimiter_of, read_annotated, read_or_prepared
@@ -245,19 +246,15 @@ def _of_parquet(path: Path, kind: str | None) -> Read:
 
 def _some_groups(path: Path) -> object:
     """Return a sample of a huge Parquet file, row groups spread over it, which a warning tells; None of others."""
-    parquet, arrow = require(_OWNER, "pyarrow.parquet", "parquet"), require(_OWNER, "pyarrow", "parquet")
-    try:
-        with parquet.ParquetFile(path, buffer_size=1 << 20) as file:
-            groups = [file.metadata.row_group(k).total_byte_size for k in range(file.metadata.num_row_groups)]
-            size, n_rows = sum(groups), file.metadata.num_rows
-            if size <= _HUGE:
-                return None
-            some = np.unique(np.linspace(0, len(groups) - 1, _PARTS).astype(int)).tolist()
-            n_each = max(1, _ROWS_READ * n_rows // (size * len(some)))
-            batches = [next(file.iter_batches(n_each, row_groups=[group])) for group in some]
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(_OWNER, "source", "a complete Parquet file", f"{str(path)!r} ({error})") from error
-    sample: object = arrow.Table.from_batches(batches)
+    with parquet_of(_OWNER, "source", path) as parquet, parquet.ParquetFile(path, buffer_size=1 << 20) as file:
+        groups = [file.metadata.row_group(k).total_byte_size for k in range(file.metadata.num_row_groups)]
+        size, n_rows = sum(groups), file.metadata.num_rows
+        if size <= _HUGE:
+            return None
+        some = np.unique(np.linspace(0, len(groups) - 1, _PARTS).astype(int)).tolist()
+        n_each = max(1, _ROWS_READ * n_rows // (size * len(some)))
+        batches = [next(file.iter_batches(n_each, row_groups=[group])) for group in some]
+    sample: object = require(_OWNER, "pyarrow", "parquet").Table.from_batches(batches)
     n_read = sum(len(one) for one in batches)
     warn_user(
         f"{_OWNER}: {str(path)!r} has {size / 1e9:,.1f} GB: {n_read:,} of {n_rows:,} rows were read, as a sample."
@@ -327,7 +324,6 @@ def _made(path: Path, what: str, make: Callable[[], object]) -> object:
 
 
 def _of_array_file(path: Path, kind: str | None) -> Read:
-
     array = cast("NDArray[Any]", _made(path, "an array of NumPy without pickles", lambda: np.load(path)))
     beside = next((file for end in _BESIDE if (file := path.with_suffix(end)).is_file()), None)
     if beside is None or kind not in (None, "vectors"):
@@ -340,7 +336,6 @@ def _of_array_file(path: Path, kind: str | None) -> Read:
 
 
 def _of_annotated(path: Path, kind: str | None) -> Read:
-
     if kind == "vectors" or h5ad.is_own(path):
         return Embedding.load(path), "vectors", "AnnData with vectors"
     rows, ids, table, known = read_annotated(_OWNER, str(path), None, None, most=_HUGE, sample=_ROWS_READ)
@@ -368,7 +363,6 @@ def _of_tensors(path: Path, _kind: str | None) -> Read:
 
 
 def _of_folder(path: Path, kind: str | None) -> Read:
-
     if (path / FOLDER.header).is_file():
         return Embedding.load(path), "vectors", "a folder that nearfar wrote"
     if (path / "tokens.npy").is_file():
@@ -443,7 +437,6 @@ _PAIRS = ("graph", "two or three columns of whole numbers (kind='table' for numb
 
 
 def _kind_of_object(source: Any) -> tuple[str, str]:
-
     package = type(source).__module__.partition(".")[0]
     if hasattr(source, "index_to_key"):
         return "vectors", "KeyedVectors of gensim"
@@ -466,7 +459,6 @@ def _kind_of_object(source: Any) -> tuple[str, str]:
 
 
 def _kind_of_frame(source: Any) -> tuple[str, str]:
-
     if is_edge_frame(source):
         return "graph", "two columns are named as the ends of an edge"
     if is_square_frame(source):
@@ -480,7 +472,6 @@ def _kind_of_frame(source: Any) -> tuple[str, str]:
 
 
 def _kind_of_list(source: Sequence[Any]) -> tuple[str, str]:
-
     if isinstance(source[0], str):
         return "text", "the items are texts"
     if form_of(source) == "edges":
@@ -491,7 +482,6 @@ def _kind_of_list(source: Sequence[Any]) -> tuple[str, str]:
 
 
 def _points_of(source: Any) -> Points:
-
     rows, ids = rows_and_ids(_OWNER, source)
     if is_frame(source):
         return _of_table(source, ids)
@@ -610,11 +600,8 @@ def is_table(file: str) -> bool:
 def schema_of(owner: str, file: str) -> Any:
     """Return the schema of a Parquet file."""
     path = check_path(owner, "FILE", file, exists=True)
-    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
-    try:
+    with parquet_of(owner, "FILE", path) as parquet:
         return parquet.read_schema(path)
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(owner, "FILE", "a complete Parquet file", f"{str(path)!r} ({error})") from error
 
 
 def _kind_of_parquet(file: str, owner: str) -> Kind:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
@@ -59,6 +60,16 @@ def is_parquet(source: object) -> bool:
             return path.is_file() and file.read(4) == b"PAR1"
     except (OSError, ValueError):
         return False
+
+
+@contextmanager
+def parquet_of(owner: str, argument: str, path: Path) -> Iterator[Any]:
+    """Give what reads Parquet files; what it says of this one, which is not complete, is told."""
+    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
+    try:
+        yield parquet
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(owner, argument, "a complete Parquet file", f"{str(path)!r} ({error})") from error
 
 
 def frame_of(owner: str, edges: object, argument: str = "edges") -> Frame | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from nearfar._core.checks import check_path, require
+from nearfar._core.checks import check_path
 from nearfar._core.columns import is_number, objects_of
 from nearfar._core.frames import columns_of, is_null
 from nearfar._core.ids import Ids, distinct, which_matrix
@@ -22,6 +22,7 @@ from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.reading.columns import header_odds, is_missing
 from nearfar.reading.delimited import FOUND_OUT
+from nearfar.reading.frames import parquet_of
 from nearfar.reading.preparation import (
     LABELS,
     has_decimal_comma,
@@ -254,7 +255,6 @@ def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64
 
 
 def _first_bad(column: Typed, written: Sequence[object]) -> int:
-
     if column.texts is None or column.kind == "number":
         return int(np.argmax(np.isnan(column.values)))
     fields = enumerate(written)
@@ -268,13 +268,9 @@ def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
 
 
 def _parquet(owner: str, file: str) -> _Read:
-
-    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
     path = check_path(owner, "FILE", file, exists=True)
-    try:
+    with parquet_of(owner, "FILE", path) as parquet:
         table = parquet.read_table(path)
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(owner, "FILE", "a complete Parquet file", f"{str(path)!r} ({error})") from error
     columns = typed_columns(owner, table)
     written = [table.column(k).to_pylist() for k in range(table.num_columns)]
     names = ["" if name.startswith("__index_level_") else name for name in table.column_names]
@@ -283,14 +279,12 @@ def _parquet(owner: str, file: str) -> _Read:
 
 
 def _frame(owner: str, frame: Any) -> _Read:
-
     written = [series.to_list() for _, series in columns_of(owner, "source", frame)]
     columns = typed_columns(owner, frame, "source")
     return _Read([str(column.name) for column in columns], columns, written, [f"in row {k}" for k in range(len(frame))])
 
 
 def _delimited(owner: str, file: Any, form: TextFormat | None) -> _Read:
-
     form = form or FOUND_OUT
     mark = None if form.comments in ("infer", None) else form.comments
     text = "\n".join("" if mark and line.startswith(mark) else line for line in lines_of(owner, "FILE", file))
