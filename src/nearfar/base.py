@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from nearfar._core.checkpoint import digest_of, digest_of_ids
 from nearfar._core.checks import check_choice, require
-from nearfar._core.ids import column_names
+from nearfar._core.ids import Ids, column_names
 from nearfar._core.parameters import HasParameters, Parameters
 from nearfar._core.types import EdgeIndex, Floats, GraphLike, SparseMatrix, TableLike
 from nearfar.embedding.content import jsonable
@@ -23,7 +23,6 @@ from nearfar.relations.matrix import as_relation as as_relation  # for estimator
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-    from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
 
 PointsLike = Relation | TableLike | GraphLike | EdgeIndex

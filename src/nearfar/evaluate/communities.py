@@ -27,7 +27,6 @@ from nearfar.evaluate.labels import label_codes, lists_of
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from nearfar._core.ids import Ids
     from nearfar.base import RelationLike
     from nearfar.datasets import Graph
     from nearfar.embedding.vectors import Embedding

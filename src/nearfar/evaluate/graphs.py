@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_flag, check_integer, check_matrix, check_random_state, check_real
-from nearfar._core.ids import rows_and_ids
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import HasParameters
 from nearfar._core.types import Flags, Floats, Labels, RowNumbers, Seed
 from nearfar._core.warn import warn_user
@@ -27,7 +27,6 @@ from nearfar.evaluate.labels import labelled_rows
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from nearfar._core.ids import Ids
     from nearfar.base import RelationLike
     from nearfar.datasets import Graph
     from nearfar.embedding.vectors import Embedding

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_flag, check_integer, check_random_state
 from nearfar._core.types import Doubles, RowNumbers, Seed, Series
-from nearfar.embedding.vectors import Embedding
+from nearfar.embedding.vectors import Answers, Embedding
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.evaluate.baselines import ITEMS, LINKS, Baseline, Scores, Setting, blocks
 from nearfar.evaluate.graphs import Interval, as_table, interval_of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar._core.types import EdgeSource
     from nearfar.base import RelationEmbedder, RelationLike
-    from nearfar.embedding.vectors import Answers
     from nearfar.evaluate.baselines import Pairs
 
 Measure = ArrayLike | Mapping[Hashable, float] | Series | None

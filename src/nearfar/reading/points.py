@@ -21,10 +21,11 @@ from nearfar._core.warn import warn_user
 from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.reading.columns import header_odds, is_missing
-from nearfar.reading.delimited import FOUND_OUT
+from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.frames import parquet_of
 from nearfar.reading.preparation import (
     LABELS,
+    Typed,
     has_decimal_comma,
     has_other_scale,
     may_be_edges,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nearfar.embedding.metadata import Metadata
-    from nearfar.reading.delimited import TextFormat
-    from nearfar.reading.preparation import Typed
 
 NAMES = ("name", "names", "id", "index", "")
 """What a column is called that by default holds the names of the rows."""
