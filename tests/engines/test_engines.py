@@ -298,7 +298,7 @@ def test_equal_and_lonely_rows_on_workers(cluster, monkeypatch, tmp_path):
         expected = getattr(here.affinities_, name)
         np.testing.assert_array_equal(getattr(there.affinities_, name), expected)
         np.testing.assert_array_equal(getattr(affinities, name), expected)
-    assert affinities._drawn().operator.row_parts
+    assert affinities._drawn.operator.row_parts
     assert there.relation_.nnz == here.relation_.nnz == np.count_nonzero(here.relation_.to_scipy().toarray())
     assert there.vectors_.ids == here.vectors_.ids
     assert len(np.unique(here.embedding_, axis=0)) == n_different < 150

@@ -425,7 +425,7 @@ class _Shown(NamedTuple):
         copies = model._copies
         if copies is None or model.affinities_ is None:
             return cls(model, whole, model.relation_, model.embedding_, np.arange(len(model.embedding_)))
-        return cls(model, whole, model.affinities_._drawn(), model.embedding_[copies.first], copies.same)
+        return cls(model, whole, model.affinities_._drawn, model.embedding_[copies.first], copies.same)
 
     def among(self, rows: Longs) -> tuple[Affinities | Relation, Longs]:
         """Return what some rows show, and those of them that have a relation to others there."""

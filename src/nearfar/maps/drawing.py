@@ -218,7 +218,7 @@ class Drawing(OfMap):
         if isinstance(X, Affinities) or is_relation(X):
             if isinstance(X, Affinities):
                 X._check_fitted("relation_")
-                shown = Shown(X._drawn(), X, None, given=True, copies=X._copies)
+                shown = Shown(X._drawn, X, None, given=True, copies=X._copies)
             else:
                 shown = Shown(as_relation(X, owner, "X"), None, None)
             n, nnz, given = shown.relation.shape[0], shown.relation.nnz, shown.affinities
@@ -249,7 +249,7 @@ class Drawing(OfMap):
             warn_user(f"{owner}: perplexity {made.perplexity:.3g}, a third of the {n_all - 1} other points.")
         if not affinities.distances_[:, -1].any():
             warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
-        return Shown(affinities._drawn(), affinities, None if self.metric == "precomputed" else data, copies=copies)
+        return Shown(affinities._drawn, affinities, None if self.metric == "precomputed" else data, copies=copies)
 
     def _affinities(self, rows: ArrayLike, seed: int | None, n: int) -> Affinities:
         """Return the affinities that a fit to these rows, n with copies, makes, not fitted."""

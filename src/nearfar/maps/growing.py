@@ -235,7 +235,7 @@ class GrowingMap(Drawing):
     def _cost_as_it_is(self) -> float:
         """Return the cost of the map without the pull, in the time of an iteration and of what comes before it."""
         affinities, settings = self.affinities_, self._settle()
-        relation = self.relation_ if affinities is None else affinities._drawn()
+        relation = self.relation_ if affinities is None else affinities._drawn
         problem = self._problem(settings, Shown(relation, affinities, None, copies=self._copies))
         Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
         setting = Setting(owner=settings.owner, n_jobs=settings.n_jobs, P=problem.P, sums_stay=True)
@@ -261,7 +261,7 @@ class GrowingMap(Drawing):
             settings: dict[str, Any] = {**old.get_params(), "random_state": seed}
             made = Affinities(**settings)
             affinities = made._fit(rows, joined.ids, owner, copies=copies)
-        return Shown(affinities._drawn(), affinities, rows, copies=copies)
+        return Shown(affinities._drawn, affinities, rows, copies=copies)
 
     def _joined(self, owner: str, X: PointsLike) -> _Joined:
         """Return the rows of the map and those of X, and which of them need a place."""

@@ -428,7 +428,7 @@ class NeighborEmbedding(GrowingMap):
         kernel, normalization = settings.kernel, settings.normalization
         if X is None:
             self._check_fitted("cost_and_gradient")
-            drawn = self.relation_ if self._copies is None else cast("Affinities", self.affinities_)._drawn()
+            drawn = self.relation_ if self._copies is None else cast("Affinities", self.affinities_)._drawn
             shown = Shown(drawn, self.affinities_, None, copies=self._copies)
         else:
             X = coordinates_of(owner, X, self.metric)[0]
@@ -467,7 +467,7 @@ class NeighborEmbedding(GrowingMap):
         """The correlation of the log local radii in data and map."""
         self._check_fitted("density_correlation_")
         owner, copies = type(self).__name__, self._copies
-        relation = self.relation_ if copies is None else cast("Affinities", self.affinities_)._drawn()
+        relation = self.relation_ if copies is None else cast("Affinities", self.affinities_)._drawn
         Y = self.embedding_ if copies is None else self.embedding_[copies.first]
         return correlation_of(probabilities(owner, relation, "pair"), Y, check_n_jobs(owner, self.n_jobs))
 

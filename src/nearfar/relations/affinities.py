@@ -169,6 +169,8 @@ class Affinities(Parameters):
     intrinsic_dimension_: NDArray[np.float64] | None
     n_features_in_: int
     _copies: Copies | None
+    _drawn: Relation
+    """What a map shows: that of the different rows."""
     _scales: Scales
     _left_out: Sequence[Hashable] = ()
 
@@ -316,7 +318,7 @@ class Affinities(Parameters):
         self.betas_, self.intrinsic_dimension_, self._copies = betas, dimensions, copies
         if copies is not None:
             P = CalibratedRows(found, betas, scales, nnz, elsewhere, copies)
-            self._different, elsewhere = Relation(P, Ids(n), Ids(n)), None
+            self._drawn, elsewhere = Relation(P, Ids(n), Ids(n)), None
             bounds = even_bounds(n, max(1, _CALIBRATED // k)).tolist()
             weighed = [(np.count_nonzero(P.weights(a, b), axis=1), copies.counts[a:b]) for a, b in pairwise(bounds)]
             nnz = sum(int(each @ times) for each, times in weighed)
@@ -324,6 +326,8 @@ class Affinities(Parameters):
                 self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
         self.indices_, self.distances_ = found
         self.relation_ = Relation(CalibratedRows(found, self.betas_, scales, nnz, elsewhere), ids, ids)
+        if copies is None:
+            self._drawn = self.relation_
         return self
 
     def _scales_for(self, owner: str, n: int, n_all: int, most: int) -> Scales:
@@ -361,10 +365,6 @@ class Affinities(Parameters):
                 "neighbourhoods are then all but everything. Take a smaller one."
             )
         return Scales(self.kernel, perplexities, used)
-
-    def _drawn(self) -> Relation:
-        """Return the relation that a map shows: that of the different rows."""
-        return self.relation_ if self._copies is None else self._different
 
     def _found_in_files(
         self, owner: str, search: Callable[..., Neighbors], shape: tuple[int, int], copies: Copies | None
@@ -955,7 +955,7 @@ def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -
     made.betas_ = _replaced(affinities.betas_, betas, again, m)
     made.intrinsic_dimension_ = _replaced(affinities.intrinsic_dimension_, dimensions, again, m)
     made.indices_, made.distances_ = found
-    made.relation_ = Relation(CalibratedRows(found, made.betas_, scales, nnz), ids, ids)
+    made.relation_ = made._drawn = Relation(CalibratedRows(found, made.betas_, scales, nnz), ids, ids)
     return made
 
 
