@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nearfar.contracts import FarField, Field, Floats, Kernel
+from nearfar.contracts import Ask, FarField, Field, Floats, Kernel
 from nearfar.engines import Setting, device_of_engine
 from nearfar.engines.plain import Pattern, check_pairs
 from nearfar.engines.torch import device_of, form_of, room, to_device
@@ -123,14 +123,14 @@ class Device:
             self._patterns[id(columns)] = Stored(columns, first, second, whole, rows.tolist(), indptr[rows].tolist())
         return self._patterns[id(columns)]
 
-    def far(self, far: FarField, others: Tensor, n_active: int, rng: object) -> Asked:  # noqa: ARG002 - nothing is drawn
+    def far(self, far: FarField, others: Tensor, n_active: int, rng: object) -> Ask:  # noqa: ARG002 - nothing is drawn
         """Return the form of the far field here, over the others."""
         with self._work():
             if self._far[0] is not far:
                 self._far = far, form_of(self.owner, "far", far, "engine")(self.owner, "far", far, self.device)
-            others = others.clone() if far.keeps_others else others
-            self._far[1].prepare(others, n_active)
-            return Asked(self, self._far[1], others)
+            form: Any = self._far[1]
+            form.prepare(others.clone() if far.keeps_others else others, n_active)
+            return form  # type: ignore[no-any-return]
 
     def field(self, field: Field, Y: Tensor, kernel: Kernel) -> Field:
         """Return the form of a map's field here, over the positions."""
@@ -263,24 +263,6 @@ class Multiplied(Products[Tensor]):
                 )
             self._matrices[id(A), transposed] = (A, made)
         return self._matrices[id(A), transposed][1]
-
-
-class Asked:
-    """A far field on a device."""
-
-    def __init__(self, place: Device, form: Any, others: Tensor) -> None:
-        self._place, self._form, self._others = place, form, others
-
-    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log Z and its gradient."""
-        return self._form.evaluate(x)  # type: ignore[no-any-return]
-
-    def other_side(self, X: Tensor, r: Floats, temperature: float) -> Tensor:
-        """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature."""
-        with torch.no_grad():
-            rows = X if temperature == 1 else X / temperature
-            out = self._form.other_side(rows, self._place.there(r), self._others)
-            return out if temperature == 1 else out.mul_(temperature)  # type: ignore[no-any-return]
 
 
 class Stored(NamedTuple):

@@ -1,4 +1,7 @@
-"""Far fields of the softmax in torch: the normalisers of :mod:`nearfar.far`, for blocks of rows on a device."""
+"""Far fields of the softmax in torch: the normalisers of :mod:`nearfar.far`, for blocks of rows on a device.
+
+Each is what answers for its far field there, see :class:`nearfar.contracts.Ask`; ``prepare`` takes in the others.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar._core.types import of_tensors
+from nearfar.contracts import Floats
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.errors import InputError
 from nearfar.methods.normalizers import gaussian, mixture, moments, pooled, softmax, tied_mixture
@@ -36,7 +40,7 @@ def log_normalizers_on(device: object, far: Any, X: NDArray[np.generic], Y: NDAr
         size = block_rows(X.shape[1])
         for start in range(0, len(X), size):
             rows = slice(start, start + size)
-            log_z[rows] = form.evaluate(to_device(X[rows], place))[0].cpu().numpy()
+            log_z[rows] = form(to_device(X[rows], place))[0].cpu().numpy()
     return log_z
 
 
@@ -69,6 +73,7 @@ class GaussianMixture:
 
     def prepare(self, Y: Tensor, n_active: int) -> None:
         """Gather the moments of the others, products in their dtype, sums in float64."""
+        self.others = Y
         if self.order is None:
             self.counts = [n_active]
         elif self.n_labels != len(Y) or self.n_present != n_active:
@@ -101,15 +106,16 @@ class GaussianMixture:
             for rows in self.order.split(self.counts)  # type: ignore[no-untyped-call]
         ]
 
-    def evaluate(self, X: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Return log Z, float64, and its gradient for a block of rows."""
         log_counts = [math.log(size) for size in self.sizes]
         found: tuple[Tensor, Tensor] = of_tensors(mixture)(X, log_counts, self.means, self.covariances)
         return found
 
-    def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
-        """Return the gradient of ``sum_i r_i log Z_i`` in each y_a, as :class:`nearfar.far.GaussianMixture`."""
-        k, d = self.means.shape
+    def other_side(self, X: Tensor, r: Floats, temperature: float) -> Tensor:
+        """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature."""
+        Y, r_there, (k, d) = self.others, to_device(r, X.device), self.means.shape
+        X = X if temperature == 1 else X / temperature
         sums = X.new_zeros((k, d), dtype=torch.float64)
         outer = X.new_zeros((k, d, d), dtype=torch.float64)
         size = block_rows(d)
@@ -119,7 +125,7 @@ class GaussianMixture:
                 math.log(of_cluster) + (x * (mean + x @ covariance / 2)).sum(1).double()
                 for of_cluster, mean, covariance in zip(self.sizes, self.means, self.covariances, strict=True)
             ]
-            shares = torch.stack(energies).softmax(0) * r[start : start + size]
+            shares = torch.stack(energies).softmax(0) * r_there[start : start + size]
             for c, root in enumerate(shares.sqrt().to(X.dtype)):
                 scaled = x * root[:, None]
                 sums[c] += root @ scaled
@@ -136,7 +142,7 @@ class GaussianMixture:
                 elif self.order is None and count < len(Y):  # absent ones stay as they are
                     gradient *= members.any(1)[:, None]
                 out[rows] = gradient
-        return out
+        return out if temperature == 1 else out.mul_(temperature)
 
 
 class TiedMixture:
@@ -164,7 +170,7 @@ class TiedMixture:
 
     def prepare(self, Y: Tensor, n_active: int) -> None:  # noqa: ARG002 - weights and labels say it
         """Gather the moments of the others, products in their dtype, sums in float64."""
-        k, d = self.k, Y.shape[1]
+        self.others, k, d = Y, self.k, Y.shape[1]
         counts = Y.new_zeros(k, dtype=torch.float64)
         sums, outer = Y.new_zeros((k, d), dtype=torch.float64), Y.new_zeros((d, d), dtype=torch.float64)
         for _, y, clusters, w in self._blocks(Y):
@@ -176,7 +182,7 @@ class TiedMixture:
         self.covariance = of_tensors(pooled)(counts, means, outer).to(Y.dtype)
         self.means, self.log_counts = means.to(Y.dtype), counts.log().to(Y.dtype)
 
-    def evaluate(self, X: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Return log Z, float64, and its gradient for a block of rows."""
         found = [
             of_tensors(tied_mixture)(x, self.log_counts, self.means, self.covariance)
@@ -184,12 +190,13 @@ class TiedMixture:
         ]
         return torch.cat([log_z for log_z, _ in found]), torch.cat([force for _, force in found])
 
-    def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
-        """Return the gradient of ``sum_i r_i log Z_i`` in each y_a, as :class:`nearfar.far.GaussianMixture`."""
+    def other_side(self, X: Tensor, r: Floats, temperature: float) -> Tensor:
+        """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature."""
+        Y, r_there, X = self.others, to_device(r, X.device), X if temperature == 1 else X / temperature
         sums, outer = torch.zeros_like(self.means, dtype=torch.float64), torch.zeros_like(self.covariance).double()
         size = max(1, _TILE // self.k)
         for start in range(0, len(X), size):
-            x, of_rows = X[start : start + size], r[start : start + size].to(X.dtype)
+            x, of_rows = X[start : start + size], r_there[start : start + size].to(X.dtype)
             shares = (x @ self.means.T + self.log_counts).softmax(1) * of_rows[:, None]
             scaled = x * of_rows.sqrt()[:, None]
             sums += shares.T @ x
@@ -199,7 +206,7 @@ class TiedMixture:
         matrix, offsets, out = (outer / total).to(Y.dtype), offsets.to(Y.dtype), torch.zeros_like(Y)
         for rows, y, clusters, w in self._blocks(Y):
             out[rows] = w[:, None] * (y @ matrix + offsets[clusters])
-        return out
+        return out if temperature == 1 else out.mul_(temperature)
 
 
 class Exact:
@@ -215,15 +222,13 @@ class Exact:
 
     def prepare(self, Y: Tensor, n_active: int) -> None:
         """Take in the others, which stay as they are until the next call; rows of zeros are absent if any are."""
-        if self.log_weights is not None:
-            Y = Y if self.rows is None else Y[self.rows]
-        elif n_active < len(Y):
-            if self.rows is None or len(self.rows) != n_active:  # the same in each sweep
-                self.rows = Y.any(1).nonzero()[:, 0]
-            Y = Y[self.rows]
-        self.others = Y
+        if self.log_weights is None and n_active == len(Y):
+            self.rows = None
+        elif self.log_weights is None and (self.rows is None or len(self.rows) != n_active):  # the same in each sweep
+            self.rows = Y.any(1).nonzero()[:, 0]
+        self.others, self.present = Y, Y if self.rows is None else Y[self.rows]
 
-    def evaluate(self, X: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Return log Z, float64, and its gradient for a block of rows."""
         log_z = X.new_empty(len(X), dtype=torch.float64)
         force = torch.empty_like(X)
@@ -235,20 +240,22 @@ class Exact:
 
     def _tile(self, x: Tensor) -> tuple[Tensor, Tensor]:
         size, log_w = max(1, _TILE // len(x)), self.log_weights
-        blocks = self.others.split(size)  # type: ignore[no-untyped-call]
+        blocks = self.present.split(size)  # type: ignore[no-untyped-call]
         weights = [None] * len(blocks) if log_w is None else log_w.to(x.dtype).split(size)  # type: ignore[no-untyped-call]
         found: tuple[Tensor, Tensor] = of_tensors(softmax)(x, zip(blocks, weights, strict=True))
         return found
 
-    def other_side(self, X: Tensor, r: Tensor, Y: Tensor) -> Tensor:
-        """Return the gradient of ``sum_i r_i log Z_i`` in each y_a: ``sum_i r_i S_ia x_i``, in two passes."""
-        out = torch.zeros_like(self.others)
+    def other_side(self, X: Tensor, r: Floats, temperature: float) -> Tensor:
+        """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature; in two passes."""
+        r_there, X = to_device(r, X.device), X if temperature == 1 else X / temperature
+        out = torch.zeros_like(self.present)
         size = max(1, _TILE // len(out))
         for start in range(0, len(X), size):
             x = X[start : start + size]
             log_z, _ = self._tile(x)
-            shares = (x @ self.others.T).sub_(log_z.to(x.dtype)[:, None])
+            shares = (x @ self.present.T).sub_(log_z.to(x.dtype)[:, None])
             shares = (shares if self.log_weights is None else shares + self.log_weights.to(x.dtype)).exp_()
-            shares *= r[start : start + size].to(x.dtype)[:, None]
+            shares *= r_there[start : start + size].to(x.dtype)[:, None]
             out += shares.T @ x
-        return out if self.rows is None else torch.zeros_like(Y).index_copy_(0, self.rows, out)
+        out = out if self.rows is None else torch.zeros_like(self.others).index_copy_(0, self.rows, out)
+        return out if temperature == 1 else out.mul_(temperature)
