@@ -14,10 +14,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nearfar._core.checks import check_choice
+from nearfar._core.checks import check_choice, check_matrix
+from nearfar._core.frames import array_of, is_frame
+from nearfar._core.ids import rows_and_ids, which_matrix
 from nearfar._core.names import public_names
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.estimators.tasks import TASKS, WALK, is_normalized
+from nearfar.reading.given import form_of, is_edge_frame
+from nearfar.reading.graphs import is_graph
+from nearfar.reading.preparation import has_other_scale, prepared_frame
+from nearfar.relations.matrix import Relation, as_relation
+from nearfar.relations.neighbors import check_rows, coordinates_of
+from nearfar.text.corpus import Corpus
+from nearfar.text.encoded import EncodedCorpus
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -28,9 +38,6 @@ if TYPE_CHECKING:
     from nearfar.maps.mds.estimator import MDS
     from nearfar.maps.neighbor import NeighborEmbedding
     from nearfar.reading.preparation import Prepared
-    from nearfar.relations.matrix import Relation
-    from nearfar.text.corpus import Corpus
-    from nearfar.text.encoded import EncodedCorpus
     from nearfar.words.skipgram import SkipGram
 
     Fitted: TypeAlias = EDRep | MDS | NeighborEmbedding | SkipGram
@@ -373,11 +380,6 @@ def of_mixed(advice: Advice) -> Advice:
 
 def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
     """Return what kind of data these are, what was counted, and the same in words."""
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.relations.neighbors import check_rows
-    from nearfar.text.corpus import Corpus
-    from nearfar.text.encoded import EncodedCorpus
-
     if isinstance(data, (Corpus, EncodedCorpus)):
         if kind not in (None, "text"):
             raise InputError(_OWNER, "kind", "'text' for a Corpus", kind)
@@ -416,12 +418,6 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
 
 def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str]:
     """Return what was counted of a table, and the same in words; "mixed" where its columns are no numbers as yet."""
-    from nearfar._core.checks import check_matrix
-    from nearfar._core.frames import is_frame
-    from nearfar._core.ids import rows_and_ids, which_matrix
-    from nearfar.reading.preparation import has_other_scale, prepared_frame
-    from nearfar.relations.neighbors import check_rows, coordinates_of
-
     of = ""
     if hasattr(data, "obsm") and hasattr(data, "obs_names"):
         which = which_matrix(_OWNER, data)
@@ -455,10 +451,6 @@ def mixed(made: Prepared) -> tuple[dict[str, int], str]:
 def _is_relation(data: object) -> bool:
     from scipy.sparse import issparse
 
-    from nearfar.reading.given import form_of, is_edge_frame
-    from nearfar.reading.graphs import is_graph
-    from nearfar.relations.matrix import Relation
-
     if isinstance(data, str | os.PathLike) or hasattr(data, "read"):  # of text, or of vectors
         return False
     known = isinstance(data, Relation) or issparse(data) or is_graph(data) or is_edge_frame(data)
@@ -468,7 +460,6 @@ def _is_relation(data: object) -> bool:
 
 
 def _counted_relation(data: object) -> tuple[str, dict[str, int], str]:
-    from nearfar.relations.matrix import as_relation
 
     relation = as_relation(data, _OWNER, "data")
     counts = relation.describe()
@@ -496,7 +487,6 @@ def _is_symmetric(relation: Relation) -> bool:
 
 
 def _may_be_distances(data: object) -> bool:
-    from nearfar._core.frames import array_of, is_frame
 
     try:
         matrix = array_of(_OWNER, "data", data) if is_frame(data) else np.asarray(data)
