@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_choice, check_flag, check_integer
 from nearfar._core.types import Doubles, Floats
 from nearfar._core.warn import warn_user
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.evaluate.words import check_embedding
+from nearfar.search.products import unit_rows
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
-    from nearfar.embedding.vectors import Embedding
 
 
 _RATIO = (1e-100, 1e100)  # of the lengths of the two embeddings, whose squares are added
@@ -150,8 +151,6 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
     >>> found.disparity < 1e-12, bool(np.allclose(found.embedding["id7"], a["id7"]))
     (True, True)
     """
-    from nearfar.embedding.vectors import Embedding
-
     check_embedding(_OWNER, a, "a")
     check_embedding(_OWNER, b, "b")
     check_flag(_OWNER, "center", center)
@@ -260,7 +259,6 @@ def _moved(vectors: Floats, R: Doubles, factor: float, shift: Doubles) -> Floats
 
 
 def _cosines(X: Floats, Y: Floats) -> Doubles:
-    from nearfar.search.products import unit_rows
 
     X, Y = unit_rows(X), unit_rows(Y)
     cosines: Doubles = np.clip(np.einsum("ij,ij->i", X, Y), -1.0, 1.0)

@@ -23,6 +23,7 @@ from nearfar._core.warn import warn_user
 from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.errors import InputError
 from nearfar.evaluate.labels import label_codes, lists_of
+from nearfar.relations.matrix import as_relation
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -203,8 +204,6 @@ def giant_component(relation: RelationLike | Graph) -> NDArray[np.bool_]:
     array([ True, False,  True])
     """
     from scipy.sparse import csgraph, issparse
-
-    from nearfar.relations.matrix import as_relation
 
     owner = "evaluate.giant_component"
     matrix: csr_array[np.floating]

@@ -20,17 +20,17 @@ from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import HasParameters
 from nearfar._core.types import Flags, Floats, Labels, RowNumbers, Seed
 from nearfar._core.warn import warn_user
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.evaluate.baselines import PAIRS, graph_of, scores_of_pairs, spread_labels
 from nearfar.evaluate.labels import labelled_rows
+from nearfar.relations.matrix import Relation, as_relation
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nearfar.base import RelationLike
     from nearfar.datasets import Graph
-    from nearfar.embedding.vectors import Embedding
-    from nearfar.relations.matrix import Relation
 
 Interval = tuple[float, float]
 
@@ -521,8 +521,6 @@ def undirected(owner: str, relation: RelationLike | Graph) -> Edges:
     """Return the edges of a graph without directions and self-loops."""
     from scipy.sparse import coo_array, triu
 
-    from nearfar.relations.matrix import as_relation
-
     given = as_relation(relation, owner)
     if not given.is_square:
         hint = "For users and items see the guide on recommendation."
@@ -583,8 +581,6 @@ def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relati
     """Return the graph without some edges, and these in random order, (n_hidden, 2)."""
     from scipy.sparse import coo_array, csgraph
 
-    from nearfar.relations.matrix import Relation
-
     drawn = graph.matrix(weights=1 + rng.random(len(graph.edges)))
     # Older versions of SciPy take column numbers of 32 bits alone here.
     drawn.indices, drawn.indptr = drawn.indices.astype(np.int32), drawn.indptr.astype(np.int32)
@@ -619,8 +615,6 @@ def fitted_rows(owner: str, method: Method, relation: Relation) -> tuple[Floats,
     w is their base measure, of objects of one kind.
     """
     from sklearn.base import clone
-
-    from nearfar.embedding.vectors import Embedding
 
     found = clone(method).fit(relation) if hasattr(method, "fit") else method(relation)
     found, log_base = getattr(found, "vectors_", found), None

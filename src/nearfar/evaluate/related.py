@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar.errors import InputError
+from nearfar.relations.matrix import Relation
 
 if TYPE_CHECKING:
-    from nearfar.relations.matrix import Relation
     from nearfar.search.nearest import Neighbors
 
 FAR = 3
@@ -28,8 +28,6 @@ _BLOCK = 2**22  # comparisons at a time
 
 def relation_of(drawn: object) -> Relation | None:
     """Return the relation that a fitted map was drawn of; None where it was rows or distances, or is not known."""
-    from nearfar.relations.matrix import Relation
-
     relation = getattr(drawn, "relation_", None)
     return relation if isinstance(relation, Relation) and getattr(drawn, "affinities_", relation) is None else None
 

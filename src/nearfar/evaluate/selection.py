@@ -22,6 +22,7 @@ from nearfar._core.types import Doubles, Flags, Labels, Seed
 from nearfar.errors import InputError
 from nearfar.evaluate import graphs
 from nearfar.evaluate.labels import labelled_rows
+from nearfar.relations.matrix import as_relation
 
 if TYPE_CHECKING:
     from nearfar.base import RelationLike
@@ -159,8 +160,6 @@ def select(
     >>> found.estimator.embedding_.shape
     (300, 8)
     """
-    from nearfar.relations.matrix import as_relation
-
     kind = "links" if labels is None else "labels"
     graphs.check_method(_OWNER, method)
     settings = _settings(grid)

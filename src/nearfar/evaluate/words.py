@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_random_state
 from nearfar._core.streams import lines_of
 from nearfar._core.types import Floats, Seed
+from nearfar.density.composition import phrase_similarities
+from nearfar.density.embedding import DensityEmbedding
+from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, InputError
 
 if TYPE_CHECKING:
     from nearfar.density.composition import Method
-    from nearfar.embedding.vectors import Embedding
 
 _SAMPLES = 250  # of the bootstrap at a time
 _BLOCK = 256  # questions that are answered together
@@ -306,8 +308,6 @@ def _read_questions(owner: str, path: str | PathLike[str]) -> list[tuple[str, tu
 
 def check_embedding(owner: str, embedding: object, name: str = "embedding") -> None:
     """Refuse what is no embedding, such as the name of its file."""
-    from nearfar.embedding.vectors import Embedding
-
     if not isinstance(embedding, Embedding):
         hint = "Embedding.load opens a file; a fitted model has it as vectors_."
         raise InputError(owner, name, "an Embedding", type(embedding).__name__, hint)
@@ -540,9 +540,6 @@ def _similarities(
     embedding: Embedding, items: Sequence[Item], method: str | None, operator: str, basis: ArrayLike | None
 ) -> NDArray[np.float64]:
     """Return the similarity of the two sides of each item, the mean over their clauses."""
-    from nearfar.density.composition import phrase_similarities
-    from nearfar.density.embedding import DensityEmbedding
-
     chosen = cast("Method", method or ("phaser" if isinstance(embedding, DensityEmbedding) else "mult"))
     operates = cast(Literal["verb", "noun"], operator)
     pairs = [pair for left, right, _ in items for pair in zip(left, right, strict=True)]
