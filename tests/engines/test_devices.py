@@ -719,7 +719,7 @@ def test_new_points_that_still_move_are_told_of():
     rows, parts = est.relation_.to_scipy()[:2], (nf.kernels.StudentT(), nf.divergences.KL())
     options = {"owner": "TSNE.transform", "max_iter": 4, "elsewhere": partial(maps.place_rows, torch.device("cpu"))}
     with pytest.warns(nf.errors.NearfarWarning, match=r"TSNE.transform: 2 of 2 points still moved after 4 looks"):
-        nf.maps.transform.place(rows, est.embedding_, *parts, n_jobs=1, **options)
+        nf.maps.transform.places_of_new(rows, est.embedding_, *parts, n_jobs=1, **options)
 
 
 def test_a_large_map_on_a_device_warns_of_all_pairs(monkeypatch):

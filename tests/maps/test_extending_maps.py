@@ -21,7 +21,7 @@ from nearfar.far import BarnesHutField, ExactField, MeshField, Term
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, RowBlocks
 from nearfar.maps.settings import Problem
 from nearfar.maps.solver import SPREAD, extent
-from nearfar.maps.transform import place
+from nearfar.maps.transform import places_of_new
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -121,7 +121,7 @@ def test_new_points_are_placed_as_by_the_same_kernel(data, rng):
     P = sparse_p(np.random.default_rng(0))[:3]
     Y = rng.normal(size=(N, 2)) * 3
     kernels = RationalQuadratic(1.0, 0.5**0.5), nf.kernels.StudentT()
-    found, expected = (place(P, Y, kernel, Alpha(), n_jobs=1) for kernel in kernels)
+    found, expected = (places_of_new(P, Y, kernel, Alpha(), n_jobs=1) for kernel in kernels)
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 

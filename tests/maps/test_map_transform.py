@@ -13,7 +13,7 @@ from nearfar.divergences.probability import linear_formulas, no_strength
 from nearfar.errors import NearfarWarning
 from nearfar.kernels import Exponential, HeavyTailed, StudentT, compiled_kernel
 from nearfar.maps import transform as kernels
-from nearfar.maps.transform import place
+from nearfar.maps.transform import places_of_new
 
 KERNELS = [Exponential(0.7), StudentT(), HeavyTailed(0.5, 1.3)]
 DIVERGENCES = [
@@ -124,7 +124,7 @@ def test_a_point_goes_where_its_probabilities_come_from(rng, kernel, divergence)
     Y = irregular_map(rng)
     places = Y[:5] + rng.normal(size=(5, 2)) * 0.3
     W = kernel.weight(((places[:, None] - Y) ** 2).sum(axis=2))
-    found = place(csr_array(7.5 * W), Y, kernel, divergence, n_jobs=1)  # only proportions count
+    found = places_of_new(csr_array(7.5 * W), Y, kernel, divergence, n_jobs=1)  # only proportions count
     np.testing.assert_allclose(found, places, atol=1e-4)  # the floors
 
 
@@ -132,7 +132,7 @@ def test_a_point_goes_where_its_probabilities_come_from(rng, kernel, divergence)
 def test_a_place_is_a_minimum_and_no_worse_than_that_of_a_general_optimiser(rng, kernel, divergence):
     Y = irregular_map(rng)
     P = np.stack([neighbours(rng, Y) for _ in range(4)])
-    for x, p in zip(place(csr_array(P), Y, kernel, divergence, n_jobs=1), P, strict=True):
+    for x, p in zip(places_of_new(csr_array(P), Y, kernel, divergence, n_jobs=1), P, strict=True):
         value, (gradient, curvature) = (of(x, p, Y, kernel, divergence) for of in (plain_cost, plain_slopes))
         assert np.linalg.norm(gradient) < 1e-4 * curvature
         mean = minimize(plain_cost, p @ Y, args=(p, Y, kernel, divergence), method="Nelder-Mead")
@@ -146,7 +146,7 @@ def test_scattered_neighbours_lead_no_farther_than_a_little_outside_the_map(rng,
     low, high = Y.min(axis=0), Y.max(axis=0)
     low, high = low - 0.05 * (high - low).max(), high + 0.05 * (high - low).max()
     P = np.stack([scattered(rng, len(Y)) for _ in range(6)])
-    for x, p in zip(place(csr_array(P), Y, kernel, divergence, n_jobs=1), P, strict=True):
+    for x, p in zip(places_of_new(csr_array(P), Y, kernel, divergence, n_jobs=1), P, strict=True):
         assert np.all((x >= low) & (x <= high))
         gradient, curvature = plain_slopes(x, p, Y, kernel, divergence)
         inward = np.where(x == low, np.minimum(gradient, 0), np.where(x == high, np.maximum(gradient, 0), gradient))
@@ -165,7 +165,7 @@ def test_the_cost_never_rises(rng, kernel, divergence):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)
         for looks in range(3, 30):
-            x = place(csr_array(p[None]), Y, kernel, divergence, n_jobs=1, max_iter=looks)[0]
+            x = places_of_new(csr_array(p[None]), Y, kernel, divergence, n_jobs=1, max_iter=looks)[0]
             costs.append(plain_cost(x, p, Y, kernel, divergence))
     assert np.all(np.diff(costs) <= 1e-13 * abs(costs[0]))
     assert costs[-1] < costs[0]
@@ -192,7 +192,7 @@ def test_a_row_of_the_fit_lands_near_its_own_place(rng):
     Y = minimize(cost, 0.1 * X[:, :2].ravel(), jac=True, method="L-BFGS-B").x.reshape(-1, 2)
     found = np.stack(
         [
-            place(csr_array(np.delete(P[[i]], i, 1)), np.delete(Y, i, 0), StudentT(), KL(), n_jobs=1)[0]
+            places_of_new(csr_array(np.delete(P[[i]], i, 1)), np.delete(Y, i, 0), StudentT(), KL(), n_jobs=1)[0]
             for i in range(90)
         ]
     )
@@ -214,7 +214,7 @@ def test_nothing_vanishes_far_from_every_point(rng, divergence):
     value, gradient, _ = compiled_cost(np.array([100.0, 0.0]), p, Y, Exponential(), divergence)
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()
-    found = place(csr_array(p[None]), Y, Exponential(), divergence, n_jobs=1)
+    found = places_of_new(csr_array(p[None]), Y, Exponential(), divergence, n_jobs=1)
     assert np.isfinite(found).all()
     assert plain_cost(found[0], p, Y, HeavyTailed(1e-6), divergence) < np.inf
 
@@ -226,27 +226,27 @@ def test_nothing_vanishes_far_from_every_point(rng, divergence):
 )
 def test_points_that_coincide(rng, kernel, divergence):
     P = csr_array(scattered(rng, 30)[None])
-    same = place(P, np.full((30, 2), 1.5), kernel, divergence, n_jobs=1)
+    same = places_of_new(P, np.full((30, 2), 1.5), kernel, divergence, n_jobs=1)
     np.testing.assert_allclose(same, [[1.5, 1.5]])
     twice = np.repeat(irregular_map(rng, 15), 2, axis=0)
-    assert np.isfinite(place(P, twice, kernel, divergence, n_jobs=1)).all()
+    assert np.isfinite(places_of_new(P, twice, kernel, divergence, n_jobs=1)).all()
 
 
 def test_a_row_without_neighbours_gets_the_centre(rng):
     Y = irregular_map(rng, 20)
     P = csr_array(np.stack([np.zeros(20), neighbours(rng, Y)]))
     P.data[0] = 0.0  # a stored zero is no neighbour
-    found = place(P, Y, StudentT(), KL(), n_jobs=1)
+    found = places_of_new(P, Y, StudentT(), KL(), n_jobs=1)
     np.testing.assert_allclose(found[0], Y.mean(axis=0))
-    np.testing.assert_array_equal(found[1:], place(P[[1]], Y, StudentT(), KL(), n_jobs=1))
-    np.testing.assert_array_equal(found, place(P.toarray(), Y, StudentT(), KL(), n_jobs=1))
-    assert place(csr_array((0, 20)), Y, StudentT(), KL(), n_jobs=1).shape == (0, 2)
+    np.testing.assert_array_equal(found[1:], places_of_new(P[[1]], Y, StudentT(), KL(), n_jobs=1))
+    np.testing.assert_array_equal(found, places_of_new(P.toarray(), Y, StudentT(), KL(), n_jobs=1))
+    assert places_of_new(csr_array((0, 20)), Y, StudentT(), KL(), n_jobs=1).shape == (0, 2)
     tiny = csr_array(P.toarray() * 1e-310)
-    np.testing.assert_allclose(place(tiny, Y, StudentT(), KL(), n_jobs=1)[1], found[1], atol=1e-3)
+    np.testing.assert_allclose(places_of_new(tiny, Y, StudentT(), KL(), n_jobs=1)[1], found[1], atol=1e-3)
 
 
 def test_a_point_that_does_not_come_to_rest_is_told(rng):
     Y = irregular_map(rng, 20)
     P = csr_array(neighbours(rng, Y)[None])
     with pytest.warns(NearfarWarning, match="1 of 1 points still moved after 4"):
-        place(P, Y, StudentT(), KL(), n_jobs=1, max_iter=4)
+        places_of_new(P, Y, StudentT(), KL(), n_jobs=1, max_iter=4)

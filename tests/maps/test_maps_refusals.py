@@ -16,7 +16,7 @@ from nearfar.errors import DataError, InputError, NotFittedError, UnknownIdError
 from nearfar.far import ExactField, NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Kernel, StudentT
 from nearfar.maps.objective import NeighborObjective
-from nearfar.maps.transform import place
+from nearfar.maps.transform import places_of_new
 from nearfar.relations.neighbors import nearest_neighbors
 
 pytestmark = pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
@@ -72,7 +72,7 @@ def after(fit, method):
 
 
 def placed(P=np.ones((1, N)), kernel=StudentT(), divergence=KL()):  # noqa: B008
-    return place(P, X[:, :2], kernel, divergence, n_jobs=1, owner="place")
+    return places_of_new(P, X[:, :2], kernel, divergence, n_jobs=1, owner="place")
 
 
 def objective(**given):

@@ -442,10 +442,10 @@ class BarnesHutField(FieldPart):
         for k, term in enumerate(terms):
             by_charges.setdefault(id(term.charges), {"weight": [], "entropy": []})[term.potential].append(k)
         potentials: dict[int, Potential] = {}
-        for asked in by_charges.values():
-            some = next(k for places in asked.values() for k in places)
-            found = self._walk(charges[some], with_entropy=bool(asked["entropy"]))
-            for places, potential in zip(asked.values(), found, strict=True):
+        for kinds in by_charges.values():
+            some = next(k for places in kinds.values() for k in places)
+            found = self._walk(charges[some], with_entropy=bool(kinds["entropy"]))
+            for places, potential in zip(kinds.values(), found, strict=True):
                 potentials.update(dict.fromkeys(places, potential))
         return [potentials[k] for k in range(len(terms))]
 
@@ -459,7 +459,7 @@ class BarnesHutField(FieldPart):
         for sign in signs:
             bodies.append(np.empty((len(tree[0]), d + 1, d + 1), scalar))
             bodies_of(points, (sorted_charges, sign), corner, tree[:3], _SIMPLEX[d], bodies[-1])
-        outs = tuple(np.empty((1 + d, n if asked else 0), scalar) for asked in (True, with_entropy))
+        outs = tuple(np.empty((1 + d, n if is_summed else 0), scalar) for is_summed in (True, with_entropy))
         leaves = np.flatnonzero(tree[2] == np.arange(1, len(tree[2]) + 1)).astype(np.int32)
         limits = scalar(self.angle), scalar(_VANISHES if self.angle else 0)
         sums = bind(leaf_sums, (kernel.functions, with_entropy))

@@ -154,11 +154,11 @@ class ExactField(FieldPart):
         waiting = {name: [k for k, t in enumerate(terms) if t.potential == name] for name in ("weight", "entropy")}
         potentials: dict[int, Potential] = {}
         while any(waiting.values()):  # one of each potential shares a pass: the squared distances and w are the same
-            asked = [waiting[name].pop(0) if waiting[name] else None for name in ("weight", "entropy")]
-            with_entropy = asked[1] is not None
+            together = [waiting[name].pop(0) if waiting[name] else None for name in ("weight", "entropy")]
+            with_entropy = together[1] is not None
             sums = bind(pair_sums if len(Y) <= 3 else pair_sums_any, (kernel.functions, with_entropy))
-            given = [ones if k is None or charges[k] is None else charges[k] for k in asked]
-            outs = [np.empty((1 + len(Y), n if k is not None else 0), dtype) for k in (0, asked[1])]
+            given = [ones if k is None or charges[k] is None else charges[k] for k in together]
+            outs = [np.empty((1 + len(Y), n if k is not None else 0), dtype) for k in (0, together[1])]
             shared = (Y, (0,) * len(Y)), tuple(map(dtype.type, kernel.parameters)), tuple(given), tuple(outs)
             # Bound now: the next pass of this loop has other sums.
             run_blocks(
@@ -166,7 +166,7 @@ class ExactField(FieldPart):
                 even_bounds(n, _ROWS),
                 n_jobs,
             )
-            for k, out in zip(asked, outs, strict=True):
+            for k, out in zip(together, outs, strict=True):
                 if k is not None:
                     potentials[k] = Potential(out[0], np.ascontiguousarray(out[1 : 1 + d].T))
         return [potentials[k] for k in range(len(terms))]

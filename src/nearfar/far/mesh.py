@@ -676,12 +676,12 @@ class MeshField(FieldPart):
         charges = [none if q is None else q for q in given]
         # There may be many fields: each keeps its last influences.
         held: dict[tuple[object, ...], Influence] = self.work.get("influences", {})
-        asked = [[(kernel, term.potential, mesh.shape, dtype) for term in terms] for terms in sums]
-        recent = {of: held.get(of) or influence(*of) for of in dict.fromkeys(chain(*asked))} | held
+        keys = [[(kernel, term.potential, mesh.shape, dtype) for term in terms] for terms in sums]
+        recent = {of: held.get(of) or influence(*of) for of in dict.fromkeys(chain(*keys))} | held
         self.work["influences"] = dict([*recent.items()][:_KEPT])
         wanted = [
             [(place[id(term.charges)], recent[of]) for term, of in zip(terms, some, strict=True)]
-            for terms, some in zip(sums, asked, strict=True)
+            for terms, some in zip(sums, keys, strict=True)
         ]
         rho = [buffers.take(("rho", k), (mesh.rows, mesh.shape.columns), dtype) for k in range(len(charges))]
         for one, spread_out in zip(charges, rho, strict=True):

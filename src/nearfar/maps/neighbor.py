@@ -34,7 +34,8 @@ from nearfar.maps.growing import GrowingMap, pull_on
 from nearfar.maps.objective import Normalization, probabilities
 from nearfar.maps.settings import Data, MapOptions, Parts, Shown
 from nearfar.maps.solver import extent, start
-from nearfar.maps.transform import matched, place
+from nearfar.maps.transform import matched, places_of_new
+from nearfar.methods.affinities import symmetric
 from nearfar.methods.maps import LOOK_EVERY, AllPairs, MapState, cost_of_pull, pull_of
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation, is_relation
@@ -359,7 +360,7 @@ class NeighborEmbedding(GrowingMap):
         points = self.embedding_
         if (copies := self._copies) is not None:
             P_new, points = copies.gathered(cast("csr_array", P_new)), points[copies.first]
-        placed = place(
+        placed = places_of_new(
             P_new,
             points,
             self._kernel_of_new(settings.kernel),
@@ -441,7 +442,7 @@ class NeighborEmbedding(GrowingMap):
         kernel = self._kernel_of_rows(self._learned_kernel(kernel) if X is None else kernel, n, copies)
         Y = Y if copies is None else copies.means(Y)
         if normalization == "pair":
-            P = csr_array((P + P.T) / 2)
+            P = csr_array(symmetric(P, P.T))
         pairs = AllPairs(P, kernel, settings.divergence, normalization, weights=self._weights_of(P, copies))
         value, slopes = pairs.value_and_gradient(Y)
         scale = 1.0 if normalization == "pair" else 1 / len(Y)

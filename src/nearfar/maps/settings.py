@@ -18,6 +18,7 @@ from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
 from nearfar.engines.registry import THREADS
 from nearfar.far.fields import NoisePairs
 from nearfar.maps.objective import Normalization, RowBlocks
+from nearfar.methods.affinities import symmetric
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.copies import Copies
 from nearfar.relations.matrix import Relation
@@ -149,4 +150,4 @@ class Problem(NamedTuple):
     def counted(self) -> csr_array:
         """Return P as it counts, all rows of it."""
         P = self.P.to_csr()
-        return csr_array((P + P.T) / 2) if self.settings.normalization == "pair" else P
+        return csr_array(symmetric(P, P.T)) if self.settings.normalization == "pair" else P

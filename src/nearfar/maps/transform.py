@@ -58,7 +58,7 @@ KernelOfEach = Callable[[csr_array], Sequence[Kernel]]
 """What gives each new point a kernel, by the rows of their probabilities."""
 
 
-def place(
+def places_of_new(
     P_new: SparseMatrix | Numbers,
     Y: Floats,
     kernel: Kernel | KernelOfEach,

@@ -52,6 +52,7 @@ from nearfar.far.mesh import (
     warn_of_width,
 )
 from nearfar.maps.objective import Pattern, RowBlocks, row_sums
+from nearfar.methods.affinities import symmetric
 from nearfar.methods.linear_maps import Cost, Near, strengths_of, sums
 
 if TYPE_CHECKING:
@@ -663,7 +664,7 @@ def pattern_of(pieces: list[list[Entries]], place: NDArray[np.uint32], where: tu
     p[1][number[len(keys[0]) :]] = values[1]
     lengths = np.bincount(both // cost.n, minlength=where[1] - where[0])
     if not cost.by_row:
-        p[:] = (p[0] + p[1]) * cost.dtype.type(0.5)
+        p[:] = symmetric(p[0], p[1])
     return Pattern(np.append(0, np.cumsum(lengths)), place[both % cost.n], p[0], p[1] if cost.by_row else p[0])
 
 
