@@ -25,10 +25,10 @@ from scipy.spatial import KDTree
 from nearfar._core.jit import bind
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Flags, RowNumbers
+from nearfar.callbacks import Trainer
 from nearfar.contracts import Field, Floats, Kernel, Objective, Place, Potential, Term
 from nearfar.divergences.probability import KL, accuracy_of
 from nearfar.engines import in_numpy, on_threads
-from nearfar.errors import NumericalError
 from nearfar.far.fields import ExactField, linear_kernel, pair_sums, pair_sums_any
 from nearfar.far.mesh import (
     Buffers,
@@ -45,6 +45,7 @@ from nearfar.kernels import squared_distances
 from nearfar.maps.objective import RowBlocks
 from nearfar.maps.pull import Pull, radius
 from nearfar.maps.settings import EXACT_UP_TO
+from nearfar.maps.solver import Watch
 from nearfar.methods.linear_maps import Cost, attraction, entry_cost
 from nearfar.methods.maps import MapState, Phase, cost_of_pull, descend, pull_of
 
@@ -178,34 +179,12 @@ def with_room(by: Growing, placed: Placed, pull: Pull, n_iter: int) -> tuple[Flo
     return Y, n_iter if placed.grouped else last
 
 
-@dataclass
-class _Unwatched:
-    """A descent that nobody watches."""
-
-    state: MapState
-    owner: str
-    scale: float = 1.0
-
-    def begin(self, objective: Objective) -> None:
-        """Do nothing."""
-
-    def step(self) -> None:
-        """Count an iteration."""
-        self.state.n_iter += 1
-
-    def look(self, phase: Phase, cost: float | None, square: float) -> bool:  # noqa: ARG002 - of all that watch
-        """Note the iteration; refuse what is not finite."""
-        if cost is None or not np.isfinite(cost):
-            raise NumericalError(f"{self.owner}: the new points left the finite numbers. Take a smaller learning_rate.")
-        self.state.cost_iterations.append(self.state.n_iter)
-        return False
-
-
 def _moved(
     by: Growing, objective: FrozenObjective, Y: Floats, exaggeration: float = 1.0, n_iter: int | None = None
 ) -> Floats:
     """Return where points come to in a phase; exaggerated, steps are shorter."""
-    watch = _Unwatched(MapState(Y.copy()), by.owner)
+    lost, trainer = "the new points left the finite numbers.", Trainer(by.owner, by.phase.n_iter)  # which tells nobody
+    watch = Watch(by.owner, MapState(Y.copy()), 1.0, 0.0, by.phase.n_iter, trainer, lost)
     rate, n_iter = by.phase.learning_rate / exaggeration, by.phase.n_iter if n_iter is None else n_iter
     phase = replace(by.phase, exaggeration=exaggeration, learning_rate=rate, n_iter=n_iter)
     descend(objective.place, objective, [phase], watch)

@@ -210,6 +210,8 @@ class Watch:
     min_grad_norm: float
     n_iter_without_progress: int
     trainer: Trainer
+    lost: str = ""
+    """What is said where numbers are not finite."""
     best: tuple[float, int] = (math.inf, 0)
 
     def begin(self, objective: Objective) -> None:
@@ -228,10 +230,8 @@ class Watch:
         """Keep the cost and call the callbacks; return whether the descent should stop."""
         state = self.state
         if cost is None or not (np.isfinite(cost) and (abs(state.Y) < math.inf).all()):
-            raise NumericalError(
-                f"{self.owner}: the map left the finite numbers within {state.n_iter} iterations. "
-                "Take a smaller learning_rate."
-            )
+            lost = self.lost or f"the map left the finite numbers within {state.n_iter} iterations."
+            raise NumericalError(f"{self.owner}: {lost} Take a smaller learning_rate.")
         state.costs.append(cost * self.scale)
         state.cost_iterations.append(state.n_iter)
         state.stopped = self.trainer.tell(state.n_iter, state.costs[-1], phase.learning_rate, state, steps=0)
