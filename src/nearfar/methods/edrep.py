@@ -97,6 +97,7 @@ def sweep(place: Place, problem: Problem, state: State, rate: float) -> float:
     X, others, two_sided = sides[0], sides[-1], problem.two_sided
     both = not two_sided and problem.gradient != "forward"  # rows are others, too
 
+    # The far field takes the others in: a mixture becomes their Gaussians. It answers about rows in move_rows.
     asked = place.far(state.far, others, problem.n_active, state.rng)
     pull = place.near(P, others, "both" if both else "rows")  # (P + Pᵀ) X, or P Y
     pull_of_others = place.near(P, X, "columns") if two_sided else None  # Pᵀ X

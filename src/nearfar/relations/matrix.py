@@ -1026,9 +1026,11 @@ def _ids_differ(left: Relation, right: Relation) -> str:
 
 def is_relation(X: object) -> bool:
     """Whether it is a relation rather than rows of numbers: a Relation, or a graph of another library."""
+    if isinstance(X, Relation) or hasattr(X, "shape"):
+        return isinstance(X, Relation)
     from nearfar.reading.graphs import is_graph
 
-    return isinstance(X, Relation) or (is_graph(X) and not hasattr(X, "shape"))
+    return is_graph(X)
 
 
 def as_relation(relation: Any, owner: str = "as_relation", argument: str = "relation") -> Relation:

@@ -62,7 +62,8 @@ def _mixture(x: Floats, log_counts: Floats, means: Floats, covariances: Floats) 
 def gradient(X, pull, force, log_z, weights, sums):
     """Turn the pull of a block of rows into their gradient, in place; return the block's parts of the loss.
 
-    ``pull_i <- r_i (force_i + Yᵀ p0) - pull_i + p0_i Xᵀ r``; ``weights`` are r and p0, ``sums`` are Yᵀ p0 and Xᵀ r.
+    Eq. (6), ``pull_i <- r_i (force_i + Yᵀ p0) - pull_i + p0_i Xᵀ r``; ``weights`` are r and p0, ``sums`` are Yᵀ p0 and
+    Xᵀ r.
     """
     r, p0 = weights
     of_others, of_rows = sums
@@ -100,7 +101,7 @@ def _energy(x, mean, pull):
 
 @jit(fastmath=FAST)
 def mixture_force(X, log_counts, means, covariances, log_z, force):
-    """Write log Z and its gradient for each row of X.
+    """Write log Z, eq. (2), and its gradient for each row of X.
 
     Tiles of rows stay in the L2 cache; their products with the covariances are left to BLAS. Components enter one by
     one, as in a streaming log-sum-exp: ``force`` is the sum of ``mu + Omega x`` weighted by ``exp(energy - log_z)``.
@@ -140,6 +141,7 @@ def mixture_force(X, log_counts, means, covariances, log_z, force):
 
 @jit(fastmath=FAST)
 def _sphere_step(X, G, learning_rate):
+    """Take the step on the sphere."""
     eta = X.dtype.type(learning_rate)
     keep = X.dtype.type(np.sqrt(1.0 - learning_rate * learning_rate))
     d = X.shape[1]
