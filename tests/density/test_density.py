@@ -6,19 +6,12 @@ import pickle
 import numpy as np
 import pytest
 import scipy.linalg
-from density_matrices import densities, rotation
+from density_matrices import FACTORS, WORDS, densities, rotation
 from hypothesis import given
 
 import nearfar as nf
 from nearfar.density import matrices as algebra
 from nearfar.density.embedding import Sense
-
-WORDS = ["ann", "bob", "cem", "dot", "nil", ("e", 1), 17]
-
-
-RNG = np.random.default_rng(0)
-FACTORS = RNG.standard_normal((7, 4, 3)) * 10.0 ** RNG.integers(-3, 3, size=(7, 1, 1))
-FACTORS[4] = 0
 
 
 @pytest.fixture

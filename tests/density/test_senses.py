@@ -8,22 +8,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from density_matrices import IDS, WEIGHTS, small
 
 import nearfar as nf
 from nearfar.density.embedding import Sense
 from nearfar.errors import InputError, NearfarWarning
 
 QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1}
-IDS = [("bank", 0), ("bank", 2), ("loan", 0), ("river", 1), ("rare", 0)]
-WEIGHTS = [0.7, 0.3, 1, 1, 0]
-
-
-def small(**more):
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=(5, 3)).astype(np.float32)
-    vectors[4] = 0
-    options = {"weights": WEIGHTS, "context_vectors": rng.normal(size=(4, 3)).astype(np.float32), **more}
-    return nf.SenseEmbedding(vectors, IDS, **options)
 
 
 @pytest.fixture(scope="module")

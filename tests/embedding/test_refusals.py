@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from density_matrices import FACTORS, IDS, WEIGHTS, WORDS, small
 from refusals import Made, With, refused
 from safetensors.numpy import save_file
 from scipy.sparse import csr_array
-from test_density import FACTORS, WORDS
 from test_fasttext_files import model_file
 from test_quantized import mixtures, senses
-from test_senses import IDS, WEIGHTS, small
 
 import nearfar as nf
 from nearfar._core.arrays import read_arrays, write_arrays
