@@ -17,14 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_integer, check_numbers, check_random_state
 from nearfar._core.types import Doubles, Seed
+from nearfar.density.composition import compose
+from nearfar.density.embedding import DensityEmbedding
+from nearfar.density.matrices import entropy, svec
+from nearfar.density.senses import SenseEmbedding
+from nearfar.embedding.vectors import Embedding, as_list
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.evaluate.words import check_embedding, given_items, spearman
+from nearfar.search.products import unit_rows
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
-    from nearfar.density.embedding import DensityEmbedding
-    from nearfar.density.senses import SenseEmbedding
-    from nearfar.embedding.vectors import Embedding
     from nearfar.text import EncodedCorpus
 
 Pair = tuple[str, str]
@@ -331,10 +334,6 @@ def ambiguity(
     >>> found.n_covered, found.corrected_auc > 0.9
     (12, True)
     """
-    from nearfar.density.embedding import DensityEmbedding
-    from nearfar.density.senses import SenseEmbedding
-    from nearfar.embedding.vectors import as_list
-
     owner = "ambiguity"
     if not isinstance(embedding, (DensityEmbedding, SenseEmbedding)):
         raise InputError(owner, "embedding", "a DensityEmbedding or a SenseEmbedding", type(embedding).__name__)
@@ -409,7 +408,6 @@ class _Model:
     """What is asked of a model, with density matrices or without."""
 
     def __init__(self, owner: str, embedding: Embedding, senses: ArrayLike | None, n_senses: int) -> None:
-        from nearfar.density.embedding import DensityEmbedding
 
         self.embedding, self.n_senses = embedding, n_senses
         self.density = embedding if isinstance(embedding, DensityEmbedding) else None
@@ -438,7 +436,6 @@ class _Model:
         vectors = vectors[vectors.any(axis=1)]
         if self.density is None or not len(vectors):
             return vectors
-        from nearfar.density.matrices import svec
 
         return np.asarray(svec(vectors[:, :, None] * vectors[:, None, :]), np.float64)
 
@@ -477,8 +474,6 @@ def _neighbors(
 
 def _affinities(embedding: Embedding, queries: Doubles, rows: Sequence[int]) -> Doubles:
     """Return the cosines of senses and words, shape (senses, words)."""
-    from nearfar.search.products import unit_rows
-
     return unit_rows(queries) @ unit_rows(embedding.vectors[list(rows)]).T
 
 
@@ -522,9 +517,6 @@ def _entropies(model: _Model, rows: Sequence[int], n_controls: int) -> tuple[Dou
 
 def _lowered(model: _Model, rows: Sequence[int], near: Sequence[Near]) -> Doubles:
     """Return, a column per neighbour, whether it lowers the entropy, whether another word does, and which does more."""
-    from nearfar.density.composition import compose
-    from nearfar.density.matrices import entropy
-
     if model.density is None:
         return np.full((3, 1), np.nan)
     found = []
