@@ -19,13 +19,13 @@ from nearfar.nn import UniformNoise, full_softmax, global_nce, local_nce, sample
 
 
 def evaluated(rng, n_samples):
-    """Return X and Y, the sample, and log Z and its gradient by ``far.Noise``."""
+    """Return X and Y, the rows of the sample, and log Z and its gradient by ``far.Noise``."""
     X, Y = rng.normal(size=(6, 3)), rng.normal(size=(11, 3)) * 0.8
     far = Noise(n_samples)
     far.prepare(Y, len(Y), np.random.default_rng(4), 1)
     log_z, force = np.empty(6), np.empty((6, 3))
     far.evaluate(X, log_z, force)
-    return torch.from_numpy(X).requires_grad_(), torch.from_numpy(Y), far._prepared()[1], log_z, force
+    return torch.from_numpy(X).requires_grad_(), torch.from_numpy(Y), far.prepared.sampled, log_z, force
 
 
 @pytest.mark.parametrize("n_samples", [1, 4, 10])

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.methods.affinities import calibrated, probabilities, symmetric
-from nearfar.relations.affinities import Scales, calibrate, weights_of
+from nearfar.relations.affinities import Scales, weights_of
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.search.nearest import Neighbors
 
@@ -25,6 +25,15 @@ from nearfar.search.nearest import Neighbors
 def entropy(P):
     P = np.asarray(P, np.float64)
     return -np.sum(P * np.log(np.where(P > 0, P, 1.0)), axis=1)
+
+
+def calibrate(R, perplexity):
+    """Return the weights, betas and dimensions of rows of distances, as a fit finds them."""
+    R = np.asarray(R)
+    found = weights_of(
+        Neighbors(np.empty((len(R), 0), np.int32), R), Scales("gaussian", (perplexity,), R.shape[1:]), n_jobs=2
+    )
+    return SimpleNamespace(**dict(zip(("weights", "betas", "dimensions"), found, strict=True)))
 
 
 def points(n=90, d=4, seed=0):

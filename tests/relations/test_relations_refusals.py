@@ -27,7 +27,6 @@ from test_wordnet import NOUNS, WORDS, folder
 import nearfar as nf
 from nearfar._core.atomic import _checksum_of, checksum
 from nearfar.errors import DataError, FileFormatError, InputError, NotFittedError, UnknownIdError
-from nearfar.relations.affinities import calibrate
 from nearfar.relations.neighbors import nearest_neighbors, neighbor_index
 
 LONG = "".join(f"{k},{k + 1},1.5\n" for k in range(1, 400))  # the odd line comes long after the sample
@@ -281,7 +280,6 @@ DOORS = {
     "EDRep": one(nf.EDRep(2).fit),
     "SkipGram": one(nf.SkipGram(2).fit),
     "link_prediction": one(lambda relation: nf.evaluate.link_prediction(relation, nf.EDRep(2))),
-    "calibrate": lambda distances=((1.0, 2.0),), perplexity=2.0: calibrate(distances, perplexity),
     "Affinities": lambda X=points(), **given: nf.Affinities(**({"perplexity": 5} | given)).fit(X),  # noqa: B008
     "TSNE": lambda X=points(), **given: nf.TSNE(**({"perplexity": 5} | given)).fit(X),  # noqa: B008
     "given": one(lambda X: nf.Affinities(6, metric="precomputed").fit(X)),
@@ -666,11 +664,6 @@ test_refusals = refused(
             )
         ),
         # Points and their neighbours.
-        ("calibrate", "perplexity", 3.0, InputError, "in [1.0, 2.0]; got 3.0"),
-        ("calibrate", "perplexity", 0.5, InputError, "in [1.0, 2.0]; got 0.5"),
-        ("calibrate", "distances", [[1.0, 2.0], [1.0, -2.0]], DataError, "-2.0 in row 1"),
-        ("calibrate", "distances", [[1.0, np.nan]], InputError, "NaN or infinity in 1 row(s), first [0]"),
-        ("calibrate", "distances", [[]], InputError, "one column at least"),
         ("Affinities", "perplexity", 30.0, InputError, "below 19", "got 30.0. With 20 points take a perplexity of at"),
         ("Affinities", "perplexity", With(X=points(3)), InputError, "below 2, ", "no neighbourhoods to speak of"),
         ("Affinities", "perplexity", 0.5, InputError, "a finite number >= 1"),

@@ -392,7 +392,7 @@ class FolderKind:
 
     The header is the manifest: it holds format, version, what the kind of folder adds, the size of every other file,
     the checksum of its array (of a file without one: of its bytes), and its own. They are CRC-32, which memory reads
-    through faster than a disk is read. Folders of before have none.
+    through faster than a disk is read.
 
     Parameters
     ----------
@@ -464,7 +464,7 @@ class FolderKind:
         content = self._content(folder)
         if content is None:
             raise folder.refused(f"a {self.what} stored by nearfar", f"one without a {self.header} that says so")
-        if {"checksum", "checksums"} & content.keys() and content.get("checksum") != _checksum_of(content):
+        if content.get("checksum") != _checksum_of(content):
             raise folder.refused("what was written", f"an altered {self.header}", "Make it again.")
         if content.get("version") != self.version:
             got = f"version {content.get('version')!r}, written by nearfar {content.get('nearfar')}"
@@ -472,7 +472,7 @@ class FolderKind:
             raise folder.refused(f"of version {self.version} of the format", got, hint)
         with self.reading(folder.path):
             sizes = {str(name): whole(size) for name, size in dict(content["files"]).items()}
-            if not isinstance(content.get("checksums", {}), dict):
+            if not isinstance(content["checksums"], dict):
                 raise TypeError("checksums that are no JSON object")
             for name, size in sizes.items():
                 found = folder.size(name)
@@ -598,14 +598,14 @@ def checksum(array: NDArray[np.generic]) -> int:
 
 
 def check_unaltered(folder: Path, name: str, array: NDArray[np.generic], checksums: Mapping[str, int]) -> None:
-    """Compare an array with its checksum, if there are any.
+    """Compare an array with its checksum.
 
     Raises
     ------
     FileFormatError
-        If it is another one, or there is none for this array alone.
+        If it is another one, or there is none.
     """
-    if checksums and checksum(array) != checksums.get(f"{name}.npy"):
+    if checksum(array) != checksums.get(f"{name}.npy"):
         raise bad_folder(folder, "what was written", f"an altered {name}.npy", "Make it again, or fetch it again.")
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room, new_array
-from nearfar._core.checks import available_processors, check_choice, check_matrix, check_n_jobs, check_real, require
+from nearfar._core.checks import available_processors, check_choice, check_matrix, check_n_jobs, check_real
 from nearfar._core.frames import without
 from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
@@ -30,7 +30,7 @@ from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
 from nearfar.engines import asked_engine, device_of_engine, is_cluster
 from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
-from nearfar.errors import DataError, InputError
+from nearfar.errors import InputError
 from nearfar.methods.affinities import calibrated, probabilities, symmetric
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation
@@ -826,81 +826,6 @@ def perplexities_of(owner: str, perplexity: object, n: int) -> tuple[float, ...]
         return (check_real(owner, "perplexity", perplexity, low=1.0),)
     except InputError as error:
         raise InputError(owner, "perplexity", f"{error.expected}, several, or 'multiscale'", error.got) from None
-
-
-class Calibration(NamedTuple):
-    """Probabilities of equal perplexity, row by row.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n, k), float32
-        p; each row sums to 1.
-    betas : ndarray of shape (n,), float64
-        Precisions: one over squared units of distance.
-    dimensions : ndarray of shape (n,), float64
-        Intrinsic dimension around each point.
-    """
-
-    weights: NDArray[np.float32]
-    betas: NDArray[np.float64]
-    dimensions: NDArray[np.float64]
-
-
-def calibrate(
-    distances: Floats, perplexity: float, *, n_jobs: int | None = None, device: str | None = None
-) -> Calibration:
-    """Return Gaussian weights of the given perplexity for each row of distances.
-
-    Parameters
-    ----------
-    distances : array-like of shape (n, k), finite, >= 0
-        From each row to its k neighbours, in any order.
-    perplexity : float, in [1, k]
-        The exponential of the entropy (in nats) of each row of weights.
-    n_jobs : int, optional
-        Number of threads; None means all processors. The result does not depend on it.
-    device : str, optional
-        None: the threads of this machine; ``"cuda"``, ``"cuda:1"`` or ``"cpu"``: by torch (the extra ``torch``), which
-        gives the same numbers to rounding.
-
-    Returns
-    -------
-    Calibration
-        O(n k) time, in float64. Where m >= perplexity neighbours share the smallest distance no beta has so little
-        entropy: they get 1/m each, all others 0 (beta is large, so that they vanish). Where all k distances are equal
-        the weights are 1/k and beta is 0.
-
-    Raises
-    ------
-    InputError, DataError
-        If a distance is NaN, infinite or negative, or the perplexity not in [1, k]; a device that is not there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = calibrate(np.array([[1.0, 2.0, 3.0, 4.0]]), 2.0)
-    >>> p = found.weights[0].astype(float)
-    >>> round(float(np.exp(-np.sum(p * np.log(p)))), 4)
-    2.0
-
-    Source: van der Maaten & Hinton (2008), "Visualizing data using t-SNE", section 2 (perplexity); Lee, Peluffo-Ordóñez
-    & Verleysen (2015), "Multi-scale similarities in stochastic neighbour embedding" (dimension).
-    """
-    owner = "calibrate"
-    distances = check_matrix(owner, "distances", distances)
-    n, k = distances.shape
-    if k == 0:
-        raise InputError(owner, "distances", "of one column at least", f"shape {distances.shape}")
-    if n and distances.min() < 0:
-        row = int(np.flatnonzero((distances < 0).any(axis=1))[0])
-        raise DataError(owner, "distances", "not negative", f"{distances[row].min()} in row {row}")
-    perplexity = check_real(owner, "perplexity", perplexity, low=1.0, high=float(k))
-    if device is not None:
-        require(f"{owner}(device=)", "torch", "torch")
-        on_device("device")(owner, device, "device")
-    found = Neighbors(np.empty((n, 0), np.int32), distances)
-    scales, workers = Scales("gaussian", (perplexity,), (k,)), check_n_jobs(owner, n_jobs)
-    return Calibration(*weights_of(found, scales, workers, device))  # type: ignore[arg-type]
 
 
 # -- rows to which new ones come: only what the new rows change is made anew -------------------------------------------

@@ -644,8 +644,7 @@ class Relation:
         Raises
         ------
         InputError
-            If there is no such folder, or it is to be verified and was stored, by an earlier version, without
-            checksums.
+            If there is no such folder.
         FileFormatError
             If it is no stored relation, is of another version, or a file is missing, was cut short or altered. The
             sizes of the files are checked at once; entries and ids when they are first used, which may then raise it.
