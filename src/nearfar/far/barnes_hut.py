@@ -436,39 +436,33 @@ class BarnesHutField(FieldPart):
         NearfarError
             If nothing was placed.
         """
-        points, order, *_ = self._placed_state()
-        charges = [term_charges("BarnesHutField", term, len(order), points.dtype) for term in terms]
+        points, order, tree, kernel, n_jobs = self._placed_state()
+        (d, n), scalar, corner = points.shape, points.dtype.type, points.min(axis=1).astype(np.float64)
+        leaves = np.flatnonzero(tree[2] == np.arange(1, len(tree[2]) + 1)).astype(np.int32)
+        parameters = tuple(map(scalar, kernel.parameters))
+        limits = scalar(self.angle), scalar(_VANISHES if self.angle else 0)
+        charges = [term_charges("BarnesHutField", term, n, points.dtype) for term in terms]
         by_charges: dict[int, dict[str, list[int]]] = {}
         for k, term in enumerate(terms):
             by_charges.setdefault(id(term.charges), {"weight": [], "entropy": []})[term.potential].append(k)
         potentials: dict[int, Potential] = {}
-        for kinds in by_charges.values():
-            some = next(k for places in kinds.values() for k in places)
-            found = self._walk(charges[some], with_entropy=bool(kinds["entropy"]))
-            for places, potential in zip(kinds.values(), found, strict=True):
-                potentials.update(dict.fromkeys(places, potential))
+        for kinds in by_charges.values():  # in one walk
+            some, with_entropy = charges[next(k for places in kinds.values() for k in places)], bool(kinds["entropy"])
+            sorted_charges = np.ones(n, scalar) if some is None else some[order]
+            bodies = []
+            for sign in [sign for sign in (1, -1) if (sign * sorted_charges > 0).any()] or [1]:
+                bodies.append(np.empty((len(tree[0]), d + 1, d + 1), scalar))
+                bodies_of(points, (sorted_charges, sign), corner, tree[:3], _SIMPLEX[d], bodies[-1])
+            outs = tuple(np.empty((1 + d, n if is_summed else 0), scalar) for is_summed in (True, with_entropy))
+            sums = bind(leaf_sums, (kernel.functions, with_entropy))
+            of_points = points, (0,) * max(d, 2), sorted_charges, order
+            shared = (*tree, np.concatenate(bodies, axis=1)), of_points, parameters, limits
+            run_blocks(
+                lambda _, start, stop, sums=sums, shared=shared, outs=outs: sums(*shared, leaves[start:stop], outs),
+                even_bounds(len(leaves), _LEAVES),
+                n_jobs,
+            )
+            for places, out in zip(kinds.values(), outs, strict=True):
+                found = Potential(out[0], np.ascontiguousarray(out[1:].T))
+                potentials.update(dict.fromkeys(places, found))
         return [potentials[k] for k in range(len(terms))]
-
-    def _walk(self, charges: Floats | None, *, with_entropy: bool) -> list[Potential]:
-        """Return the potential of w and that of the entropy, which is empty if it is not asked for."""
-        points, order, tree, kernel, n_jobs = self._placed_state()
-        (d, n), scalar = points.shape, points.dtype.type
-        sorted_charges = np.ones(n, scalar) if charges is None else charges[order]
-        signs = [sign for sign in (1, -1) if (sign * sorted_charges > 0).any()] or [1]
-        bodies, corner = [], points.min(axis=1).astype(np.float64)
-        for sign in signs:
-            bodies.append(np.empty((len(tree[0]), d + 1, d + 1), scalar))
-            bodies_of(points, (sorted_charges, sign), corner, tree[:3], _SIMPLEX[d], bodies[-1])
-        outs = tuple(np.empty((1 + d, n if is_summed else 0), scalar) for is_summed in (True, with_entropy))
-        leaves = np.flatnonzero(tree[2] == np.arange(1, len(tree[2]) + 1)).astype(np.int32)
-        limits = scalar(self.angle), scalar(_VANISHES if self.angle else 0)
-        sums = bind(leaf_sums, (kernel.functions, with_entropy))
-        parameters = tuple(map(scalar, kernel.parameters))
-        of_points = points, (0,) * max(d, 2), sorted_charges, order
-        shared = (*tree, np.concatenate(bodies, axis=1)), of_points, parameters, limits
-        run_blocks(
-            lambda _block, start, stop: sums(*shared, leaves[start:stop], outs),
-            even_bounds(len(leaves), _LEAVES),
-            n_jobs,
-        )
-        return [Potential(out[0], np.ascontiguousarray(out[1:].T)) for out in outs]

@@ -5,7 +5,7 @@
     Phi_i = sum_m M(y_i - m) phi_m      and its gradient: the force is that of the interpolated potential
 
 G is such that two points on mesh points meet with V(f) exactly: the samples of V, divided in Fourier space by the
-transform of the sampled B-spline, once for spreading, once for reading. Wide maps have two levels (``_convolution``).
+transform of the sampled B-spline, once for spreading, once for reading. Wide maps have two levels (``convolve``).
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 

@@ -36,7 +36,7 @@ from nearfar.maps.settings import Data, MapOptions, Parts, Shown
 from nearfar.maps.solver import extent, start
 from nearfar.maps.transform import matched, places_of_new
 from nearfar.methods.affinities import symmetric
-from nearfar.methods.maps import LOOK_EVERY, AllPairs, MapState, cost_of_pull, pull_of
+from nearfar.methods.maps import LOOK_EVERY, AllPairs, cost_of_pull, pull_of
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation, is_relation
 from nearfar.relations.neighbors import coordinates_of
@@ -303,10 +303,19 @@ class NeighborEmbedding(GrowingMap):
             objective, state = self._draw(problem, cast("Floats", Y) if onto is None else onto.Y, rng, onto)
         self._keep(shown, objective, state)
         self._keep_features(X, shown.data, left_out)
-        if of_rows is None:
-            self._warn_of_rest(state, reach)
-        else:
+        if of_rows is not None:
             self._keep_growth(of_rows, pull)
+            return self
+        first, *later = state.costs
+        early = state.n_iter < self.early_exaggeration_iter + LOOK_EVERY  # which holds points together
+        fell = early or min(later) < first - _FELL * abs(first)
+        if not fell and state.X.std(axis=0).max() < reach:  # it cost the start
+            warn_user(
+                f"{owner}: the cost never fell: it was {first:.4g} at the start and is {self.cost_:.4g} after "
+                f"{state.n_iter} iterations. The kernel may be flat where the points start: give a wider start, an "
+                "array of shape (n, d), as init. Or the steps are too short or too few: take a larger learning_rate or "
+                "max_iter."
+            )
         return self
 
     def transform(self, X: PointsLike) -> Floats:
@@ -508,19 +517,6 @@ class NeighborEmbedding(GrowingMap):
         given = are_neighbors(rows, self.metric)
         n = np.shape(rows[0] if given else rows)[0]
         return self._memory(settings, *self._affinities(rows, None, n)._memory(owner, rows))
-
-    def _warn_of_rest(self, state: MapState, reach: float) -> None:
-        """Say that a map has stayed within the reach of its kernel, at the cost of its start."""
-        first, *later = state.costs
-        early = state.n_iter < self.early_exaggeration_iter + LOOK_EVERY  # which holds points together
-        fell = early or min(later) < first - _FELL * abs(first)
-        if not fell and state.X.std(axis=0).max() < reach:
-            warn_user(
-                f"{type(self).__name__}: the cost never fell: it was {first:.4g} at the start and is {self.cost_:.4g} "
-                f"after {state.n_iter} iterations. The kernel may be flat where the points start: give a wider start, "
-                "an array of shape (n, d), as init. Or the steps are too short or too few: take a larger learning_rate "
-                "or max_iter."
-            )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -336,10 +336,22 @@ def union_pattern(
     P = P if isinstance(P, RowBlocks) else RowBlocks(P)
     n, floats = P.shape[0], np.dtype(dtype)
     order = np.arange(n) if order is None else order
-    if P.storage is None and P.out.sum() <= _FEW_ENTRIES:
-        return _few_pattern(P.read(0, n), floats, order, symmetric)
     place = np.empty(n, np.uint32)
     place[order] = np.arange(n, dtype=np.uint32)
+    if P.storage is None and P.out.sum() <= _FEW_ENTRIES:  # in NumPy, with the same bits
+        few = P.read(0, n)
+        i, j = np.repeat(np.arange(n), np.diff(few.indptr)), few.indices.astype(np.int64)
+        kept = (i != j) & (few.data != 0)
+        i, j, given = i[kept], j[kept], few.data[kept].astype(floats)
+        pairs = np.union1d(i * n + j, j * n + i)
+        p_ij, p_ji = np.zeros((2, len(pairs)), floats)
+        p_ij[np.searchsorted(pairs, i * n + j)], p_ji[np.searchsorted(pairs, j * n + i)] = given, given
+        sides = [affinities.symmetric(p_ij, p_ji)] if symmetric else [p_ij, p_ji]
+        rows = place[pairs // n]
+        by_row = np.argsort(rows, kind="stable")
+        values = [side[by_row] for side in sides]
+        indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
+        return Pattern(indptr, place[pairs % n][by_row], values[0], values[-1])
     out, back = P.out[order], P.back[order]
     ends = np.cumsum(out + back)
     most = int(ends[-1]) if n else 0
@@ -349,7 +361,7 @@ def union_pattern(
     def room(kind: DTypeLike) -> NDArray[np.generic] | TemporaryArray:
         return np.empty(most, kind) if P.storage is None else TemporaryArray(P.storage, most, kind)
 
-    values = [room(floats) for _ in range(1 if symmetric else 2)]
+    of_pairs = [room(floats) for _ in range(1 if symmetric else 2)]
     columns, lengths, at = room(np.uint32), np.zeros(n, np.int64), 0
     for low, high in pairwise(strips.tolist()):
         begins = np.append(0, np.cumsum(out[low:high] + back[low:high]))
@@ -370,33 +382,13 @@ def union_pattern(
             for piece in run_blocks(merge, bounds[first : first + _TOGETHER + 1], n_jobs):
                 if symmetric:
                     np.multiply(piece[1], floats.type(0.5), out=piece[1])
-                for whole, made in zip((columns, *values), piece, strict=True):
+                for whole, made in zip((columns, *of_pairs), piece, strict=True):
                     whole[at : at + len(made)] = made
                 at += len(piece[0])
-    for whole in (columns, *values):
+    for whole in (columns, *of_pairs):
         whole.resize(at, refcheck=False)
-    kept = [np.asarray(whole, floats) for whole in values]
-    return Pattern(np.append(0, np.cumsum(lengths)), np.asarray(columns, np.uint32), kept[0], kept[-1])
-
-
-def _few_pattern(P: csr_array, floats: np.dtype[Any], order: NDArray[np.integer], symmetric: bool) -> Pattern:
-    """Return the pattern of a small matrix, with the same bits, in NumPy."""
-    n = P.shape[0]
-    place = np.empty(n, np.uint32)
-    place[order] = np.arange(n, dtype=np.uint32)
-    i, j = np.repeat(np.arange(n), np.diff(P.indptr)), P.indices.astype(np.int64)
-    kept = (i != j) & (P.data != 0)
-    i, j, given = i[kept], j[kept], P.data[kept].astype(floats)
-    pairs = np.union1d(i * n + j, j * n + i)
-    at, at_back = np.searchsorted(pairs, i * n + j), np.searchsorted(pairs, j * n + i)
-    p_ij, p_ji = np.zeros((2, len(pairs)), floats)
-    p_ij[at], p_ji[at_back] = given, given
-    rows, columns = place[pairs // n], place[pairs % n]
-    sides = [affinities.symmetric(p_ij, p_ji)] if symmetric else [p_ij, p_ji]
-    by_row = np.argsort(rows, kind="stable")
-    values = [side[by_row] for side in sides]
-    indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n)))
-    return Pattern(indptr, columns[by_row], values[0], values[-1])
+    values = [np.asarray(whole, floats) for whole in of_pairs]
+    return Pattern(np.append(0, np.cumsum(lengths)), np.asarray(columns, np.uint32), values[0], values[-1])
 
 
 def _merged(

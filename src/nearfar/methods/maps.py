@@ -7,7 +7,7 @@ pairs ("pair") or over a row ("row"), or q = w ("none"). The cost of a divergenc
 
 where the sum over k, l is that over which S goes. Only D is exaggerated: under KL D = -p/q, so that p is. Source:
 Melville, "Deriving embedding gradients" (documentation of sneer), the generic gradient; for an asymmetric kernel with a
-symmetric q the mean of D_ij and D_ji stands for D_ij. Linear time takes it apart: :mod:`nearfar.maps.objective`.
+symmetric q the mean of D_ij and D_ji stands for D_ij. Linear time takes it apart: :mod:`nearfar.methods.linear_maps`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LONGER, SHORTER = 1.2, 0.5
 def master(
     Y: Floats, p: Floats, kernel: Kernel, divergence: Divergence, normalization: str, uniform: tuple[float, ...] = ()
 ) -> tuple[float, Floats]:
-    """Return the cost of a map and dC/dY, all pairs at once: the definition, which quicker forms are tested against.
+    """Return the cost of a map and dC/dY, all pairs at once: the definition. Fits run quicker forms, tested against it.
 
     The diagonal of ``p`` is 0; ``uniform`` is what a divergence with a floor takes beside p and q.
     """

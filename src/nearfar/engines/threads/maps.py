@@ -89,7 +89,10 @@ def _drawn_together(place, pattern, mine, _theirs):
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
 def attraction_packed(functions, near, numbers, packed, out, start, stop):
-    """Write the forces of some rows, for two components in float32: the hot loop of all maps."""
+    """Write the forces of some rows, for two components in float32: the hot loop of all maps.
+
+    ``k`` is the near half of k_ij + k_ji; q_ij counts where a strength moves with q, which KL's does not.
+    """
     kernel, strength, kind = functions
     indptr, columns, fixed, u_ij, u_ji = near
     parameters, of_divergence, inverse_S, factor, smallest = numbers
