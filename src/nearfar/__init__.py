@@ -13,19 +13,7 @@ from nearfar._core.names import public_names
 from nearfar._version import __version__
 
 if TYPE_CHECKING:
-    from nearfar import (
-        callbacks,
-        datasets,
-        divergences,
-        errors,
-        evaluate,
-        far,
-        kernels,
-        nn,
-        plots,
-        scanpy,
-        viewer,
-    )
+    from nearfar import callbacks, datasets, divergences, errors, evaluate, far, kernels, nn, plots, scanpy, viewer
     from nearfar.advice import choose
     from nearfar.density import composition, hyponymy
     from nearfar.density.composition import compose

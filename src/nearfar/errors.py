@@ -97,12 +97,7 @@ class UnknownIdError(NearfarError, KeyError):
     """
 
     def __init__(
-        self,
-        owner: str,
-        ids: Sequence[Hashable],
-        hint: str | Callable[[], str] = "",
-        *,
-        known: Iterable[Hashable] = (),
+        self, owner: str, ids: Sequence[Hashable], hint: str | Callable[[], str] = "", *, known: Iterable[Hashable] = ()
     ) -> None:
         self.owner, self.ids, self._hint, self._known = owner, ids, hint, known
         super().__init__(*ids[:1])

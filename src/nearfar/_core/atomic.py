@@ -429,10 +429,7 @@ class FolderKind:
             _force_to_disk(file)
 
     def opened(
-        self,
-        path: Path,
-        read: Callable[[OpenedFolder, Mapping[str, Any]], Made],
-        within: OpenedFolder | None = None,
+        self, path: Path, read: Callable[[OpenedFolder, Mapping[str, Any]], Made], within: OpenedFolder | None = None
     ) -> Made:
         """Return what ``read`` makes of a folder and its header, both opened once; anew if another took its place.
 

@@ -142,13 +142,7 @@ def check_numbers(owner: str, name: str, value: object, expected: str = "an arra
 
 
 def check_matrix(
-    owner: str,
-    name: str,
-    value: object,
-    *,
-    columns: int | None = None,
-    rows: int | None = None,
-    finite: bool = True,
+    owner: str, name: str, value: object, *, columns: int | None = None, rows: int | None = None, finite: bool = True
 ) -> Floats:
     """Return ``value`` as a finite, two-dimensional, C-contiguous float32 or float64 array.
 

@@ -15,16 +15,7 @@ from llvmlite import ir
 from numba import extending, types
 from numba.extending import models, register_model
 
-from nearfar._core.numba_private import (
-    address_of,
-    cast,
-    count_to,
-    declare,
-    nothing,
-    processor_has,
-    unpack,
-    variable,
-)
+from nearfar._core.numba_private import address_of, cast, count_to, declare, nothing, processor_has, unpack, variable
 
 LANES = 16
 intrinsic: Any = extending.intrinsic  # whose types have the arguments that numba passes itself
@@ -214,22 +205,7 @@ def lane_sum(typingctx, value):
 
 
 @intrinsic(prefer_literal=True)
-def multiply_rows(
-    typingctx,
-    X,
-    x,
-    steps,
-    Y,
-    y,
-    step,
-    n_inner,
-    Z,
-    z,
-    width,
-    n,
-    rows,
-    lanes,
-):
+def multiply_rows(typingctx, X, x, steps, Y, y, step, n_inner, Z, z, width, n, rows, lanes):
     """Write ``rows`` rows of ``n`` columns of the product X Y, ``lanes`` >= n at a time (both literals).
 
     X[r, k] lies at ``X[x + r * steps[0] + k * steps[1]]``, row k of Y at ``y + k * step``, row r of what is written at

@@ -23,10 +23,7 @@ from typing import IO, Any, Self
 from nearfar._core.checks import check_path, require
 from nearfar.errors import DataError, InputError
 
-_COMPRESSED: tuple[tuple[bytes, str, Any], ...] = (
-    (b"\x1f\x8b", "gzip", gzip.GzipFile),
-    (b"BZh", "bzip2", bz2.BZ2File),
-)
+_COMPRESSED: tuple[tuple[bytes, str, Any], ...] = ((b"\x1f\x8b", "gzip", gzip.GzipFile), (b"BZh", "bzip2", bz2.BZ2File))
 _XZ, _ZSTANDARD = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
 _MEMORY = 256 << 20  # bytes that a file may ask for to be unpacked; "xz -9" takes 65 MB
 _HEAD = 512  # bytes that tell what a file is
@@ -350,12 +347,7 @@ def decoded(
 
 
 def lines_of(
-    owner: str,
-    argument: str,
-    source: str | PathLike[str] | IO[bytes],
-    errors: str = "strict",
-    *,
-    joined: bool = True,
+    owner: str, argument: str, source: str | PathLike[str] | IO[bytes], errors: str = "strict", *, joined: bool = True
 ) -> list[str]:
     """Return the lines of a text, packed or not, without their ends.
 

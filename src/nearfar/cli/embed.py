@@ -108,11 +108,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     check_output("nearfar embed", output, ids=(relation.row_ids, relation.column_ids))  # before the fit, not after it
     arguments = {name: options[name] for name in (*_EDREP.split(), "random_state")}
     estimator = nf.EDRep(
-        **arguments,
-        callbacks=callbacks,
-        n_jobs=options["n_jobs"],
-        engine=options["engine"],
-        verbose=verbose,
+        **arguments, callbacks=callbacks, n_jobs=options["n_jobs"], engine=options["engine"], verbose=verbose
     ).fit(relation, resume=resume)
     fitted = estimator.vectors_
     said = fitted.parameters.items()

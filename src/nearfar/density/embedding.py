@@ -512,12 +512,7 @@ class Reader:
 
 
 def rows_of_contexts(
-    reader: Reader,
-    dim: int | None,
-    centred: bool,
-    n_senses: int | str | None,
-    max_contexts: int,
-    by_count: bool,
+    reader: Reader, dim: int | None, centred: bool, n_senses: int | str | None, max_contexts: int, by_count: bool
 ) -> Floats:
     """Return the density matrices of all words as rows, in the order of ``reader.numbers``."""
     batches: Iterable[Batch] = reader

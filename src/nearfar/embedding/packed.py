@@ -205,13 +205,7 @@ class Mixtures(LazyRows):
 
     # -- internals -------------------------------------------------------------------------------------------------
 
-    def search(
-        self,
-        Q: Floats,
-        k: int,
-        norms: NDArray[np.float64] | None,
-        skip: LeftOut | None,
-    ) -> Search:
+    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: LeftOut | None) -> Search:
         """Return the search that :func:`nearfar.search.products.nearest_rows` runs."""
         return _MixedSearch(Q, self, k, norms, skip)
 

@@ -17,15 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import (
-    Check,
-    check_choice,
-    check_flag,
-    check_integer,
-    check_n_jobs,
-    check_real,
-    if_given,
-)
+from nearfar._core.checks import Check, check_choice, check_flag, check_integer, check_n_jobs, check_real, if_given
 from nearfar._core.ids import rows_and_ids
 from nearfar._core.lazy import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas

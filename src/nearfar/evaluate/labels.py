@@ -16,12 +16,7 @@ from nearfar.errors import InputError, UnknownIdError
 
 
 def label_codes(
-    owner: str,
-    labels: object,
-    n: int,
-    ids: Ids | None = None,
-    chosen: NDArray[np.int64] | None = None,
-    hint: str = "",
+    owner: str, labels: object, n: int, ids: Ids | None = None, chosen: NDArray[np.int64] | None = None, hint: str = ""
 ) -> NDArray[np.int64]:
     """Return the labels of the chosen rows (all by default), numbered 0 .. k - 1; every one of them must have one."""
     column = column_of(owner, "labels", labels, n, ids)

@@ -405,9 +405,7 @@ class BarnesHutField(FieldPart):
         scale = (2**levels - 1) / span if span > 0 and np.isfinite(2**levels / span) else 0.0
         codes = np.empty(n, np.uint64)
         run_blocks(
-            lambda _block, start, stop: morton_codes(Y, low, scale, codes, start, stop),
-            even_bounds(n, _POINTS),
-            n_jobs,
+            lambda _block, start, stop: morton_codes(Y, low, scale, codes, start, stop), even_bounds(n, _POINTS), n_jobs
         )
         order = np.argsort(codes)
         points = np.ascontiguousarray(Y[order].T)

@@ -208,12 +208,7 @@ class GaussianMixture(FarPart):
         return found, w
 
     def prepare(
-        self,
-        Y: Floats,
-        n_active: int,
-        rng: np.random.Generator,
-        n_jobs: int,
-        total: NDArray[np.float64] | None = None,
+        self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int, total: NDArray[np.float64] | None = None
     ) -> None:
         """Gather the moments of the others; cluster them first if asked to.
 

@@ -372,7 +372,4 @@ def _quantile_interval(sample: NDArray[np.float64], q: float, confidence: float,
         value = float(np.quantile(sample, q))
         return value, value
     low, high = (int(binom.ppf(p, len(sample), q)) for p in ((1 - confidence) / 2, (1 + confidence) / 2))
-    return (
-        float(sample[low - 1]) if low >= 1 else 0.0,
-        float(sample[high]) if high < len(sample) else float("inf"),
-    )
+    return (float(sample[low - 1]) if low >= 1 else 0.0, float(sample[high]) if high < len(sample) else float("inf"))

@@ -17,14 +17,7 @@ from scipy.sparse import csr_array, issparse
 
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
-from nearfar._core.checks import (
-    Check,
-    check_choice,
-    check_integer,
-    check_n_jobs,
-    check_real,
-    or_auto,
-)
+from nearfar._core.checks import Check, check_choice, check_integer, check_n_jobs, check_real, or_auto
 from nearfar._core.ids import rows_and_ids
 from nearfar._core.warn import warn_user
 from nearfar.callbacks import Trainer
@@ -57,16 +50,7 @@ from nearfar.maps.objective import (
 )
 from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points
 from nearfar.maps.pull import Pull, PulledObjective
-from nearfar.maps.settings import (
-    EXACT_UP_TO,
-    EXACT_WITH_EXP,
-    Data,
-    MapSettings,
-    OfMap,
-    Parts,
-    Problem,
-    Shown,
-)
+from nearfar.maps.settings import EXACT_UP_TO, EXACT_WITH_EXP, Data, MapSettings, OfMap, Parts, Problem, Shown
 from nearfar.maps.settling import Growing, Placed, with_room
 from nearfar.maps.solver import Pace, Watch, check_watchers, phases_of
 from nearfar.maps.transform import KernelOfEach

@@ -321,14 +321,7 @@ class GrowingMap(Drawing):
         return (Ids(n + m) if old.is_range and len(fresh) == m and ids[:1] == [n] else Ids(both)), at
 
     def _onto(
-        self,
-        problem: Problem,
-        shown: Shown,
-        of_rows: Pull,
-        Y: Floats | None,
-        rng: np.random.Generator,
-        *,
-        rests: bool,
+        self, problem: Problem, shown: Shown, of_rows: Pull, Y: Floats | None, rng: np.random.Generator, *, rests: bool
     ) -> Onto:
         """Return what a map with a pull is drawn onto; it starts at Y, or where the pull is to.
 

@@ -32,14 +32,7 @@ from nearfar.kernels import HeavyTailed, compiled_kernel
 from nearfar.methods import affinities
 from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, strengths_of, value
 from nearfar.methods.maps import AllPairs, SignSteps
-from nearfar.methods.noise_maps import (
-    Circle,
-    global_cost,
-    global_gradient,
-    local_cost,
-    local_gradient,
-    mean_level,
-)
+from nearfar.methods.noise_maps import Circle, global_cost, global_gradient, local_cost, local_gradient, mean_level
 from nearfar.methods.tails import slope_in_alpha
 from nearfar.relations.matrix import Relation
 from nearfar.relations.operators import LinearOperator, Sparse

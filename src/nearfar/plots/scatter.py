@@ -272,13 +272,7 @@ def in_plane(X: Floats) -> Doubles:
     return turned
 
 
-def draw_dots(
-    axes: Axes,
-    xy: Doubles,
-    colours: Colours,
-    palette: Doubles | None,
-    size: float = 1.0,
-) -> Bar | None:
+def draw_dots(axes: Axes, xy: Doubles, colours: Colours, palette: Doubles | None, size: float = 1.0) -> Bar | None:
     """Draw what is inside the frame of a picture: dots in their colours, and the frame; no names.
 
     ``palette`` has the colours of the groups, ``size`` is the area of the picture, that of one by itself being 1. For

@@ -181,14 +181,7 @@ def pieces_of_edges(edges: Edges, *, self_loops: bool) -> Pieces:
 
 
 def write_csr(
-    folder: Path,
-    pieces: Pieces,
-    n_rows: int,
-    *,
-    mirror: bool,
-    owner: str,
-    n_jobs: int,
-    verbose: int = 0,
+    folder: Path, pieces: Pieces, n_rows: int, *, mirror: bool, owner: str, n_jobs: int, verbose: int = 0
 ) -> tuple[int, bool]:
     """Write ``indptr.npy``, ``indices.npy`` and, unless all entries are 1, ``data.npy``; duplicates add up.
 
@@ -546,13 +539,7 @@ class StoredIds(Ids):
 
 
 def create(
-    folder: Path,
-    read: Callable[[EdgeFiles], Edges],
-    *,
-    mirror: bool,
-    self_loops: bool,
-    n_jobs: int,
-    verbose: int,
+    folder: Path, read: Callable[[EdgeFiles], Edges], *, mirror: bool, self_loops: bool, n_jobs: int, verbose: int
 ) -> tuple[MappedSparse, Ids, Ids]:
     """Make a stored relation from edges, out of core; return its operator and ids.
 

@@ -48,15 +48,7 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import (
-    Checks,
-    Known,
-    VectorParameters,
-    WordModel,
-    check_subwords,
-    memory_of_tables,
-    padded,
-)
+from nearfar.words.model import Checks, Known, VectorParameters, WordModel, check_subwords, memory_of_tables, padded
 from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 

@@ -26,15 +26,7 @@ from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, 
 from nearfar.errors import DataError, InputError
 from nearfar.reading.edges import read_edges
 from nearfar.relations.kernels import build_csr
-from nearfar.relations.operators import (
-    Edges,
-    LinearOperator,
-    RowScaled,
-    check_some_edge,
-    check_sums,
-    inverse_of,
-    times,
-)
+from nearfar.relations.operators import Edges, LinearOperator, RowScaled, check_some_edge, check_sums, inverse_of, times
 
 if TYPE_CHECKING:
     from distributed import Client
