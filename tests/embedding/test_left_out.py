@@ -141,6 +141,15 @@ def test_recommendations_leave_out_what_users_have_seen(data, texts):
         assert [key for key, _ in one] == alone[0][0]
 
 
+def test_a_relation_between_others_leaves_nothing_out(rng):
+    emb = nf.Embedding(
+        rng.normal(size=(2, 4)), ["u0", "u1"], context_vectors=rng.normal(size=(3, 4)), context_ids="abc"
+    )
+    seen = nf.Relation.from_edges([("nobody", "nothing")], bipartite=True)
+    expected, scores = emb.recommend(["u0", "u1"], 3)
+    agree(emb.recommend(["u0", "u1"], 3, exclude=seen), (expected.tolist(), scores))
+
+
 @pytest.mark.parametrize("shape", [(700, 300, 9), (40, 30_000, 3)])
 def test_blocks_of_queries_and_rows(shape, rng):
     n_queries, n, k = shape

@@ -208,6 +208,7 @@ test_refusals = refused(
         ("phrases", "items", text("verb noun input\nw1 w2 3\n"), DataError, "the words of two phrases"),
         ("phrases", "items", text("verb noun landmark\nw1 w2 w3\n"), DataError, "a header that names a score"),
         ("phrases", "items", text("verb landmark score\nw1 w2 3\n"), DataError, "a header that names a score"),
+        ("phrases", "items", text("subject1 subject2 score\nw1 w2 3\n"), DataError, "a header that names a score"),
         ("phrases", "items", text("verb noun landmark input\na b c 4\na b c\n"), DataError, "of 4 columns", "line 3"),
         ("phrases", "items", text("\nverb noun landmark input\n\na b c high\n"), DataError, "finite number", "line 4"),
         ("phrases", "items", text("verb noun landmark input\na b c nan\n"), DataError, "finite number", "line 2"),

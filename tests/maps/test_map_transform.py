@@ -250,3 +250,16 @@ def test_a_point_that_does_not_come_to_rest_is_told(rng):
     P = csr_array(neighbours(rng, Y)[None])
     with pytest.warns(NearfarWarning, match="1 of 1 points still moved after 4"):
         places_of_new(P, Y, StudentT(), KL(), n_jobs=1, max_iter=4)
+
+
+def test_starts_on_a_device_are_those_of_threads(rng):
+    torch = pytest.importorskip("torch")
+    from nearfar.engines.torch import maps as on_device
+    from nearfar.maps import transform
+
+    points, columns, shares = rng.normal(size=(2, 40)), np.array([3, 17, 30, 8]), np.array([0.2, 0.4, 0.1, 0.3])
+    here = np.empty((3, 2))
+    transform._starts(columns, shares, points, here)
+    row = [torch.from_numpy(np.stack([part, part])) for part in (columns, shares)]
+    there = on_device._starts((*row, None, None, row[1] > 0), torch.from_numpy(points))
+    np.testing.assert_allclose(there[:, 1], here, rtol=1e-12)

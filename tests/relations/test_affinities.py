@@ -347,6 +347,10 @@ def test_probabilities_are_worked_out_when_they_are_asked_for(rng, parameters):
     assert P.has_canonical_format
     np.testing.assert_array_equal(block.toarray(), P[11:90].toarray())
     np.testing.assert_array_equal(some.toarray(), block.toarray())
+    promised, before = again.operator.transpose_nbytes(), again.nbytes
+    again.operator.rmatmat(np.ones((len(X), 2)), n_jobs=1)
+    assert again.nbytes - before == promised
+    assert again.operator.transpose_nbytes() == 0
     np.testing.assert_array_equal(again.to_scipy().toarray(), P.toarray())
     np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-6)
     dense = np.zeros(P.shape)

@@ -237,11 +237,16 @@ def test_a_penalty_that_takes_everything_warns_with_the_step(name):
 @every
 def test_a_loss_that_is_nan_stops_before_anything_changes(name):
     layer = table()
-    before, optimizer = layer.weight.detach(), MAKE[name](layer.parameters())
-    (layer(torch.tensor([1, 2])).sum() * float("nan")).backward()
-    with pytest.raises(NumericalError, match="gradient of T is NaN or infinite at step 1"):
+    optimizer = MAKE[name](layer.parameters())
+    for step in (1, 2):
+        before = layer.weight.detach()
+        (layer(torch.tensor([1, 2])).sum() * float("nan")).backward()
+        with pytest.raises(NumericalError, match=f"gradient of T is NaN or infinite at step {step}; nothing was"):
+            optimizer.step()
+        assert layer.weight.detach().equal(before)
+        optimizer.zero_grad()
+        layer(torch.tensor([1, 2])).square().sum().backward()
         optimizer.step()
-    assert layer.weight.detach().equal(before)
 
 
 # -- between the layer and its optimiser ------------------------------------------------------------------------------

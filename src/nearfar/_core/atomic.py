@@ -595,14 +595,14 @@ def checksum(array: NDArray[np.generic]) -> int:
 
 
 def check_unaltered(folder: Path, name: str, array: NDArray[np.generic], checksums: Mapping[str, int]) -> None:
-    """Compare an array with its checksum.
+    """Compare an array with its checksum; files of this process alone have no checksums.
 
     Raises
     ------
     FileFormatError
-        If it is another one, or there is none.
+        If it is another one, or there is none for this array alone.
     """
-    if checksum(array) != checksums.get(f"{name}.npy"):
+    if checksums and checksum(array) != checksums.get(f"{name}.npy"):
         raise bad_folder(folder, "what was written", f"an altered {name}.npy", "Make it again, or fetch it again.")
 
 
