@@ -548,6 +548,8 @@ def tried(path: Path, text: str, tests: list[str], patience: float | None = None
             )
         except subprocess.TimeoutExpired:
             return "caught", "the tests do not end"
+    if done.returncode < 0:
+        return "caught", f"the tests end by signal {-done.returncode}"
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if failed:
         return "caught", failed[0].partition(" ")[2].partition(" - ")[0]

@@ -115,6 +115,10 @@ def test_many_categories_share_the_last_coordinate():
     np.testing.assert_array_equal((many.vectors > 0).sum(axis=1), 1)
     assert (many.vectors[:, -1] > 0).sum() == 11 * 5
     assert X.columns[-2:] == ["others=others", "others=u"]
+    unlike = nf.prepare(
+        pd.DataFrame({"c": np.repeat([f"c{k:02}" for k in range(60)], np.where(np.arange(60) < 11, 2, 6))})
+    )
+    assert unlike.columns == [f"c=c{k:02}" for k in range(11, 60)] + ["c=others"]  # the rarest share it
 
 
 def test_new_rows_are_coded_as_those_before():

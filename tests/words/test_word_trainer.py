@@ -1,6 +1,7 @@
 """What word models train on: windows, drawn as a plain twin draws them, and the manners of the trainer."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from nearfar.contracts import Learner
 from nearfar.engines import learner_of
 from nearfar.words import windows as kernels
 from nearfar.words.adam import BETAS
-from nearfar.words.training import Training, TrainingState, joining_weights, put_together
+from nearfar.words.training import Copies, Share, Training, TrainingState, joining_weights, put_together
 from nearfar.words.windows import (
     SHRINK,
     SamplingOptions,
@@ -364,3 +365,19 @@ def test_any_true_answer_of_a_callback_stops(model):
     """NumPy's own True, too: comparisons of losses give it."""
     model.set_params(sample=0, callbacks=[lambda progress: progress.epoch >= np.int64(2)])
     assert model.fit([["the", "sea", "the", "ship"]] * 20).n_epochs_ == 2
+
+
+def test_copies_are_put_together_where_as_many_steps_would_have_led(rng):
+    """f = (1 - e^(-2 k)) / (2 (1 - e^(-k))) of the sum of both ways; all of it where one copy moved alone."""
+    before, one, other = rng.normal(size=(3, 5, 16)).astype(np.float32)
+    k, rows, ends = np.array([0.3, 1.0, 2.5]), np.array([4, 0, 2]), np.array([3])
+    f = (1 - np.exp(-2 * k * 0.5)) / (2 * (1 - np.exp(-k * 0.5)))
+    for alone, factors in ((False, f), (True, np.ones(3))):
+        arrays = [part.copy() for part in (before, one, other)]
+        shares = [Share(arrays[0], arrays[1:], rows, ends, k)]
+        Copies._put_together(SimpleNamespace(_shares=shares), 0, 0.5, 1, alone=alone)
+        expected = before.copy()
+        expected[rows] += factors[:, None] * ((one - before) + (other - before))[rows]
+        for array in arrays:
+            np.testing.assert_allclose(array[rows], expected[rows], rtol=2e-5, atol=1e-6)
+        np.testing.assert_array_equal(arrays[0][[1, 3]], before[[1, 3]])
