@@ -602,7 +602,12 @@ def test_neighbors_on_a_device(metric, dtype, device, rng, monkeypatch):
 @each_device
 def test_rows_are_calibrated_on_a_device(device, rng, monkeypatch):
     from nearfar.engines.torch import neighbors
-    from nearfar.relations.affinities import calibrate
+    from nearfar.relations.affinities import Scales, weights_of
+    from nearfar.search.nearest import Neighbors
+
+    def calibrate(distances, perplexity, where):
+        found = Neighbors(np.empty((len(distances), 0), np.int32), distances)
+        return weights_of(found, Scales("gaussian", (perplexity,), (12,)), 1, where)
 
     monkeypatch.setattr(neighbors, "_TILE", 100)  # some rows at a time
     distances = rng.gamma(2, size=(60, 12))
@@ -615,12 +620,11 @@ def test_rows_are_calibrated_on_a_device(device, rng, monkeypatch):
     distances[8] = 1e3 + np.arange(12) * 1e-9
     for perplexity in (1.0, 1.5, 5.0, 11.9, 12.0):
         for given in (distances, distances.astype(np.float32)):
-            here, there = (calibrate(given, perplexity, device=where) for where in (None, device))
+            here, there = (calibrate(given, perplexity, where) for where in (None, device))
             assert [part.dtype for part in there] == [np.float32, np.float64, np.float64]
-            np.testing.assert_allclose(there.weights, here.weights, rtol=1e-5, atol=1e-7)
-            np.testing.assert_allclose(there.betas, here.betas, rtol=1e-8)
-            np.testing.assert_allclose(there.dimensions, here.dimensions, rtol=1e-6, atol=1e-9)
-    assert calibrate(distances[:0], 5.0, device=device).weights.shape == (0, 12)
+            for one, other, near, at_zero in zip(there, here, (1e-5, 1e-8, 1e-6), (1e-7, 0, 1e-9), strict=True):
+                np.testing.assert_allclose(one, other, rtol=near, atol=at_zero)
+    assert calibrate(distances[:0], 5.0, device)[0].shape == (0, 12)
 
 
 @each_device

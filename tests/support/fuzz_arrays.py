@@ -29,7 +29,6 @@ from sparse_entries import FAULTS
 
 import nearfar as nf
 from nearfar.errors import NearfarError, NearfarWarning
-from nearfar.relations.affinities import calibrate
 from nearfar.relations.neighbors import nearest_neighbors
 
 N, D = 24, 4  # of a sound matrix
@@ -620,7 +619,6 @@ TARGETS: dict[str, Callable[[Draw], object]] = {
     "AnchoredEmbedding": lambda draw: nf.AnchoredEmbedding(draw.rows(N, 3), draw.rows(3, D)).vectors,
     "SenseEmbedding": lambda draw: nf.SenseEmbedding(draw.rows(4, D), PAIRS, weights=draw.vector(4)).vectors,
     "Vocabulary": lambda draw: nf.Vocabulary(list("abcd"), draw.vector(4)).counts,
-    "calibrate": lambda draw: calibrate(draw.rows(N, 6), 3.0, n_jobs=1),
     "spherical_kmeans": lambda draw: nf.far.spherical_kmeans(draw.rows(), 2, rng=0),
     "compose": lambda draw: nf.compose(WORDS, verb=draw.vector(D), subject="b", object="c", method="mult"),
     "similarity": lambda draw: nf.Embedding(SOUND).similarity(draw.vector(D), 3),

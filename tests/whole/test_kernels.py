@@ -73,6 +73,7 @@ def test_a_heavy_tail_lies_between_exponential_and_student_t():
     np.testing.assert_allclose(HeavyTailed(0.0, 0.7).weight(F), Exponential(0.7).weight(F), rtol=1e-14)
     np.testing.assert_allclose(HeavyTailed(1e-7, 0.7).weight(F[:6]), Exponential(0.7).weight(F[:6]), rtol=1e-4)
     np.testing.assert_allclose(HeavyTailed(1.0, 1.0).weight(F), StudentT().weight(F), rtol=1e-14)
+    np.testing.assert_allclose(HeavyTailed(1.0, 0.4).weight(F), 1 / (1 + 0.4 * F), rtol=1e-14)
     np.testing.assert_allclose(HeavyTailed(1e-12).slope(F), Exponential().slope(F), rtol=1e-9)
 
 

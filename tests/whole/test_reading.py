@@ -297,3 +297,10 @@ def test_of_huge_annotated_data_some_rows_are_read(tmp_path, monkeypatch, rng, s
 
 def test_an_open_file_is_an_iterable_of_pairs():
     assert nf.read(io.StringIO("a,b\nb,c\n")).nnz == 4
+
+
+def test_names_with_commas_between_semicolons_are_no_numbers():
+    from nearfar.reading.points import delimiter_of
+
+    assert delimiter_of("height, cm;weight, kg\n1,5;2,5\n") == ";"
+    assert delimiter_of("a;b,c,d\n1;2,5,x\n") == ","
