@@ -38,25 +38,38 @@ class At(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What happens to the number, and where: in the small fit and in the large one; None where it does not happen."""
+    """What happens to the number, and where in each fit; None where it does not happen, one place for all fits."""
 
     says: str
-    small: At | None
-    large: At | None
+    places: tuple[At | None, ...]
+
+    def at(self, fit: int) -> At | None:
+        """Return where it happens in a fit."""
+        return self.places[fit if len(self.places) > 1 else 0]
 
 
 class Way(NamedTuple):
-    """A method, its number, a small and a large fit of it, and the steps."""
+    """A method, its number, some fits of it by what they are called, and the steps."""
 
     title: str
     number: str
-    fits: tuple[tuple[str, Callable[[], object]], tuple[str, Callable[[], object]]]
+    fits: dict[str, Callable[[], object]]
     steps: Sequence[Step]
 
 
-def same(says: str, module: str, code: str) -> Step:
-    """Return a step that is one line in both fits."""
-    return Step(says, At(module, code), At(module, code))
+def step(says: str, *places: tuple[str, str] | None) -> Step:
+    """Return a step by its lines: a module, before it "compiled " where nobody sees it at work, and a piece of code."""
+    found = [
+        None if one is None else At(one[0].removeprefix("compiled "), one[1], one[0].startswith("compiled "))
+        for one in places
+    ]
+    return Step(says, tuple(found))
+
+
+def t_sne(n: int, perplexity: float) -> nf.TSNE:
+    """Fit a map in a few iterations."""
+    short = {"max_iter": 60, "early_exaggeration_iter": 30, "random_state": 0, "n_jobs": 1}
+    return nf.TSNE(perplexity=perplexity, **short).fit(points(n))
 
 
 def graph(n: int) -> nf.Relation:
@@ -79,161 +92,144 @@ def text(n: int) -> list[str]:
     return [" ".join(f"w{word}" for word in row) for row in rng.zipf(1.5, (n, 10)).clip(1, 500)]
 
 
-EDREP, MAPS, THREADS, WORDS = "methods/edrep.py", "methods/maps.py", "engines/threads", "words/model.py"
+SETTINGS, FITTING, EDREP = "estimators/settings.py", "estimators/fitting.py", "methods/edrep.py"
+THREADS_OF_EDREP, NORMALIZERS = "compiled engines/threads/edrep.py", "methods/normalizers.py"
+DRAWING, SOLVER, MAPS, LINEAR = "maps/drawing.py", "maps/solver.py", "methods/maps.py", "methods/linear_maps.py"
+THREADS_OF_MAPS, FIELDS, MESH = (
+    "compiled engines/threads/maps.py",
+    "compiled far/fields.py",
+    "compiled far/mesh_loops.py",
+)
+WORDS, WINDOWS, ON_DEVICE = "words/model.py", "words/windows.py", "engines/torch/words.py"
+SKIPGRAM, LOOPS = "words/skipgram.py", "compiled words/skipgram.py"
+NEIGHBORS = (THREADS_OF_MAPS, "gx += k * dx")
+GAIN, VELOCITY = (THREADS_OF_MAPS, "gain = gain_of(gains[i, c]"), (THREADS_OF_MAPS, "v = momentum * v - learning_rate")
+
 WAYS = [
     Way(
         "EDRep",
         "one component of one vector, x_i",
-        (
-            ("77 nodes", lambda: nf.EDRep(8, n_epochs=3, random_state=0).fit(graph(77))),
-            ("5,000 nodes", lambda: nf.EDRep(32, n_epochs=3, random_state=0, n_jobs=1).fit(graph(5000))),
-        ),
+        {
+            "77 nodes": lambda: nf.EDRep(8, n_epochs=3, random_state=0).fit(graph(77)),
+            "5,000 nodes": lambda: nf.EDRep(32, n_epochs=3, random_state=0, n_jobs=1).fit(graph(5000)),
+        },
         [
-            same(
-                "What is open is settled: the gradient, by the relation.",
-                "estimators/settings.py",
-                'gradient = "full" if with_base',
+            step(
+                "What is open is settled: the gradient, by the relation.", (SETTINGS, 'gradient = "full" if with_base')
             ),
-            same("r_i is the sum of the row of P; p0 is uniform.", "estimators/settings.py", "r, columns = P.row_sums"),
-            same(
-                "A place is opened, and the fit begins there.",
-                "estimators/fitting.py",
-                "with place_of(engine, setting)",
-            ),
-            same("x_i is drawn from a normal distribution.", "steps.py", "standard_normal(out=X[a:b]"),
-            same("It is put on the sphere.", "steps.py", "np.divide(X, norms[:, None], out=X, where"),
-            same("Yᵀ p0 and Xᵀ r are summed.", EDREP, "of_sides = [(sides[1], p0)"),
-            same("An epoch begins: the learning rate is looked up.", EDREP, "while (rate := rate_of(state))"),
-            same("All vectors become one Gaussian, eq. (3).", "methods/normalizers.py", "# eq. (3)"),
-            Step(
+            step("r_i is the sum of the row of P; p0 is uniform.", (SETTINGS, "r, columns = P.row_sums")),
+            step("A place is opened, and the fit begins there.", (FITTING, "with place_of(engine, setting)")),
+            step("x_i is drawn from a normal distribution.", ("steps.py", "standard_normal(out=X[a:b]")),
+            step("It is put on the sphere.", ("steps.py", "np.divide(X, norms[:, None], out=X, where")),
+            step("Yᵀ p0 and Xᵀ r are summed.", (EDREP, "of_sides = [(sides[1], p0)")),
+            step("An epoch begins: the learning rate is looked up.", (EDREP, "while (rate := rate_of(state))")),
+            step("All vectors become one Gaussian, eq. (3).", (NORMALIZERS, "# eq. (3)")),
+            step(
                 "Its pull is made, P X.",
-                At("relations/operators.py", "value = kept[transposed] @ "),
-                At("relations/kernels.py", "def product(", is_compiled=True),
+                ("relations/operators.py", "value = kept[transposed] @ "),
+                ("compiled relations/kernels.py", "def product("),
             ),
-            Step(
+            step(
                 "log Z_i and its gradient are looked up, eq. (2).",
-                At("methods/normalizers.py", "# eq. (2)"),
-                At(f"{THREADS}/edrep.py", "energy = log_counts[a] + _energy", is_compiled=True),
+                (NORMALIZERS, "# eq. (2)"),
+                (THREADS_OF_EDREP, "energy += x[j] * (mean[j] + half * curved)"),
             ),
-            Step(
+            step(
                 "The gradient is put together, eq. (6).",
-                At(EDREP, "# eq. (6)"),
-                At(f"{THREADS}/edrep.py", "ri * (force[i, c] + ", is_compiled=True),
+                (EDREP, "# eq. (6)"),
+                (THREADS_OF_EDREP, "ri * (force[i, c] + "),
             ),
-            Step(
+            step(
                 "x_i takes its step on the sphere.",
-                At(EDREP, "# the step:"),
-                At(f"{THREADS}/edrep.py", "x[c] = stay * x[c] - move * g[c]", is_compiled=True),
+                (EDREP, "# the step:"),
+                (THREADS_OF_EDREP, "x[c] = stay * x[c] - move * g[c]"),
             ),
-            same("The loss of the epoch is told, eqs. (4) and (5).", EDREP, "# eq. (5)"),
-            same("Callbacks look at the epoch.", "estimators/fitting.py", "return trainer.tell(state.epoch"),
-            same("x_i leaves the place.", "estimators/fitting.py", "sides = [place.fetch(rows, brought)"),
-            same("It is in embedding_.", "estimators/edrep.py", "self.embedding_, self.context_embedding_ = "),
+            step("The loss of the epoch is told, eqs. (4) and (5).", (EDREP, "# eq. (5)")),
+            step("Callbacks look at the epoch.", (FITTING, "return trainer.tell(state.epoch")),
+            step("x_i leaves the place.", (FITTING, "sides = [place.fetch(rows, brought)")),
+            step("It is in embedding_.", ("estimators/edrep.py", "self.embedding_, self.context_embedding_ = ")),
         ],
     ),
     Way(
         "t-SNE",
         "one coordinate of one point, y_i",
-        (
-            (
-                "150 points",
-                lambda: nf.TSNE(perplexity=10, max_iter=60, early_exaggeration_iter=30, random_state=0, n_jobs=1).fit(
-                    points(150)
-                ),
-            ),
-            (
-                "5,000 points",
-                lambda: nf.TSNE(max_iter=60, early_exaggeration_iter=30, random_state=0, n_jobs=1).fit(points(5000)),
-            ),
-        ),
+        {
+            "150 points": lambda: t_sne(150, 10),
+            "1,000 points": lambda: t_sne(1000, 30),
+            "5,000 points": lambda: t_sne(5000, 30),
+        },
         [
-            same(
-                "What is minimised, and how, is settled.", "maps/drawing.py", "settings = MapSettings(owner, divergence"
+            step("What is minimised, and how, is settled.", (DRAWING, "settings = MapSettings(owner, divergence")),
+            step("The perplexity of row i is reached.", ("methods/affinities.py", "# symbol H:")),
+            step("y_i starts where principal components say.", (SOLVER, "axes = np.linalg.eigh(")),
+            step(
+                "Exaggeration and momentum of each phase are told.", (SOLVER, "phases = [Phase(early_iter, early, rate")
             ),
-            same("The perplexity of row i is reached.", "methods/affinities.py", "# symbol H:"),
-            same("y_i starts where principal components say.", "maps/solver.py", "axes = np.linalg.eigh("),
-            Step(
+            step(
                 "p_ij is the mean of both rows; of few points k_ij + k_ji stands for it.",
                 None,
-                At("methods/affinities.py", "# symbol p_ij:"),
+                *[("methods/affinities.py", "# symbol p_ij:")] * 2,
             ),
-            same("A phase begins; the first exaggerates P.", MAPS, "minimised = objective.early(phase.kernel)"),
-            same("The gradient is asked for, with P exaggerated.", MAPS, "gradient, own = minimised.evaluate("),
-            Step(
-                "All others are summed, S, and q_ij is w_ij / S; in linear time the push on y_i comes with S.",
-                At(MAPS, "((w + back) / 2 if by_pair and"),
-                At("far/mesh_loops.py", "def gather(", is_compiled=True),
+            step("A phase begins; the first exaggerates P.", (MAPS, "minimised = objective.early(phase.kernel)")),
+            step("The gradient is asked for, with P exaggerated.", (MAPS, "gradient, own = minimised.evaluate(")),
+            step(
+                "S is summed, and q_ij is w_ij / S; in linear time w over all others, and its push on y_i.",
+                (MAPS, "((w + back) / 2 if by_pair and"),
+                (FIELDS, "w1 += slope * b0"),
+                (MESH, "phi, along, across = _interpolate("),
             ),
-            Step(
-                "k_ij becomes forces; in linear time those of neighbours alone.",
-                At(MAPS, "gradient += forces(Y, (exaggeration * D_both"),
-                At(f"{THREADS}/maps.py", "gradient[i, c] = factor * g", is_compiled=True),
+            step(
+                "k_ij becomes forces; in linear time that part of it which neighbours have.",
+                (MAPS, "gradient += forces(Y, (exaggeration * D_both"),
+                NEIGHBORS,
+                NEIGHBORS,
             ),
-            Step("The push is put to the pull.", None, At("methods/linear_maps.py", "# symbol M:")),
-            Step(
-                "The gain of the coordinate grows or falls.",
-                At(MAPS, "# symbol γ:"),
-                At(f"{THREADS}/maps.py", "gain = gain_of(gains[i, c]", is_compiled=True),
+            step(
+                "The rest, the push over S, is added.", None, *[(LINEAR, "pull += xp.asarray(-2 * (b * xp.log(S)")] * 2
             ),
-            Step(
-                "The velocity is momentum and gradient, and y_i moves.",
-                At(MAPS, "# symbol v:"),
-                At(f"{THREADS}/maps.py", "v = momentum * v - learning_rate * gain * g", is_compiled=True),
-            ),
-            same("Before each look the mean is put to 0.", MAPS, "Y -= Y.mean(axis=0"),
-            same(
-                "The cost is kept; a map that does not get better stops.",
-                "maps/solver.py",
-                "state.costs.append(cost * self.scale)",
-            ),
-            same("y_i is in embedding_, in the order of the rows.", "maps/drawing.py", "self.embedding_ = state.X"),
+            step("The gain of the coordinate grows or falls.", (MAPS, "# symbol γ:"), GAIN, GAIN),
+            step("The velocity is momentum and gradient, and y_i moves.", (MAPS, "# symbol v:"), VELOCITY, VELOCITY),
+            step("Before each look the mean is put to 0.", (MAPS, "Y -= Y.mean(axis=0")),
+            step("The cost is kept; a map that does not get better stops.", (SOLVER, "state.costs.append(cost * ")),
+            step("y_i is in embedding_, in the order of the rows.", (DRAWING, "self.embedding_ = state.X")),
         ],
     ),
     Way(
         "SkipGram",
         "one component of the vector of a word, x_t",
-        (
-            (
-                "by the formula, in torch",
-                lambda: nf.SkipGram(8, n_epochs=1, engine="torch", random_state=0).fit(text(200)),
+        {
+            "by the formula, in torch": lambda: nf.SkipGram(8, n_epochs=1, engine="torch", random_state=0).fit(
+                text(200)
             ),
-            ("on threads", lambda: nf.SkipGram(8, n_epochs=1, n_jobs=1, random_state=0).fit(text(200))),
-        ),
+            "on threads": lambda: nf.SkipGram(8, n_epochs=1, n_jobs=1, random_state=0).fit(text(200)),
+        },
         [
-            same("The words become numbers.", WORDS, "encoded = text.encode(min_count"),
-            same("The learning rate is chosen by the text.", WORDS, "rate, before = self._first_rate(source)"),
-            same("x_t starts at random.", "words/skipgram.py", "X = (rng.random((source.n_rows, d)"),
-            same(
-                "An epoch begins: each block has a rate and a seed.",
-                WORDS,
-                "rates = np.maximum(first * (1 - done / total), last)",
-            ),
-            Step(
+            step("The words become numbers.", (WORDS, "encoded = text.encode(min_count")),
+            step("The learning rate is chosen by the text.", (WORDS, "rate, before = self._first_rate(source)")),
+            step("x_t starts at random.", (SKIPGRAM, "X = (rng.random((source.n_rows, d)")),
+            step("An epoch begins: each block has a rate and a seed.", (WORDS, "rates = np.maximum(first * (1 - done")),
+            step(
                 "Words are left out at random, the more frequent the more often.",
-                At("engines/torch/words.py", "kept = torch.rand(len(words)"),
-                At("words/windows.py", "n, n_sentences = kept_words(text"),
+                (ON_DEVICE, "kept = torch.rand(len(words)"),
+                (WINDOWS, "n, n_sentences = kept_words(text"),
             ),
-            Step(
+            step(
                 "A window is drawn around each of the others, with noise.",
-                At("engines/torch/words.py", "yield inputs, there, torch.cat"),
-                At("words/windows.py", "n_windows, n_sentences = draw_windows((words"),
+                (ON_DEVICE, "yield inputs, there, torch.cat"),
+                (WINDOWS, "n_windows, n_sentences = draw_windows((words"),
             ),
-            Step(
+            step(
                 "Scores become errors, g = T - σ(x . y), eq. (4).",
-                At("methods/words.py", "# SGNS eq. (4)"),
-                At("words/skipgram.py", "_errors(around.size, now, rate if", is_compiled=True),
+                ("methods/words.py", "# SGNS eq. (4)"),
+                (LOOPS, "_errors(around.size, now, rate if"),
             ),
-            Step(
+            step(
                 "x_t takes its step.",
-                At("engines/torch/words.py", "table.index_add_(0, flat, added"),
-                At(
-                    "words/skipgram.py",
-                    "total = multiply_add(g[a, o], load(Y, np.int64(now[o]) * width + k",
-                    is_compiled=True,
-                ),
+                (ON_DEVICE, "table.index_add_(0, flat, added"),
+                (LOOPS, "total = multiply_add(g[a, o], load(Y, np.int64(now[o]) * width + k"),
             ),
-            same("The loss of the epoch is told.", WORDS, "state.losses.append(loss)"),
-            same("x_t is in embedding_.", "words/skipgram.py", "self.embedding_, self.context_embedding_ = np"),
+            step("The loss of the epoch is told.", (WORDS, "state.losses.append(loss)")),
+            step("x_t is in embedding_.", (SKIPGRAM, "self.embedding_, self.context_embedding_ = np")),
         ],
     ),
 ]
@@ -263,11 +259,11 @@ def not_followed(fit: Callable[[], object], steps: Sequence[At]) -> Iterator[At]
 
 def wrong(way: Way) -> Iterator[str]:
     """Yield what the page says of a method and its fits do not do."""
-    for size, (told, fit) in enumerate(way.fits):
-        steps = [at for step in way.steps if (at := step[1 + size]) is not None]
-        for at in steps:
+    for number, (told, fit) in enumerate(way.fits.items()):
+        places = [at for one in way.steps if (at := one.at(number)) is not None]
+        for at in places:
             at.line()
-        for at in not_followed(fit, [at for at in steps if not at.is_compiled]):
+        for at in not_followed(fit, [at for at in places if not at.is_compiled]):
             yield f"{way.title} of {told}: {at.module} does not come to {at.code!r} after the step before"
 
 
@@ -277,21 +273,18 @@ def page() -> str:
         "# Follow one number",
         "",
         "Where a number goes in a fit, by file and line of `nearfar/`. Lines run in this order; compiled code has the",
-        "line of its loop. The equations are those of the papers, see [where each stands](equations.md).",
+        "line of its loop, which `FORMS` of the engine names. The equations are those of the papers, see [where each",
+        "stands](equations.md).",
         "",
     ]
     for way in WAYS:
-        lines += [
-            f"## {way.title}: {way.number}",
-            "",
-            "| step | " + " | ".join(told for told, _ in way.fits) + " |",
-            "|---|---|---|",
-        ]
-        for step in way.steps:
-            places = ["-" if at is None else f"`{at.module}`, {at.line()}" for at in step[1:]]
-            if places[0] == places[1]:
-                places[1] = "the same"
-            lines.append(f"| {step.says} | {' | '.join(places)} |")
+        lines += [f"## {way.title}: {way.number}", "", f"| step | {' | '.join(way.fits)} |"]
+        lines.append("|---" * (1 + len(way.fits)) + "|")
+        for one in way.steps:
+            found = [one.at(number) for number in range(len(way.fits))]
+            places = ["-" if at is None else f"`{at.module}`, {at.line()}" for at in found]
+            told = [place if place == "-" or place not in places[:k] else "the same" for k, place in enumerate(places)]
+            lines.append(f"| {one.says} | {' | '.join(told)} |")
         lines.append("")
     return "\n".join(lines)
 

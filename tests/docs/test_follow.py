@@ -21,8 +21,7 @@ def test_the_page_has_the_lines_of_now():
 
 def test_a_step_in_another_order_or_that_stands_nowhere_is_told():
     way = make_follow.WAYS[0]
-    small = way.fits[0]
-    turned = way._replace(fits=(small, small), steps=way.steps[::-1])
+    turned = way._replace(fits={"77 nodes": way.fits["77 nodes"]}, steps=way.steps[::-1])
     assert any("after the step before" in told for told in make_follow.wrong(turned))
     with pytest.raises(LookupError, match=r"methods/edrep.py must hold 'g \+= of_all' on one line"):
         make_follow.At("methods/edrep.py", "g += of_all").line()
