@@ -1,5 +1,6 @@
 """Relations in files: the very entries and results of memory, folders that are whole or not there, little memory."""
 
+import ast
 import ctypes
 import errno
 import io
@@ -20,6 +21,7 @@ import pytest
 from comparisons import assert_same_arrays, full_disk
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 import nearfar as nf
 from nearfar._core import atomic as _folders
@@ -434,6 +436,42 @@ def test_a_replaced_relation_is_the_new_one_and_nothing_stays(folder, monkeypatc
     assert old.neighbors("old") == [("one", 1.0)]  # its files are mapped still
     assert only(folder) == []
     assert "transposed" not in {path.name for path in folder.iterdir()}
+
+
+def test_headers_of_arrays_are_read_without_the_parser_of_python(tmp_path, monkeypatch):
+    """That of Python 3.11, which NumPy asks, fails where another thread takes its turn within it."""
+    nf.Relation.from_edges([("ann", "bob")], storage=tmp_path / "stored")
+    nf.Embedding(np.eye(2), ["ann", "bob"]).save(tmp_path / "vectors.npz")
+    np.save(tmp_path / "array.npy", np.asfortranarray([[1.0, 2.0], [3.0, 4.0], [5.0, 6.5]]))
+
+    def fail(*_):
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    monkeypatch.setattr(ast, "literal_eval", fail)
+    with pytest.raises(SystemError, match="recursion depth"):
+        np.load(tmp_path / "array.npy")
+    assert nf.Relation.open(tmp_path / "stored").nnz == 2
+    assert_array_equal(nf.Embedding.load(tmp_path / "vectors.npz").vectors, np.eye(2))
+    assert_array_equal(nf.read(tmp_path / "array.npy").vectors, [[1, 2], [3, 4], [5, 6.5]])
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (2,)",
+        "{'descr': '<f8', 'shape': (2,)}",
+        "{'descr': 'f8,f8', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': 'none', 'fortran_order': False, 'shape': (2,)}",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (2,)}",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (3,)}",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}",
+    ],
+)
+def test_a_header_that_does_not_fit_its_array_is_refused(tmp_path, header):
+    path = tmp_path / "array.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(16))
+    with pytest.raises(FileFormatError, match="array of numbers"):
+        nf.read(path)
 
 
 def test_whoever_opens_while_others_write_gets_one_of_them(folder):

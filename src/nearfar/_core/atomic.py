@@ -18,6 +18,7 @@ import errno
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -233,6 +234,59 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+_NPY_KEY = re.compile(r"""\s*['"](?P<key>\w+)['"]\s*:\s*(?P<value>'[^']*'|"[^"]*"|\([\d\s,]*\)|True|False)\s*,?""")
+
+
+def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of an array of numbers or text in the ``.npy`` format: its shape, whether by columns, its dtype.
+
+    NumPy reads it by the parser of Python, which may fail where two threads parse at once (Python 3.11 counts their
+    depth together).
+
+    Raises
+    ------
+    ValueError
+        If it is none, or that of records or objects.
+    """
+    start = file.read(8)
+    width = {b"\x93NUMPY\x01\x00": 2, b"\x93NUMPY\x02\x00": 4}.get(start)
+    if width is None:
+        raise ValueError(f"no .npy file: it begins with {start!r}")
+    size = int.from_bytes(file.read(width), "little")
+    text = file.read(min(size, 1 << 16)).decode("latin1").strip()
+    fields, at = {}, 1
+    while found := _NPY_KEY.match(text, at):
+        fields[found["key"]], at = found["value"], found.end()
+    if text[:1] != "{" or text[at:].strip() != "}" or fields.keys() != {"descr", "fortran_order", "shape"}:
+        raise ValueError(f"no .npy file of numbers or text: its header is {text[:80]!r}")
+    try:
+        shape = tuple(int(n) for n in fields["shape"].strip("() ,").split(",") if n.strip())
+        dtype = np.dtype(fields["descr"][1:-1])
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise ValueError(f"no .npy file: its header is {text[:80]!r}") from error
+    if dtype.names is not None:
+        raise ValueError(f"no .npy file of numbers or text: its header is {text[:80]!r}")
+    return shape, fields["fortran_order"] == "True", dtype
+
+
+def read_npy(file: IO[bytes]) -> NDArray[Any]:
+    """Read an array of numbers or text from a stream in the ``.npy`` format.
+
+    Raises
+    ------
+    ValueError
+        If it is cut short, is none, or holds something else.
+    """
+    shape, by_columns, dtype = npy_header(file)
+    if dtype.hasobject:
+        raise ValueError("Object arrays cannot be loaded: they are pickles")
+    size = math.prod(shape) * dtype.itemsize
+    data = file.read(size + 1)  # not all that a packed file may hold
+    if len(data) != size:
+        raise ValueError(f"{dtype} of shape {shape} in {'more' if len(data) > size else len(data)} bytes")
+    return np.frombuffer(bytearray(data), dtype).reshape(shape, order="F" if by_columns else "C")
+
+
 class OpenedFile:
     """A file that was opened once; what takes its name afterwards is another one.
 
@@ -292,13 +346,7 @@ class OpenedFile:
             If the file is cut short, is none, or holds something else than numbers.
         """
         self.file.seek(0)
-        try:
-            read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(self.file)]
-            shape, fortran, dtype = read(self.file)
-        except OSError:
-            raise
-        except Exception as error:  # a header is a Python literal: of a damaged one the parsers say all sorts of things
-            raise ValueError(f"no .npy file: {error}") from error
+        shape, fortran, dtype = npy_header(self.file)
         if dtype.hasobject or (fortran and len(shape) > 1):
             raise ValueError(f"no .npy file of numbers, row by row: {dtype}")
         return self.mapped(dtype, self.file.tell(), shape)

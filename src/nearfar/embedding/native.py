@@ -50,7 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_ids, write_arrays
-from nearfar._core.atomic import FolderKind, OpenedFile, atomic_write
+from nearfar._core.atomic import FolderKind, OpenedFile, atomic_write, read_npy
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import LazyRows, Matrix, RowsInParts, read_folder, write_folder
@@ -385,17 +385,19 @@ def write_npz(content: Content, path: Path) -> None:
 
 def read_npz(path: Path) -> Content:
     """Read an archive, written by this module or by others."""
-    with OpenedFile(path) as opened, np.load(opened.file, allow_pickle=False) as archive, np.errstate(all="ignore"):
-        for member in archive.zip.infolist():
+    with OpenedFile(path) as opened, zipfile.ZipFile(opened.file) as archive, np.errstate(all="ignore"):
+        arrays = {}
+        for member in archive.infolist():
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # they unpack without a bound
                 got = f"another method for {member.filename}"
                 raise bad_file(path, "one that is packed as NumPy does, by deflate or not at all", got)
-        try:
-            arrays = {name: archive[name] for name in archive.files}
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # what a member leads to that begins before the file
-                raise
-            raise bad_file(path, "a complete npz file", str(error)) from error
+            try:
+                with archive.open(member) as file:
+                    arrays[member.filename.removesuffix(".npy")] = read_npy(file)
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # what a member leads to that begins before the file
+                    raise
+                raise bad_file(path, "a complete npz file", str(error)) from error
     metadata = arrays.pop("metadata", None)
     if metadata is not None:
         return from_arrays(path, arrays, dict(json.loads(str(metadata))))

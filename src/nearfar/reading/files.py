@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from nearfar._core.atomic import OpenedFile, read_npy
 from nearfar._core.checks import bad_file, check_choice, check_matrix, check_path, is_pattern, require
 from nearfar._core.columns import is_number
 from nearfar._core.frames import columns_of, is_frame
@@ -324,7 +325,8 @@ def _made(path: Path, what: str, make: Callable[[], object]) -> object:
 
 
 def _of_array_file(path: Path, kind: str | None) -> Read:
-    array = cast("NDArray[Any]", _made(path, "an array of NumPy without pickles", lambda: np.load(path)))
+    with OpenedFile(path) as opened:
+        array = cast("NDArray[Any]", _made(path, "an array of numbers", lambda: read_npy(opened.file)))
     beside = next((file for end in _BESIDE if (file := path.with_suffix(end)).is_file()), None)
     if beside is None or kind not in (None, "vectors"):
         return _of_object(array, kind, "an array of NumPy, ")
