@@ -27,7 +27,6 @@ PAPERS = {
     "edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3",
     "linear_maps": "Maps in linear time",
     "noise_maps": "Maps with sampled repulsion: Damrich, Böhm, Hamprecht & Kobak 2023",
-    "normalizers": "Normalisers of EDRep, the same",
     "per_point_maps": "Maps with a kernel for each point: Kitazono et al. 2016",
     "maps": 'Maps, Melville, "Deriving embedding gradients"; van der Maaten & Hinton 2008',
     "tails": "Maps that learn the tail of their kernel",

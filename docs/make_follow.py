@@ -92,8 +92,7 @@ def text(n: int) -> list[str]:
     return [" ".join(f"w{word}" for word in row) for row in rng.zipf(1.5, (n, 10)).clip(1, 500)]
 
 
-SETTINGS, FITTING, EDREP = "estimators/settings.py", "estimators/fitting.py", "methods/edrep.py"
-THREADS_OF_EDREP, NORMALIZERS = "compiled engines/threads/edrep.py", "methods/normalizers.py"
+FITTING, EDREP, THREADS_OF_EDREP = "estimators/fitting.py", "methods/edrep.py", "compiled engines/threads/edrep.py"
 DRAWING, SOLVER, MAPS, LINEAR = "maps/drawing.py", "maps/solver.py", "methods/maps.py", "methods/linear_maps.py"
 THREADS_OF_MAPS, FIELDS, MESH = (
     "compiled engines/threads/maps.py",
@@ -115,15 +114,15 @@ WAYS = [
         },
         [
             step(
-                "What is open is settled: the gradient, by the relation.", (SETTINGS, 'gradient = "full" if with_base')
+                "What is open is settled: the gradient, by the relation.", (FITTING, 'gradient = "full" if with_base')
             ),
-            step("r_i is the sum of the row of P; p0 is uniform.", (SETTINGS, "r, columns = P.row_sums")),
+            step("r_i is the sum of the row of P; p0 is uniform.", (FITTING, "r, columns = P.row_sums")),
             step("A place is opened, and the fit begins there.", (FITTING, "with place_of(engine, setting)")),
-            step("x_i is drawn from a normal distribution.", ("steps.py", "standard_normal(out=X[a:b]")),
-            step("It is put on the sphere.", ("steps.py", "np.divide(X, norms[:, None], out=X, where")),
+            step("x_i is drawn from a normal distribution.", (EDREP, "standard_normal(out=X[a:b]")),
+            step("It is put on the sphere.", (EDREP, "np.divide(X, norms[:, None], out=X, where")),
             step("Yᵀ p0 and Xᵀ r are summed.", (EDREP, "of_sides = [(sides[1], p0)")),
             step("An epoch begins: the learning rate is looked up.", (EDREP, "while (rate := rate_of(state))")),
-            step("All vectors become one Gaussian, eq. (3).", (NORMALIZERS, "# eq. (3)")),
+            step("All vectors become one Gaussian, eq. (3).", (EDREP, "# eq. (3)")),
             step(
                 "Its pull is made, P X.",
                 ("relations/operators.py", "value = kept[transposed] @ "),
@@ -131,7 +130,7 @@ WAYS = [
             ),
             step(
                 "log Z_i and its gradient are looked up, eq. (2).",
-                (NORMALIZERS, "# eq. (2)"),
+                (EDREP, "# eq. (2)"),
                 (THREADS_OF_EDREP, "energy += x[j] * (mean[j] + half * curved)"),
             ),
             step(

@@ -18,7 +18,7 @@ SOURCE, PAGE = ROOT / "src" / "nearfar", ROOT / "CONTRIBUTING.md"
 BEGIN, END = "<!-- drawn by docs/make_house.py -->\n", "<!-- end of the house -->\n"
 
 CORE = (
-    *("errors", "_core", "contracts", "callbacks", "kernels", "divergences", "methods", "steps"),
+    *("errors", "_core", "contracts", "callbacks", "kernels", "divergences", "methods"),
     *("engines", "engines.plain", "engines.threads", "far", "search", "relations", "embedding"),
     *("base", "estimators", "maps"),
 )

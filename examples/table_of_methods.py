@@ -22,10 +22,9 @@ from nearfar.maps.mds.pairs import pairs_of_distances
 from nearfar.maps.objective import QuadraticObjective, probabilities
 from nearfar.maps.per_point import LearnedObjective
 from nearfar.maps.solver import MapState, Watch, start
-from nearfar.methods.edrep import Problem, State, descend, sphere_step, sums_of
+from nearfar.methods.edrep import Drawn, Problem, Rates, Start, State, descend, onto_sphere, sphere_step, sums_of
 from nearfar.methods.maps import Phase
 from nearfar.methods.maps import descend as descend_map
-from nearfar.steps import Drawn, Rates, Start, onto_sphere
 from nearfar.words.model import padded
 from nearfar.words.multisense import train_columns
 from nearfar.words.relation_pairs import RelationWindows

@@ -11,7 +11,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "nearfar"
 OF_MODULE = {  # sources that a module of methods/ has in all its comments
     "edrep": "EDRep",
-    "normalizers": "EDRep",
     "maps": "Gradients",
     "linear_maps": "Gradients",
     "affinities": "Affinities",
@@ -22,8 +21,7 @@ OF_MODULE = {  # sources that a module of methods/ has in all its comments
 }
 OF_SYMBOL = {"γ": "t-SNE", "v": "t-SNE"}
 LISTED = {  # of each source and module, the equations that stand in it
-    ("EDRep", "methods/normalizers.py"): ["eq. (1)", "eq. (2)", "eq. (3)"],
-    ("EDRep", "methods/edrep.py"): ["eq. (4)", "eq. (5)", "eq. (6)", "the step"],
+    ("EDRep", "methods/edrep.py"): [*(f"eq. ({number})" for number in range(1, 7)), "the step"],
     ("EDRep", "reading/contacts.py"): ["definition D.2"],
     ("SGNS", "methods/words.py"): ["eq. (4)"],
     ("Word2DM", "methods/words.py"): ["eq. (5)", "eq. (8)"],

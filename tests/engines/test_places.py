@@ -20,8 +20,7 @@ from nearfar.engines.threads import Threads
 from nearfar.engines.threads.edrep import FORMS
 from nearfar.errors import InputError
 from nearfar.methods import edrep as formulas
-from nearfar.methods.normalizers import mixture
-from nearfar.steps import Drawn, Start, onto_sphere
+from nearfar.methods.edrep import Drawn, Start, mixture, onto_sphere
 
 # -- each form against its formula -----------------------------------------------------------------------------------
 

@@ -17,9 +17,9 @@ from nearfar.contracts import FarField
 from nearfar.engines.plain import Plain
 from nearfar.engines.threads import Threads
 from nearfar.errors import NearfarWarning
-from nearfar.estimators.settings import settle
+from nearfar.estimators.fitting import settle
 from nearfar.far import Exact, GaussianMixture
-from nearfar.steps import Rates, into_ball
+from nearfar.methods.edrep import Rates, into_ball
 
 
 def relation_matrix(n, m, seed, isolates=True):

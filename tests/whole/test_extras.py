@@ -13,7 +13,7 @@ import sklearn
 import nearfar as nf
 from nearfar.cli import main
 from nearfar.embedding.files import FORMATS
-from nearfar.engines.registry import NEEDS
+from nearfar.engines import NEEDS
 from nearfar.errors import MissingDependencyError
 
 ROOT = Path(__file__).resolve().parents[2]

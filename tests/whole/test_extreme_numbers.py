@@ -6,7 +6,7 @@ from scipy.sparse import random as random_sparse
 
 import nearfar as nf
 from nearfar.errors import InputError
-from nearfar.steps import CONSTRAINTS
+from nearfar.methods.edrep import CONSTRAINTS
 from nearfar.words.windows import noise_table
 
 EDGES = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("d", "f")]

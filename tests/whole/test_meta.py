@@ -15,10 +15,9 @@ import registry
 from scripts import loaded
 
 import nearfar
-from nearfar import contracts
+from nearfar import contracts, engines
 from nearfar.base import RelationEmbedder
 from nearfar.contracts import FarField
-from nearfar.engines import registry as engines
 from nearfar.far.registry import FarPart
 
 pytest.importorskip("torch")  # the reference has all public names, those of `nearfar.nn` too
@@ -313,7 +312,7 @@ def engines_named(module: str) -> frozenset[str]:
             passed |= {id(value) for value in node.args if getattr(value, "value", None) == "torch"}
     said = {text for key, text in strings.items() if key not in passed}
     named = {text for text in said if text in ENGINE_NAMES or "nearfar.engines" in text}
-    return frozenset((imported - {"nearfar.engines.registry"}) | named)
+    return frozenset(imported | named)
 
 
 def abilities_asked(function: str) -> set[str]:

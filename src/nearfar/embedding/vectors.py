@@ -37,7 +37,7 @@ from nearfar.embedding.content import Content, text_ids
 from nearfar.embedding.metadata import facts_of
 from nearfar.embedding.packed import KINDS, Mixtures, QuantizedRows
 from nearfar.embedding.parts import MEAN, NGrams, Parts
-from nearfar.engines.registry import on_a_cluster, on_cluster
+from nearfar.engines import on_a_cluster, on_cluster
 from nearfar.errors import InputError, UnknownIdError, did_you_mean
 from nearfar.search.products import LeftOut, best_rows, nearest_rows, row_norms, unit_rows
 

@@ -1,6 +1,6 @@
 """`EDRep`: unit vectors from any relation, with the softmax normaliser in linear time.
 
-The method is in :mod:`nearfar.methods.edrep`. A fit settles what it is (:mod:`nearfar.estimators.settings`), runs
+The method is in :mod:`nearfar.methods.edrep`. A fit settles what it is (:mod:`nearfar.estimators.fitting`), runs
 (:mod:`nearfar.estimators.fitting`), and keeps its results, which is here, with the parameters and their bounds.
 """
 
@@ -26,17 +26,15 @@ from nearfar._core.warn import warn_user
 from nearfar.base import RelationEmbedder, RelationLike
 from nearfar.callbacks import Callback
 from nearfar.contracts import FarField, Floats, Place
-from nearfar.engines import asked_engine
-from nearfar.engines.registry import on_a_cluster, on_cluster
+from nearfar.engines import asked_engine, on_a_cluster, on_cluster
 from nearfar.errors import InputError
-from nearfar.estimators.fitting import FitState, run, tried
-from nearfar.estimators.settings import Settings, memory_of, settle
+from nearfar.estimators.fitting import FitState, Settings, memory_of, run, settle, tried
 from nearfar.estimators.tasks import OPEN, TASKS, Task, temperature_of
 from nearfar.estimators.transform import FittedColumns, weights_of
 from nearfar.far.exact import Exact
 from nearfar.far.registry import far_field
+from nearfar.methods.edrep import CONSTRAINTS, SCHEDULES, onto_sphere
 from nearfar.relations.matrix import Relation, as_relation
-from nearfar.steps import CONSTRAINTS, SCHEDULES, onto_sphere
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

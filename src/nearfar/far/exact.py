@@ -19,7 +19,7 @@ from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
 from nearfar.far.registry import FarPart, check_weights
-from nearfar.methods.normalizers import softmax
+from nearfar.methods.edrep import softmax
 
 _TILE_ROWS, _TILE_OTHERS = 256, 2048
 _ROWS = 2**16  # that are looked at together

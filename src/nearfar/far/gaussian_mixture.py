@@ -28,7 +28,7 @@ from nearfar._core.types import Floats, Integers
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.far.registry import FarPart, check_weights
-from nearfar.methods.normalizers import gaussian, mixture, moments, pooled, tied_mixture
+from nearfar.methods.edrep import gaussian, mixture, moments, pooled, tied_mixture
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class GaussianMixture(FarPart):
         Returns
         -------
         (callable, tuple)
-            :func:`nearfar.methods.normalizers.mixture` or ``tied_mixture``, and logarithms of sizes, means and
+            :func:`nearfar.methods.edrep.mixture` or ``tied_mixture``, and logarithms of sizes, means and
             covariances.
         """
         components: Components = self.prepared

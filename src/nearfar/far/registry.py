@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_numbers
 from nearfar._core.parameters import Part
 from nearfar.contracts import FarField, Field
-from nearfar.engines.registry import found
+from nearfar.engines import found
 from nearfar.errors import InputError, NearfarError
 
 if TYPE_CHECKING:

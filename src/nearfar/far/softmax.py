@@ -21,8 +21,7 @@ from nearfar._core.checks import (
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Seed
 from nearfar.contracts import FarField, Floats
-from nearfar.engines import compiled
-from nearfar.engines.registry import on_device
+from nearfar.engines import compiled, on_device
 from nearfar.errors import InputError
 from nearfar.far.exact import Exact
 from nearfar.far.registry import FAR_FIELDS, far_field

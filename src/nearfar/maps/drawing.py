@@ -23,8 +23,18 @@ from nearfar._core.warn import warn_user
 from nearfar.callbacks import Trainer
 from nearfar.contracts import Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, accuracy_of, as_divergence, is_kl, linear_formulas
-from nearfar.engines import VERBS, Setting, asked_engine, is_cluster, is_device, place_of
-from nearfar.engines.registry import DASK, PLAIN, THREADS, current_client
+from nearfar.engines import (
+    DASK,
+    PLAIN,
+    THREADS,
+    VERBS,
+    Setting,
+    asked_engine,
+    current_client,
+    is_cluster,
+    is_device,
+    place_of,
+)
 from nearfar.errors import InputError
 from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs

@@ -21,8 +21,7 @@ from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
 from nearfar.contracts import Floats
 from nearfar.divergences.probability import KL
-from nearfar.engines import Setting, place_of
-from nearfar.engines.registry import PLAIN
+from nearfar.engines import PLAIN, Setting, place_of
 from nearfar.errors import InputError
 from nearfar.kernels import compiled_kernel
 from nearfar.maps.drawing import Drawing, Onto

@@ -23,8 +23,7 @@ from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
 from nearfar.contracts import Divergence, Floats, Kernel
 from nearfar.embedding.vectors import Embedding
-from nearfar.engines import asked_engine, device_of_engine
-from nearfar.engines.registry import DASK, current_client, on_cluster, on_device
+from nearfar.engines import DASK, asked_engine, current_client, device_of_engine, on_cluster, on_device
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.far.registry import field_of_map

@@ -34,7 +34,7 @@ from nearfar._core.types import Numbers
 from nearfar.base import PointsLike
 from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, JensenShannon
-from nearfar.engines.registry import PLAIN
+from nearfar.engines import PLAIN
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT

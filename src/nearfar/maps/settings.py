@@ -15,7 +15,7 @@ from nearfar._core.types import FloatType, Numbers, Seed, SparseMatrix
 from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Place
-from nearfar.engines.registry import THREADS
+from nearfar.engines import THREADS
 from nearfar.far.fields import NoisePairs
 from nearfar.maps.objective import Normalization, RowBlocks
 from nearfar.methods.affinities import symmetric

@@ -16,16 +16,20 @@ cited by arXiv 2303.17475 v3, its misprints are in the documentation ("Sources")
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_sums
+from nearfar._core.threads import even_bounds
 from nearfar._core.types import Array, namespace_of
-from nearfar.contracts import Ask, FarField, Place, Rows
+from nearfar._core.vector import empty_aligned
+from nearfar.contracts import Ask, FarField, Floats, Place, Rows
+from nearfar.errors import InputError
 
 Step = Callable[[Array, Array, float], None]
 """Moves rows, given their gradient and the rate."""
@@ -116,6 +120,22 @@ def sweep(place: Place, problem: Problem, state: State, rate: float) -> float:
     return float(cross_entropy - problem.of_base + prior / temperature)  # eq. (5): and the prior
 
 
+def check_sums(formula: Callable[..., object], found: Any, *lengths: int) -> Any:
+    """Return what a place gave for a formula of EDRep, if it is the rows and sums of these lengths.
+
+    Raises
+    ------
+    InputError
+        From a place of one's own, whose ``each`` gives something else.
+    """
+    sums = found[1:] if isinstance(found, tuple) else ()
+    if [len(part) if np.ndim(part) else 1 for part in sums] != [*lengths]:
+        told = [f"{type(part).__name__} of shape {np.shape(part)}" for part in sums] or type(found).__name__
+        expected = f"a place whose each gives for {formula.__name__} the rows and sums of lengths {lengths}"
+        raise InputError("EDRep", "engine", expected, told, "Each sum is that of one thing that the formula returned.")
+    return found
+
+
 # The formulas, on a block of rows.
 
 
@@ -187,3 +207,265 @@ def ball_step(x: Array, g: Array, rate: float) -> None:
     x -= g
     square = (x * x).sum(1)[:, None]
     x *= xp.where(moves & (square > 1), 1 / xp.sqrt(xp.where(square > 1, square, 1.0)), 1.0)
+
+
+# Normalisers: log Z of a block of rows and its gradient, exact or by Gaussians. An other counts by its weight w.
+
+
+def softmax(x: Array, others: Iterable[tuple[Array, Array | None]], *, mean: bool = True) -> tuple[Array, Array | None]:
+    """Return log Z of some rows among others, and with ``mean`` its gradient, their softmax mean.
+
+    The others come in blocks, with the logarithms of their weights, None where all are 1.
+    """
+    xp = namespace_of(x)
+    top = xp.full_like(x[:, 0], -np.inf)
+    total = xp.zeros_like(top, dtype=xp.float64)
+    pull = xp.zeros_like(x, dtype=xp.float64) if mean else None
+    for y, log_weights in others:
+        scores = x @ y.T
+        if log_weights is not None:
+            scores += log_weights
+        new_top = xp.maximum(top, xp.amax(scores, 1))
+        scores -= new_top[:, None]
+        xp.exp(scores, out=scores)
+        shrink = xp.exp(xp.asarray(top, dtype=xp.float64) - xp.asarray(new_top, dtype=xp.float64))
+        total = total * shrink + scores.sum(1, dtype=xp.float64)  # eq. (1): Z = sum_a w_a exp(x . y_a)
+        if pull is not None:
+            pull *= shrink[:, None]
+            pull += scores @ y
+        top = new_top
+    log_z = xp.log(total) + top
+    return log_z, None if pull is None else xp.asarray(pull / total[:, None], dtype=x.dtype)
+
+
+def mixture(
+    x: Array, log_counts: Sequence[float], means: Sequence[Array], covariances: Sequence[Array]
+) -> tuple[Array, Array]:
+    """Return log Z of some rows and its gradient, were the others of each cluster Gaussian; linear time."""
+    xp = namespace_of(x)
+    found: tuple[Array, Array] | None = None
+    for log_count, mean, covariance in zip(log_counts, means, covariances, strict=True):
+        pull = x @ covariance
+        terms = pull / 2
+        terms += mean
+        terms *= x
+        energy = log_count + xp.asarray(terms.sum(1), dtype=xp.float64)  # eq. (2): Z = sum of π exp(x.μ + x.Ωx / 2)
+        pull += mean
+        if found is None:
+            found = energy, pull
+            continue
+        log_z, force = found
+        total = xp.logaddexp(log_z, energy)
+        force *= xp.asarray(xp.exp(log_z - total), dtype=x.dtype)[:, None]
+        pull *= xp.asarray(xp.exp(energy - total), dtype=x.dtype)[:, None]
+        force += pull
+        found = total, force
+    assert found is not None  # there is a cluster
+    return found
+
+
+def tied_mixture(x: Array, log_counts: Array, means: Array, covariance: Array) -> tuple[Array, Array]:
+    """Return log Z of some rows and its gradient, were the others of each cluster Gaussian with one covariance Ω.
+
+    ``Z = exp(x.Ωx / 2) sum_c π_c exp(x.μ_c)``: a softmax over the means.
+    """
+    xp = namespace_of(x)
+    log_z, force = softmax(x, [(means, log_counts)])
+    assert force is not None  # it is asked for
+    pull = x @ covariance
+    log_z += xp.asarray((x * pull).sum(1), dtype=xp.float64) / 2
+    force += pull
+    return log_z, force
+
+
+def moments(y: Array, w: Array | None = None) -> tuple[Array, Array]:
+    """Return the sums of y and of y yᵀ over some members of a cluster, by their weights; those of all blocks add up."""
+    xp = namespace_of(y)
+    if w is None:
+        return xp.ones_like(y[:, 0]) @ y, y.T @ y  # one array on both sides: BLAS forms one triangle
+    rooted = y * xp.sqrt(w)[:, None]
+    return w @ y, rooted.T @ rooted
+
+
+def gaussian(count: float, total: Array, outer: Array, *, several: bool) -> tuple[Array, Array]:
+    """Return mean and covariance of a cluster from its moments; the covariance of one member is 0."""
+    mean = total / count
+    return mean, (outer / count - mean[:, None] * mean) * several  # eq. (3): μ and Ω of a cluster
+
+
+def pooled(counts: Array, means: Array, outer: Array) -> Array:
+    """Return the covariance within clusters, one for all, from their sizes, means and the sum of y yᵀ over all."""
+    covariance: Array = (outer - (means.T * counts) @ means) / counts.sum()
+    return covariance
+
+
+# What vectors keep to, and how far they move.
+
+
+def onto_sphere(X: Floats) -> Floats:
+    """Scale rows to unit length, in place, and return them; rows of zeros stay."""
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+    np.divide(X, norms[:, None], out=X, where=norms[:, None] > 0)
+    return X
+
+
+def into_ball(X: Floats) -> Floats:
+    """Scale rows longer than 1 to unit length, in place, and return them."""
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+    np.divide(X, np.maximum(norms, 1)[:, None], out=X)
+    return X
+
+
+class Constraint(NamedTuple):
+    """What vectors keep to: the function that puts them there, in place, and the formula of their step."""
+
+    project: Callable[[Floats], Floats]
+    step: Step
+
+
+CONSTRAINTS = {"sphere": Constraint(onto_sphere, sphere_step), "ball": Constraint(into_ball, ball_step)}
+
+
+SCHEDULES = ("linear", "cosine", "constant", "plateau")
+PATIENCE = 3
+"""Epochs without progress after which the plateau schedule halves the rate, and after which tolerance stops a run."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The learning rates of a fit: None where it ends.
+
+    They are functions of what came before, so that a resumed run continues exactly. ``"linear"`` falls from ``start``
+    to 0 at ``n_epochs`` (EDRep, algorithm 1), ``"cosine"`` the same along a half cosine, ``"constant"`` stays,
+    ``"plateau"`` halves whenever ``PATIENCE`` epochs brought no new lowest loss. The last two end where ``PATIENCE``
+    epochs lowered the best loss by less than ``tol``, relative to its size.
+    """
+
+    schedule: str
+    start: float
+    n_epochs: int
+    tol: float
+
+    def __call__(self, state: State) -> float | None:
+        """Return the rate of the next epoch, from the epochs and losses of a state."""
+        epoch, losses = state.epoch, state.losses
+        if epoch >= self.n_epochs:
+            return None
+        if self.schedule == "linear":
+            return self.start * (1 - epoch / self.n_epochs)
+        if self.schedule == "cosine":
+            return self.start * (1 + math.cos(math.pi * epoch / self.n_epochs)) / 2
+        # Under a falling rate the steps die out by themselves: small progress says nothing.
+        if self.tol > 0 and len(losses) > PATIENCE:
+            before = min(losses[:-PATIENCE])
+            if before - min(losses[-PATIENCE:]) < self.tol * abs(before):
+                return None
+        if self.schedule == "constant":
+            return self.start
+        best, since, n_plateaus = math.inf, 0, 0
+        for loss in losses:
+            since = 0 if loss < best else since + 1
+            best = min(best, loss)
+            if since == PATIENCE:
+                since, n_plateaus = 0, n_plateaus + 1
+        return self.start * 0.5**n_plateaus
+
+
+# Random starts, by blocks of rows.
+
+_DRAWN = 2**18  # numbers of a random start that are drawn together
+
+
+def drawn_bounds(n: int, d: int) -> NDArray[np.int64]:
+    """Return the bounds of the blocks of a random start that are drawn by themselves."""
+    return even_bounds(n, max(1, _DRAWN // d))
+
+
+class Drawn(NamedTuple):
+    """Standard normal vectors of which any rows can be drawn by themselves, with the same bits.
+
+    Block b, the rows from ``bounds[b]`` to ``bounds[b + 1]``, is drawn from ``seeds[b]``.
+    """
+
+    bounds: NDArray[np.int64]
+    seeds: NDArray[np.int64]
+    d: int
+
+    @classmethod
+    def of(cls, n: int, d: int, rng: np.random.Generator) -> Self:
+        """Return n vectors, seeded by a generator."""
+        bounds = drawn_bounds(n, d)
+        return cls(bounds, rng.integers(2**63, size=len(bounds) - 1), d)
+
+    def part(self, start: int, stop: int) -> Drawn:
+        """Return what is needed to draw the rows start..stop, which keep their numbers."""
+        first = int(np.searchsorted(self.bounds, start, side="right")) - 1
+        last = max(int(np.searchsorted(self.bounds, stop)), first)
+        return Drawn(self.bounds[first : last + 1], self.seeds[first:last], self.d)
+
+    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
+        """Return the rows start..stop."""
+        bounds, seeds, d = self.part(start, stop)
+        X = empty_aligned((int(bounds[-1] - bounds[0]), d), np.float32)
+        for (a, b), seed in zip(pairwise((bounds - bounds[0]).tolist()), seeds, strict=True):
+            np.random.default_rng(seed).standard_normal(out=X[a:b], dtype=np.float32)
+        return X[start - int(bounds[0]) : stop - int(bounds[0])]
+
+
+@dataclass(eq=False)
+class Start:
+    """Vectors that a fit starts from, made where and when they are read: any rows by themselves.
+
+    Row i is row ``source[i]`` of ``given`` where that is >= 0, else the random vector number ``draw[i]``, or i if
+    nothing is given; zero where nothing is ``related``. All rows are projected.
+
+    Parameters
+    ----------
+    project : callable
+        Of a constraint.
+    drawn : Drawn
+    related : ndarray of bool, shape (n,)
+    given : array_like of shape (k, d), optional
+    source, draw : ndarray of int, shape (n,), optional
+    first : int, default=0
+        The number of the first row.
+    dtype : dtype, optional
+    """
+
+    project: Callable[[Floats], Floats]
+    drawn: Drawn
+    related: NDArray[np.bool_]
+    given: Floats | None = None
+    source: NDArray[np.int64] | None = None
+    draw: NDArray[np.int64] | None = None
+    first: int = 0
+    dtype: np.dtype[np.floating] | None = None  # that of what is given, or float32
+    shape: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shape = len(self.related), self.drawn.d
+        if self.dtype is None:
+            self.dtype = np.dtype(np.float32 if self.given is None else self.given.dtype)
+
+    def __getitem__(self, rows: slice) -> Floats:
+        """Return some rows, a new array."""
+        start, stop, _ = rows.indices(self.shape[0])
+        if self.given is None or self.source is None or self.draw is None:
+            X = onto_sphere(self.drawn.rows(self.first + start, self.first + stop)).astype(self.dtype, copy=False)
+        else:
+            X = np.empty((stop - start, self.drawn.d), self.dtype)
+            source = self.source[start:stop]
+            X[source >= 0] = self.given[source[source >= 0]]
+            draw = self.draw[start:stop][source < 0]
+            if draw.size:
+                X[source < 0] = onto_sphere(self.drawn.rows(draw[0], draw[-1] + 1)[draw - draw[0]])
+        self.project(X)
+        X[~self.related[start:stop]] = 0
+        return X
+
+    def narrowed(self, start: int, stop: int) -> Start | Floats:
+        """Return some rows, to be read elsewhere: what makes them, or themselves where something is given."""
+        if self.given is not None:
+            return self[start:stop]
+        drawn = self.drawn.part(self.first + start, self.first + stop)
+        return Start(self.project, drawn, self.related[start:stop], first=self.first + start, dtype=self.dtype)

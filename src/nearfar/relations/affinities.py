@@ -28,8 +28,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Flags, Floats, MatrixLike, RowNumbers, Seed
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
-from nearfar.engines import asked_engine, device_of_engine, is_cluster
-from nearfar.engines.registry import OWN, PLAIN, on_cluster, on_device
+from nearfar.engines import OWN, PLAIN, asked_engine, device_of_engine, is_cluster, on_cluster, on_device
 from nearfar.errors import InputError
 from nearfar.methods.affinities import calibrated, probabilities, symmetric
 from nearfar.relations.copies import Copies, without_copies

@@ -26,7 +26,7 @@ from nearfar._core.notebook import facts_table
 from nearfar._core.types import Annotated, MatrixLike
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
-from nearfar.engines.registry import on_a_cluster, on_cluster
+from nearfar.engines import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError, UnknownIdError
 from nearfar.relations.operators import (
     LinearOperator,

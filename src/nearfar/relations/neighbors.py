@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_random_state, check_sparse, require
 from nearfar._core.frames import is_frame
 from nearfar._core.types import Seed
-from nearfar.engines.registry import on_device
+from nearfar.engines import on_device
 from nearfar.errors import InputError
 from nearfar.search.distances import (
     GivenIndex,

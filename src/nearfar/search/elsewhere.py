@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from nearfar._core.checks import check_matrix, check_sparse
 from nearfar._core.types import RowNumbers
 from nearfar.contracts import Floats
-from nearfar.engines.registry import on_device
+from nearfar.engines import on_device
 from nearfar.errors import InputError
 from nearfar.search.distances import check_comparable
 from nearfar.search.lists import VectorIndex, are_whole, directions, settle_cosines

@@ -18,7 +18,7 @@ from nearfar._core.checks import check_choice, check_flag, check_integer, check_
 from nearfar._core.notebook import facts_table
 from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
-from nearfar.engines.registry import on_a_cluster, on_cluster
+from nearfar.engines import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError
 from nearfar.text.encoded import Cut, EncodedCorpus, Scan, kinds_of, stored
 from nearfar.text.sources import File, TextSource, files_of

@@ -40,8 +40,7 @@ from nearfar.callbacks import Callback, Progress, Trainer
 from nearfar.density.embedding import DensityEmbedding
 from nearfar.embedding.parts import BytePairs, Cut, Given, NGrams, Parts
 from nearfar.embedding.vectors import Embedding
-from nearfar.engines import asked_engine, is_device, learner_of
-from nearfar.engines.registry import DASK, OWN, PLAIN, form_of_class
+from nearfar.engines import DASK, OWN, PLAIN, asked_engine, form_of_class, is_device, learner_of
 from nearfar.errors import InputError, NumericalError
 from nearfar.reading.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation

@@ -36,7 +36,7 @@ from nearfar._core.vector import FAST
 from nearfar.density.embedding import DensityEmbedding
 from nearfar.density.senses import Sense, SenseEmbedding
 from nearfar.embedding.vectors import Embedding
-from nearfar.engines.registry import DEVICES
+from nearfar.engines import DEVICES
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import adam_row, adam_state, moments_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nearfar._core.checks import require
 from nearfar._core.warn import warn_user
-from nearfar.engines.registry import current_client
+from nearfar.engines import current_client
 from nearfar.errors import NumericalError
 
 if TYPE_CHECKING:

@@ -38,8 +38,8 @@ from nearfar.engines.dask.rows import Owners, Parts, Products, aligned, bounds_o
 from nearfar.engines.plain import Asked
 from nearfar.engines.threads import FORMS, Threads
 from nearfar.errors import InputError
+from nearfar.methods.edrep import Start
 from nearfar.relations.operators import LinearOperator, Sparse, times
-from nearfar.steps import Start
 
 if TYPE_CHECKING:
     from distributed import Client, Future

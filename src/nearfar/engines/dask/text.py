@@ -24,10 +24,10 @@ from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
 from nearfar._core.types import Longs
 from nearfar._core.vector import read_only
+from nearfar.engines import current_client
 from nearfar.engines.dask.client import client_of, gathered
 from nearfar.engines.dask.edges import ClusterSparse, n_entries
 from nearfar.engines.dask.rows import Owners, Parts, Rows, bounds_of, kept
-from nearfar.engines.registry import current_client
 from nearfar.errors import InputError
 from nearfar.reading.corpora import pairs_of_text, positive_information, units_of
 from nearfar.relations.operators import check_sums

@@ -23,9 +23,9 @@ from nearfar.engines.plain import Asked, OfPairs, Pattern, pair_sums
 from nearfar.engines.threads import edrep, maps, noise
 from nearfar.engines.threads.loops import Formula
 from nearfar.errors import InputError
+from nearfar.methods.edrep import drawn_bounds
 from nearfar.relations.near import NearField, near_field
 from nearfar.relations.operators import LinearOperator, as_walk
-from nearfar.steps import drawn_bounds
 
 FORMS = {**edrep.FORMS, **maps.FORMS}
 """The quicker form of a formula of ``each``; a formula without one runs as it is."""

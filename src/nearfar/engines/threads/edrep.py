@@ -13,8 +13,7 @@ from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
 from nearfar.contracts import Ask, Floats
 from nearfar.engines.threads.loops import Formula
-from nearfar.methods.edrep import ball_step, move_others, move_rows, sphere_step
-from nearfar.methods.normalizers import mixture
+from nearfar.methods.edrep import ball_step, mixture, move_others, move_rows, sphere_step
 
 Step = Callable[[Floats, Floats, float], None]
 """A step of a block of rows against their gradient."""

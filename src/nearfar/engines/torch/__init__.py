@@ -1,6 +1,6 @@
 """Torch: the arithmetic of an estimator on one device, ``"cuda"`` or the processor (``"cpu"``).
 
-Which part of a method has a form in torch is in :mod:`nearfar.engines.registry`.
+Which part of a method has a form in torch is in :mod:`nearfar.engines`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar.engines.registry import form_of_class
+from nearfar.engines import form_of_class
 from nearfar.errors import InputError
 
 _ROOM = "which needs memory of this machine alone, or take fewer components, neighbours or words."

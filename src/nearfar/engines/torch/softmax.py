@@ -18,7 +18,7 @@ from nearfar._core.types import of_tensors
 from nearfar.contracts import Floats
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.errors import InputError
-from nearfar.methods.normalizers import gaussian, mixture, moments, pooled, softmax, tied_mixture
+from nearfar.methods.edrep import gaussian, mixture, moments, pooled, softmax, tied_mixture
 
 BLOCK = 1 << 22  # numbers of a block of rows, 16 MiB in float32: enough to fill a device, little beside n x d
 _TILE = 1 << 24  # scores that are held together

@@ -34,8 +34,7 @@ from nearfar._core.types import Floats, Numbers, TableLike
 from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.divergences.stress import Stress, as_stress
-from nearfar.engines import asked_engine
-from nearfar.engines.registry import DASK, DEVICES, OWN, PLAIN
+from nearfar.engines import DASK, DEVICES, OWN, PLAIN, asked_engine
 from nearfar.errors import InputError, NumericalError
 from nearfar.maps.mds.kernels import stress_of_point
 from nearfar.maps.mds.pairs import (
