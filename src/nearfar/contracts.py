@@ -153,6 +153,9 @@ class FarField(Protocol):
     takes_weights: bool = False
     """Whether ``with_params(weights=w)`` gives it a base measure."""
 
+    weights: Floats | None = None
+    """Its base measure w, shape (m,): how much each of the others counts; None where all count 1."""
+
     takes_moments: bool = False
     """Whether the others may be taken in by parts, see :meth:`nearfar.far.GaussianMixture.moments`."""
 

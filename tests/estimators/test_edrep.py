@@ -442,6 +442,21 @@ def test_the_check_of_the_far_field_pairs_rows():
     assert exact["relative_error"] == exact["low"] == exact["high"] == 0
 
 
+@pytest.mark.parametrize("n_isolates", [0, 9, 1500])  # so many are left out of the fit
+def test_the_check_of_a_far_field_with_weights_is_by_these_weights(n_isolates):
+    A = sp.block_diag(
+        [nf.datasets.dcsbm(300, 3, 12.0, alpha=4.0, random_state=1).adjacency, sp.csr_array((n_isolates, n_isolates))]
+    )
+    rel = nf.Relation.from_matrix(A.tocsr()).random_walk(3)
+    w = np.where(rel.row_sums > 0, np.random.default_rng(0).exponential(size=len(rel.row_sums)), 0.0)
+    checks = [
+        nf.EDRep(4, far=far, n_epochs=5, random_state=0).fit(rel).far_check_
+        for far in (Exact(w), GaussianMixture(weights=w))
+    ]
+    assert checks[0]["relative_error"] == pytest.approx(0, abs=1e-12)
+    assert 0 < checks[1]["relative_error"] < 0.01
+
+
 @pytest.mark.parametrize(
     "more", [{"temperature": 0.3}, {"n_clusters": 3}, {"refine": 0.5}, {"base_measure": "degrees"}]
 )

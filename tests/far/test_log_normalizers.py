@@ -149,6 +149,8 @@ def test_estimate_on_all_rows_is_the_exact_error() -> None:
     X, Y = vectors(90, 4), vectors(70, 4, seed=1)
     direct = np.abs(np.expm1(nf.log_normalizers(X, Y) - logsumexp(X @ Y.T, axis=1)))
     found = estimate_error(X, Y, n_rows=500)
+    w = np.random.default_rng(0).exponential(size=len(Y))
+    assert estimate_error(X, Y, far=Exact(weights=w), n_rows=500).mean == pytest.approx(0, abs=1e-12)
     np.testing.assert_allclose(found.errors, np.sort(direct), rtol=1e-6)
     np.testing.assert_allclose(direct[found.rows], found.errors, rtol=1e-6)
     assert found.mean == pytest.approx(direct.mean())

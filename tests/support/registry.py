@@ -5,6 +5,7 @@ A new estimator or part enters it by a line here; test_meta.py tells when one is
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ _MORE_FAR_FIELDS = [
 ]
 
 
-FAR_FIELDS = [FarCase(NAMED.factory(name), name) for name in NAMED.names] + _MORE_FAR_FIELDS
+FAR_FIELDS = [FarCase(partial(far.far_field, name), name) for name in NAMED.names] + _MORE_FAR_FIELDS
 """All far fields that have a name, and some with other parameters."""
 
 

@@ -18,10 +18,10 @@ from nearfar.contracts import FarField, Floats
 from nearfar.engines import Setting
 from nearfar.errors import InputError
 from nearfar.methods.noise_maps import Circle
+from nearfar.relations.operators import LinearOperator, Threads, times
 
 if TYPE_CHECKING:
     from nearfar.contracts import Field, Kernel
-    from nearfar.relations.operators import LinearOperator
 
 
 OfPairs = Callable[..., tuple[Floats | None, ...]]
@@ -46,8 +46,9 @@ class Plain:
 
     def near(self, P: LinearOperator, X: Floats, way: str) -> Floats:
         """Return the pull, by the products of the relation."""
-        pull: Floats = P.rmatmat(X, n_jobs=1) if way == "columns" else P.matmat(X, n_jobs=1)
-        return pull + P.rmatmat(X, n_jobs=1) if way == "both" else pull
+        products = Threads()
+        pull = times(P, products, X, transposed=way == "columns")
+        return pull + times(P, products, X, transposed=True) if way == "both" else pull
 
     def pairs(
         self,

@@ -61,12 +61,16 @@ def check_temperature(owner: str, name: str, value: object) -> float:
 
 
 class Checked(NamedTuple):
-    """Rows that are looked at, by number; their weights, log Z as the far field has it, how many others there are."""
+    """Rows that are looked at, by number; their weights, log Z as the far field has it, how many others there are.
+
+    ``base`` is the base measure of the far field, if it has one.
+    """
 
     rows: RowNumbers
     weights: Doubles
     log_z: Doubles
     n_active: int
+    base: Doubles | None
 
 
 class EDRep(RelationEmbedder):
@@ -379,7 +383,9 @@ class EDRep(RelationEmbedder):
             log_z = formula(asking, *numbers)[0]
         else:
             far.evaluate(asking, log_z, np.empty_like(asking))
-        self._checked = Checked(asked if kept is None else kept[asked], problem.r[asked], log_z, problem.n_active)
+        weights = None if far.weights is None else settings.spread(np.asarray(far.weights, np.float64))
+        rows = asked if kept is None else kept[asked]
+        self._checked = Checked(rows, problem.r[asked], log_z, problem.n_active, weights)
 
         self._ids = settings.relation.row_ids, settings.relation.column_ids
         self._growth: dict[str, object] = {}
@@ -573,7 +579,7 @@ class EDRep(RelationEmbedder):
 
         checked, n_jobs = self._checked, check_n_jobs("EDRep", self.n_jobs)
         asking = self.embedding_[checked.rows] / self._fitted_columns.temperature
-        exact, oracle = np.empty(len(asking)), Exact(self.base_measure_)
+        exact, oracle = np.empty(len(asking)), Exact(checked.base)
         with single_threaded_blas():
             oracle.prepare(self._others, checked.n_active, np.random.default_rng(0), n_jobs)
             bounds = even_bounds(len(asking), 16)

@@ -18,7 +18,7 @@ from nearfar._core.checks import check_integer
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
-from nearfar.far.registry import FarPart, check_weights
+from nearfar.far.registry import FarPart
 from nearfar.methods.edrep import softmax
 
 _TILE_ROWS, _TILE_OTHERS = 256, 2048
@@ -65,9 +65,12 @@ class Streamed(FarPart):
             Number of threads.
         """
         prepared: Others = self.prepared
-        rows, others = prepared.indices(), prepared.taken(Y)
-        log_z, Y, log_w = np.empty(len(X)), others.vectors, others.log_weights
-        weights = np.asarray(r, dtype=np.float64)
+        rows, log_w = prepared.indices(), prepared.log_weights
+        if prepared.active is not None:
+            Y, log_w = Y[rows], None if log_w is None else log_w[rows]
+        elif prepared.sampled is not None:  # of which the weights are those of the sample already
+            Y = Y[rows]
+        others, log_z, weights = Others(Y, None, log_w), np.empty(len(X)), np.asarray(r, dtype=np.float64)
 
         def normalise(_: int, start: int, stop: int) -> None:
             stream_softmax(X[start:stop], others, log_z[start:stop], None)
@@ -134,9 +137,6 @@ class Exact(Streamed):
 
     weights: Floats | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
-        check_weights("Exact", self.weights)
-
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:  # noqa: ARG002
         """Take in the others.
 
@@ -198,7 +198,7 @@ class Noise(Streamed):
 
     def __post_init__(self) -> None:
         check_integer("Noise", "n_samples", self.n_samples, low=1)
-        check_weights("Noise", self.weights)
+        super().__post_init__()
 
     def prepare(self, Y: Floats, n_active: int, rng: np.random.Generator, n_jobs: int) -> None:  # noqa: ARG002
         """Draw the sample.
@@ -279,12 +279,6 @@ class Others(NamedTuple):
                 block, log_weights = block[active], None if log_weights is None else log_weights[active]
             if len(block):
                 yield block, log_weights
-
-    def taken(self, Y: Floats) -> Others:
-        """Return the active rows of ``Y``, by themselves."""
-        if self.active is None:
-            return self._replace(vectors=Y if self.sampled is None else Y[self.sampled])
-        return Others(Y[self.active], None, None if self.log_weights is None else self.log_weights[self.active])
 
     def indices(self) -> NDArray[np.int64]:
         """Return the positions of the active rows."""

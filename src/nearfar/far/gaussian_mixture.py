@@ -27,7 +27,7 @@ from nearfar._core.threads import SUM_BLOCK, even_bounds, ordered_sum, run_block
 from nearfar._core.types import Floats, Integers
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.far.registry import FarPart, check_weights
+from nearfar.far.registry import FarPart
 from nearfar.methods.edrep import gaussian, mixture, moments, pooled, tied_mixture
 
 
@@ -87,7 +87,7 @@ class GaussianMixture(FarPart):
     def __post_init__(self) -> None:
         check_integer("GaussianMixture", "n_clusters", self.n_clusters, low=1)
         check_choice("GaussianMixture", "covariance", self.covariance, ("own", "tied"))
-        check_weights("GaussianMixture", self.weights)
+        super().__post_init__()
         if self.centers is not None:
             check_matrix("GaussianMixture", "centers", self.centers)
             if self.labels is not None or self.n_clusters > 1:

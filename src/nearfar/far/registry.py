@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,15 @@ class FarPart(Part, FarField):
 
     _state: Any = None
 
+    def __post_init__(self) -> None:
+        """Refuse a base measure that is no vector of finite numbers >= 0."""
+        if self.weights is None:
+            return
+        w = check_numbers(type(self).__name__, "weights", self.weights, "one number per object")
+        if w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
+            expected = "one number per object, finite, >= 0 and not all 0"
+            raise InputError(type(self).__name__, "weights", expected, f"{w.dtype} of shape {w.shape}")
+
     def of_columns(self, columns: NDArray[np.int64]) -> Self:
         """Return the far field for some columns of a relation alone: with what it knows of each.
 
@@ -72,21 +81,6 @@ class FarPart(Part, FarField):
         if self._state is None:
             raise NearfarError(f"{type(self).__name__}: prepare must be called before evaluate.")
         return self._state
-
-
-def check_weights(owner: str, weights: object) -> None:
-    """Refuse a base measure that is no vector of finite numbers >= 0.
-
-    Raises
-    ------
-    InputError
-    """
-    if weights is None:
-        return
-    w = check_numbers(owner, "weights", weights, "one number per object")
-    if w.ndim != 1 or w.dtype.kind not in "iuf" or not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
-        expected = "one number per object, finite, >= 0 and not all 0"
-        raise InputError(owner, "weights", expected, f"{w.dtype} of shape {w.shape}")
 
 
 # Their names.
@@ -120,10 +114,6 @@ class Register(Generic[T]):
     def names(self) -> tuple[str, ...]:
         """All names, the built-in ones first."""
         return tuple(dict.fromkeys((*self.built_in, *self.own)))
-
-    def factory(self, name: str) -> Callable[..., T]:
-        """Return what makes the one of this name."""
-        return self.own[name] if name in self.own else cast("Callable[..., T]", found(self.built_in[name]))
 
     def add(self, name: str, factory: Callable[[], T], other: Register[FarField] | Register[Field]) -> None:
         """Keep a name; refuse one that the other register has, and what is not of this kind."""
@@ -269,8 +259,9 @@ def far_field(far: str | FarField, *, owner: str = "far_field", argument: str = 
     >>> far_field("noise")
     Noise(n_samples=1000)
     """
-    if isinstance(far, str) and (far in FAR_FIELDS.own or far in FAR_FIELDS.built_in):
-        return FAR_FIELDS.factory(far)()
+    if isinstance(far, str) and far in FAR_FIELDS.names:
+        makes: Callable[[], FarField] = FAR_FIELDS.own.get(far) or found(FAR_FIELDS.built_in[far])
+        return makes()
     if not isinstance(far, FarField) or isinstance(far, type):
         expected = f"one of {', '.join(map(repr, FAR_FIELDS.names))}, or a far field object"
         hint = FIELDS.hint(far) or ("" if isinstance(far, str) else _INHERITS)

@@ -129,7 +129,7 @@ def log_normalizers(
         "noise": {"n_samples": n_samples},
     }
     if isinstance(method, str) and method in parameters and method not in FAR_FIELDS.own:
-        far = FAR_FIELDS.factory(method)(**parameters[method])
+        far = far.with_params(**parameters[method])  # type: ignore[attr-defined]
     workers = check_n_jobs(owner, n_jobs)
     rng = check_random_state(owner, random_state)
     asking = X if chosen is None else X[chosen]
@@ -294,6 +294,8 @@ def estimate_error(
     Source: order-statistic intervals, David & Nagaraja, "Order statistics", section 7.1; stratified mean, Cochran,
     "Sampling techniques", sections 5.3-5.4. The coverage of both is tested.
     """
+    from scipy.stats import binom
+
     owner = "estimate_error"
     X, Y = check_pair(owner, X, Y)
     field = far_field(far, owner=owner)
@@ -304,7 +306,7 @@ def estimate_error(
     uniform = np.sort(rng.choice(len(X), size=min(n_rows, len(X)), replace=False))
     strata = _strata(X, n_rows, rng)
     asked = np.unique(np.concatenate([uniform, *(rows for rows, _ in strata)]))
-    looked_at, exact = X[asked], Exact()
+    looked_at, exact = X[asked], Exact(field.weights)
     with single_threaded_blas():
         field.prepare(Y, len(Y), rng, workers)
         exact.prepare(Y, len(Y), rng, workers)
@@ -315,7 +317,15 @@ def estimate_error(
     sample = errors[np.searchsorted(asked, rows)]
     mean, mean_interval = _stratified_mean([(errors[np.searchsorted(asked, r)], n) for r, n in strata], confidence)
     exhaustive = len(rows) == len(X)
-    intervals = {q: _quantile_interval(sample, q, confidence, exhaustive) for q in (*_QUANTILES, 0.5)}
+    intervals: dict[float, Interval] = {}
+    for q in (*_QUANTILES, 0.5):
+        if exhaustive:
+            intervals[q] = (float(np.quantile(sample, q)), float(np.quantile(sample, q)))
+            continue
+        # The order statistics between which it lies; ranks from the binomial distribution.
+        low, high = (int(binom.ppf(p, len(sample), q)) for p in ((1 - confidence) / 2, (1 + confidence) / 2))
+        above = float(sample[high]) if high < len(sample) else math.inf
+        intervals[q] = float(sample[low - 1]) if low >= 1 else 0.0, above
     return ErrorEstimate(
         errors=sample,
         rows=rows,
@@ -361,14 +371,3 @@ def _stratified_mean(strata: list[tuple[NDArray[np.float64], int]], confidence: 
     freedom = 1.0 / sum(share**2 / (len(errors) - 1) for share, (errors, _) in zip(shares, sampled, strict=True))
     half = float(stdtrit(freedom, (1 + confidence) / 2) * np.sqrt(variances.sum()))
     return mean, (max(0.0, mean - half), mean + half)
-
-
-def _quantile_interval(sample: NDArray[np.float64], q: float, confidence: float, exhaustive: bool) -> Interval:
-    """Return the order statistics between which the q-quantile lies; ranks from the binomial distribution."""
-    from scipy.stats import binom
-
-    if exhaustive:
-        value = float(np.quantile(sample, q))
-        return value, value
-    low, high = (int(binom.ppf(p, len(sample), q)) for p in ((1 - confidence) / 2, (1 + confidence) / 2))
-    return (float(sample[low - 1]) if low >= 1 else 0.0, float(sample[high]) if high < len(sample) else float("inf"))

@@ -297,17 +297,13 @@ class Sparse(LinearOperator):
         if self.data is None:
             sums = np.diff(self.indptr).astype(np.float64)
             return sums if self.row_scale is None else sums * self.row_scale
-        return np.asarray(self.matmat(np.ones((self.shape[1], 1)), n_jobs=available_processors())[:, 0], np.float64)
+        return super().row_sums
 
     @cached_property
     def column_sums(self) -> NDArray[np.float64]:
         """Pᵀ 1, shape (m,), float64."""
-        if self.symmetric and self.row_scale is None:
-            return self.row_sums
         if self.symmetric:
-            return np.asarray(
-                self.rmatmat(np.ones((self.shape[0], 1)), n_jobs=available_processors())[:, 0], np.float64
-            )
+            return self.row_sums if self.row_scale is None else super().column_sums
         # One pass in the order of storage, in pieces: no transpose is built for it, nor a copy of all entries.
         sums: NDArray[np.float64] = np.zeros(self.shape[1])
         for start, stop in pairwise(even_bounds(self.nnz, PIECE).tolist()):
@@ -641,6 +637,10 @@ def blocks_of(n: int) -> tuple[int, ...]:
     return tuple(even_bounds(n, BLOCK).tolist())
 
 
+# Not with the matrices: what is made of them has others, and pickles and counts of bytes go without.
+_FOR_SCIPY: WeakKeyDictionary[Sparse, dict[bool, csr_array[np.float32]]] = WeakKeyDictionary()
+
+
 class Threads(Products[Floats]):
     """Products on threads.
 
@@ -680,14 +680,27 @@ class Threads(Products[Floats]):
         """Return ``base + factor * A X``, of A or its transpose, in X's dtype; O(nnz d) time."""
         out = self._room(A.shape[transposed], X) if out is None else out
         blocks, watched = blocks_of(len(out)), out is self._watched
-        if A.is_small:
-            plain_product(A, X, base, factor, out, transposed=transposed)
-            if watched:
-                with np.errstate(all="ignore"):
-                    sums = [out[start:stop].sum() for start, stop in pairwise(blocks)]
-                self.overflown += [block for block, found in enumerate(sums) if not isfinite(found)]
-            return out
         row_scale, column_scale = (None, A.row_scale) if transposed else (A.row_scale, None)
+        if A.is_small:  # as the compiled kernels, by a matrix of SciPy: A, or Aᵀ diag(row_scale)
+            kept = _FOR_SCIPY.setdefault(A, {})
+            if transposed not in kept:
+                indptr, indices, data = A.stored(transposed=transposed)
+                data = np.ones(indices.size, np.float32) if data is None else data
+                data = data if column_scale is None else data * column_scale[indices]
+                kept[transposed] = csr_array((data, indices, indptr), shape=A.shape[::-1] if transposed else A.shape)
+            dtype = np.float64 if X.shape[1] == 1 else X.dtype
+            scale = np.asarray(factor if row_scale is None else factor * row_scale.astype(np.float64)[:, None], dtype)
+            with np.errstate(all="ignore"):  # nothing is known of X; the result shows it
+                value = kept[transposed] @ X.astype(dtype, copy=False)
+                if base is None:
+                    np.multiply(value, scale, out=out, casting="same_kind")
+                else:
+                    value *= scale
+                    np.add(base, value, out=out, casting="same_kind")
+                if watched:
+                    sums = [out[start:stop].sum() for start, stop in pairwise(blocks)]
+                    self.overflown += [block for block, found in enumerate(sums) if not isfinite(found)]
+            return out
         indptr, indices, data = A.stored(transposed=transposed)
         kernel = product
         if X.shape[1] == 1:
@@ -738,28 +751,3 @@ class Threads(Products[Floats]):
 
         run_blocks(task, blocks_of(len(X)), self._n_jobs)
         return made
-
-
-# Not with the matrices: what is made of them has others, and pickles and counts of bytes go without.
-_FOR_SCIPY: WeakKeyDictionary[Sparse, dict[bool, csr_array[np.float32]]] = WeakKeyDictionary()
-
-
-def plain_product(A: Sparse, X: Floats, base: Floats | None, factor: float, out: Floats, *, transposed: bool) -> None:
-    """Write ``base + factor * A X`` into ``out`` as the compiled kernels do, for all rows, by a matrix of SciPy."""
-    kept = _FOR_SCIPY.setdefault(A, {})
-    if transposed not in kept:  # A, or Aᵀ diag(row_scale)
-        indptr, indices, data = A.stored(transposed=transposed)
-        data = np.ones(indices.size, np.float32) if data is None else data
-        if transposed and A.row_scale is not None:
-            data = data * A.row_scale[indices]
-        kept[transposed] = csr_array((data, indices, indptr), shape=A.shape[::-1] if transposed else A.shape)
-    dtype = np.float64 if X.shape[1] == 1 else X.dtype
-    row_scale = None if transposed else A.row_scale
-    scale = np.asarray(factor if row_scale is None else factor * row_scale.astype(np.float64)[:, None], dtype)
-    with np.errstate(all="ignore"):  # nothing is known of X; the result shows it
-        value = kept[transposed] @ X.astype(dtype, copy=False)
-        if base is None:
-            np.multiply(value, scale, out=out, casting="same_kind")
-        else:
-            value *= scale
-            np.add(base, value, out=out, casting="same_kind")
