@@ -72,8 +72,8 @@ def test_near_field_is_both_products(symmetric, steps):
         near = near_field(operator, "both" if both else "rows", n_jobs=1 + steps % 2)
         assert isinstance(near, NearWalk if symmetric or not both else NearProduct)
         for _ in range(2):  # buffers of the first sweep are used again
-            near.prepare(X)
-            got = np.vstack([near[lo : min(lo + 77, 300)] for lo in range(0, 300, 77)])
+            pull = near.prepare(X)
+            got = np.vstack([pull[lo : min(lo + 77, 300)] for lo in range(0, 300, 77)])
             np.testing.assert_allclose(got, expected, atol=1e-5)
 
 

@@ -338,8 +338,7 @@ def run(settings: Settings, engine: str | Place | None, resume: str | PathLike[s
                 f"{state.epoch} at learning rate {rate:.3g}. Try learning_rate={p['learning_rate'] / 2:.3g}."
             )
         if state.epoch == settings.coarse:
-            weights = far.weights  # type: ignore[attr-defined]
-            state.centers = centers_of(state.others, settings.n_refined, weights, state.rng, settings.n_jobs)
+            state.centers = centers_of(state.others, settings.n_refined, far.weights, state.rng, settings.n_jobs)
             state.far = far.split(centers=state.centers)  # type: ignore[attr-defined]
         return trainer.tell(state.epoch, state.losses[-1], rate, state)
 

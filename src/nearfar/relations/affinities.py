@@ -858,7 +858,9 @@ def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -
         among = neighbor_index(owner, X, method="auto", **given).neighbors(min(k, m - 1))  # type: ignore[arg-type]
         indices.append(among.indices + np.int32(n))
         distances.append(among.distances)
-    of_new = _nearest(np.concatenate(indices, axis=1), np.concatenate(distances, axis=1), k)
+    near, far = np.concatenate(indices, axis=1), np.concatenate(distances, axis=1)
+    order = np.argsort(far, axis=1, kind="stable")[:, :k]  # of those as near, later ones have higher numbers
+    of_new = Neighbors(np.take_along_axis(near, order, axis=1), np.take_along_axis(far, order, axis=1))
     changed, of_changed = _entered(old, to_old)
     found = Neighbors(np.concatenate([old.indices, of_new[0]]), np.concatenate([old.distances, of_new[1]]))
     found.indices[changed], found.distances[changed] = of_changed
@@ -912,12 +914,6 @@ def _inserted(values: NDArray[_Number], stays: Flags, new: NDArray[_Number]) -> 
     inside = np.flatnonzero(at < values.shape[1])
     found[inside, at[inside]] = new[inside]
     return found
-
-
-def _nearest(indices: NDArray[np.int32], distances: NDArray[np.float32], k: int) -> Neighbors:
-    """Return the first k of each line; of those as near, later ones have higher numbers already."""
-    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    return Neighbors(np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1))
 
 
 def _replaced(

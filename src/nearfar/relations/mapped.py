@@ -231,11 +231,20 @@ def write_csr(
             record = _record(weights is not None)
             progress.update(_deal_out(rows, columns, weights, mirror, bounds, paths))
         for path, n_entries, (start, stop) in zip(paths, sizes, pairwise(bounds.tolist()), strict=True):
-            part = _sorted_part(path, record, start, stop, n_jobs)
+            if not n_entries:  # empty rows
+                indptr[start + 1 : stop + 1] = files.n_entries
+                continue
+            entries = np.fromfile(path, record)
+            path.unlink()
+            rows, columns = np.ascontiguousarray(entries["row"]), np.ascontiguousarray(entries["column"])
+            weights = np.ascontiguousarray(entries["weight"]) if "weight" in (record.names or ()) else None
+            del entries
+            rows -= start
+            part = build_csr(rows, columns, weights, stop - start, mirror=False, n_jobs=n_jobs)
             check_sums(owner, part[2])
             indptr[start + 1 : stop + 1] = files.n_entries + part[0][1:]
             files.append(*part[1:])
-            del part  # before the next one comes
+            del rows, columns, weights, part  # before the next one comes
             progress.update(n_entries)
         files.write_indptr(indptr)
         return files.n_entries, files.weighted
@@ -304,21 +313,6 @@ def _deal_out(
         if stop > start:
             _append(path, flat[start:stop])
     return int(flat.size)
-
-
-def _sorted_part(
-    path: Path, record: np.dtype[np.void], start: int, stop: int, n_jobs: int
-) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.float32] | None]:
-    """Return the CSR arrays of the rows start..stop, and remove the part's file."""
-    if not path.exists():  # empty rows
-        return np.zeros(stop - start + 1, np.int64), np.empty(0, np.int32), None
-    entries = np.fromfile(path, record)
-    path.unlink()
-    rows, columns = np.ascontiguousarray(entries["row"]), np.ascontiguousarray(entries["column"])
-    weights = np.ascontiguousarray(entries["weight"]) if "weight" in (record.names or ()) else None
-    del entries
-    rows -= start
-    return build_csr(rows, columns, weights, stop - start, mirror=False, n_jobs=n_jobs)
 
 
 def _record(weighted: bool) -> np.dtype[np.void]:

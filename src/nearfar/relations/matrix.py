@@ -945,9 +945,8 @@ class Relation:
         if not isinstance(other, Relation):
             return self.matmat(other)
         if self.column_ids != other.row_ids:
-            raise InputError(
-                "Relation @ Relation", "the right factor", "over the left one's columns", _ids_differ(self, other)
-            )
+            got = f"shapes {self.shape} and {other.shape} with different ids"
+            raise InputError("Relation @ Relation", "the right factor", "over the left one's columns", got)
         return Relation(Product(self.operator, other.operator), self.row_ids, other.column_ids)
 
     def __mul__(self, factor: float) -> Relation:
@@ -960,7 +959,8 @@ class Relation:
         if not isinstance(other, Relation):
             return NotImplemented
         if self.row_ids != other.row_ids or self.column_ids != other.column_ids:
-            raise InputError("Relation + Relation", "the second term", "over the same ids", _ids_differ(self, other))
+            got = f"shapes {self.shape} and {other.shape} with different ids"
+            raise InputError("Relation + Relation", "the second term", "over the same ids", got)
         made = Relation(self.operator + other.operator, self.row_ids, self.column_ids)
         made._two_kinds = self._two_kinds
         return made
@@ -1017,10 +1017,6 @@ def columns_in_words(taken: Taken) -> str:
     text += " without weight" if taken["weight"] is None else f" with weight {taken['weight']!r}"
     text += f", not {', '.join(map(repr, taken['left_out']))}" if taken["left_out"] else ""
     return text + (f" ({taken['form']})" if "form" in taken else "")
-
-
-def _ids_differ(left: Relation, right: Relation) -> str:
-    return f"shapes {left.shape} and {right.shape} with different ids"
 
 
 def is_relation(X: object) -> bool:

@@ -2,14 +2,15 @@
 
 Where X is too large for memory, :class:`NearSlices` takes a few of its columns at a time.
 
-``prepare(X)`` is called once per sweep, slices are then read from several threads. X may change between the blocks of
-one sweep: what later blocks need was copied or computed in ``prepare``.
+``prepare(X)`` is called once per sweep and returns what gives rows of the pull by slices, from several threads; the
+caller may overwrite them. X may change between the blocks of one sweep: what later blocks need was copied or computed
+in ``prepare``. ``n_arrays`` is how many arrays of the size of X it holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Self
 
 import numpy as np
 
@@ -23,20 +24,7 @@ Room = Callable[[str, tuple[int, int], np.dtype[np.floating]], Floats]
 """Returns an array in a file, by the name, the shape and the dtype."""
 
 
-class NearField(Protocol):
-    """The pull of the observed relations."""
-
-    n_arrays: int
-    """How many arrays of the size of X it holds."""
-
-    def prepare(self, X: Floats) -> None:
-        """Take in the vectors, shape (m, d)."""
-
-    def __getitem__(self, rows: slice) -> Floats:
-        """Return rows of the pull; the caller may overwrite them."""
-
-
-def near_field(P: LinearOperator, way: str, *, n_jobs: int, room: Room | None = None) -> NearField:
+def near_field(P: LinearOperator, way: str, *, n_jobs: int, room: Room | None = None) -> NearProduct | NearWalk:
     """Return the near field of one embedding: ``P X``, ``Pᵀ X`` for the way "columns", the sum of them for "both".
 
     With ``room`` vectors are in files: for the rows of a walk alone.
@@ -60,16 +48,14 @@ class NearProduct:
         self._threads, self.n_arrays = Threads(n_jobs), 1 + scratch_arrays(operator)
         self._pull: Floats = np.empty((0, 0))
 
-    def prepare(self, X: Floats) -> None:
+    def prepare(self, X: Floats) -> Floats:
         shape = (self._operator.shape[self._transposed], X.shape[1])
         if self._pull.shape != shape:
             self._pull = empty_aligned(shape, X.dtype)
         pull = times(self._operator, self._threads, X, out=self._pull, transposed=self._transposed)
         if self._both:
             times(self._operator, self._threads, X, pull, out=pull, transposed=not self._transposed)
-
-    def __getitem__(self, rows: slice) -> Floats:
-        return self._pull[rows]
+        return pull
 
 
 class NearWalk:
@@ -89,7 +75,7 @@ class NearWalk:
         self._with_spare = steps > 1 + (not both)
         self.n_arrays = (1 + both) * (1 + self._with_spare)
 
-    def prepare(self, X: Floats) -> None:
+    def prepare(self, X: Floats) -> Self:
         n, d = X.shape
         shape = (n, 2 * d if self._both else d)
         if self._W.shape != shape:
@@ -100,7 +86,7 @@ class NearWalk:
             for _ in range(self._steps - 1):
                 self._run(pair_step, X, self._W, self._spare)
                 self._W, self._spare = self._spare, self._W
-            return
+            return self
         if self._steps == 1:
             np.copyto(self._W, X)
         else:
@@ -108,6 +94,7 @@ class NearWalk:
         for _ in range(self._steps - 2):  # T <- X + B T
             self._run(product, self._W, 1.0, X, self._spare)
             self._W, self._spare = self._spare, self._W
+        return self
 
     def _run(self, kernel: Callable[..., None], *arguments: object) -> None:
         bounds = blocks_of(len(self._matrix.indptr) - 1)
@@ -147,7 +134,7 @@ class NearSlices(NearWalk):
         self._room, self.n_arrays = room, min(steps, 3)  # arrays of n x SLICE
         self._pull: list[Floats] = []
 
-    def prepare(self, X: Floats) -> None:
+    def prepare(self, X: Floats) -> Self:
         """Take in the vectors, shape (n, d)."""
         n, d = X.shape
         if not self._pull:
@@ -167,6 +154,7 @@ class NearSlices(NearWalk):
             T = self._W if self._steps > 1 else columns
             self._run(product, T, 1.0 / self._steps, columns[:0], pull)
         self._W = self._spare = columns[:0]  # memory for the sweep
+        return self
 
     def __getitem__(self, rows: slice) -> Floats:
         """Return rows of the pull; the caller may overwrite them."""

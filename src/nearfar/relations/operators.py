@@ -562,37 +562,7 @@ def sparse_from_matrix(
     InputError, DataError
         See :meth:`nearfar.Relation.from_matrix`.
     """
-    csr = checked_csr(owner, A)
-    n, m = csr.shape
-    row_ids = Ids(n if ids is None else ids, owner=owner, name="ids")
-    if column_ids is not None:
-        other_ids = Ids(column_ids, owner=owner, name="column_ids")
-    else:
-        other_ids = row_ids if n == m else Ids(m)
-    for name, found, size in (("ids", row_ids, n), ("column_ids", other_ids, m)):
-        if len(found) != size:
-            raise InputError(owner, name, f"{size} ids, one for each of A's", f"{len(found)}")
-    if row_ids == other_ids:
-        other_ids = row_ids
-    data = None if np.all(csr.data == 1) else csr.data
-    arrays = (csr.indptr.astype(np.int64), csr.indices.astype(np.int32), data)
-    symmetric = row_ids is other_ids and all(
-        a is b or (a is not None and b is not None and np.array_equal(a, b))
-        for a, b in zip(arrays, transpose(*arrays, m), strict=True)
-    )
-    return Sparse(*arrays, m, symmetric=symmetric), row_ids, other_ids
-
-
-def checked_csr(owner: str, A: MatrixLike) -> csr_array[np.float32]:
-    """Return A as CSR, float32, sorted, without duplicates and zeros; a new object wherever A would change.
-
-    Raises
-    ------
-    InputError
-        If A is not a matrix of numbers.
-    DataError
-        If an entry is NaN, infinite or negative, or there is none.
-    """
+    # As CSR, float32, sorted, without duplicates and zeros; a new object wherever A would change.
     is_sparse: bool = issparse(A)
     expected, hint = "a sparse or dense matrix of real numbers", "Edges, files and graphs go to Relation.from_edges."
     try:
@@ -625,7 +595,24 @@ def checked_csr(owner: str, A: MatrixLike) -> csr_array[np.float32]:
     if csr.nnz == 0:
         hint = "" if min(csr.shape) else f"0 feature(s) (shape={csr.shape}) while a minimum of 1 is required."
         raise DataError(owner, "A", "a matrix with at least one positive entry", f"none in shape {csr.shape}", hint)
-    return csr
+    n, m = csr.shape
+    row_ids = Ids(n if ids is None else ids, owner=owner, name="ids")
+    if column_ids is not None:
+        other_ids = Ids(column_ids, owner=owner, name="column_ids")
+    else:
+        other_ids = row_ids if n == m else Ids(m)
+    for name, found, size in (("ids", row_ids, n), ("column_ids", other_ids, m)):
+        if len(found) != size:
+            raise InputError(owner, name, f"{size} ids, one for each of A's", f"{len(found)}")
+    if row_ids == other_ids:
+        other_ids = row_ids
+    data = None if np.all(csr.data == 1) else csr.data
+    arrays = (csr.indptr.astype(np.int64), csr.indices.astype(np.int32), data)
+    symmetric = row_ids is other_ids and all(
+        a is b or (a is not None and b is not None and np.array_equal(a, b))
+        for a, b in zip(arrays, transpose(*arrays, m), strict=True)
+    )
+    return Sparse(*arrays, m, symmetric=symmetric), row_ids, other_ids
 
 
 # Products on the threads of this machine: of which those with any operator are made. Devices and clusters have others.

@@ -24,7 +24,7 @@ from nearfar.engines.threads import edrep, maps, noise
 from nearfar.engines.threads.loops import Formula
 from nearfar.errors import InputError
 from nearfar.methods.edrep import drawn_bounds
-from nearfar.relations.near import NearField, near_field
+from nearfar.relations.near import NearProduct, NearWalk, near_field
 from nearfar.relations.operators import LinearOperator, as_walk
 
 FORMS = {**edrep.FORMS, **maps.FORMS}
@@ -55,7 +55,8 @@ class Threads:
 
     def __init__(self, n_jobs: int, folder: Path | None = None) -> None:
         self.n_jobs, self._folder = n_jobs, folder
-        self._near: dict[tuple[int, str], tuple[LinearOperator, NearField]] = {}  # with what has the id in the key
+        # With what has the id in the key.
+        self._near: dict[tuple[int, str], tuple[LinearOperator, NearProduct | NearWalk]] = {}
         self._kept: dict[str, Floats] = {}
         self._blocks: tuple[object, NDArray[np.int64]] = (None, np.empty(0, np.int64))  # of the pattern in use
 
@@ -78,15 +79,13 @@ class Threads:
         """Return the rows."""
         return rows
 
-    def near(self, P: LinearOperator, X: Floats, way: str) -> NearField:
+    def near(self, P: LinearOperator, X: Floats, way: str) -> Floats | NearWalk:
         """Return the pull, which is read by slices."""
         key = id(P), way
         if key not in self._near:
             room = None if self._folder is None else self._in_file
             self._near[key] = P, near_field(P, way, n_jobs=self.n_jobs, room=room)
-        near = self._near[key][1]
-        near.prepare(X)
-        return near
+        return self._near[key][1].prepare(X)
 
     def _in_file(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> Floats:
         """Return an array in a new file of the folder; an older file is replaced, not written to."""
