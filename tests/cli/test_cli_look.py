@@ -142,3 +142,18 @@ def test_a_map_a_row_of_zeros_and_an_encoded_text(run, rng):
     assert "near       0: " in run("rows.npy").out  # their numbers stay
     nf.Corpus(["the sea the ship the sea a ship"] * 40).encode(folder="encoded", min_count=1)
     assert "a text of 320 tokens" in run("encoded").out
+
+
+def test_it_waits_for_no_package_that_it_can_do_without(tmp_path):
+    graph = nx.planted_partition_graph(4, 30, 0.4, 0.01, seed=0)
+    (tmp_path / "graph.csv").write_text("paper,cited\n" + "".join(f"p{a},p{b}\n" for a, b in graph.edges))
+    code = (
+        "import sys; from nearfar.cli import main; import nearfar as nf\n"
+        "assert main(['graph.csv', '-q']) == 0\n"
+        "emb = nf.Embedding.load('graph.nearfar.safetensors')\n"
+        "page = emb.map(emb.vectors[:, :2])\n"
+        "assert len(page.labels) == 8  # clusters, named\n"
+        "print([name for name in ('sklearn', 'pandas', 'matplotlib', 'scipy.stats') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

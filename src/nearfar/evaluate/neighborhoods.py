@@ -34,6 +34,7 @@ from nearfar.relations.matrix import Relation, as_relation, is_relation
 from nearfar.relations.neighbors import coordinates_of, nearest_neighbors
 from nearfar.search.distances import check_comparable, check_distances
 from nearfar.search.elsewhere import SETS
+from nearfar.search.lists import directions
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
 _OWNER = "evaluate.neighborhoods"
 _SIZES = (5, 15, 50)  # where the caller gives none, those that the rows allow
 _ALL_ROWS, _SOME_ROWS = 5000, 1000  # up to so many rows all are judged, of more a sample
-_PAIRS = 2**22  # for the rank correlation of the distances
+_PAIRS, _DRAWN = 2**22, 2**20  # for the rank correlation of the distances: all, or drawn of more
 _BLOCK = 2**22  # distances of a block, in each of the two spaces
+_ROUNDING = 1e-12  # what it leaves of 1 - cos of rows of one direction
 _DIGIT = 11  # bits: three passes, and counts that stay in the first-level cache
 _VALUES = 1 << _DIGIT
 # Those of scikit-learn and SciPy that need no more than the two rows.
@@ -238,8 +240,8 @@ def neighborhoods(
     Notes
     -----
     Means over a sample of rows are unbiased; their standard errors are in the result. The stresses are sums over the
-    sampled rows and all others. The rank correlation is exact up to 2,048 rows; beyond, it is that of about four
-    million random pairs with a sampled row.
+    sampled rows and all others. The rank correlation is exact up to 2,048 rows, if all are judged; else it is
+    that of about a million random pairs with a sampled row.
 
     Trustworthiness and continuity are divided by the largest sum that they can have for k, below n / 2 and above.
 
@@ -383,9 +385,9 @@ def _sampled_rows(n_sample: int | None, n: int, rng: np.random.Generator) -> NDA
 def _partners(rows: NDArray[np.int64], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return for each row places among its others: all of them, or random ones where these would be too many."""
     m = len(rows)
-    if m * (n - 1) <= _PAIRS:
+    if m * (n - 1) <= (_PAIRS if m == n else _DRAWN):
         return np.broadcast_to(np.arange(n - 1), (m, n - 1))
-    return rng.integers(n - 1, size=(m, max(1, _PAIRS // m)))
+    return rng.integers(n - 1, size=(m, max(1, _DRAWN // m)))
 
 
 def _area_weights(n: int) -> tuple[NDArray[np.float64], float]:
@@ -464,9 +466,7 @@ def _distance_scores(found: RowScores, data_unit: float, map_unit: float) -> Dis
     count = len(found.moments) * len(found.overlaps)
     covariance = rd / count - r_sum * d_sum / count**2
     variances = max(rr / count - (r_sum / count) ** 2, 0.0), max(dd / count - (d_sum / count) ** 2, 0.0)
-    is_few = len(found.moments) * (1 + len(found.overlaps)) <= few_rows.FEW
-    ranks = few_rows.mean_ranks_of if is_few else mean_ranks
-    r_ranks, d_ranks = (ranks(side.ravel()) for side in found.pairs)
+    r_ranks, d_ranks = (few_rows.mean_ranks_of(side.ravel()) for side in found.pairs)
     return {
         "scale": rd / dd * (data_unit / map_unit),
         "normalized_stress": max(0.0, 1 - fit),
@@ -600,6 +600,8 @@ def distances_of(owner: str, X: object, metric: str) -> Distances:
         return _SparseEuclidean(wide) if metric == "euclidean" else _Pairwise(owner, wide, metric)
     if metric == "euclidean":
         return Euclidean(checked)
+    if metric == "cosine":
+        return _Cosine(owner, checked)
     return _Pairwise(owner, checked != 0 if metric in SETS else checked, metric)
 
 
@@ -665,6 +667,22 @@ class _SparseEuclidean(Distances):
         out[np.arange(len(rows)), rows] = 0
 
 
+class _Cosine(Distances):
+    """One less the cosines of the rows of a dense matrix, in float64."""
+
+    unit = 1.0
+
+    def __init__(self, owner: str, X: Floats) -> None:
+        self.n = len(X)
+        self._X = directions(owner, X.astype(np.float64))
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+        """Write the distances from ``rows`` to all rows."""
+        np.subtract(1, self._X[rows] @ self._X.T, out=out, casting="same_kind")
+        out[out < _ROUNDING] = 0
+        out[np.arange(len(rows)), rows] = 0
+
+
 class _Pairwise(Distances):
     """Distances by scikit-learn."""
 
@@ -714,8 +732,18 @@ def euclidean_rows(X, queries, out):
 
 
 @jit
-def _sort(keys, order, other_keys, other_order):
-    """Sort ``order`` by its keys, stably, by counting each of three digits; the other arrays, and keys, are scratch."""
+def nearest_first(distances, itself, order, keys, other_keys, other_order):
+    """Write the indices of all rows but ``itself`` by growing distance, ties by index: each of three digits is counted.
+
+    ``distances``: (n,) float32, >= 0, finite, no negative zero; ``order``: (n - 1,) int32. The rest is scratch of
+    length n - 1: keys uint32, ``other_order`` int32.
+    """
+    bits = distances.view(np.uint32)
+    t = 0
+    for j in range(distances.shape[0]):
+        if j != itself:
+            keys[t], order[t] = bits[j], j
+            t += 1
     counts = np.zeros((3, _VALUES), np.int64)
     for key in keys:
         counts[0, key & (_VALUES - 1)] += 1
@@ -736,42 +764,7 @@ def _sort(keys, order, other_keys, other_order):
         from_keys, to_keys = to_keys, from_keys
         from_order, to_order = to_order, from_order
     for t in range(keys.shape[0]):  # an odd number of passes ends in the scratch
-        keys[t], order[t] = from_keys[t], from_order[t]
-
-
-@jit
-def nearest_first(distances, itself, order, keys, other_keys, other_order):
-    """Write the indices of all rows but ``itself`` by growing distance, ties by index.
-
-    ``distances``: (n,) float32, >= 0, finite, no negative zero; ``order``: (n - 1,) int32. The rest is scratch of
-    length n - 1: keys uint32, ``other_order`` int32.
-    """
-    bits = distances.view(np.uint32)
-    t = 0
-    for j in range(distances.shape[0]):
-        if j != itself:
-            keys[t], order[t] = bits[j], j
-            t += 1
-    _sort(keys, order, other_keys, other_order)
-
-
-@jit
-def mean_ranks(values):
-    """Return the ranks of non-negative float32 numbers, from 0; equal ones have the mean of their ranks."""
-    n = values.shape[0]
-    bits = values.view(np.uint32)
-    keys, order = np.empty(n, np.uint32), np.empty(n, np.int32)
-    for t in range(n):
-        keys[t], order[t] = bits[t], t
-    _sort(keys, order, np.empty(n, np.uint32), np.empty(n, np.int32))
-    ranks = np.empty(n)
-    first = 0
-    for t in range(n):
-        if t == n - 1 or keys[t + 1] != keys[t]:
-            for equal in range(first, t + 1):
-                ranks[order[equal]] = 0.5 * (first + t)
-            first = t + 1
-    return ranks
+        order[t] = from_order[t]
 
 
 @jit

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.by_id import in_order_of
@@ -41,7 +42,7 @@ from nearfar.evaluate.stability import MapStability, map_stability
 from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.recipes import TSNE
 from nearfar.maps.solver import z_order
-from nearfar.plots.groups import densest
+from nearfar.plots.groups import densest, rows_of_groups
 from nearfar.plots.scatter import PICTURES, scatter
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
@@ -61,8 +62,9 @@ MAX_POINTS = 1_000_000
 _BEFORE = ("x before", "y before")  # columns of a map that has grown, see nearfar.maps.growing.Growth
 MISSING, FALSE, STABILITY = "missing neighbours", "false neighbours", "stability"
 _NEIGHBORS = ((50_000, 15), (200_000, 10), (10**9, 5))  # of up to so many points
-_JUDGED = ((20_000, 1000), (200_000, 500), (10**9, 200))  # rows for the curve
+_JUDGED = ((20_000, 500), (200_000, 500), (10**9, 200))  # rows for the curve
 _CLUSTERS = (8, 40, 200)  # that are named, as zooming in makes room
+_SAMPLE, _DRAWN, _ROUNDS = 20_000, 5, 20  # points of which they are found, candidates for a start, passes
 _CELLS = 12  # across the map, of three of which the fullest has a name
 _TYPICAL = 2  # ids in the name of a cluster
 _SENSES_UP_TO, _ANCHORS_UP_TO = 2_000, 100_000  # points: what takes a search, or a sort, for each
@@ -641,18 +643,12 @@ def _labels(
             return names_of_groups(column, xy)
     if ids.is_integer:
         return []
-    from sklearn.cluster import KMeans
-
     labels: list[tuple[int, str]] = []
-    sample = np.random.default_rng(0).permutation(len(xy))[:20_000]
     for n_clusters in _CLUSTERS:
         if n_clusters * 8 > len(xy):
             break
-        model = KMeans(n_clusters, n_init=1, random_state=0).fit(xy[sample])
-        codes = model.predict(xy)
         level = []
-        for code in range(n_clusters):
-            rows = np.flatnonzero(codes == code)
+        for rows in rows_of_groups(_clusters(xy, n_clusters), n_clusters):
             if not len(rows):
                 continue
             within = np.asarray(vectors[rows], np.float64)
@@ -662,6 +658,30 @@ def _labels(
             level.append((len(rows), _middle(xy, rows), ", ".join(name_of(ids[int(row)])[:30] for row in typical)))
         labels += [(row, text) for _, row, text in sorted(level, reverse=True)]
     return labels
+
+
+def _clusters(xy: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
+    """Return the cluster of each point: k-means on a sample, from rows that are far from those before.
+
+    Each is the best of a few that are drawn by the square of this distance (Arthur & Vassilvitskii 2007).
+    """
+    rng = np.random.default_rng(0)
+    sample = xy[rng.permutation(len(xy))[:_SAMPLE]]
+    chosen, away = [0], ((sample - sample[0]) ** 2).sum(axis=1)
+    while len(chosen) < n_clusters:
+        heap = np.cumsum(away)
+        drawn = np.searchsorted(heap, rng.random(_DRAWN) * heap[-1], side="right").clip(max=len(sample) - 1)
+        left = np.minimum(away, ((sample - sample[drawn, None]) ** 2).sum(axis=2))
+        best = int(left.sum(axis=1).argmin())
+        chosen, away = [*chosen, int(drawn[best])], left[best]
+    centers = sample[chosen]
+    for _ in range(_ROUNDS):
+        nearest = cKDTree(centers).query(sample)[1]
+        counts = np.bincount(nearest, minlength=n_clusters)
+        sums = np.stack([np.bincount(nearest, column, n_clusters) for column in sample.T], axis=1)
+        centers = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centers)
+    codes: NDArray[np.int64] = cKDTree(centers).query(xy)[1]
+    return codes
 
 
 def _middle(xy: NDArray[np.float64], rows: NDArray[np.int64]) -> int:
