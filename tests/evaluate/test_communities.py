@@ -105,14 +105,14 @@ def test_giant_component_of_a_planted_graph() -> None:
     np.testing.assert_array_equal(giant, giant_component(graph.relation))
 
 
-@pytest.mark.parametrize("k", [3, 6])
+@pytest.mark.parametrize("k", [3, 6, 20])
 def test_communities_are_found_without_their_number(k: int) -> None:
     import networkx as nx
 
     relation = nf.Relation.from_edges(nx.planted_partition_graph(k, 60, 0.2, 0.01, seed=0))
     vectors = nf.EDRep(task="communities", random_state=0).fit(relation).vectors_
     found = found_communities(relation, vectors.vectors)
-    assert np.unique(found).size == k
+    assert np.unique(found).tolist() == list(range(k))
     assert normalized_mutual_info_score([key // 60 for key in vectors.ids], found) > 0.95
 
 
@@ -124,12 +124,13 @@ def test_found_communities_are_those_of_the_highest_modularity(rng: np.random.Ge
     vectors = nf.EDRep(8, random_state=0).fit(relation.random_walk(3)).vectors_.vectors
     found = found_communities(relation, vectors)
     groups = [set(np.flatnonzero(found == group).tolist()) for group in np.unique(found)]
+    assert sorted(map(len, groups), reverse=True) == list(map(len, groups))
     best = nx.community.modularity(graph, groups)
-    assert best > 0.35
+    assert best > 0.4
     for k in (2, 3, 4, 5, 6, 8):  # as found by hand
         others = communities(vectors, np.zeros(34, int), n_clusters=k, n_init=2, random_state=0).predicted
         split = [set(np.flatnonzero(others == group).tolist()) for group in range(k)]
-        assert nx.community.modularity(graph, split) <= best + 0.02  # of other starts
+        assert nx.community.modularity(graph, split) <= best
 
 
 def test_nodes_without_edges_are_in_no_found_community() -> None:

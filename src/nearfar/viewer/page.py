@@ -676,12 +676,11 @@ def _clusters(xy: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
         chosen, away = [*chosen, int(drawn[best])], left[best]
     centers = sample[chosen]
     for _ in range(_ROUNDS):
-        nearest = cKDTree(centers).query(sample)[1]
+        nearest = np.asarray(cKDTree(centers).query(sample)[1])
         counts = np.bincount(nearest, minlength=n_clusters)
         sums = np.stack([np.bincount(nearest, column, n_clusters) for column in sample.T], axis=1)
         centers = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centers)
-    codes: NDArray[np.int64] = cKDTree(centers).query(xy)[1]
-    return codes
+    return np.asarray(cKDTree(centers).query(xy)[1])
 
 
 def _middle(xy: NDArray[np.float64], rows: NDArray[np.int64]) -> int:
