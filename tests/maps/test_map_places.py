@@ -31,6 +31,8 @@ PARTS = {
     "Jensen-Shannon": (JensenShannon(0.4), StudentT(), "row"),
     "Jensen-Shannon by pair": (JensenShannon(0.4), StudentT(), "pair"),
 }
+# Their loops are compiled for fits, in float32; in float64 they would be compiled for this alone.
+AS_IN_FITS = [("by row", "threads"), ("heavy tails", "threads")]
 LONG = "Jensen-Shannon by pair", "threads"  # compiled for it alone
 
 
@@ -45,14 +47,16 @@ LONG = "Jensen-Shannon by pair", "threads"  # compiled for it alone
 def test_near_and_far_are_the_master_equation_at_each_place(rng, place, case):
     divergence, kernel, normalization = PARTS[case]
     Y, P, where = rng.normal(size=(N, 2)), sparse_p(rng, normalization), PLACES[place]()
+    dtype = np.float32 if (case, place) in AS_IN_FITS else float
+    near, Y = (1e-4, Y.astype(dtype)) if dtype is np.float32 else (1e-9, Y)
     counted = P if normalization == "row" else (P + P.T) / 2
-    value, expected = value_and_gradient(Y, counted, kernel, divergence, normalization)
-    options = {"dtype": float, "n_jobs": 1, "place": where}
+    value, expected = value_and_gradient(Y.astype(float), counted, kernel, divergence, normalization)
+    options = {"dtype": dtype, "n_jobs": 1, "place": where}
     objective = NeighborObjective(P, kernel, divergence, normalization, ExactField(), **options)
     G, cost = objective.evaluate(where.bring(Y.copy()), cost=True)
-    np.testing.assert_allclose(where.fetch(G, Y.copy()), expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
-    assert cost == pytest.approx(value, rel=1e-10)
-    assert objective.value(where.bring(Y.copy())) == pytest.approx(value, rel=1e-10)
+    np.testing.assert_allclose(where.fetch(G, Y.copy()), expected, rtol=near, atol=near / 10 * np.abs(expected).max())
+    assert cost == pytest.approx(value, rel=near / 10)
+    assert objective.value(where.bring(Y.copy())) == pytest.approx(value, rel=near / 10)
 
 
 @pytest.mark.parametrize("place", PLACES)

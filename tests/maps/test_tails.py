@@ -51,7 +51,7 @@ def test_alpha_walks_downhill_within_its_bounds(rng):
 
 @pytest.fixture(scope="module")
 def learned():
-    X = load_digits().data[:500]
+    X = load_digits().data[:300]
     return X, nf.HSSNE(alpha="learn", **QUICK).fit(X)
 
 

@@ -79,7 +79,7 @@ def test_near_and_far_are_the_dense_path(rng, kernel, d):
 
 @pytest.mark.parametrize("field", [MeshField(), BarnesHutField()], ids=repr)
 def test_mesh_and_tree_serve_it(rng, field):
-    n = 1500
+    n = 500
     d = 3 if isinstance(field, BarnesHutField) else 2
     Y, P, s = rng.normal(size=(n, d)).astype(np.float32) * 8, sparse_p(rng, n), rng.uniform(0.1, 4, n)
     found, exact = (
