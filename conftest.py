@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib.util
 import os
 import random
 import re
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -57,13 +59,15 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collecto
     return [one for one in found if type(one) is pytest.Module or TESTS not in file_path.parents]  # no subclass
 
 
-@pytest.fixture(autouse=True)
-def _examples_write_elsewhere(request: pytest.FixtureRequest) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Run the examples of docstrings and guides in an empty folder: some of them write files. Skip those with torch."""
-    if isinstance(request.node, pytest.DoctestItem):
-        if any("import torch" in example.source for example in request.node.dtest.examples):
-            pytest.importorskip("torch")
-        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
+    if not isinstance(item, pytest.DoctestItem):
+        return (yield)
+    if any("import torch" in example.source for example in item.dtest.examples):
+        pytest.importorskip("torch")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return (yield)
 
 
 # Of docs/ the pages are tests, the scripts that build them are not.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +37,7 @@ def room_of(module: str) -> str:
     return next((room for room in WITHIN if f"{module}.".startswith(f"{room}.")), module.partition(".")[0])
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
     """Return what stands in each module, by its name without that of the package."""
     found = {}
@@ -48,6 +50,8 @@ def modules() -> dict[str, ast.Module]:
 def imports(tree: ast.AST, known: dict[str, ast.Module], inside: bool = False) -> Iterator[tuple[str, bool]]:
     """Yield the modules of the package that a tree imports, and whether in a function; the package itself is ""."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             continue
         if isinstance(node, ast.Import):

@@ -40,9 +40,10 @@ def refused(doors: Mapping[str, Callable[..., object]], rows: Sequence[tuple[Any
     """Return a test of rows ``(owner, argument, value, error class, *words)``: ``doors[owner](argument=value)``."""
 
     @pytest.mark.parametrize("row", rows, ids=[f"{owner}-{name}-{k}" for k, (owner, name, *_) in enumerate(rows)])
-    def test(row: tuple[Any, ...], tmp_path: Path) -> None:
+    def test(row: tuple[Any, ...], request: pytest.FixtureRequest) -> None:
         owner, argument, value, error, *words = row
-        value = value.make(tmp_path) if isinstance(value, Made) else value
+        if isinstance(value, Made):  # a folder for each of thousands of rows would take as long as the rows
+            value = value.make(request.getfixturevalue("tmp_path"))
         with pytest.raises(error) as told:
             doors[owner](**(value if isinstance(value, With) else {argument: value}))
         assert type(told.value) is error

@@ -29,11 +29,31 @@ def _untraced(compile_kernel):
     return compile_untraced
 
 
+# What draws without a seed draws alike in each run and in each test: none passes on some days alone.
+ENTROPY = [np.random.SeedSequence(20240607)]
+
+
 def pytest_collection_finish() -> None:
     """Change numba in the processes that run tests: the one that hands them out need not wait for its import."""
     from numba.core.dispatcher import Dispatcher
 
+    from nearfar._core import checks
+
     Dispatcher.compile = _untraced(Dispatcher.compile)
+    checks.fresh_generator = lambda: np.random.default_rng(ENTROPY[0].spawn(1)[0])
+
+
+# Before and after each of many thousand short tests: as fixtures these would take longer than most of the tests.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Seed what draws without a seed anew."""
+    ENTROPY[0] = np.random.SeedSequence(20240607)
+
+
+def pytest_runtest_teardown() -> None:
+    """Close the figures of pyplot that a test leaves open."""
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 # A forked child is not measured: another thread may have held the lock of the coverage, and the child would wait.
@@ -87,26 +107,11 @@ def products(request, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _entropy_seeded(monkeypatch):
-    """What draws without a seed draws alike in each run: no test passes on some days alone."""
-    seeds = np.random.SeedSequence(20240607)
-    monkeypatch.setattr("nearfar._core.checks.fresh_generator", lambda: np.random.default_rng(seeds.spawn(1)[0]))
-
-
-@pytest.fixture(autouse=True)
 def _torch_seeded():
     """Torch's own generator starts alike in each test, whatever ran before it in the same process."""
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.default_generator.manual_seed(20240607)  # without a message to each kind of device, with a traceback
-
-
-@pytest.fixture(autouse=True)
-def _figures_closed():
-    """Close the figures of pyplot that a test leaves open."""
-    yield
-    if "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="session")
