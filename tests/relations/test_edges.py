@@ -5,6 +5,7 @@ import gzip
 import io
 import logging
 import lzma
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -23,9 +24,11 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar.errors import NearfarWarning
+from nearfar.reading import factorize, records
 from nearfar.reading.edges import read_edges
-from nearfar.reading.factorize import StringCodes
+from nearfar.reading.factorize import IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.graphs import is_directed
+from nearfar.reading.records import PADDING
 from nearfar.relations import kernels
 
 
@@ -125,7 +128,7 @@ def test_ids_come_in_order_of_first_appearance():
 )
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")  # of ids that are one number or a mark
 def test_one_id_that_is_no_plain_integer_makes_all_strings(odd, monkeypatch):
-    monkeypatch.setattr("nearfar.reading.delimited._ROWS", 50)  # the odd one comes long after the first codes
+    monkeypatch.setattr("nearfar.reading.delimited._SAMPLE", 256)  # the odd one comes long after the first codes
     many = "".join(f"{k} {k * k}\n" for k in range(300))
     with pytest.warns(
         NearfarWarning, match="ids are integers but for those such as in line 301 of the open file, '4' -> "
@@ -524,7 +527,6 @@ def test_the_size_of_chunks_changes_nothing(text, small, delimiter):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nearfar.reading.delimited._SAMPLE", 64)
         patch.setattr("nearfar.reading.delimited.SAMPLE_LINES", 1)
-        patch.setattr("nearfar.reading.delimited._ROWS", 3)
         first, second = outcome(small), outcome(1 << 20)
     assert first == second
 
@@ -540,10 +542,8 @@ def test_numbers_are_rounded_as_python_does(values):
 
 @given(st.data())
 def test_codes_agree_with_a_dictionary(data):
-    from nearfar.reading import factorize
-    from nearfar.reading.factorize import IntegerCodes, ObjectCodes
-
-    few = data.draw(st.sampled_from([-1, 40, factorize.FEW]))  # more integers go to a table
+    dense = data.draw(st.sampled_from([0, 40, factorize._DENSE]))  # others go to the table of hashes
+    n_rows = data.draw(st.sampled_from([1, 3, factorize._PIECE]))
     step = data.draw(st.sampled_from([1, 2**20, 2**40, 2**57]))
     pieces = data.draw(st.lists(st.lists(st.integers(-40, 40).map(lambda k: k * step), max_size=60), max_size=5))
     numbers, strings, objects = IntegerCodes(), StringCodes(), ObjectCodes()
@@ -551,41 +551,62 @@ def test_codes_agree_with_a_dictionary(data):
     for piece in pieces:
         expected = [table.setdefault(key, len(table)) for key in piece]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(factorize, "FEW", few)
+            patch.setattr(factorize, "_DENSE", dense)
+            patch.setattr(factorize, "_PIECE", n_rows)
             assert numbers.encode(np.array(piece, np.int64)).tolist() == expected
         assert objects.encode(piece).tolist() == expected
         ends = np.cumsum([0, *(len(str(key)) for key in piece)], dtype=np.int32)
-        text = np.frombuffer(bytearray("".join(map(str, piece)).encode()) or bytearray(1), np.uint8)
+        text = np.frombuffer("".join(map(str, piece)).encode() + PADDING, np.uint8)
         assert strings.encode(text, np.stack([ends[:-1], ends[1:]], axis=1)).tolist() == expected
     assert numbers.ids().tolist() == objects.ids() == list(table)
     assert strings.ids() == [str(key) for key in table]
     assert len(numbers) == len(strings) == len(objects) == len(table)
 
 
-@given(st.lists(st.text('ab,"# 019.e+-\n\t', max_size=12), max_size=12).map("\n".join))
-def test_short_texts_are_read_as_long_ones(text):
-    """Python goes through the former, compiled code through the latter: the same edges, or the same refusal."""
+@given(
+    st.lists(st.text('ab;,"# 019.e+-\r\t', max_size=12), max_size=12).map("\n".join), st.sampled_from(["", "\t", ","])
+)
+def test_lines_are_cut_at_once_as_one_after_the_other(text, delimiter):
+    """The former where there is no quote: the same edges, or the same refusal."""
+    text = text.replace('"', "") if len(text) % 2 else text
 
     def told():
         try:
-            rel = from_text(text)
+            rel = from_text(text, delimiter=delimiter or None)
         except nf.errors.NearfarError as error:
             return str(error)
         return rel.row_ids.to_list(), rel.rows.tolist(), rel.columns.tolist(), rel.weights
 
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore", nf.errors.NearfarWarning)
-        short = told()
-        patch.setattr("nearfar._core.jit.FEW_BYTES", -1)
-        np.testing.assert_equal(short, told())
+        found = told()
+        one_by_one = records._cut_one_by_one
+        patch.setattr(records, "_cut_at_once", lambda data, at, _, *others: one_by_one(data, at, *others))
+        np.testing.assert_equal(found, told())
 
 
-@given(st.lists(st.text(" +-019.eE", max_size=20), max_size=20))
-def test_spellings_of_few_strings_are_those_of_many(strings):
+@given(st.lists(st.text("ab", max_size=3), max_size=9), st.lists(st.text("abc", max_size=30), max_size=30))
+def test_strings_of_one_hash_have_codes_of_their_own(first, second):
     with pytest.MonkeyPatch.context() as patch:
-        few = StringCodes(strings).spellings()
-        patch.setattr("nearfar._core.jit.FEW_BYTES", -1)
-        assert StringCodes(strings).spellings() == few
+        patch.setattr(factorize, "_hashes", lambda text, starts, lengths: np.zeros(len(starts), np.uint64))
+        found = StringCodes(first)
+        for key in second:
+            found.encode(*factorize._laid_out([key]))
+        assert set(found.ids()) == {*first, *second}
+        assert len(found) == len({*first, *second})
+        assert [found.ids()[code] for code in found.find([*first, *second])] == [*first, *second]
+        assert found.find(["d"]).tolist() == [-1]
+
+
+@given(st.lists(st.text(" +-019.eE", max_size=20), max_size=20, unique=True))
+def test_spellings_are_those_of_python(strings):
+    """A whole number in another form than the plain one, which is there, too: 01, +1, 1.0 beside 1."""
+    pairs = 0
+    for text in strings:
+        match = re.fullmatch(r"([+-]?)(0*)(0|[1-9]\d*)(\.0*)?", text.strip(" "))
+        plain = match and not (match[1] == "-" and match[2]) and f"{match[1].strip('+')}{match[3]}"
+        pairs += bool(plain) and plain != text and plain in strings
+    assert factorize.spellings(strings).n_pairs == pairs
 
 
 @pytest.mark.parametrize("prefix", ["", "größe "])

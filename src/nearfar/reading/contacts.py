@@ -352,7 +352,7 @@ class _Reader:
                 values[role] = parse_column(self._owner, text, spans[:, k], where)
                 continue
             numbers = np.empty(len(spans))
-            parse_numbers(text, np.ascontiguousarray(spans[:, k]), numbers)
+            parse_numbers(text, spans[:, k], numbers)
             if np.isnan(numbers).any():
                 values[role] = [text[a:b].tobytes().decode() for a, b in spans[:, k]]
             else:

@@ -20,7 +20,6 @@ from typing import IO, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.jit import FEW_BYTES, soonest
 from nearfar._core.progress import ProgressLine
 from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
@@ -30,16 +29,15 @@ from nearfar.reading.columns import OPEN, header_odds, is_number, number_of, uni
 from nearfar.reading.records import (
     ALIKE,
     DONE,
-    ESCAPED,
     FIRST_ALIKE,
     FIRST_HEADER,
     HEADERS,
     MISSING,
     STRAY_QUOTE,
     Layout,
-    cut_record,
+    cut_records,
     parse_numbers,
-    scan_records,
+    records_of,
 )
 from nearfar.reading.signatures import refuse_other_texts
 from nearfar.reading.tables import Table, Where
@@ -47,10 +45,9 @@ from nearfar.reading.tables import Table, Where
 Records = tuple[Bytes, NDArray[np.int32], Where]
 Choose = Callable[["Table"], list[int]]
 
-CHUNK = 16 << 20  # bytes that are read at a time
+CHUNK = 1 << 20  # bytes that are read at a time
 SAMPLE_LINES = 200  # lines from which the layout is found out
 _SAMPLE = 1 << 16  # bytes that are read at a time until there are so many
-_ROWS = 1 << 16  # edges that are worked on at a time: what they need stays in the processor's cache
 _LONGEST = 1 << 24  # bytes of one record
 
 _CANDIDATES = "\t;,| "  # a semicolon before a comma: lines with decimal commas are cut alike by both
@@ -127,8 +124,8 @@ def read_records(
         if found is None:
             if at_end and not buffer.strip():
                 return
-            comment = _as_array(form.mark(buffer))  # the scan says what is wrong
-            layout = Layout(ord(form.delimiter or ","), 2, np.array([0, 1]), comment, _as_array(""), 0, 1)
+            comment = form.mark(buffer).encode()  # the scan says what is wrong
+            layout = Layout(form.delimiter or ",", 2, [0, 1], comment, b"", 0, 1)
             found = Found(layout, "", None, [])
         found = found._replace(layout=found.layout._replace(n_ids=n_ids), size=found.size if n_ids else None)
         scanner = _Scanner(owner, argument, stream.name, found)
@@ -208,31 +205,21 @@ class _Scanner:
         self._owner, self._argument, self._name, self._found = owner, argument, name, found
         self._layout = layout = found.layout
         self._position, self._line = layout.position, layout.line
-        self._spans = np.empty((_ROWS, layout.picks.size, 2), np.int32)
-        self._lines = np.empty(_ROWS, np.int64)
         self._skipped = np.zeros(4, np.int64)
-        self._n_records = self._n_bytes = 0
+        self._n_records = 0
         self.left = bytearray()
 
     def pieces(self, buffer: bytearray) -> Generator[Records, None, None]:
         """Yield the picked fields of all complete records."""
         _check_utf8(buffer, self._line, self._owner, self._argument, self._name, self._position)
-        text: Bytes = np.frombuffer(buffer, np.uint8)
-        self._n_bytes += text.size
-        scan = soonest(scan_records, self._n_bytes)
-        position, rows = self._position, _ROWS
-        while rows == _ROWS:
-            rows, position, line, status, found = scan(
-                text, position, self._line, self._layout, self._spans, self._lines, self._skipped
-            )  # fmt: skip
-            if rows:
-                self._n_records += rows
-                yield text, self._spans[:rows], self._where
-            if status != DONE:
-                self._refuse(status, line, found, buffer[position : position + 1000])
-            self._line = line
-        self._position = 0
-        self.left = bytearray(text[position:].tobytes())
+        cut = cut_records(bytes(buffer), self._position, self._line, self._layout, self._skipped)
+        if len(cut.lines):
+            self._n_records += len(cut.lines)
+            yield cut.text, cut.spans, lambda row: f"line {cut.lines[row]} of {self._name}"
+        if cut.status != DONE:
+            self._refuse(cut.status, cut.line, cut.found, buffer[cut.position : cut.position + 1000])
+        self._line, self._position = cut.line, 0
+        self.left = buffer[cut.position :]
         if len(self.left) > _LONGEST:
             self.check_nothing_left()
 
@@ -252,7 +239,7 @@ class _Scanner:
                 f"{self._skipped[FIRST_HEADER]} on; they were left out"
             )
         if n_alike:
-            mark = self._layout.comment.tobytes().decode()
+            mark = self._layout.comment.decode()
             found.append(
                 f"{n_alike} line(s) of {self._name}, from line {self._skipped[FIRST_ALIKE]} on, begin with {mark!r} "
                 "and have as many fields as the others; they were left out as comments. comments=None reads them"
@@ -264,9 +251,6 @@ class _Scanner:
             )
         return found
 
-    def _where(self, row: int) -> str:
-        return f"line {self._lines[row]} of {self._name}"
-
     def _refuse(self, status: int, line: int, found: int, rest: bytearray) -> None:
         where = f"line {line} of {self._name}: {_shown(rest)}"
         if status == MISSING:
@@ -275,7 +259,7 @@ class _Scanner:
         if status == STRAY_QUOTE:
             expected = 'with a delimiter or a line end behind the closing quote of a field (a quote inside is "")'
             raise DataError(self._owner, "every line", expected, where)
-        delimiter, n_fields = chr(self._layout.delimiter), self._layout.n_fields
+        delimiter, n_fields = self._layout.delimiter, self._layout.n_fields
         by = "blanks" if delimiter == " " else repr(delimiter)
         expected = f"of {n_fields} fields separated by {by}, as the first one ({_shown(self._found.first.encode())})"
         hint = "Pass delimiter if another one separates the fields, comments if the line is one."
@@ -290,7 +274,7 @@ class _Scanner:
 def parse_column(owner: str, text: Bytes, spans: NDArray[np.int32], where: Where) -> NDArray[np.float64]:
     """Return a column of weights; says on which line there is another text."""
     values = np.empty(len(spans))
-    soonest(parse_numbers, text.size)(text, np.ascontiguousarray(spans), values)
+    parse_numbers(text, spans, values)
     others = np.flatnonzero(np.isnan(values)).tolist()
     units = {"": int(np.argmin(np.isnan(values)))} if len(others) < len(values) else {}  # and a row of each
     for k in others:
@@ -317,7 +301,7 @@ def _check_utf8(buffer: bytearray, line: int, owner: str, argument: str, name: s
 
 
 def _n_fields(rest: bytearray, delimiter: str) -> int:
-    found = _first_records(np.frombuffer(rest + b"\n", np.uint8), delimiter, _as_array(""))
+    found = _first_records(bytes(rest) + b"\n", delimiter)
     return len(found[0].fields) if found else 0
 
 
@@ -402,7 +386,7 @@ def find_layout(
     InputError
         If it lacks a column that was asked for.
     """
-    text, doubts = np.frombuffer(sample, np.uint8), list[str]()
+    text, doubts = bytes(sample), list[str]()
     mark = form.mark(sample)
     delimiter, records = _choose_delimiter(text, form, mark)
     if form.comments == "infer" and (bare := _with_marked_ids(text, form, mark)) is not None:
@@ -455,32 +439,25 @@ def find_layout(
     picks = [kept[k] for k in choose(table)]
     header = bytes(sample[records[0].at : records[0].after]).strip().lower() if with_header else b""  # ASCII alone
     begin = (records[0].after, records[0].line_after) if with_header else (records[0].at, records[0].line)
-    layout = Layout(
-        ord(delimiter), n_fields, np.array(picks, np.int64), _as_array(mark), _as_array(header.decode()), *begin
-    )
+    layout = Layout(delimiter, n_fields, picks, mark.encode(), header, *begin)
     first = bytes(sample[records[0].at : records[0].after]).decode()
     return Found(layout, first, _size_of(head), doubts)
 
 
-def _as_array(text: str) -> Bytes:
-    return np.frombuffer(bytearray(text.encode()), np.uint8)
-
-
-def _choose_delimiter(text: Bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record]]:
+def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record]]:
     """Return the delimiter and the first records: the candidate that cuts most lines alike.
 
     Ties go to the one that leaves fewer ids empty, then to the first.
     """
     best, most = " ", (-1.0, -1.0)
     records: list[_Record] = []
-    comment = _as_array(mark)
     for candidate in form.delimiter or _CANDIDATES:
-        found = _first_records(text, candidate, comment)
+        found = _first_records(text, candidate, mark)
         share = _share_alike(found)
         if not records or share > most:
             best, records, most = candidate, found, share
     if most[0] == 0 and form.delimiter is None and records and "::" in records[0].fields[0]:
-        return ":", _first_records(text, ":", comment)
+        return ":", _first_records(text, ":", mark)
     return best, records
 
 
@@ -511,13 +488,13 @@ def _with_one_more(lines: Sequence[list[str]], delimiter: str) -> list[str]:
     )
 
 
-def _with_marked_ids(text: Bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record], int] | None:
+def _with_marked_ids(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record], int] | None:
     """Return delimiter, records, and how many begin with a mark if it is part of ids; None if it begins comments.
 
     It is part of ids where lines that begin with it are as many as _TITLES of all, are cut as all others are, and have
     no blank behind it.
     """
-    if mark.encode() not in text.tobytes():
+    if mark.encode() not in text:
         return None
     delimiter, records = _choose_delimiter(text, form, "")
     marked = [record.fields[0] for record in records[1:] if record.fields[0].startswith(mark)]
@@ -538,7 +515,7 @@ def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) 
     for line in reversed(before.decode(errors="replace").splitlines()):
         plain = line.strip().lstrip(mark).strip()
         for separator in (delimiter, ","):
-            found = _first_records(_as_array(plain + "\n"), separator, _as_array("")) if plain else []
+            found = _first_records(f"{plain}\n".encode(), separator) if plain else []
             names = found[0].fields if found else []
             if len(names) == n_fields + 1 and names[0].lower().rstrip(":") in ("fields", "columns", "types"):
                 names = names[1:]
@@ -558,27 +535,8 @@ def _size_of(head: Sequence[Sequence[str]]) -> int | None:
     return size[-1] if size is not None and fits else None
 
 
-def _first_records(text: Bytes, delimiter: str, comment: Bytes) -> list[_Record]:
-    records: list[_Record] = []
-    position, line = 0, 1
-    fields = np.empty((256, 3), np.int64)
-    looked_at = _end_of_sample(text[:FEW_BYTES].tobytes(), comment.tobytes()) or text.size
-    cut = soonest(cut_record, len(_CANDIDATES) * looked_at)
-    while len(records) < SAMPLE_LINES:
-        position, line, n, after, newlines = cut(text, position, line, comment, ord(delimiter), fields)
-        if n < 0:
-            break
-        if n > len(fields):
-            fields = np.empty((n, 3), np.int64)
-            continue
-        following = line + 1 + newlines
-        records.append(
-            _Record([_field(text, *field) for field in fields[:n].tolist()], position, line, after, following)
-        )
-        position, line = after, following
-    return records
-
-
-def _field(text: Bytes, first: int, last: int, kind: int) -> str:
-    field = text[first:last].tobytes().decode()
-    return field.replace('""', '"') if kind == ESCAPED else field
+def _first_records(text: bytes, delimiter: str, mark: str = "") -> list[_Record]:
+    found = islice(records_of(text, delimiter, mark.encode()), SAMPLE_LINES)
+    return [
+        _Record([field.decode() for field in one.fields], one.at, one.line, one.after, one.line_after) for one in found
+    ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from os import PathLike
@@ -21,16 +21,15 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_flag
 from nearfar._core.ids import Ids
-from nearfar._core.jit import soonest
 from nearfar._core.types import Bytes, Indices
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
 from nearfar.reading.ends import choose_columns
-from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
+from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes, spellings
 from nearfar.reading.frames import frame_of, frame_pieces, is_parquet, parquet_pieces, with_index
 from nearfar.reading.graphs import edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
-from nearfar.reading.records import parse_integers
+from nearfar.reading.records import is_integer, parse_integers
 from nearfar.reading.tables import Column, Name, Pieces, Roles, Table, Weights, Where, numbers_of, place, whole_numbers
 from nearfar.relations.operators import Edges, MemoryStore
 
@@ -242,10 +241,10 @@ class EdgeCollector:
     def add_text(self, text: Bytes, spans: NDArray[np.int32], where: Where) -> None:
         """Enter edges of a text, spans of shape (n, 2 or 3, 2): ids are integers as long as all are, then strings."""
         weights = parse_column(self.owner, text, spans[:, 2], where) if spans.shape[1] == 3 else None
-        spans = np.ascontiguousarray(spans[:, :2])
+        spans = spans[:, :2]
         if all(isinstance(side, IntegerCodes) for side in self._sides):
             keys = np.empty((len(spans), 2), np.int64)
-            if soonest(parse_integers, text.size)(text, spans, keys):
+            if parse_integers(text, spans, keys):
                 self.add_columns(keys[:, 0], keys[:, 1], weights, where)
                 self._n_read += len(spans)
                 return
@@ -258,13 +257,14 @@ class EdgeCollector:
 
     def _tell_first_text(self, text: Bytes, spans: NDArray[np.int32], where: Where) -> None:
         """Warn of the first id that is no integer, if nearly all are integers, or all that told the layout were."""
-        parse, keys = soonest(parse_integers, text.size), np.empty((1, 2), np.int64)
-        some = spans[:_LOOKED_AT]
-        odd = [k for k in range(len(some)) if not parse(text, some[k : k + 1], keys)]
-        row = odd[0] if odd else next(k for k in range(len(spans)) if not parse(text, spans[k : k + 1], keys))
+        texts = [[text[a:b].tobytes().decode() for a, b in pair] for pair in spans.tolist()]
+        some = texts[:_LOOKED_AT]
+        odd = [k for k, pair in enumerate(texts) if not all(map(is_integer, pair))]
+        row = odd[0]
+        odd = [k for k in odd if k < len(some)]
         few = len(odd) <= max(1, _FEW_ODD * len(some)) and len(some) - len(odd) > len(odd) + 1
         if self._n_read + row >= SAMPLE_LINES or few:
-            pair = " -> ".join(repr(text[a:b].tobytes().decode()) for a, b in spans[row])
+            pair = " -> ".join(map(repr, texts[row]))
             warn_user(
                 f"{self.owner}: ids are integers but for those such as in {where(row)}, {pair}; so all ids are text"
             )
@@ -474,17 +474,20 @@ def check_ids(owner: str, codes: Codes, columns: Sequence[Indices]) -> None:
     """
     if isinstance(codes, IntegerCodes):
         return
-    told = _of_texts(owner, codes) if isinstance(codes, StringCodes) else _of_objects(owner, codes)
+    told = _of_texts(owner, codes.ids()) if isinstance(codes, StringCodes) else _of_objects(owner, codes)
     for code, word in zip(codes.find(_MISSING).tolist(), _MISSING, strict=True):
         told += [_of_missing(word, code, column, len(codes)) for column in columns if code >= 0]
     for text in filter(None, told):
         warn_user(f"{owner}: {text}")
 
 
-def _of_texts(owner: str, codes: StringCodes) -> list[str]:
+def _of_texts(owner: str, texts: Sequence[str]) -> list[str]:
     """Look at texts: two of one number, a number that lost digits."""
-    told, found = codes.spellings(), []
-    numeric = 2 * told.n_numbers >= len(codes)
+    blocks = ("\n" + "\n".join(texts[k : k + _BLOCK]) + "\n" for k in range(0, len(texts), _BLOCK))
+    if not any(" \n" in lines or "\t\n" in lines or _ODD.search(lines) for lines in blocks):  # quick, for what is rare
+        return []
+    told, found = spellings(texts), []
+    numeric = 2 * told.n_numbers >= len(texts)
     if numeric and told.large:
         hint = "Two ids may have become one. Write the column as integers or text where it comes from."
         expected = "written with all its digits, not as a float of 2**53 or more"
@@ -505,11 +508,7 @@ def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
             _check_floats(owner, [key for key in keys if type(key) is kind])
     texts = [key for key in keys if isinstance(key, str)]
     if len(texts) == len(keys):
-        blocks = ("\n" + "\n".join(texts[k : k + _BLOCK]) + "\n" for k in range(0, len(texts), _BLOCK))
-        if any(" \n" in lines or "\t\n" in lines or _ODD.search(lines) for lines in blocks):  # quick, for what is rare
-            with suppress(UnicodeEncodeError):  # lone surrogates, which no text file brings
-                return _of_texts(owner, StringCodes(texts))
-        return []
+        return _of_texts(owner, texts)
     others: list[Hashable] = []
     for text in texts:
         match = _WHOLE.fullmatch(text)

@@ -1,30 +1,31 @@
 """From ids to codes 0, 1, 2, ... in order of first appearance, piece by piece, without holding the input.
 
-Three tables with the same three verbs: ``encode`` a piece, give the ``ids`` so far, ``len``. Integers and strings
-live in compact arrays under an open-addressing hash table (compiled); anything else hashable in a dictionary.
+Three tables with the same three verbs: ``encode`` a piece, give the ``ids`` so far, ``len``. Integers and strings live
+in compact arrays under a hash table that NumPy looks up; anything else hashable in a dictionary.
 """
-# mypy: disallow-untyped-decorators=False
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import re
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.frames import is_null
-from nearfar._core.jit import jit, soonest
 from nearfar._core.types import Bytes, Indices, Longs
 from nearfar.errors import InputError
-from nearfar.relations.kernels import FEW
+from nearfar.reading.records import PADDING, words_of
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+Words = NDArray[np.uint64]
 
-_FNV_START, _FNV_PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
-_ONE, _FIVE, _SHIFT = np.uint64(1), np.uint64(5), np.uint64(32)
+_MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+_HALF = np.uint64(32)
 _PIECE = 1 << 17
+_DENSE = 1 << 22  # integers of which a table has the codes
 
 
 class BadIdError(Exception):
@@ -35,47 +36,89 @@ class BadIdError(Exception):
         self.position, self.expected, self.key = position, expected, key
 
 
-class IntegerCodes:
-    """Codes of 64-bit integers: at most 28 bytes an id, and as fast as a plain look-up table when ids are dense.
-
-    A dictionary has them until there were many: nothing is compiled for few.
-    """
+class _Table:
+    """Codes of numbers of 64 bits, by open addressing: all keys of a piece are looked up at once."""
 
     def __init__(self) -> None:
-        self._first: ObjectCodes | None = ObjectCodes()
-        self._n_first = 0  # keys that it was asked for
-        self._n = 0
-        self._ids = np.empty(16, np.int64)
-        self._table = np.full(32, -1, np.int32)
+        self.n = 0
+        self.keys = np.empty(16, np.uint64)
+        self._slots = np.full(32, -1, np.int32)
+
+    def encode(self, keys: Words) -> tuple[Indices, Longs]:
+        """Return the code of each key, and where the first of each new key stands, in the order of their codes."""
+        codes = self.find(keys)
+        missing = np.flatnonzero(codes < 0)
+        if not missing.size:
+            return codes, missing
+        new, first, which = np.unique(keys[missing], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        named = np.empty(len(new), np.int32)
+        named[order] = np.arange(self.n, self.n + len(new), dtype=np.int32)
+        codes[missing] = named[which.reshape(-1)]
+        self.n += len(new)
+        self.keys = _grown(self.keys, self.n - len(new), self.n)
+        self.keys[named] = new
+        if 2 * self.n > len(self._slots):
+            self._slots = np.full(2 * _table_size(self.n), -1, np.int32)
+            named = np.arange(self.n, dtype=np.int32)
+        self._enter(named)
+        return codes, missing[first[order]]
+
+    def find(self, keys: Words) -> Indices:
+        """Return the code of each key, -1 where it is not there."""
+        codes, left, slots = np.full(len(keys), -1, np.int32), np.arange(len(keys)), self._first_slots(keys)
+        while left.size:
+            found = self._slots[slots]
+            same = (self.keys[found] == keys[left]) & (found >= 0)
+            codes[left[same]] = found[same]
+            other = (found >= 0) & ~same
+            left, slots = left[other], (slots[other] + 1) & (len(self._slots) - 1)
+        return codes
+
+    def _enter(self, codes: Indices) -> None:
+        """Give each code the next free slot from the first of its key on; where several meet one has it."""
+        slots = self._first_slots(self.keys[codes])
+        while codes.size:
+            free = self._slots[slots] < 0
+            self._slots[slots[free]] = codes[free]
+            lost = self._slots[slots] != codes
+            codes, slots = codes[lost], (slots[lost] + 1) & (len(self._slots) - 1)
+
+    def _first_slots(self, keys: Words) -> Longs:
+        mixed = (keys ^ (keys >> _HALF)) * _MIX[0]
+        slots: Longs = (mixed >> _HALF).astype(np.int64) & (len(self._slots) - 1)
+        return slots
+
+
+class IntegerCodes:
+    """Codes of 64-bit integers; those of small ones are looked up by the integer itself."""
+
+    def __init__(self) -> None:
+        self._table = _Table()
+        self._small = np.empty(0, np.int32)  # -1 for an integer without a code
 
     def __len__(self) -> int:
-        return self._n if self._first is None else len(self._first)
+        return self._table.n
 
     def encode(self, keys: Longs) -> Indices:
         """Return the code of each key, shape (n,); new keys receive new codes."""
-        if self._first is not None:
-            self._n_first += keys.size
-            if self._n_first <= 2 * FEW:  # both ends of the edges
-                return self._first.encode(keys.tolist())
-            known, self._first = self.ids(), None
-            self.encode(known)  # into the table
-        codes = np.empty(keys.size, np.int32)
-        for start in range(0, keys.size, _PIECE):
-            piece = np.ascontiguousarray(keys[start : start + _PIECE])
-            self._make_room(piece.size)
-            self._n = _encode_integers(piece, codes[start : start + _PIECE], self._table, self._ids, self._n)
+        codes = np.empty(len(keys), np.int32)
+        for start in range(0, len(keys), _PIECE):
+            piece, into = keys[start : start + _PIECE], codes[start : start + _PIECE]
+            small = piece.min() >= 0 and piece.max() < _DENSE
+            if small:
+                more = int(piece.max()) + 1 - len(self._small)
+                self._small = np.append(self._small, np.full(max(more, 0), -1, np.int32))
+                into[:] = self._small[piece]
+            if not small or into.min() < 0:
+                into[:] = self._table.encode(np.ascontiguousarray(piece).view(np.uint64))[0]
+                if small:
+                    self._small[piece] = into
         return codes
 
     def ids(self) -> Longs:
         """Return the ids by code."""
-        return self._ids[: self._n].copy() if self._first is None else np.array(self._first.ids(), np.int64)
-
-    def _make_room(self, n_more: int) -> None:
-        needed = self._n + n_more
-        self._ids = _grown(self._ids, self._n, needed)
-        if 2 * needed > self._table.size:
-            self._table = np.full(_table_size(needed), -1, np.int32)
-            _encode_integers(self._ids[: self._n], np.empty(self._n, np.int32), self._table, self._ids, 0)
+        return self._table.keys[: len(self)].view(np.int64).copy()
 
 
 class Spellings(NamedTuple):
@@ -105,70 +148,114 @@ class StringCodes:
     """Codes of UTF-8 strings that lie in a text; the distinct ones are kept end to end in one array of bytes."""
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
-        self._n = self._n_bytes = 0  # strings, and bytes that were looked at
-        self._bytes = np.empty(64, np.uint8)
+        self._table = _Table()  # of their hashes
+        self._bytes = np.zeros(64, np.uint8)
         self._ends = np.zeros(17, np.int64)  # string k is bytes[ends[k]:ends[k + 1]]
-        self._table = np.full(32, -1, np.int32)
-        encoded = [string.encode() for string in strings]
-        for start in range(0, len(encoded), _PIECE):
-            piece = encoded[start : start + _PIECE]
-            ends = np.cumsum([0, *map(len, piece)], dtype=np.int32)
-            text = np.frombuffer(bytearray(b"".join(piece)), np.uint8)
-            self.encode(text, np.stack([ends[:-1], ends[1:]], axis=1))
+        self.encode(*_laid_out(strings))
 
     def __len__(self) -> int:
-        return self._n
+        return self._table.n
 
     def encode(self, text: Bytes, spans: Indices) -> Indices:
-        """Return the code of each ``text[start:end]``, spans of shape (n, 2); new strings receive new codes."""
+        """Return the code of each ``text[start:end]``, spans of shape (n, 2); new strings receive new codes.
+
+        Behind the text is :data:`.records.PADDING`.
+        """
         codes = np.empty(len(spans), np.int32)
         for start in range(0, len(spans), _PIECE):
-            piece = np.ascontiguousarray(spans[start : start + _PIECE])
-            n_bytes = int((piece[:, 1] - piece[:, 0]).sum(dtype=np.int64))
-            self._n_bytes += n_bytes + len(piece)
-            self._make_room(len(piece), n_bytes)
-            self._n = self._soonest(_encode_strings)(
-                text, piece, codes[start : start + _PIECE], self._table, self._bytes, self._ends, self._n
-            )
+            piece = spans[start : start + _PIECE].astype(np.int64)
+            codes[start : start + _PIECE] = self._encode(text, piece[:, 0], piece[:, 1] - piece[:, 0])
         return codes
+
+    def _encode(self, text: Bytes, starts: Longs, lengths: Longs) -> Indices:
+        hashes, codes, left = _hashes(text, starts, lengths), np.empty(len(starts), np.int32), np.arange(len(starts))
+        while left.size:
+            found, new = self._table.encode(hashes[left])
+            self._keep(text, starts[left[new]], lengths[left[new]])
+            codes[left] = found
+            left = left[~self._are(found, text, starts[left], lengths[left])]
+            hashes[left] += _MIX[1]  # another string of the same hash
+        return codes
+
+    def _keep(self, text: Bytes, starts: Longs, lengths: Longs) -> None:
+        n, used, more = len(self) - len(starts), int(self._ends[len(self) - len(starts)]), int(lengths.sum())
+        self._bytes = _grown(self._bytes, used, used + more + len(PADDING))
+        self._ends = _grown(self._ends, n + 1, n + len(starts) + 1)
+        self._ends[n + 1 : n + 1 + len(starts)] = used + np.cumsum(lengths)
+        at = np.repeat(starts - (self._ends[n : n + len(starts)] - used), lengths) + np.arange(more)
+        self._bytes[used : used + more] = text[at]
+
+    def _are(self, codes: Indices, text: Bytes, starts: Longs, lengths: Longs) -> NDArray[np.bool_]:
+        """Whether the strings are those of the codes."""
+        kept, ends = self._ends[codes], self._ends[codes + 1]
+        same = ends - kept == lengths
+        for k in range((int(lengths.max(initial=0)) + 7) // 8):
+            some = np.flatnonzero(lengths > 8 * k) if k else slice(None)
+            mine = words_of(text, starts[some], lengths[some], k)
+            same[some] &= words_of(self._bytes, kept[some], (ends - kept)[some], k) == mine
+        return same
 
     def find(self, keys: Sequence[str]) -> Indices:
         """Return the code of each string, -1 where it is not there."""
-        encoded = [key.encode() for key in keys]
-        ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-        codes = np.empty(len(keys), np.int32)
-        text = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
-        spans = np.stack([ends[:-1], ends[1:]], axis=1)
-        self._soonest(_find_strings, len(text))(text, spans, codes, self._table, self._bytes, self._ends)
+        text, spans = _laid_out(keys)
+        starts, lengths = spans[:, 0].astype(np.int64), (spans[:, 1] - spans[:, 0]).astype(np.int64)
+        hashes, codes, left = _hashes(text, starts, lengths), np.full(len(keys), -1, np.int32), np.arange(len(keys))
+        while left.size:
+            found = self._table.find(hashes[left])
+            left, found = left[found >= 0], found[found >= 0]
+            same = self._are(found, text, starts[left], lengths[left])
+            codes[left[same]], left = found[same], left[~same]
+            hashes[left] += _MIX[1]
         return codes
-
-    def spellings(self) -> Spellings:
-        """Return how the numbers among the strings are written, and which strings differ in that alone."""
-        n_numbers, n_pairs, n_blanks, *found = self._soonest(_spellings)(self._bytes, self._ends, self._n, self._table)
-        spans = ((self._ends[code], self._ends[code + 1]) if code >= 0 else (0, 0) for code in found)
-        odd, plain, blank, bare, large = (self._bytes[first:last].tobytes().decode() for first, last in spans)
-        return Spellings(n_numbers, n_pairs, (plain, odd), n_blanks, (bare, blank), large)
-
-    def _soonest(self, function: Callable[..., Any], n_more: int = 0) -> Callable[..., Any]:
-        return soonest(function, self._n_bytes + n_more)
 
     def ids(self) -> list[str]:
         """Return the strings by code."""
-        stored = self._bytes[: self._ends[self._n]].tobytes()
-        return [stored[a:b].decode() for a, b in pairwise(self._ends[: self._n + 1].tolist())]
+        stored = self._bytes[: self._ends[len(self)]].tobytes()
+        return [stored[a:b].decode() for a, b in pairwise(self._ends[: len(self) + 1].tolist())]
 
-    def _make_room(self, n_more: int, n_bytes: int) -> None:
-        needed, used = self._n + n_more, int(self._ends[self._n])
-        self._bytes = _grown(self._bytes, used, used + n_bytes)
-        self._ends = _grown(self._ends, self._n + 1, needed + 1)
-        if 2 * needed > self._table.size:
-            self._table = np.full(_table_size(needed), -1, np.int32)
-            for start in range(0, self._n, _PIECE):  # the strings so far, found where they are kept
-                ends = self._ends[start : min(start + _PIECE, self._n) + 1]
-                spans = (np.stack([ends[:-1], ends[1:]], axis=1) - ends[0]).astype(np.int32)
-                codes = np.empty(len(spans), np.int32)
-                text = self._bytes[ends[0] :]
-                self._soonest(_encode_strings)(text, spans, codes, self._table, self._bytes, self._ends, start)
+
+_NUMBER = re.compile(r"([+-]?)(0*)(\d*?\d)(\.0*)?", re.ASCII)
+_POWER = re.compile(r"[+-]?(?=\d)0*(\d*)(?:\.\d*)?[eE]\+?(\d+)", re.ASCII)
+_BLANKS = "".join(map(chr, range(33)))
+_EXACT_DIGITS = 16  # of a whole number in a float; of 2**53 and more so many, and some are lost
+
+
+def spellings(strings: Sequence[str]) -> Spellings:
+    """Return how the numbers among distinct strings are written, and which strings differ in that alone."""
+    known, n_numbers, large = frozenset(strings), 0, ""
+    same: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+    for text in strings:
+        bare = text.strip(_BLANKS)
+        whole, power = _NUMBER.fullmatch(bare), _POWER.fullmatch(bare)
+        if whole is not None:
+            sign, zeros, digits, point = whole.groups()
+            if point and (len(digits) > _EXACT_DIGITS or int(digits) >= 2**53):
+                large = text
+            # The plain form of -01 is looked for nowhere.
+            bare = text if sign == "-" and zeros else f"{sign.strip('+')}{digits}"
+        elif power is not None and power[1] and len(power[1]) + min(int(power[2]), 1000) > _EXACT_DIGITS:
+            large = text
+        n_numbers += whole is not None or power is not None
+        if bare and bare != text and bare in known:
+            same[whole is not None].append((bare, text))
+    pair, blanks = ((found or [("", "")])[0] for found in (same[True], same[False]))
+    return Spellings(n_numbers, len(same[True]), pair, len(same[False]), blanks, large)
+
+
+def _laid_out(strings: Iterable[str]) -> tuple[Bytes, Indices]:
+    """Return strings end to end, padded, and their spans."""
+    encoded = [string.encode() for string in strings]
+    ends = np.cumsum([0, *map(len, encoded)])
+    return np.frombuffer(b"".join(encoded) + PADDING, np.uint8), np.stack([ends[:-1], ends[1:]], axis=1)
+
+
+def _hashes(text: Bytes, starts: Longs, lengths: Longs) -> Words:
+    hashed = words_of(text, starts, lengths) ^ (lengths.astype(np.uint64) * _MIX[1])
+    for k in range(1, (int(lengths.max(initial=0)) + 7) // 8):
+        some = np.flatnonzero(lengths > 8 * k)
+        before = hashed[some]
+        hashed[some] = (before ^ (before >> _HALF)) * _MIX[0] + words_of(text, starts[some], lengths[some], k)
+    return hashed
 
 
 class ObjectCodes:
@@ -237,146 +324,3 @@ def _table_size(n: int) -> int:
     if n > np.iinfo(np.int32).max:
         raise InputError("Relation.from_edges", "edges", "of fewer than 2**31 distinct ids", f"up to {n}")
     return 1 << int(2 * n - 1).bit_length()
-
-
-@jit
-def _find_integer(key: int, table: Indices, ids: Longs) -> np.uint64:
-    """Return the slot of the key, or the free one where it belongs.
-
-    The first slot is the key itself modulo the size, so dense ids lie side by side; collisions draw in the higher
-    bits, as Python's dictionaries do.
-    """
-    mask = np.uint64(table.size) - _ONE
-    rest = np.uint64(key)
-    slot = rest & mask
-    while table[slot] >= 0 and ids[table[slot]] != key:
-        rest >>= _FIVE
-        slot = (slot * _FIVE + rest + _ONE) & mask
-    return slot
-
-
-@jit
-def _encode_integers(keys: Longs, codes: Indices, table: Indices, ids: Longs, n: int) -> int:
-    for i in range(keys.size):
-        slot = _find_integer(keys[i], table, ids)
-        if table[slot] < 0:
-            ids[n] = keys[i]
-            table[slot] = n
-            n += 1
-        codes[i] = table[slot]
-    return n
-
-
-@jit
-def _find_string(text: Bytes, first: int, last: int, table: Indices, stored: Bytes, ends: Longs) -> np.uint64:
-    """Return the slot of ``text[first:last]``, or the free one where it belongs (FNV-1a, linear probing)."""
-    hashed = _FNV_START
-    for position in range(first, last):
-        hashed = (hashed ^ np.uint64(text[position])) * _FNV_PRIME
-    mask = np.uint64(table.size) - _ONE
-    slot = (hashed ^ (hashed >> _SHIFT)) & mask
-    while table[slot] >= 0:
-        start = ends[table[slot]]
-        same = ends[table[slot] + 1] - start == last - first
-        position = first
-        while same and position < last:
-            same = stored[start + position - first] == text[position]
-            position += 1
-        if same:
-            break
-        slot = (slot + _ONE) & mask
-    return slot
-
-
-@jit
-def _encode_strings(
-    text: Bytes, spans: Indices, codes: Indices, table: Indices, stored: Bytes, ends: Longs, n: int
-) -> int:
-    for i in range(len(spans)):
-        first, last = spans[i]
-        slot = _find_string(text, first, last, table, stored, ends)
-        if table[slot] < 0:
-            ends[n + 1] = ends[n] + (last - first)
-            for position in range(first, last):
-                stored[ends[n] + position - first] = text[position]
-            table[slot] = n
-            n += 1
-        codes[i] = table[slot]
-    return n
-
-
-@jit
-def _find_strings(text: Bytes, spans: Indices, codes: Indices, table: Indices, stored: Bytes, ends: Longs) -> None:
-    for i in range(len(spans)):
-        first, last = spans[i]
-        codes[i] = table[_find_string(text, first, last, table, stored, ends)]
-
-
-@jit
-def _spellings(  # one pass, as a number is written: blanks, sign, zeros, digits, point, exponent
-    stored: Bytes, ends: Longs, n: int, table: Indices
-) -> tuple[int, int, int, int, int, int, int, int]:
-    """Return the counts of numbers and pairs, and the codes of the first ones: see :class:`Spellings`."""
-    n_numbers, n_pairs, n_blanks, odd, plain, blank, bare, large = 0, 0, 0, -1, -1, -1, -1, -1
-    for k in range(n):
-        first, last = ends[k], ends[k + 1]
-        while first < last and stored[first] <= 32:
-            first += 1
-        while first < last and stored[last - 1] <= 32:
-            last -= 1
-        zeros = first + (first < last and (stored[first] == 43 or stored[first] == 45))  # behind a sign
-        digits = _skip_digits(stored, zeros, last, 48)
-        point = _skip_digits(stored, digits, last, 57)
-        whole = point > zeros
-        if whole and point < last:
-            end = point + (stored[point] == 46)
-            tail = _skip_digits(stored, end, last, 48)
-            n_before = point - digits
-            if tail < last or end == point:  # more than zeros behind a point
-                whole = False
-                tail = _skip_digits(stored, end, last, 57)
-                if tail + 1 < last and (stored[tail] == 69 or stored[tail] == 101):  # e
-                    tail += 1 + (stored[tail + 1] == 43)
-                    power = np.int64(0)
-                    while tail < last and 48 <= stored[tail] <= 57 and power < 1000:
-                        power = 10 * power + np.int64(stored[tail]) - 48
-                        tail += 1
-                    n_numbers += tail == last
-                    if tail == last and n_before > 0 and n_before + power > 16:
-                        large = k
-            elif n_before > 16 or (n_before == 16 and _number(stored, digits, point) >= 1 << 53):
-                large = k
-        if whole:
-            n_numbers += 1
-            start = digits if point > digits else point - 1  # of 00 one is left
-            if stored[first] == 45 and start == zeros:
-                start = first
-            elif stored[first] == 45:
-                continue  # -01: its plain form is nowhere in the text
-            first, last = start, point
-        if first < last and (first > ends[k] or last < ends[k + 1]):
-            code = table[_find_string(stored, first, last, table, stored, ends)]
-            if code >= 0 and whole:
-                n_pairs += 1
-                if odd < 0:
-                    odd, plain = k, code
-            elif code >= 0:
-                n_blanks += 1
-                if blank < 0:
-                    blank, bare = k, code
-    return n_numbers, n_pairs, n_blanks, odd, plain, blank, bare, large
-
-
-@jit
-def _skip_digits(stored: Bytes, position: int, last: int, highest: int) -> int:
-    while position < last and 48 <= stored[position] <= highest:
-        position += 1
-    return position
-
-
-@jit
-def _number(stored: Bytes, first: int, last: int) -> int:
-    value = np.int64(0)
-    for position in range(first, last):
-        value = 10 * value + np.int64(stored[position]) - 48
-    return int(value)
