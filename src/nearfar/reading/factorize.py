@@ -105,15 +105,16 @@ class IntegerCodes:
         codes = np.empty(len(keys), np.int32)
         for start in range(0, len(keys), _PIECE):
             piece, into = keys[start : start + _PIECE], codes[start : start + _PIECE]
-            small = piece.min() >= 0 and piece.max() < _DENSE
+            into[:] = -1
+            small = bool(piece.min() >= 0 and piece.max() < _DENSE)
             if small:
                 more = int(piece.max()) + 1 - len(self._small)
                 self._small = np.append(self._small, np.full(max(more, 0), -1, np.int32))
                 into[:] = self._small[piece]
-            if not small or into.min() < 0:
-                into[:] = self._table.encode(np.ascontiguousarray(piece).view(np.uint64))[0]
-                if small:
-                    self._small[piece] = into
+            left = np.flatnonzero(into < 0)
+            into[left] = self._table.encode(piece[left].view(np.uint64))[0]
+            if small:
+                self._small[piece[left]] = into[left]
         return codes
 
     def ids(self) -> Longs:
@@ -188,7 +189,7 @@ class StringCodes:
     def _are(self, codes: Indices, text: Bytes, starts: Longs, lengths: Longs) -> NDArray[np.bool_]:
         """Whether the strings are those of the codes."""
         kept, ends = self._ends[codes], self._ends[codes + 1]
-        same = ends - kept == lengths
+        same: NDArray[np.bool_] = ends - kept == lengths
         for k in range((int(lengths.max(initial=0)) + 7) // 8):
             some = np.flatnonzero(lengths > 8 * k) if k else slice(None)
             mine = words_of(text, starts[some], lengths[some], k)

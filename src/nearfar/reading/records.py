@@ -166,7 +166,7 @@ def _are_records(text: Bytes, begins: Longs, newlines: Longs, line: int, layout:
     at, left = begins.copy(), np.arange(len(begins))
     while (left := left[_BLANK[text[at[left]]]]).size:
         at[left] += 1
-    kept = text[at] != NEWLINE
+    kept: Flags = text[at] != NEWLINE
     kept &= (text[at] != RETURN) | (at + 1 != newlines)
     for mark in filter(None, (layout.comment, layout.header)):
         left = np.flatnonzero(kept)
@@ -274,7 +274,8 @@ def split_record(data: bytes, position: int, delimiter: str) -> Split:
             fields = [field.strip(b" \t") for field in whole.split(mark)]
         return len(fields), end + 1, 0, fields, [False] * len(fields)
     quoted_field, plain_field = _fields_of(delimiter)
-    fields, quoted, newlines, strict = [], [], 0, delimiter not in "\t "
+    fields, newlines, strict = [], 0, delimiter not in "\t "
+    quoted: list[bool] = []
     if delimiter == " ":
         position = _skip(data, position)
     while True:
