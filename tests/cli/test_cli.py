@@ -334,27 +334,52 @@ class TestEmbed:
         assert list(nf.Embedding.load(tmp_path / "x.npz")) == ["#a", "b", "a"]
 
     def test_hints_name_options_of_the_command_that_runs(self):
-        """Over all pairs of a hint and a command."""
+        """Over all pairs of an argument of Python and a command."""
         from nearfar import cli
+        from nearfar.cli.options import Command
+        from nearfar.cli.said import with_options
 
-        hints = [*(re.sub(r"\\\\(?=[.(\\[)])", "", word).replace("([^()]*)", "a, b") for word in cli._WORDS_OF_HINTS)]
-        groups = {"": cli._cli, "words": cli.words, "evaluate": cli.evaluate}
-        commands = [command for group in groups.values() for command in group.commands.values()]
-        commands = [command for command in commands if isinstance(command, cli.Command)]
+        groups = (cli._cli, cli.words, cli.evaluate)
+        commands = [command for group in groups for command in group.commands.values()]
+        commands = [command for command in commands if isinstance(command, Command)]
+        names = {item.name for command in commands for item in command.params}
+        forms = ("{}='it'", "{}=None", "{}=True", "{}=False", "{}=0.5", "{}=", "leave {}=None")
         assert len(commands) > 10
         for command in commands:
-            cli.Command.running = command
-            for hint in hints:
-                said = cli._with_options(f"Pass {hint} to it.").split("nearfar convert ")
-                assert set(re.findall(r"--[a-z][a-z-]+", said[0])) <= command.switches, (command.name, hint)
-        cli.Command.running = cli._cli.commands["embed"]
-        assert (
-            cli._with_options("Say so by columns=(source, target, 'time').")
-            == "Say so by --columns source,target,time."
-        )
-        assert (
-            cli._with_options("header=False reads an edge, comments=None") == "--no-header reads an edge, --comments ''"
-        )
+            Command.running = command
+            for name in names:
+                for form in forms:
+                    said = with_options(f"Pass {form.format(name)}.")
+                    assert set(re.findall(r"--[a-z][a-z0-9-]+", said)) <= command.switches, (command.name, name)
+
+    @pytest.mark.parametrize(
+        ("hint", "said"),
+        [
+            ("Say so by columns=(source, target, 'time').", "Say so by --columns source,target,time."),
+            ("header=False reads an edge, comments=None", "--no-header reads an edge, --comments ''"),
+            (
+                "Pass bipartite=True for two, bipartite=False for one.",
+                "Pass --bipartite for two, --no-bipartite for one.",
+            ),
+            ("or pass weight=False to ignore", "or pass --no-weight to ignore"),
+            ("Leave engine=None, or take engine='threads'.", "Leave out --engine, or take --engine threads."),
+            ("at least 1 of n_components, or task='items' here", "at least 1 of --n-components, or --task items here"),
+            ("a mark by comments=", "a mark by --comments"),
+            ("Name the comments or delimiter='; '", "Name the --comments or --delimiter '; '"),
+            ("take far='exact' or 'noise'", "take --far exact or noise"),
+            (
+                "nf.Relation.from_edges(x, columns=(0, 1)) of the source",
+                "nf.Relation.from_edges(x, columns=(0, 1)) of the source",
+            ),
+            ("encoding_errors='replace' goes on", "encoding_errors='replace' goes on"),  # no option of embed
+        ],
+    )
+    def test_hints_are_in_words_of_the_shell(self, hint, said):
+        from nearfar import cli
+        from nearfar.cli.said import with_options
+
+        cli.options.Command.running = cli._cli.commands["embed"]
+        assert with_options(hint) == said
 
     def test_all_that_read_edges_have_the_same_options(self, run, tmp_path):
         edges = tmp_path / "e.txt"

@@ -1,5 +1,6 @@
 """``nearfar FILE``: what it is, what is done, and that; from files of every kind, into one page."""
 
+import io
 import json
 import os
 import re
@@ -11,9 +12,10 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from click.shell_completion import BashComplete
 
 import nearfar as nf
-from nearfar.cli import look
+from nearfar.cli import _cli, look
 
 
 class Done(NamedTuple):
@@ -103,6 +105,31 @@ def test_two_nodes_are_no_map(run, tmp_path):
     (tmp_path / "one.csv").write_text("a,b\n")
     done = run("one.csv")
     assert (done.code, len(done.err.splitlines())) == (2, 1)
+
+
+def test_standard_input_without_a_command(run, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x,y\n" + b"1.5,2\n2,1\n0,3\n7,1\n")))
+    done = run("-", "-q", "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["output"] == "stdin.nearfar.html"
+
+
+def test_the_shell_completes_files_where_there_may_be_one(tmp_path):
+    for name in ("contacts.csv", "book.txt"):
+        (tmp_path / name).touch()
+
+    def completed(*args, last):
+        found = BashComplete(_cli, {}, "nearfar", "_NEARFAR_COMPLETE").get_completions(list(args), last)
+        return {item.value for item in found if item.type == "plain"} or {item.type for item in found}
+
+    assert completed(last="con") == {"convert", "contacts.csv"}
+    assert completed(last="bo") == {"file"}
+    assert {"embed", "words"} <= completed(last="")
+    assert "--version" in completed(last="--")
+    for command in (["embed"], ["words", "train"], ["compare", "a.npz"], ["map", "a.npz", "--metadata"]):
+        assert completed(*command, last="bo") == {"file"}
+    assert completed("map", "a.npz", "--method", last="t") == {"tsne", "tasne"}
+    assert completed("similar", "a.npz", last="bo") == set()
 
 
 def test_a_pipe_and_a_terminal_without_letters(tmp_path):

@@ -341,9 +341,9 @@ def decoded(
     if (zero := bytes(data).find(0)) >= 0:
         at, what = zero, "a zero byte, so it is no text"
         encoding, known = "UTF-16LE", "If every second byte is zero, it may be UTF-16"
-    near = bytes(data[max(0, at - 10) : at + 10])
+    near = "" if zero >= 0 else f": {bytes(data[max(0, at - 10) : at + 10])!r}"
     how = f"{hint}{hint and ' '}{known}: iconv -f {encoding} -t UTF-8 FILE > NEW converts it."
-    raise DataError(owner, argument, "text in UTF-8", f"{name}, which has {what} {place(at)}: {near!r}", how)
+    raise DataError(owner, argument, "text in UTF-8", f"{name}, which has {what} {place(at)}{near}", how)
 
 
 def lines_of(

@@ -8,11 +8,11 @@ immediately.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,43 +21,17 @@ from nearfar.cli.embed import embed
 from nearfar.cli.judge import advise, compare, evaluate
 from nearfar.cli.look import look
 from nearfar.cli.maps import map_
-from nearfar.cli.options import Command
+from nearfar.cli.options import files_of
+from nearfar.cli.said import in_words_of_the_shell, with_options
 from nearfar.cli.shared import at_work, fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
 from nearfar.cli.word_models import words
-from nearfar.errors import InputError, NearfarError, NearfarWarning, NumericalError
+from nearfar.errors import NearfarError, NearfarWarning
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # ruff: noqa: D301 - the \b in the help texts is the character by which click keeps the lines below as they are
-
-
-_WORDS_OF_HINTS: dict[str, str | Callable[[re.Match[str]], str]] = {
-    r"columns=\(([^()]*)\)": lambda found: "--columns " + re.sub(r"[ '\"]", "", found[1]),
-    r"columns=": "--columns",
-    r"bipartite=True": "--bipartite",
-    r"bipartite=False": "--no-bipartite",
-    r"weight=False": "--no-weight",
-    r"weight=": "--weight=",
-    r"header=True": "--header",
-    r"header=False": "--no-header",
-    r"delimiter": "--delimiter",
-    r"comments=None": "--comments ''",
-    r"comments=": "--comments=",
-    r"comments": "--comments",
-    r"or name the format": "or name the format by --from",
-    r"open\(path, encoding=\.\.\.\)": "it through iconv",
-    r"encoding_errors='ignore' or 'replace'": "--encoding-errors ignore or replace",
-    r"tokenizer='blanks'": "--tokenizer blanks",
-    r"goes into a list: Corpus\(\[text\]\)": "comes through standard input: -",
-    r"learning_rate": "--learning-rate",
-    r"leave engine=None": "leave out --engine",
-    r"Leave engine=None": "Leave out --engine",
-    r"engine='threads'": "--engine threads",
-    r"sample=0": "--sample 0",
-    r"task='items'": "--task items",
-    r"a temperature below 1": "--temperature below 1",
-}
-"""What Python's arguments are called here, in hints; only options of the command that runs are named."""
-_NOWHERE = {"or name the format": "or let nearfar convert make a file of another format"}
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -80,7 +54,7 @@ def main(args: Sequence[str] | None = None) -> int:
     2
     """
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_place, **_named: show_warning(_with_options(str(message)))
+        warnings.showwarning = lambda message, *_place, **_named: show_warning(with_options(str(message)))
         warnings.simplefilter("always", NearfarWarning)
         try:
             quiet = {"-q", "--quiet"} & set(sys.argv[1:] if args is None else args)
@@ -99,7 +73,7 @@ def main(args: Sequence[str] | None = None) -> int:
         except OSError as error:
             return fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         except (NearfarError, MemoryError) as error:
-            return fail(_in_words_of_the_shell(error))
+            return fail(in_words_of_the_shell(error))
     return code if isinstance(code, int) else 0
 
 
@@ -110,10 +84,22 @@ class _Door(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        is_file = "/" in name or "." in name or os.path.exists(name)  # noqa: PTH110 - pathlib takes longer to import
+        is_file = name == "-" or "/" in name or "." in name or os.path.exists(name)  # noqa: PTH110 - pathlib takes longer to import
         if is_file and self.get_command(ctx, name) is None:
             args = ["look", *args]
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin so, and the files; where there are files alone, the shell finds them."""
+        from pathlib import Path
+
+        from click.shell_completion import CompletionItem
+
+        commands = super().shell_complete(ctx, incomplete)
+        if not commands:
+            return files_of(ctx, self, incomplete)
+        beside = sorted(map(str, Path().glob(f"{incomplete}*"))) if incomplete else []
+        return [*commands, *map(CompletionItem, beside)]
 
 
 @click.group(cls=_Door, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -143,36 +129,3 @@ def _cli(context: click.Context) -> None:
 
 for _command in (look, advise, embed, map_, similar, compare, evaluate, convert, info, compress, words):
     _cli.add_command(_command)
-
-
-def _in_words_of_the_shell(error: BaseException) -> str:
-    """Return the message with the names that arguments have on the command line."""
-    if isinstance(error, MemoryError):
-        return f"not enough memory. {error}"
-    if isinstance(error, NumericalError):
-        return _with_options(str(error))
-    if not isinstance(error, InputError):
-        return str(error)
-    name = "walk_length" if error.argument == "steps" else error.argument
-    switch = f"--{name.replace('_', '-')}"
-    argument = switch if Command.running is not None and switch in Command.running.switches else error.argument
-    argument = _FILES.get((error.owner, name), argument)
-    return str(InputError(error.owner, argument, error.expected, error.got, _with_options(error.hint)))
-
-
-_FILES = {("Corpus", "source"): "TEXT", ("Relation.from_contacts", "contacts"): "EDGES"}
-
-
-def _with_options(hint: str) -> str:
-    """Return a hint with the options of the command that runs in place of Python's arguments."""
-    there = Command.running.switches if Command.running is not None else set()
-
-    def said(found: re.Match[str]) -> str:
-        whole, word = next(
-            (whole, word) for pattern, word in _WORDS_OF_HINTS.items() if (whole := re.fullmatch(pattern, found[0]))
-        )
-        text = word if isinstance(word, str) else word(whole)
-        named = set(re.findall(r"--[a-z-]+", text)) <= there or text.startswith("nearfar ")
-        return text if named else _NOWHERE.get(found[0], found[0])
-
-    return re.sub(rf"(?<!\w)(?:{'|'.join(_WORDS_OF_HINTS)})", said, hint)

@@ -10,12 +10,16 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Declare = Callable[[click.Command], object]
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -29,11 +33,13 @@ class Command(click.Command):
 
     waiting: Sequence[Declare] = ()
     running: ClassVar[Command | None] = None
-    """The one that runs, or ran last: hints name its options."""
+    """The one that runs, or ran last: errors and hints name its options."""
+    path = "nearfar"
+    given: Mapping[str, object] = MappingProxyType({})
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
-        Command.running = self
+        Command.running, self.path, self.given = self, ctx.command_path, ctx.params
         return super().invoke(ctx)
 
     @property
@@ -92,8 +98,8 @@ def together(*options: Decorator) -> Decorator:
 
 
 def argument(name: str, **attributes: Any) -> Decorator:
-    """Declare an argument, as :func:`click.argument` does."""
-    return _declared(click.argument(name, **attributes))
+    """Declare an argument, as :func:`click.argument` does; the shell completes files, unless it is one of words."""
+    return _declared(click.argument(name, **_completed(attributes.get("metavar", name.upper())), **attributes))
 
 
 def option(*names: str, **attributes: Any) -> Decorator:
@@ -102,7 +108,24 @@ def option(*names: str, **attributes: Any) -> Decorator:
 
 
 def _option(*names: str, **attributes: Any) -> Declare:
-    return click.option(*names, **{"show_default": attributes.get("default") not in (None, False)} | attributes)
+    shown = {"show_default": attributes.get("default") not in (None, False)}
+    return click.option(*names, **shown | _completed(attributes.get("metavar")) | attributes)
+
+
+_OF_FILES = {"FILE", "EDGES", "TEXT", "A", "B", "IN", "OUT", "LABELS", "PAGE", "PICTURE", "MAP", "CSV", "FOLDER"}
+_OF_FILES |= {"PAIRS", "QUESTIONS", "PHRASES"}
+"""What stands for a file or a folder in the help of commands."""
+
+
+def _completed(metavar: str | None) -> dict[str, Any]:
+    return {"shell_complete": files_of} if metavar in _OF_FILES else {}
+
+
+def files_of(_context: click.Context, _asked: object, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete the name of a file."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def options_of(callee: str, names: str, **changed: dict[str, Any]) -> Decorator:

@@ -59,8 +59,8 @@ def engine_option(names: str, default: str) -> Decorator:
 
 
 _FORM = (
-    option("--delimiter", metavar="TEXT", help="What separates columns; 'tab' for a tab. [default: from the file]"),
-    option("--comments", metavar="TEXT", help="Leave out lines that begin with TEXT; '' for none. [default: found]"),
+    option("--delimiter", metavar="MARK", help="What separates columns; 'tab' for a tab. [default: from the file]"),
+    option("--comments", metavar="MARK", help="Leave out lines that begin with MARK; '' for none. [default: found]"),
     option("--header/--no-header", default=None, help="Whether the first line names columns. [default: from the file]"),
 )
 edge_options = together(
@@ -209,7 +209,7 @@ class _Heard:
 
 def fail(message: str, code: int = 2) -> int:
     """Say in one line what went wrong; return the exit code."""
-    click.echo("nearfar: " + " ".join(message.split()), err=True)
+    click.echo("nearfar: " + " ".join(message.split()).removeprefix("nearfar "), err=True)
     return code
 
 
