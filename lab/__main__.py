@@ -5,9 +5,10 @@
     python -m lab repeat FAMILY                all experiments of a family, and its page
     python -m lab page [FAMILY ...]            write pages and pictures from the result files
 
-``--data FOLDER`` says where the data are. An experiment of the papers prints its page, ours beside what was published,
-writes it into lab/tables/papers, and ends with 1 if a figure of ours is out of its range; with ``--quick`` it takes a
-minute at most, and writes none.
+    python -m lab page papers                  write what the sources say and whether it holds, into lab/tables/papers
+
+``--data FOLDER`` says where the data are. An experiment of the papers prints its figures, and ends with 1 if one is out
+of the range of our earlier runs; with ``--quick`` it takes a minute at most, and the pages do not have it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+
+PAPERS = "papers"
 
 
 def main(words: list[str]) -> None:
@@ -25,13 +28,18 @@ def main(words: list[str]) -> None:
         _run(words[1], words[2:])
     elif words[:1] in (["page"], ["repeat"]):
         from lab import pages
+        from lab.papers import pages as papers
 
-        families = [name for name in words[1:] if name in pages.FAMILIES]
+        every = pages.FAMILIES if words[0] == "repeat" else (*pages.FAMILIES, PAPERS)
+        families = [name for name in words[1:] if name in every]
         if families != words[1:] or (not families and words[0] == "repeat"):
-            sys.exit(f"name some of the families {', '.join(pages.FAMILIES)}")
+            sys.exit(f"name some of the families {', '.join(every)}")
         if words[0] == "repeat":
             _repeat(families)
-        pages.write(families or pages.FAMILIES)
+        if PAPERS in families or not families:
+            papers.write()
+        if families != [PAPERS]:
+            pages.write([name for name in families if name != PAPERS] or pages.FAMILIES)
     else:
         sys.exit(__doc__)
 
@@ -83,23 +91,22 @@ def _repeat(families: list[str]) -> None:
 
 
 def _run_paper(name: str, words: list[str]) -> None:
-    """Run an experiment of the papers; keep its figures with machine and versions, and write its page."""
+    """Run an experiment of the papers; keep its figures with machine and versions, and draw its picture."""
     from lab.data import DATA
     from lab.papers import experiments
     from lab.papers.experiment import Setting
-    from lab.results import TABLES, ResultFile, write_text
+    from lab.results import TABLES, ResultFile
 
     quick = "--quick" in words
     found = experiments()[name].carry_out(Setting(quick, DATA))
-    record = {"name": name, "quick": quick, "seconds": round(found.seconds, 1), "holds": found.holds}
-    ResultFile("papers", ("name", "quick")).add({**record, "lines": found.rows()})
-    if not quick:
-        image = found.image_name()
-        if image:
-            found.draw(TABLES / "papers" / image)
-        write_text(TABLES / "papers" / f"{name}.md", found.markdown(image))
+    panels = found.findings.panels
+    image = None if quick else found.experiment.image_name(panels)
+    record = {"name": name, "quick": quick, "seconds": round(found.seconds, 1), "image": image, "lines": found.rows()}
+    ResultFile("papers", ("name", "quick")).add(record)
+    if image:
+        found.draw(TABLES / "papers" / image)
     print(found.markdown())
-    sys.exit(0 if found.holds else 1)
+    sys.exit(0 if found.as_before else 1)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def half_interval(values: Sequence[float]) -> float:
     """Return half of the 95 % interval of the mean, by Student's t."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(len(values) - 1, 0.975)) * mean_and_sd(values)[1] / len(values) ** 0.5
+    return float(stdtrit(len(values) - 1, 0.975)) * mean_and_sd(values)[1] / math.sqrt(len(values))
 
 
 def average(records: list[Record], name: str) -> float | None:

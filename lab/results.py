@@ -56,7 +56,8 @@ class ResultFile:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        return self.content["records"]
+        records: list[dict[str, Any]] = self.content["records"]
+        return records
 
     def find(self, **fields: Any) -> dict[str, Any] | None:
         """Return the record with these fields, None if there is none."""
@@ -109,7 +110,8 @@ def read(path: Path) -> dict[str, Any]:
 
 def records_of(name: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
     """Return the records of an experiment; none where it was not measured."""
-    return read(folder / f"{name}.json")["records"]
+    records: list[dict[str, Any]] = read(folder / f"{name}.json")["records"]
+    return records
 
 
 def _dump(content: dict[str, Any]) -> str:

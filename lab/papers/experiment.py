@@ -1,4 +1,7 @@
-"""What a reproduced experiment is: what was published, what is measured here, and the range that ours must stay in."""
+"""What a reproduced experiment is: what is measured here, and the range of our own earlier runs.
+
+What the sources say of it, and the tests of that, are in :mod:`lab.papers.claims` and ``lab/papers/said``.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from typing import IO, TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lab.records import half_interval
+
 if TYPE_CHECKING:
     import torch
 
@@ -31,6 +36,16 @@ class DataFile:
     path: str
     md5: str
     what: str
+
+    def check(self, folder: Path) -> None:
+        """End the program where the file is missing, or another, and say what to put where."""
+        path = folder / self.path
+        if not path.is_file():
+            sys.exit(f"{path} is not there. It is {self.what}. Name the folder by --data or NEARFAR_DATA.")
+        with path.open("rb") as opened:
+            found = hashlib.file_digest(opened, "md5").hexdigest()
+        if found != self.md5:
+            sys.exit(f"{path} is another file than the one that the ranges are for. It should be {self.what}.")
 
 
 @dataclass(frozen=True)
@@ -54,15 +69,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Line:
-    """One figure of a table: what is measured, ours over the seeds, where their mean must lie, what the source prints.
+    """One figure that is measured: what it is, its values over the seeds, and the range of our own earlier runs.
 
-    There is one value alone if nothing in it is random; ``published`` is empty if the source prints none.
+    There is one value alone if nothing in it is random.
     """
 
     what: str
     ours: tuple[float, ...]
     within: tuple[float, float]
-    published: str = ""
 
     @property
     def mean(self) -> float:
@@ -72,41 +86,36 @@ class Line:
     @property
     def half_width(self) -> float | None:
         """Half the width of the 95 % interval of the mean, by Student's t; None for one value."""
-        n = len(self.ours)
-        if n < 2:
-            return None
-        from scipy.stats import t
-
-        return float(t.ppf(0.975, n - 1) * np.std(self.ours, ddof=1) / math.sqrt(n))
+        return half_interval(self.ours) if len(self.ours) > 1 else None
 
     @property
-    def holds(self) -> bool:
-        """Whether the mean is in the range."""
+    def as_before(self) -> bool:
+        """Whether the mean is in the range of our own earlier runs."""
         low, high = self.within
         return bool(low <= self.mean <= high)
 
     def cells(self) -> tuple[str, ...]:
-        """Return what a table shows of it: what, published, ours with its interval, the range, and whether it holds."""
+        """Return what a table shows of it: what, ours with its interval, the range, and whether it is in it."""
         half, (low, high) = self.half_width, self.within
         mean = f"{self.mean:.4g}" + ("" if half is None else f" ± {half:.2g} (n = {len(self.ours)})")
         if math.isinf(low):
             bounds = f"at most {high:.4g}"
         else:
             bounds = f"at least {low:.4g}" if math.isinf(high) else f"{low:.4g} to {high:.4g}"
-        return self.what, self.published or "–", mean, bounds, "yes" if self.holds else "NO"
+        return self.what, mean, bounds, "yes" if self.as_before else "NO"
 
 
-def line(what: str, ours: ArrayLike, within: tuple[float, float], published: str = "") -> Line:
+def line(what: str, ours: ArrayLike, within: tuple[float, float]) -> Line:
     """Return a line of these values."""
-    return Line(what, tuple(float(value) for value in np.ravel(np.asarray(ours))), within, published)
+    return Line(what, tuple(float(value) for value in np.ravel(np.asarray(ours))), within)
 
 
 class Table(list[Line]):
     """The lines of an experiment, as they are found."""
 
-    def add(self, what: str, ours: ArrayLike, within: tuple[float, float], published: str = "") -> None:
+    def add(self, what: str, ours: ArrayLike, within: tuple[float, float]) -> None:
         """Add a line of these values."""
-        self.append(line(what, ours, within, published))
+        self.append(line(what, ours, within))
 
 
 def around(mean: float, spread: float) -> tuple[float, float]:
@@ -141,16 +150,15 @@ class Findings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of a source that runs on one machine.
+    """A table, figure or statement of a source that runs on one machine.
 
-    ``item`` is the table, figure or statement of the source, ``claim`` what it says, ``setting`` what is run here,
-    ``differs`` where ours differs from what was published, and why.
+    ``item`` is the table, figure or statement, ``setting`` what is run here, ``differs`` where that is not what the
+    source ran, and why.
     """
 
     name: str
     source: str
     item: str
-    claim: str
     setting: str
     differs: str
     run: Callable[[Setting], Findings]
@@ -159,16 +167,14 @@ class Experiment:
     def carry_out(self, setting: Setting) -> Outcome:
         """Run it; end the program where data are missing, or others, and say what to put where."""
         for file in self.files:
-            path = setting.data / file.path
-            if not path.is_file():
-                sys.exit(f"{path} is not there. It is {file.what}. Name the folder by --data or NEARFAR_DATA.")
-            with path.open("rb") as opened:
-                found = hashlib.file_digest(opened, "md5").hexdigest()
-            if found != file.md5:
-                sys.exit(f"{path} is another file than the one that the ranges are for. It should be {file.what}.")
+            file.check(setting.data)
         start = time.perf_counter()
         findings = self.run(setting)
         return Outcome(self, findings, time.perf_counter() - start, setting.quick)
+
+    def image_name(self, panels: Sequence[Panel]) -> str | None:
+        """Return what its picture is called: .svg for curves, .png for maps of many points; None without panels."""
+        return self.name + (".png" if any(p.points is not None for p in panels) else ".svg") if panels else None
 
 
 @dataclass(frozen=True)
@@ -181,45 +187,29 @@ class Outcome:
     quick: bool
 
     @property
-    def holds(self) -> bool:
-        """Whether every line is in its range."""
-        return all(line.holds for line in self.findings.lines)
+    def as_before(self) -> bool:
+        """Whether every line is in the range of our own earlier runs."""
+        return all(line.as_before for line in self.findings.lines)
 
     def rows(self) -> list[dict[str, object]]:
         """Return the lines for JSON."""
         return [
-            {
-                "what": line.what,
-                "published": line.published or None,
-                "ours": line.mean,
-                "half_width": line.half_width,
-                "n": len(line.ours),
-                "within": list(line.within),
-                "holds": line.holds,
-            }
+            {"what": line.what, "ours": line.mean, "half_width": line.half_width, "n": len(line.ours)}
             for line in self.findings.lines
         ]
 
-    def markdown(self, image: str | None = None) -> str:
-        """Return a page: claim, setting, picture (of this address), table, where ours differs and why."""
+    def markdown(self) -> str:
+        """Return what the command prints: the setting, and each line beside the range of our own earlier runs."""
         told = self.experiment
         rows = [f"| {' | '.join(one.cells())} |" for one in self.findings.lines]
         parts = [
             f"# {told.item} of {told.source}",
-            f"**Published.** {told.claim}",
-            f"**Here.** {told.setting}",
-            "\n".join(["| what | published | ours | range | holds |", "|---|---|---|---|---|", *rows]),
-            *([f"![{told.item}]({image})"] if image else []),
-            f"**Where they differ.** {told.differs}",
+            told.setting,
+            "\n".join(["| what | ours | range of our earlier runs | inside |", "|---|---|---|---|", *rows]),
+            told.differs,
             f"Run it: `python -m lab run {told.name}{' --quick' if self.quick else ''}` ({self.seconds:.0f} s).",
         ]
         return "\n\n".join(parts) + "\n"
-
-    def image_name(self) -> str | None:
-        """Return what the picture is called: .svg for curves, .png for maps of many points; None without panels."""
-        if not self.findings.panels:
-            return None
-        return self.experiment.name + (".png" if any(p.points is not None for p in self.findings.panels) else ".svg")
 
     def draw(self, path: Path) -> None:
         """Draw the panels side by side, four in a line."""

@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 
 import nearfar as nf
 from nearfar._core.threads import single_threaded_blas
+from nearfar.errors import InputError
 from nearfar.far import Exact, GaussianMixture, estimate_error
 
 METHODS = ["gaussian-mixture", "exact", "noise"]
@@ -179,3 +180,14 @@ def test_estimate_shows_where_the_mixture_fails() -> None:
     long = estimate_error(rng.normal(size=(2000, 10)) * 2, random_state=0)
     assert short.median < 0.01
     assert np.log(long.median) > 1.0
+
+
+@pytest.mark.parametrize("side", ["X", "Y"])
+def test_a_tensor_that_wants_a_gradient_is_refused(side: str) -> None:
+    torch = pytest.importorskip("torch")
+    both = dict.fromkeys("XY", torch.eye(3))
+    exact = nf.log_normalizers(**both, method="exact")
+    np.testing.assert_allclose(exact, torch.logsumexp(torch.eye(3), 1), rtol=1e-6)
+    both[side] = torch.eye(3, requires_grad=True)
+    with pytest.raises(InputError, match=rf"{side} must be without a gradient.*Hand over {side}.detach\(\)"):
+        nf.log_normalizers(**both)

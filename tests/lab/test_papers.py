@@ -22,16 +22,13 @@ ROOT = Path(__file__).parents[2]
 
 def given(*lines, files=()):
     panel = Panel("curve", "x", "y", {"a": ([1, 2], [3, 4])}, log="y")
-    return Experiment(
-        "toy", "a paper", "table 1", "claim", "setting", "nowhere", lambda _: Findings(lines, [panel]), files
-    )
+    return Experiment("toy", "a paper", "table 1", "setting", "nowhere", lambda _: Findings(lines, [panel]), files)
 
 
 def test_there_is_an_entry_for_each_source():
     every = experiments()
     assert {name.partition("-")[0] for name in every} == {"edrep", "word2dm", "nce", "sneer", "ant"}
     for found in every.values():
-        assert found.claim.endswith(".")
         assert found.differs.endswith((".", ". "))
         assert all(len(file.md5) == 32 for file in found.files)
 
@@ -42,7 +39,7 @@ def test_there_is_an_entry_for_each_source():
 def test_quick_experiments_hold(name, shared_data):
     pytest.importorskip("torch")
     found = experiments()[name].carry_out(Setting(quick=True, data=shared_data))
-    assert [one.what for one in found.findings.lines if not one.holds] == []
+    assert [one.what for one in found.findings.lines if not one.as_before] == []
 
 
 @pytest.mark.parametrize("name", FAST)
@@ -54,21 +51,21 @@ def test_the_command_runs_an_experiment_keeps_its_figures_and_prints_its_page(na
     assert done.returncode == 0, done.stderr
     assert f"Run it: `python -m lab run {name} --quick`" in done.stdout
     [record] = json.loads((tmp_path / "papers.json").read_text())["records"]
-    assert (record["name"], record["quick"], record["holds"]) == (name, True, True)
-    assert len(record["lines"]) == done.stdout.count("| yes |")
+    assert (record["name"], record["quick"]) == (name, True)
+    assert len(record["lines"]) == done.stdout.count("| yes |") > 10
 
 
 def test_a_line_has_the_mean_its_interval_and_its_range():
-    one = line("what", [1.0, 2.0, 3.0], (1.5, 2.5), "2")
+    one = line("what", [1.0, 2.0, 3.0], (1.5, 2.5))
     assert one.mean == 2
     assert one.half_width == pytest.approx(4.302653 / math.sqrt(3))  # Student's t with 2 degrees of freedom
-    assert one.holds
-    assert not line("what", 3.0, (0, 2.5)).holds
-    assert not line("what", math.nan, (-math.inf, math.inf)).holds  # a figure that is no number is never in its range
+    assert one.as_before
+    assert not line("what", 3.0, (0, 2.5)).as_before
+    assert not line("what", math.nan, (-math.inf, math.inf)).as_before  # what is no number is never in its range
     assert line("what", 3.0, (0, 5)).half_width is None
-    assert one.cells() == ("what", "2", "2 ± 2.5 (n = 3)", "1.5 to 2.5", "yes")
-    assert line("what", 3, (-math.inf, 2)).cells() == ("what", "–", "3", "at most 2", "NO")
-    assert line("what", 3, (3, math.inf)).cells()[3:] == ("at least 3", "yes")
+    assert one.cells() == ("what", "2 ± 2.5 (n = 3)", "1.5 to 2.5", "yes")
+    assert line("what", 3, (-math.inf, 2)).cells() == ("what", "3", "at most 2", "NO")
+    assert line("what", 3, (3, math.inf)).cells()[2:] == ("at least 3", "yes")
 
 
 def test_missing_and_other_data_are_named(tmp_path):
@@ -83,17 +80,17 @@ def test_missing_and_other_data_are_named(tmp_path):
     with pytest.raises(SystemExit, match=r"is another file than the one that the ranges are for"):
         toy.carry_out(Setting(data=tmp_path))
     (tmp_path / "set" / "file.txt").write_text("")
-    assert toy.carry_out(Setting(data=tmp_path)).holds
+    assert toy.carry_out(Setting(data=tmp_path)).as_before
 
 
-def test_the_page_has_both_values_and_the_picture(tmp_path):
-    toy = given(line("error", [0.1, 0.2], (0, 1), ".15"), line("other", 2, (0, 1)))
+def test_a_run_tells_its_figures_and_draws_its_picture(tmp_path):
+    toy = given(line("error", [0.1, 0.2], (0, 1)), line("other", 2, (0, 1)))
     found = toy.carry_out(Setting())
-    assert not found.holds
-    page = found.markdown("toy.svg")
-    assert "| error | .15 | 0.15 ± 0.64 (n = 2) | 0 to 1 | yes |" in page
-    assert "| other | – | 2 | 0 to 1 | NO |" in page
-    assert "![table 1](toy.svg)" in page
+    assert not found.as_before
+    page = found.markdown()
+    assert "| error | 0.15 ± 0.64 (n = 2) | 0 to 1 | yes |" in page
+    assert "| other | 2 | 0 to 1 | NO |" in page
+    assert toy.image_name(found.findings.panels) == "toy.svg"
     found.draw(tmp_path / "toy.svg")
     first = (tmp_path / "toy.svg").read_bytes()
     found.draw(tmp_path / "toy.svg")
@@ -112,7 +109,7 @@ def test_figures_that_were_not_measured_leave_the_ranges_of_quick_runs(monkeypat
         for name in ("word2dm-similarity", "word2dm-phrases"):
             lines = experiments()[name].run(Setting(quick=True)).lines
             assert len(lines) > 6
-            assert not any(one.holds for one in lines)
+            assert not any(one.as_before for one in lines)
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -126,7 +123,7 @@ def test_an_area_that_was_not_measured_leaves_the_ranges_of_the_gallery(monkeypa
         monkeypatch.setattr(nf.evaluate, "neighborhoods", lambda *_, auc=auc, **__: SimpleNamespace(auc=auc))
         lines = experiments()["sneer-gallery"].run(Setting(quick=quick)).lines
         assert len(lines) == 14 * len(sets)
-        assert not any(one.holds for one in lines)
+        assert not any(one.as_before for one in lines)
 
 
 def test_the_whole_gallery_is_drawn(monkeypatch, tmp_path):

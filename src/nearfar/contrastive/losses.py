@@ -91,7 +91,7 @@ def global_nce(
 
     References
     ----------
-    Stratos, notes on noise contrastive estimation, section 1 (Theorem 1.1). Ma and Collins 2018, "Noise contrastive
+    Stratos, notes on noise contrastive estimation, section 1 (lemma 1.1). Ma and Collins 2018, "Noise contrastive
     estimation and negative sampling for conditional models: consistency and statistical efficiency", the ranking
     objective, which this is with ``log_q``. van den Oord, Li and Vinyals 2018, "Representation learning with
     contrastive predictive coding", equation 4, without.

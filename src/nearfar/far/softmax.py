@@ -85,7 +85,7 @@ def log_normalizers(
     InputError
         Not finite, not two-dimensional, without rows or columns, X and Y of different width; a row that is not there;
         more clusters than others; labels of another length, negative or too large; a device that is not there, or a
-        method that does not run on it.
+        method that does not run on it; a tensor that wants a gradient, which an array would lose.
 
     Examples
     --------
@@ -106,6 +106,12 @@ def log_normalizers(
     temperature = check_real(owner, "temperature", temperature)
     if not temperature:
         raise InputError(owner, "temperature", "not 0", temperature)
+    for name, given in (("X", X), ("Y", Y)):
+        if getattr(given, "requires_grad", False):
+            hint = f"Hand over {name}.detach(). torch.logsumexp(X @ Y.T, 1) is exact and has a gradient."
+            raise InputError(
+                owner, name, "without a gradient, as the result is an array", "a tensor that wants one", hint
+            )
     X, Y = check_pair(owner, X, Y)
     n, m, chosen = len(X), len(Y), None
     if rows is not None:

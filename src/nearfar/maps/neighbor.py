@@ -72,7 +72,8 @@ class NeighborEmbedding(GrowingMap):
         :class:`nearfar.kernels.Formulas`; also with a parameter per point, for at most 20,000 points).
     normalization : {"pair", "row", "none"}, default="pair"
         How q is normalised: over all pairs, p being made symmetric; each row by itself; not at all, for a divergence
-        of your own.
+        of your own. Over pairs, a kernel with a parameter per point counts by the mean of w_ij and w_ji: p is
+        symmetric, so q should be.
     perplexity : float, sequence of float, or "multiscale", default=30.0
         How many neighbours a point has, as it were. Of no use for a relation. The default is lowered to a third of the
         other points, with a warning, where they are few. See :class:`nearfar.Affinities`.

@@ -579,8 +579,8 @@ class InhomogeneousTSNE(Recipe):
     degrees_of_freedom : float or array-like of shape (n,), default=10.0
         nu at the start, or as it stays, for all points or each, > 0.
     learn : {"point", "global", False}, default="point"
-        Whether nu is learned for each point, as one number for all, or not at all. Learned from iteration 50 on, it
-        stays between 0.5 and 100, where nothing is gained by more.
+        Whether nu is learned for each point, as one number for all, or not at all. It takes a step in every second
+        iteration from the 51st on, and stays between 0.5 and 100, where nothing is gained by more.
     far : {"auto", "exact", "fft", "barnes-hut", "noise"}, another name, Field or NoisePairs, default="auto"
         How all pairs are summed: "auto" or "exact" where nu is learned or differs from point to point.
 
@@ -595,8 +595,8 @@ class InhomogeneousTSNE(Recipe):
 
     Notes
     -----
-    In each iteration points and degrees of freedom take a step, these in ln nu and by the sign of the derivative
-    (RPROP). The derivative is that of the cost as it is reported, whatever the exaggeration.
+    Points take a step in each iteration, degrees of freedom in every second one, in ln nu and by the sign of the
+    derivative (RPROP). The derivative is that of the cost as it is reported, whatever the exaggeration.
 
     :meth:`transform` gives a new point the geometric mean of its neighbours' degrees of freedom, weighted like them.
 

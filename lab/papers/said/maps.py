@@ -1,0 +1,125 @@
+"""What Melville's "Deriving embedding gradients" says."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from lab.papers.claims import Claim, Results, Sample, above, one_line, untested, zero
+
+SOURCE = "sneer.txt"
+TITLE = 'Maps: J. Melville, "Deriving embedding gradients" (sneer)'
+ABOUT = """The text derives gradients; it has no table and no picture. The gallery of sneer's other pages is not at
+hand: the areas below are measured without a verdict, but where this text compares two kinds of methods."""
+
+_LINE = partial(one_line, "sneer-gradients")
+_GRADIENTS = (
+    ("ASNE", "SSNE", "t-SNE", "t-ASNE", "ws-SNE", "HSSNE", "inhomogeneous t-SNE", "NeRV", "JSE", "reverse KL"),
+    [
+        f"{cost}, {kernel}, {sums}"
+        for cost in ("kl", "reverse-kl", "nerv", "jensen-shannon")
+        for kernel in ("exponential", "student-t", "heavy-tailed")
+        for sums in ("row", "pair")
+    ],
+)
+_SETS = ("iris", "s1k", "digits", "swiss roll")
+
+
+def _pairs_less_rows(results: Results, pair: str, row: str, of: str) -> Sample:
+    mine, theirs = (results.line("sneer-gallery", f"{name} on {of}: area under R_NX") for name in (pair, row))
+    return mine.less(theirs)
+
+
+CLAIMS = [
+    *(
+        Claim(
+            "the generic gradient",
+            "a completely generic expression for the gradient",
+            f"{name}: error against central differences, relative to the largest entry",
+            _LINE(f"{name}: error of the gradient, relative to its largest entry"),
+            zero(1e-6),
+        )
+        for names in _GRADIENTS
+        for name in names
+    ),
+    *(
+        Claim(
+            "symmetric vs asymmetric embedding",
+            "the symmetrized (pair-wise) normalization seems to produce better results",
+            f"{pair} less {row} on {of}: area under R_NX",
+            partial(_pairs_less_rows, pair=pair, row=row, of=of),
+            above(0),
+        )
+        for pair, row in (("SSNE", "ASNE"), ("t-SNE", "t-ASNE"))
+        for of in _SETS
+    ),
+    untested(
+        "symmetric vs asymmetric embedding",
+        "no significant effect",
+        "JSE by pairs and by rows",
+        "the text quotes another paper",
+    ),
+    *(
+        Claim(place, says, f"{what}: difference of the costs", _LINE(f"{what}: cost"), zero(1e-5))
+        for place, says, what in (
+            (
+                "heavy-tailed kernel",
+                "the kernel behaves like the t-distributed kernel",
+                "HSSNE with alpha = 1 less t-SNE",
+            ),
+            (
+                "heavy-tailed kernel",
+                "As it approaches 0, it approaches the exponential kernel",
+                "HSSNE with alpha = 1e-9 less SSNE",
+            ),
+            (
+                "inhomogeneous t-SNE",
+                "gives t-SNE behavior",
+                "inhomogeneous t-SNE with nu = 1 less t-ASNE",
+            ),
+            (
+                "inhomogeneous t-SNE",
+                "gives SNE-like behavior",
+                "inhomogeneous t-SNE with nu = 1e7 less ASNE at precision 1/2",
+            ),
+        )
+    ),
+    Claim(
+        '"reverse" Kullback-Leibler divergence',
+        "symmetrizes the KL divergence by also considering the cost when",
+        "the derivative as printed, ln(p/q) + 1: error against central differences of the printed cost",
+        _LINE("reverse KL as printed: error of dC/dq, relative to its largest entry"),
+        zero(1e-6),
+    ),
+    Claim(
+        "Jensen-Shannon divergence",
+        "terms cancel to leave a surprisingly simple derivative",
+        "the derivative as printed, -(1/κ) ln(q/z): error against central differences of the printed cost",
+        _LINE("Jensen-Shannon as printed: error of dC/dq, relative to its largest entry"),
+        zero(1e-6),
+    ),
+    untested(
+        "Sammon mapping",
+        "the Sammon error includes a normalization term (the sum of all",
+        "Sammon's normaliser",
+        "a slip by algebra: it is 1 over the sum of all r",
+    ),
+    untested(
+        "pair-wise probabilities",
+        "always produces symmetric weights",
+        "q of kernels by point with sums over pairs",
+        "the library makes w symmetric there, which this sentence asks for and the heavy-tailed kernel by point needs",
+    ),
+    *(
+        untested(
+            place,
+            says,
+            f"the gradient of {name}",
+            "MDS has no public gradient; it is compared with central differences by the tests",
+        )
+        for place, says, name in (
+            ("metric MDS", "the cost for a pair is just the square loss", "metric MDS"),
+            ("SSTRESS", "The stiffness is therefore", "SSTRESS"),
+            ("Sammon mapping", "Sammon Mapping is very similar to metric MDS", "Sammon mapping"),
+        )
+    ),
+]

@@ -1,0 +1,163 @@
+"""What appendices A and B of Word2DM's paper say; its other sections are not at hand."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+
+from lab.papers.claims import Claim, Results, above, below, not_run, one_line, untested, zero
+
+SOURCE = "word2dm.txt"
+TITLE = "Word2DM: F. Meyer and M. Lewis, CoNLL 2020, appendices A and B"
+ABOUT = """Only the two appendices are at hand. They print formulas and settings, and no result: what the paper's other
+sections say of similarity, phrases and ambiguity can be neither quoted nor tested here, and what is measured stands
+below without a verdict."""
+
+_LINE = partial(one_line, "word2dm-gradients")
+
+
+def _settings_that_differ(_: Results) -> list[float]:
+    """Return how many settings of ``Word2DM.paper()`` are not those of appendix B."""
+    import nearfar as nf
+
+    printed = {
+        "window": 5,
+        "min_count": 50,
+        "n_negative": 5,
+        "sample": 1e-5,
+        "n_epochs": 4,
+        "optimizer": "adam",
+        "learning_rate": 0.001,
+        "batch_size": 16,
+    }
+    own = nf.Word2DM.paper().get_params()
+    return [float(sum(own[name] != value for name, value in printed.items()))]
+
+
+def _relative_pull(results: Results, form: str, overlap: str) -> list[float]:
+    far, near = (results.line("word2dm-gradients", f"{form}: pull of the context at overlap {o}") for o in (overlap, 1))
+    return [far.mean / near.mean]
+
+
+def _fall(results: Results, form: str) -> list[float]:
+    """Return the greatest rise of the pull from one overlap to the next smaller one."""
+    name = f"{form}: pull of the context at overlap"
+    pulls = [results.line("word2dm-gradients", f"{name} {overlap}").mean for overlap in (1, 0.1, 0.01, 0.001)]
+    return [max(after - before for before, after in pairwise(pulls))]
+
+
+_VANISH = "the less effective the update will be"
+
+CLAIMS = [
+    Claim(
+        "property A.1",
+        "can be expressed as the sum of the element-wise products of their elements",
+        "tr(AB) less the sum of a_ij b_ji",
+        _LINE("tr(AB) less the sum of a_ij b_ji"),
+        zero(),
+    ),
+    Claim(
+        "lemma A.2",
+        "can be written as the sum of the squared elements of an",
+        "tr(A_t A_c) less the sum of the squared entries of B_cᵀ B_t",
+        _LINE("tr(A_t A_c) less the sum of the squared entries of B_cᵀ B_t"),
+        zero(),
+    ),
+    Claim(
+        "eq. (5)",
+        "This allows us to rewrite equation 4 to find an equivalent objective function",
+        "the library's loss plus eq. (5)",
+        _LINE("the library's loss plus eq. (5)"),
+        zero(),
+    ),
+    untested(
+        "appendix A",
+        "we have reduced the number of matrix multiplications",
+        "matrix multiplications for each prediction",
+        "a count of the paper's form; the library multiplies other matrices, in blocks",
+        "3(K + 1) to K + 1",
+    ),
+    Claim(
+        "eq. (8)",
+        "We can now write the derivative of J with respect to the full intermediary matrix",
+        "eq. (8) as printed, with a plus before its sum: relative error against central differences",
+        _LINE("eq. (8) as printed, a plus before the sum: relative error"),
+        zero(1e-6),
+    ),
+    Claim(
+        "the line before eq. (8)",
+        "obtained by rewriting the summation expressions as equivalent matrix multiplications",
+        "the same with the minus of that line: relative error against central differences",
+        _LINE("eq. (8) with a minus: relative error"),
+        zero(1e-6),
+    ),
+    Claim(
+        "eq. (8)",
+        "Deriving the gradient with respect to",
+        "the library's gradient: relative error against central differences",
+        _LINE("the library's gradient: relative error"),
+        zero(1e-6),
+    ),
+    Claim(
+        "eq. (2)",
+        "The derivative of equation 1 with respect to the target vector",
+        "eq. (2) as printed: relative error against central differences",
+        _LINE("eq. (2) as printed: relative error"),
+        zero(1e-6),
+    ),
+    *(
+        Claim(
+            "appendix A",
+            "the target-context update becomes ineffective for true contexts",
+            f"{form}: pull at overlap .001 over that at 1 (read: below .1)",
+            partial(_relative_pull, form=form, overlap="0.001"),
+            below(0.1),
+        )
+        for form in ("published form", "offset ln K")
+    ),
+    *(
+        Claim(
+            "appendix A",
+            _VANISH,
+            f"{form}: the greatest rise of the pull as the overlap falls from 1 to .001",
+            partial(_fall, form=form),
+            below(0),
+        )
+        for form in ("published form", "offset ln K")
+    ),
+    Claim(
+        "appendix A",
+        "the magnitude of the target-context update should increase if the target and context representations are"
+        " less similar",
+        "skip-gram: least rise of 1 - σ as the cosine falls from .9 to .001",
+        _LINE("skip-gram: least rise of 1 - σ from cosine .9 to .1 to .001"),
+        above(0),
+    ),
+    untested(
+        "appendix A",
+        "lose the guarantee that the algorithm will learn high-quality semantic representations",
+        "a guarantee",
+        "no experiment can show that there is none",
+    ),
+    Claim(
+        "appendix B",
+        "We use a window size of 5, a minimum word count of 50, 5 negative samples per positive context",
+        "settings of `Word2DM.paper()` that are not those of appendix B, of eight",
+        _settings_that_differ,
+        zero(0),
+        "window 5, count 50, 5 negatives, 1e-5, 4 iterations, Adam, 0.001, 16 sentences",
+    ),
+    not_run(
+        "appendix B",
+        "We train our Word2DM and multi-sense Word2DM models on the ukWaC+Wackypedia corpus",
+        "both models on that text",
+        printed="2.8 billion words",
+    ),
+    not_run(
+        "appendix B",
+        "16 sentences per batch",
+        "multi-sense Word2DM by Adam in batches of 16 sentences",
+        "the library's multi-sense models step after each window",
+        "16 sentences",
+    ),
+]
