@@ -21,10 +21,9 @@ from nearfar.maps.mds.estimator import start as mds_start
 from nearfar.maps.mds.pairs import pairs_of_distances
 from nearfar.maps.objective import QuadraticObjective, probabilities
 from nearfar.maps.per_point import LearnedObjective
-from nearfar.maps.solver import MapState, Watch, start
+from nearfar.maps.solver import MapState, Phase, Watch, start
+from nearfar.maps.solver import descend as descend_map
 from nearfar.methods.edrep import Drawn, Problem, Rates, Start, State, descend, onto_sphere, sphere_step, sums_of
-from nearfar.methods.maps import Phase
-from nearfar.methods.maps import descend as descend_map
 from nearfar.words.model import padded
 from nearfar.words.multisense import train_columns
 from nearfar.words.relation_pairs import RelationWindows

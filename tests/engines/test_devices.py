@@ -489,16 +489,14 @@ def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
 
 @each_device
 def test_an_iteration_of_a_map_brings_back_its_corners_alone(device, monkeypatch):
-    from nearfar.maps.solver import MapState
-    from nearfar.methods.maps import Phase, descend
+    from nearfar.maps.solver import MapState, Phase, Watch, descend
 
-    class Watched:
-        """Nothing is read from the first step on to the last."""
+    class Watched(Watch):
+        """Nothing is read from the first step on to the last; its own trainer, it is told of each of them."""
 
         def __init__(self, reads):
-            self.state, self.scale, self.reads, self.brought = MapState(Y), 1.0, reads, []
-
-        def begin(self, objective):
+            super().__init__("test", MapState(Y), 1.0, 0.0, 100, trainer=self)
+            self.reads, self.brought = reads, []
             monkeypatch.setattr(
                 torch.Tensor, "cpu", lambda self_: self.brought.append(self_.numel()) or self_.detach().to("cpu")
             )
@@ -506,8 +504,7 @@ def test_an_iteration_of_a_map_brings_back_its_corners_alone(device, monkeypatch
         def look(self, *_):
             return False
 
-        def step(self):
-            self.state.n_iter += 1
+        def advance(self):
             if self.state.n_iter == 1:
                 self.reads.enter_context(NoReads())
                 self.brought.clear()

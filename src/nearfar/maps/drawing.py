@@ -62,9 +62,8 @@ from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_
 from nearfar.maps.pull import Pull, PulledObjective
 from nearfar.maps.settings import EXACT_UP_TO, EXACT_WITH_EXP, Data, MapSettings, OfMap, Parts, Problem, Shown
 from nearfar.maps.settling import Growing, Placed, with_room
-from nearfar.maps.solver import Pace, Watch, check_watchers, phases_of
+from nearfar.maps.solver import MapState, Pace, Watch, check_watchers, descend, phases_of
 from nearfar.maps.transform import KernelOfEach
-from nearfar.methods.maps import MapState, Phase, descend
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import as_relation, is_relation
@@ -72,6 +71,10 @@ from nearfar.relations.neighbors import check_rows
 from nearfar.search.distances import are_neighbors
 from nearfar.search.lists import FEW
 
+_TO_NEED_LESS = (
+    "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places the others; "
+    "or storage=, a folder, which keeps neighbours and probabilities in files."
+)
 _OF_POINT = 200  # bytes for each point of a map whose pairs are in files
 OF_NEIGHBORS = ("perplexity", "n_neighbors", "metric", "metric_params")
 TREE_FROM = 6000
@@ -217,9 +220,11 @@ class Drawing(OfMap):
                 shown = Shown(as_relation(X, owner, "X"), None, None)
             n, nnz, given = shown.relation.shape[0], shown.relation.nnz, shown.affinities
             if fits and nnz > checks.SMALL:
-                self._check_memory(settings, 0, 0, nnz, n, self._engine_of(settings, n) == DASK)
+                needed = self._memory(settings, 0, 0, nnz, n, self._engine_of(settings, n) == DASK)
+                checks.check_memory(owner, "X", needed, _TO_NEED_LESS)
+            published = inspect.signature(type(self)).parameters
             for name in OF_NEIGHBORS:  # which are there
-                value, usual = getattr(self, name), self._published(name)
+                value, usual = getattr(self, name), published[name].default
                 used = usual if given is None else getattr(given, name)
                 if not (np.array_equal(value, usual) or np.array_equal(value, used)):
                     instead = "a Relation needs none" if given is None else f"the Affinities have {used!r}"
@@ -233,7 +238,8 @@ class Drawing(OfMap):
         made = self._affinities(data, int(rng.integers(2**31 - 1)), n_all)
         client = current_client() if fits and self._engine_of(settings, n) == DASK else None
         if fits and (neighbors or 100 * n > checks.SMALL):
-            self._check_memory(settings, *made._memory(owner, data), client is not None)
+            needed = self._memory(settings, *made._memory(owner, data), client is not None)
+            checks.check_memory(owner, "X", needed, _TO_NEED_LESS)
         if fits and self.storage is not None:  # before the search, which may take an hour
             nnz = made._memory(owner, data)[2]
             needed = 8 * nnz * (not neighbors) + self._of_pattern(settings, nnz)[0]
@@ -250,7 +256,8 @@ class Drawing(OfMap):
         k, perplexity, given = self.n_neighbors, self.perplexity, are_neighbors(rows, self.metric)
         if k is None and self._usual_neighbors is not None and not given:
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
-        if n > 3 and isinstance(perplexity, int | float) and perplexity == self._published("perplexity"):
+        published = inspect.signature(type(self)).parameters["perplexity"].default
+        if n > 3 and isinstance(perplexity, int | float) and perplexity == published:
             perplexity = min(perplexity, (n - 1) / 3)
         engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
@@ -266,10 +273,6 @@ class Drawing(OfMap):
             storage=self.storage,
             engine=engine,
         )
-
-    def _published(self, name: str) -> Any:
-        """Return the default of a parameter."""
-        return inspect.signature(type(self)).parameters[name].default
 
     def _memory(self, settings: MapSettings, peak: int, kept: int, nnz: int, n: int, on_workers: bool = False) -> int:
         """Return the bytes of a fit whose affinities take and keep so many, and have so many entries and rows."""
@@ -294,12 +297,6 @@ class Drawing(OfMap):
         pattern, beside = memory_of_pattern(nnz, dtype, settings.normalization == "row")
         of_density = memory_of_pattern(nnz, dtype, by_row=False)[0] if self.density_weight else 0
         return pattern + of_density, beside
-
-    def _check_memory(self, settings: MapSettings, peak: int, kept: int, nnz: int, n: int, on_workers: bool) -> None:
-        """Refuse a fit that does not fit into memory."""
-        hint = "Take fewer neighbours (a smaller perplexity, n_neighbors=), or a sample of the rows; transform places"
-        hint = f"{hint} the others; or storage=, a folder, which keeps neighbours and probabilities in files."
-        checks.check_memory(type(self).__name__, "X", self._memory(settings, peak, kept, nnz, n, on_workers), hint)
 
     def _problem(self, settings: MapSettings, shown: Shown) -> Problem:
         """Return what is minimised, and where."""
@@ -336,7 +333,14 @@ class Drawing(OfMap):
             if onto is not None:
                 pull = Pull(onto.pull.places.astype(Y.dtype), onto.pull.weights)
                 minimised = PulledObjective(objective, place, pull, scale)
-            phases = self._phases(problem, None if onto is None else onto.n_iter)
+            early = self.early_exaggeration, self.early_exaggeration_iter
+            pace = Pace(self.learning_rate, self.max_iter, *early, self.exaggeration)
+            kernel = settings.kernel_of_steps or problem.kernel
+            if onto is not None:  # onto another map the cost itself from the start, in so many iterations
+                pace, kernel = Pace(self.learning_rate, onto.n_iter, 1.0, 0, self.exaggeration), problem.kernel
+            parts = problem.P, kernel, settings.divergence, settings.normalization
+            decays = settings.noise is not None  # or the noise would keep the points moving
+            phases = phases_of(*parts, pace, decays=decays)
             if onto is None and self.density_weight:  # it counts at the end: none stops before
                 of_data, begins = log_of(radii_of_data(problem.P)), self.max_iter - round(SHARE * self.max_iter)
                 weight = self.density_weight / scale
@@ -467,15 +471,6 @@ class Drawing(OfMap):
         if far == "barnes-hut":
             return BarnesHutField(accuracy.angle)
         return MeshField(accuracy.few if n < accuracy.many_from else accuracy.many)
-
-    def _phases(self, problem: Problem, onto_iter: int | None = None) -> list[Phase]:
-        """Return what is minimised when; onto another map the cost itself from the start, in so many iterations."""
-        early = (self.early_exaggeration, self.early_exaggeration_iter) if onto_iter is None else (1.0, 0)
-        pace = Pace(self.learning_rate, self.max_iter if onto_iter is None else onto_iter, *early, self.exaggeration)
-        settings = problem.settings
-        decays = settings.noise is not None  # or the noise would keep the points moving
-        parts = problem.kernel, settings.divergence, settings.normalization
-        return phases_of(problem.P, *parts, pace, decays=decays)
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         """Keep what was learned beside the map."""

@@ -28,8 +28,7 @@ from nearfar.maps.drawing import Drawing, Onto
 from nearfar.maps.pull import Pull, radius, usual_weight
 from nearfar.maps.settings import MapSettings, Problem, Shown
 from nearfar.maps.settling import Growing, Sums, with_places
-from nearfar.maps.solver import EARLY_MOMENTUM, Pace, has_tails, phases_of
-from nearfar.methods.maps import LOOK_EVERY
+from nearfar.maps.solver import EARLY_MOMENTUM, LOOK_EVERY, Pace, extent, phases_of
 from nearfar.relations.affinities import Affinities, can_be_joined
 from nearfar.relations.affinities import joined as with_neighbors_of
 from nearfar.relations.copies import without_copies
@@ -357,7 +356,7 @@ class GrowingMap(Drawing):
         by = Growing(owner, P, ~pull.known, data, sums, phase, Z, rng)
         placed = with_places(by, Y)
         by_pair = settings.divergence == KL() and settings.normalization == "pair"
-        return Onto(placed.Y, pull, self.max_iter, by, placed if by_pair and has_tails(kernel, n) else None)
+        return Onto(placed.Y, pull, self.max_iter, by, placed if by_pair and extent(kernel, n)[2] else None)
 
     def _keep_growth(self, pull: Pull, given: object) -> None:
         """Keep what has become of the points of the map that this one was drawn onto."""

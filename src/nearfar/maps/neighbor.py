@@ -32,10 +32,10 @@ from nearfar.maps.drawing import OF_NEIGHBORS
 from nearfar.maps.growing import GrowingMap, pull_on
 from nearfar.maps.objective import Normalization, probabilities
 from nearfar.maps.settings import Data, MapOptions, Parts, Shown
-from nearfar.maps.solver import extent, start
+from nearfar.maps.solver import LOOK_EVERY, extent, start
 from nearfar.maps.transform import matched, places_of_new
 from nearfar.methods.affinities import symmetric
-from nearfar.methods.maps import LOOK_EVERY, AllPairs, cost_of_pull, pull_of
+from nearfar.methods.maps import AllPairs, cost_of_pull, pull_of
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation, is_relation
 from nearfar.relations.neighbors import coordinates_of
@@ -288,7 +288,7 @@ class NeighborEmbedding(GrowingMap):
         with client:
             shown = self._related(X, rng, settings, fits=True)
             problem = self._problem(settings, shown)
-            reach, size = extent(problem.kernel, problem.P.shape[0])
+            reach, size, _ = extent(problem.kernel, problem.P.shape[0])
             of_rows = Y = onto = None
             if pull is not None or pull_weight is not None:
                 of_rows = pull_on(f"{owner}.fit", shown, pull, pull_weight, self.n_components)

@@ -115,24 +115,22 @@ class NeighborObjective(Objective):
 
     def near(self) -> Near:
         """Return what the data say of the map, made when it is first asked for: the first order is known late."""
-        self._near = self._near or self.pattern().near(self.place, self.cost, self.weights)
-        return self._near
-
-    def pattern(self) -> Pattern:
-        """Return the pattern of P and Pᵀ, in the order of the rows; some places make it themselves."""
-        if self._pattern is None and hasattr(self.place, "pattern_of"):
+        if self._pattern is None and hasattr(self.place, "pattern_of"):  # some places make it themselves
             self._pattern = self.place.pattern_of(self.P, self.cost, self.order)
-        elif self._pattern is None:
+        elif self._pattern is None:  # of P and Pᵀ, in the order of the rows
             symmetric, n_jobs = not self.cost.by_row, self._n_jobs
             self._pattern = union_pattern(self.P, self.cost.dtype, symmetric=symmetric, order=self.order, n_jobs=n_jobs)
-        return cast("Pattern", self._pattern)
+        self._near = self._near or self._pattern.near(self.place, self.cost, self.weights)
+        return self._near
 
     def early(self, kernel: Kernel | None = None) -> Self:
         """Return the objective with KL, over the same arrays; with a kernel given, under that, by pair."""
-        pattern, other = self.pattern(), copy.copy(self)  # which it shares
+        self.near()
+        other = copy.copy(self)
         other.cost, other._near = replace(self.cost, divergence=KL()), None
         if kernel is not None:
-            other._pattern = pattern.paired(self.place) if self.cost.by_row else pattern
+            if self.cost.by_row:
+                other._pattern = cast("Pattern", self._pattern).paired(self.place)
             other.cost = replace(other.cost, kernel=kernel, by_row=False)
         return other
 

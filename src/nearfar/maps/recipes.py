@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, Unpack, cast
 
@@ -43,8 +44,8 @@ from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.objective import ALPHA_FIRST, Normalization, TailObjective
 from nearfar.maps.per_point import COMPILED, LearnedObjective
 from nearfar.maps.settings import MapOptions, MapSettings, Parts, Problem, SampledOptions
+from nearfar.maps.solver import MapState
 from nearfar.maps.transform import KernelOfEach
-from nearfar.methods.maps import MapState, Phase
 from nearfar.relations.copies import Copies
 
 
@@ -644,7 +645,8 @@ class InhomogeneousTSNE(Recipe):
     def _settle(self, *, runs: bool = True) -> MapSettings:
         if self.learn is not False and self.learn not in _LEARN:
             raise InputError(type(self).__name__, "learn", "'point', 'global' or False", repr(self.learn))
-        return super()._settle(runs=runs)
+        # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose steps are short.
+        return replace(super()._settle(runs=runs), kernel_of_steps=StudentT() if self._learns else None)
 
     def _kernel_of_rows(self, kernel: Kernel, n: int, copies: Copies | None = None) -> Kernel:
         shape = np.shape(_nu_of(kernel))
@@ -666,11 +668,6 @@ class InhomogeneousTSNE(Recipe):
             dtype=problem.dtype,
             n_jobs=problem.settings.n_jobs,
         )
-
-    def _phases(self, problem: Problem, onto_iter: int | None = None) -> list[Phase]:
-        # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose steps are short.
-        learns = self._learns and onto_iter is None
-        return super()._phases(problem._replace(kernel=StudentT()) if learns else problem, onto_iter)
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:
         if isinstance(objective, LearnedObjective):

@@ -106,7 +106,8 @@ class MapSettings:
     """What is decided of a map before its data are read.
 
     ``far`` is what sums over all pairs: a field, pairs of noise, which ``noise`` are then, too, or a word; ``engine``
-    what was asked for, None where the size of the data decides.
+    what was asked for, None where the size of the data decides. ``kernel_of_steps`` is what the steps of a fit from the
+    start suit, where the kernel is learned and will be another.
     """
 
     owner: str
@@ -117,6 +118,7 @@ class MapSettings:
     noise: NoisePairs | None
     engine: str | Place | None
     n_jobs: int
+    kernel_of_steps: Kernel | None = None
 
 
 class Shown(NamedTuple):

@@ -45,9 +45,9 @@ from nearfar.kernels import squared_distances
 from nearfar.maps.objective import RowBlocks
 from nearfar.maps.pull import Pull, radius
 from nearfar.maps.settings import EXACT_UP_TO
-from nearfar.maps.solver import Watch
+from nearfar.maps.solver import MapState, Phase, Watch, descend
 from nearfar.methods.linear_maps import Cost, attraction, entry_cost
-from nearfar.methods.maps import MapState, Phase, cost_of_pull, descend, pull_of
+from nearfar.methods.maps import cost_of_pull, pull_of
 
 EXAGGERATION = 4.0
 ROOM = (8.0, 4.0, 2.0, 1.0)

@@ -12,27 +12,22 @@ symmetric q the mean of D_ij and D_ji stands for D_ij. Linear time takes it apar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar._core.parameters import Part
 from nearfar._core.threads import run_blocks
 from nearfar._core.types import Array, namespace_of
-from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
+from nearfar.contracts import Divergence, Floats, Kernel
 from nearfar.errors import InputError
 from nearfar.kernels import either, squared_distances
 
 _ENTRIES = 2**21  # of a block: 16 MB per array of float64
 _TINY = np.finfo(np.float64).tiny
-_SIZES = 2.0 ** np.arange(0, -6, -0.5)  # of a map under another kernel, in units of its own
 
-LOOK_EVERY = 50
-"""Iterations between two looks at the cost, which stopping rules, callbacks and the progress line go by."""
 UP, DOWN, LEAST = 0.2, 0.8, 0.01
 """By how much a gain grows, to what share it falls, and what it is at least."""
 
@@ -204,116 +199,6 @@ def off_diagonal(block: Floats, rows: slice) -> Floats:
     at = np.arange(rows.start, rows.stop)
     block[at - rows.start, at] = 0
     return np.asarray(block)
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Some iterations with the same cost.
-
-    That is the cost of the fit, or if ``early`` KL in place of its divergence; with a ``kernel``, too, KL by pair under
-    it. After the last phase with a kernel the map is resized for the fit. A learning rate that ``decays`` falls to 0 in
-    a straight line; ``longest`` is the longest step of a point.
-    """
-
-    n_iter: int
-    exaggeration: float
-    learning_rate: float
-    momentum: float
-    longest: float
-    may_stop: bool
-    decays: bool = False
-    early: bool = False
-    kernel: Kernel | None = None
-
-
-@dataclass
-class MapState:
-    """Where a map stands; callbacks may look at ``X``.
-
-    ``Y`` holds the positions in the order in which the solver has them, row r being point ``order[r]``, as they were at
-    the last look. ``same`` says, where rows are copies, which point each is.
-    """
-
-    Y: Floats
-    order: NDArray[np.integer] | None = None
-    same: NDArray[np.integer] | None = None
-    costs: list[float] = field(default_factory=list)
-    cost_iterations: list[int] = field(default_factory=list)
-    n_iter: int = 0
-    stopped: bool = False
-
-    @property
-    def X(self) -> Floats:  # noqa: N802 - as in every state of a solver
-        """The positions, a row per point."""
-        X = self.Y
-        if self.order is not None:
-            X = np.empty_like(self.Y)
-            X[self.order] = self.Y
-        return X if self.same is None else X[self.same]
-
-
-class Watched(Protocol):
-    """What watches a descent, see :func:`descend`."""
-
-    @property
-    def state(self) -> MapState:
-        """Where the map stands."""
-
-    @property
-    def scale(self) -> float:
-        """What turns a gradient of the objective into that which steps are made of."""
-
-    def begin(self, objective: Objective) -> None:
-        """Prepare a phase."""
-
-    def step(self) -> None:
-        """Count an iteration."""
-
-    def look(self, phase: Phase, cost: float | None, square: float) -> bool:
-        """Take in how things stand; return whether to stop."""
-
-
-def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: Watched) -> bool:
-    """Move ``watch.state.Y`` through all phases by gradient descent with momentum; return whether no look said stop.
-
-    ``watch`` may put the rows in another order before a phase (``begin``), counts steps (``step``), and every 50
-    iterations is told the phase, the cost of the whole fit, also where a phase minimises another one, and the square of
-    the last gradient (``look``). Its ``scale`` turns the gradient of the objective into that which steps are made of.
-    """
-    state = watch.state
-    for phase, after in zip(phases, [*phases[1:], None], strict=True):
-        watch.begin(objective)
-        minimised = objective.early(phase.kernel) if phase.early else objective
-        scale = 1.0 if phase.kernel is not None else watch.scale
-        held = minimised.held  # to places, which say where the mean is, too
-        moving = [place.bring(X) for X in (state.Y, np.zeros_like(state.Y), np.ones_like(state.Y))]
-        moved, square = np.zeros(state.Y.shape[1]), np.nan
-        for t in range(phase.n_iter + 1):
-            looks, ends = state.n_iter % LOOK_EVERY == 0, t == phase.n_iter
-            if (looks or ends) and state.n_iter:  # their mean is put to 0; a start stays as it is
-                Y = place.fetch(moving[0], state.Y)
-                if held is None:
-                    Y -= Y.mean(axis=0, dtype=np.float64).astype(Y.dtype)
-                state.Y, moving[0], moved = Y, place.bring(Y), np.zeros_like(moved)
-            if ends:
-                break
-            cost = objective.value(moving[0]) if looks and minimised is not objective else None
-            gradient, own = minimised.evaluate(moving[0], phase.exaggeration, cost=looks and cost is None)
-            if looks and watch.look(phase, own if cost is None else cost, float(square) * scale**2):
-                return False
-            minimised.advance(moving[0], state.n_iter)
-            rate = phase.learning_rate * (1 - t / phase.n_iter if phase.decays else 1.0) * scale
-            if held is not None:
-                gradient = place.each(implicit, gradient, moving[2], held, rate=rate)[0]
-            limits = {"momentum": phase.momentum, "longest": phase.longest, "n": len(state.Y)}
-            step = place.each(momentum_step, tuple(moving), gradient, moved=moved, rate=rate, **limits)
-            moving, moved, square = [*step[0]], step[1] if held is None else moved, step[2]
-            watch.step()
-        if phase.kernel is not None and (after is None or after.kernel is None):
-            # To half the size at which the map costs least: there points hardly pass each other.
-            costs = [objective.value(place.bring(state.Y * float(size))) for size in _SIZES]
-            state.Y = state.Y * float(_SIZES[int(np.argmin(costs))] / 2)
-    return True
 
 
 def momentum_step(

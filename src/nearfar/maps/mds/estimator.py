@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
     from nearfar.maps.mds.pairs import Data
 
+INITS = ("classical", "random")
 _MEMORY = 10  # steps that L-BFGS remembers
 _WINDOW = 5  # iterations over which the stress must fall
 _PERFECT = 1e-14  # of the stress of a map in one point
@@ -283,11 +284,13 @@ class MDS(FrameOutput):
         pairs, data = self._pairs(rows, rng)
         row_ids = Ids.of_rows(pairs.n, ids, owner="MDS")
         d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
-        init = given_start("MDS", self.init, ("classical", "random"), (pairs.n, d))
+        init = self.init
+        if not (isinstance(init, str) and init in INITS):
+            init = given_start("MDS", init, INITS, (pairs.n, d))
         dtype = data.dtype if data.dtype == np.float64 else np.float32
         state = MapState(np.zeros((pairs.n, d)), [0.0])
         if pairs.unit > 0:
-            state = MapState(start(self.init if init is None else init, pairs, d, rng))
+            state = MapState(start(init, pairs, d, rng))
             with Trainer(
                 "MDS", self.max_iter, callbacks=callbacks, verbose=self.verbose, unit="iteration", keeps=True
             ) as trainer:
