@@ -35,7 +35,7 @@ FORMS_OF_PAIRS = {**maps.FORMS_OF_PAIRS, **noise.FORMS_OF_PAIRS}
 
 _ALONE, _ALONE_IN_NUMPY = 2**16, 2**20
 """Numbers, below which one thread is through before another has begun; NumPy's threads wait for each other, too."""
-_BLOCKS, _PAIRS = 128, 2**12
+_BLOCKS, _PAIRS = 128, 2**14
 """Blocks of rows with equally many pairs: so many that the slowest worker is not waited for, and none with too few."""
 
 
