@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter, methodcaller
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -22,7 +22,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.types import Taken
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered
-from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, kept
+from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, item, kept
 from nearfar.errors import DataError, InputError
 from nearfar.reading.edges import read_edges
 from nearfar.relations.kernels import build_csr
@@ -37,6 +37,10 @@ OWNER = "Relation.from_edges"
 
 Piece = tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.float32] | None]
 """Some edges: rows, columns, and weights unless all are 1."""
+
+
+N_ENTRIES = attrgetter("indices.size")
+"""The stored entries of some rows."""
 
 
 class ClusterSparse(LinearOperator):
@@ -133,7 +137,7 @@ def operator_of_frame(
             )
     taken.update(first["taken"])
     if bipartite is None:  # a few edges, read here for the warning that names of columns tell of two kinds
-        some = owners.submit(0, n_read, first_rows, partitions[found.index(first)])
+        some = owners.submit(0, n_read, methodcaller("head", 20), partitions[found.index(first)])
         read_edges(gathered(OWNER, client, [some])[0], **asked, bipartite=None)
     n_sides = 1 + bool(bipartite)
     ids, codes = [], []
@@ -148,14 +152,13 @@ def operator_of_frame(
         if found[i] is not None
     ]
 
-    def side_of(side: int, size: int) -> Parts:
+    sides: list[Parts] = []
+    for side, size in enumerate((n,) if mirror else (n, m)):
         bounds = list(pairwise(bounds_of(size)))
-        own = [owners.each(len(parts), piece_of, parts, side, p) for p in range(len(bounds))]
-        return owners.each(len(bounds), rows_of_edges, own, bounds, what="rows")
-
-    rows = side_of(0, n)
-    columns = rows if mirror else side_of(1, m)
-    nnz = int(sum(gathered(OWNER, client, owners.each(len(rows), n_entries, rows))))
+        own = [owners.each(len(parts), item, parts, side, p) for p in range(len(bounds))]
+        sides.append(owners.each(len(bounds), rows_of_edges, own, bounds, what="rows"))
+    rows, columns = sides[0], sides[-1]  # the same list where it is symmetric
+    nnz = int(sum(gathered(OWNER, client, owners.each(len(rows), N_ENTRIES, rows))))
     check_some_edge(OWNER, nnz)
     return ClusterSparse(client, (n, m), rows, columns, nnz), ids[0], ids[-1]
 
@@ -214,11 +217,6 @@ def edges_of(
     return edges, facts
 
 
-def first_rows(frame: DataFrame) -> DataFrame:
-    """Return a few rows."""
-    return frame.head(20)
-
-
 def dealt(
     read: tuple[Edges, object], maps: list[NDArray[np.int32]], bounds: tuple[list[int], list[int]], mirror: bool
 ) -> list[list[Piece]]:
@@ -241,11 +239,6 @@ def dealt(
     return found
 
 
-def piece_of(pieces: list[list[Piece]], side: int, part: int) -> Piece:
-    """Return what a partition has for one part."""
-    return pieces[side][part]
-
-
 def rows_of_edges(pieces: list[Piece], where: tuple[int, int]) -> Rows:
     """Return the rows of a part from the pieces of all partitions."""
     start, stop = where
@@ -259,8 +252,3 @@ def rows_of_edges(pieces: list[Piece], where: tuple[int, int]) -> Rows:
     indptr, indices, data = build_csr(rows, columns, weights, stop - start, mirror=False, n_jobs=1)
     check_sums(OWNER, data)
     return Rows(np.asarray(indptr, np.int64), indices, data, None, None)
-
-
-def n_entries(rows: Rows) -> int:
-    """Return how many entries are stored."""
-    return rows.indices.size

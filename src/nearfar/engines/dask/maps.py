@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from operator import itemgetter
@@ -32,7 +31,7 @@ from scipy.special import xlogy
 
 from nearfar.contracts import Floats, Kernel, Potential, Term
 from nearfar.engines.dask.client import gathered, rows_of
-from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, kept, n_needed, taken
+from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, item, kept, n_needed, taken
 from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
 from nearfar.far.fields import linear_kernel
@@ -124,15 +123,8 @@ class Kept:
     def total_of(self, told: Parts) -> None:
         """There are no sums."""
 
-
-@dataclass(frozen=True)
-class Together:
-    """Rows that are made together; how many they are is not known before."""
-
-    of: Kept
-
     def __getitem__(self, at: int) -> Picked:
-        return Picked(self.of, at)
+        return Picked(self, at)
 
 
 class Picked(NamedTuple):
@@ -285,7 +277,7 @@ class MapWorkers:
     def bring(self, X: Floats) -> Picked:
         """Send rows."""
         cut: list[Result] = [((X[a:b].copy(),), []) for a, b in pairwise(self.bounds)]
-        return Picked(Kept(self.submit_each(kept, cut)), 0)
+        return Kept(self.submit_each(kept, cut))[0]
 
     def fetch(self, rows: Picked, X: Floats) -> Floats:
         """Bring the rows, and send what was made with them again: what made them is forgotten."""
@@ -311,19 +303,25 @@ class MapWorkers:
         theirs: Sequence[Picked],
         *entries: object,
         **shared: object,
-    ) -> Together:
+    ) -> Kept:
         """Return the sums over the pairs of each row, which takes the rows that it needs from other parts."""
         pieces, parts = [pattern.pieces(one) for one in theirs], []
         for q in range(self.n_parts):
             inputs = Inputs()
             own = [one.node(q, inputs) for one in theirs]
-            others = [[part(inputs) for part in of_row[q]] for of_row in pieces]
+            others = [
+                [
+                    ("is", inputs.number(one)) if at is None else ("block", inputs.number(one), at)
+                    for one, at in of_row[q]
+                ]
+                for of_row in pieces
+            ]
             of_pairs = [self.node(one, q, inputs) for one in entries]
             named = {name: self.node(one, q, inputs) for name, one in shared.items()}
             index, local = inputs.number(pattern.index[q]), pattern.local.node(q, inputs, 0)
             tree = formula, local, own, others, index, of_pairs, named
             parts.append(self.submit(q, paired, tree, *inputs, what="pull"))
-        return Together(Kept(parts))
+        return Kept(parts)
 
     def field(self, field: MeshField, Y: Picked, kernel: Kernel) -> MeshOnWorkers:
         """Return the mesh for the positions, and what it answers."""
@@ -338,8 +336,30 @@ class MapWorkers:
         return MeshOnWorkers(self, Y, plan, kernel)
 
     def pattern_of(self, P: RowBlocks, cost: Cost, order: NDArray[np.integer] | None) -> PatternOnWorkers:
-        """Return the pattern of P and Pᵀ, made by the workers."""
-        return PatternOnWorkers.of(self, P, cost, order)
+        """Let the workers make the pattern of P and Pᵀ, row r being ``order[r]``."""
+        submit, each, bounds, homes = self.submit, self.submit_each, self.bounds, self.homes
+        cuts, every = list(pairwise(bounds)), [bounds] * self.n_parts
+        places = np.arange(self.n, dtype=np.uint32)
+        if order is not None:
+            places[order] = np.arange(self.n, dtype=np.uint32)
+        where = submit(0, kept, places)
+        dealt_out = each(dealt, self.held(P, self._entries), where, every, bounds[:-1])
+        given = [[submit(p, itemgetter(q), one) for p, one in enumerate(dealt_out)] for q in range(len(cuts))]
+        split = each(localized, each(pattern_of, given, where, cuts, cost, what="pattern"), cuts, every)
+        needed = each(itemgetter(1), split)
+        # Of a part elsewhere a worker gets, once, the rows that any of its parts needs.
+        same = {home: [one for one, at in zip(needed, homes, strict=True) if at == home] for home in homes}
+        parcels = {
+            (home, q): submit(q, united, same[home], q) for home in same for q in range(len(cuts)) if homes[q] != home
+        }
+        index = each(indexed, needed, [[parcels.get((home, q)) for q in range(len(cuts))] for home in homes])
+        counts = self.gather(each(n_needed, split))
+        of_parcels = self.gather([submit(at[1], len, one) for at, one in parcels.items()])
+        sizes = dict(zip(parcels, of_parcels, strict=True))
+        self.rows_moved = sum(sizes.values())
+        sources = [[q for q, count in enumerate(row) if count] for row in counts]
+        local = Kept(each(itemgetter(0), split, what="rows"))
+        return PatternOnWorkers(self, local, index, sources, {at: one for at, one in parcels.items() if sizes[at]})
 
     def node(self, value: object, q: int, inputs: Inputs) -> Node:
         """Return what stands in a task for rows, numbers of one per row, numbers for all, or an object."""
@@ -363,16 +383,8 @@ class MapWorkers:
         """Return the results; rows that no worker could hold are named."""
         return gathered(f"{self.owner}.fit", self.client, futures, rows_of(self.bounds))
 
-    def sum_of(self, rows: Picked) -> Future:
-        """Return the future of the sum of numbers of the rows, which stay as they are."""
-        total: Future = self.held(rows.of, lambda _: Later(self, sums, rows, (), {}).total())
-        return total
-
-    def entries(self, P: RowBlocks) -> Parts:
-        """Return P in parts of its rows: sent, or taken where they are on the workers."""
-        return self.held(P, self._entries)  # type: ignore[no-any-return]
-
     def _entries(self, P: RowBlocks) -> Parts:
+        """Return P in parts of its rows: sent, or taken where they are on the workers."""
         there, ends = getattr(P.source, "row_parts", None), list(pairwise(self.bounds))
         if there is None or there[0].client is not self.client:
             return self.submit_each(kept, [entries_of(P.read(a, b)) for a, b in ends], what="entries")
@@ -416,8 +428,11 @@ class MeshOnWorkers:
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Return the potentials of terms with the same charges."""
-        charges = cast("Picked | None", terms[0].charges)
-        total = self._place.n if charges is None else self._place.sum_of(charges)
+        place, charges = self._place, cast("Picked | None", terms[0].charges)
+        total: object = place.n
+        if charges is not None:  # the sum of their numbers, which stay as they are
+            rows = charges
+            total = place.held(rows.of, lambda _: Later(place, sums, rows, (), {}).total())
         return self._answers([charges], [[(0, term.potential)] for term in terms], total)
 
     def total(self, terms: Sequence[Term]) -> Potential:
@@ -441,7 +456,7 @@ class MeshOnWorkers:
         field = place.submit(0, convolved, items[0], plan, sums, self._kernel, place._threads)
         found = Kept(place._tasks(potentials_of, of_mesh, plan, field, total))
         error: Any = Error(plan)
-        return [Potential(Picked(found, 2 * k), Picked(found, 2 * k + 1), error) for k in range(len(sums))]  # type: ignore[arg-type]
+        return [Potential(found[2 * k], found[2 * k + 1], error) for k in range(len(sums))]  # type: ignore[arg-type]
 
 
 class PatternOnWorkers:
@@ -460,39 +475,12 @@ class PatternOnWorkers:
     ) -> None:
         self._place, self.local, self.index, self._sources, self._parcels = place, local, index, sources, parcels
 
-    @classmethod
-    def of(cls, place: MapWorkers, P: RowBlocks, cost: Cost, order: NDArray[np.integer] | None) -> PatternOnWorkers:
-        """Let the workers make the pattern, row r being ``order[r]``."""
-        submit, each, bounds, homes = place.submit, place.submit_each, place.bounds, place.homes
-        cuts, every = list(pairwise(bounds)), [bounds] * place.n_parts
-        places = np.arange(place.n, dtype=np.uint32)
-        if order is not None:
-            places[order] = np.arange(place.n, dtype=np.uint32)
-        where = submit(0, kept, places)
-        dealt_out = each(dealt, place.entries(P), where, every, bounds[:-1])
-        given = [[submit(p, itemgetter(q), one) for p, one in enumerate(dealt_out)] for q in range(len(cuts))]
-        split = each(localized, each(pattern_of, given, where, cuts, cost, what="pattern"), cuts, every)
-        needed = each(itemgetter(1), split)
-        # Of a part elsewhere a worker gets, once, the rows that any of its parts needs.
-        same = {home: [one for one, at in zip(needed, homes, strict=True) if at == home] for home in homes}
-        parcels = {
-            (home, q): submit(q, united, same[home], q) for home in same for q in range(len(cuts)) if homes[q] != home
-        }
-        index = each(indexed, needed, [[parcels.get((home, q)) for q in range(len(cuts))] for home in homes])
-        counts = place.gather(each(n_needed, split))
-        of_parcels = place.gather([submit(at[1], len, one) for at, one in parcels.items()])
-        sizes = dict(zip(parcels, of_parcels, strict=True))
-        place.rows_moved = sum(sizes.values())
-        sources = [[q for q, count in enumerate(row) if count] for row in counts]
-        local = Kept(each(itemgetter(0), split, what="rows"))
-        return cls(place, local, index, sources, {at: one for at, one in parcels.items() if sizes[at]})
-
-    def pieces(self, rows: Picked) -> list[list[Callable[[Inputs], Node]]]:
-        """Return for each part what it needs other parts for: these, or rows of them that its worker gets."""
+    def pieces(self, rows: Picked) -> list[list[tuple[Future, int | None]]]:
+        """Return for each part what it needs other parts for: these, and which block, or rows that its worker gets."""
         parts, submit, homes = rows.of.made(), self._place.submit, self._place.homes
         sent = {at: submit(at[1], taken_of, parts[at[1]], rows.at, some) for at, some in self._parcels.items()}
         return [
-            [_piece(sent.get((home, q)), parts[q], rows.at) for q in of]
+            [(sent[home, q], None) if (home, q) in sent else (parts[q], rows.at) for q in of]
             for home, of in zip(homes, self._sources, strict=True)
         ]
 
@@ -502,11 +490,11 @@ class PatternOnWorkers:
         made = Kept(place.submit_each(strengths_here, parts, place.held(cost), what="rows"))
         both = formulas.strength is not None
         fixed, u_ij, u_ji = (
-            Picked(made, k) if given else None
+            made[k] if given else None
             for k, given in enumerate((formulas.fixed is not None, both, both and cost.by_row))
         )
-        total = float(np.sum(place.gather(place.submit_each(mass_of, made.made()))))
-        near = Near(self, Picked(self.local, 2), (fixed, u_ij, u_ji), Picked(made, 3), total)
+        total = float(np.sum(place.gather(place.submit_each(item, made.made(), 1, 0))))
+        near = Near(self, self.local[2], (fixed, u_ij, u_ji), made[3], total)
         if weights is None:
             return near
         cut = [weights[a:b].astype(np.float64) for a, b in pairwise(place.bounds)]
@@ -521,35 +509,26 @@ class PatternOnWorkers:
         return PatternOnWorkers(place, local, self.index, self._sources, self._parcels)
 
 
-def _piece(parcel: Future | None, part: Future, at: int) -> Callable[[Inputs], Node]:
-    """Return what puts a piece among the inputs of a task."""
-    if parcel is None:
-        return lambda inputs: ("block", inputs.number(part), at)
-    return lambda inputs: ("is", inputs.number(parcel))
-
-
 # What the workers do.
 
 
-def value_of(node: Node, inputs: Sequence[object]) -> Any:
+def value_of(node: Any, inputs: Sequence[Any]) -> Any:
     """Return what a node of a task stands for."""
-    kind, *rest = node
-    return _VALUES[kind](inputs, *rest)
-
-
-def _run(inputs: Sequence[object], tree: Tree, at: int) -> Floats:
-    return ran(tree, *inputs)[0][at]
-
-
-_VALUES: dict[object, Callable[..., object]] = {
-    "given": lambda _, value: value,
-    "is": lambda inputs, at: inputs[at],
-    "item": lambda inputs, at, which: inputs[at][which],
-    "block": lambda inputs, at, which: inputs[at][0][which],
-    "error": lambda inputs, at: inputs[at].expected_error,
-    "tuple": lambda inputs, nodes: tuple(value_of(node, inputs) for node in nodes),
-    "run": _run,
-}
+    match node:
+        case "given", value:
+            return value
+        case "is", at:
+            return inputs[at]
+        case "item", at, which:
+            return inputs[at][which]
+        case "block", at, which:
+            return inputs[at][0][which]
+        case "error", at:
+            return inputs[at].expected_error
+        case "tuple", nodes:
+            return tuple(value_of(each, inputs) for each in nodes)
+        case "run", tree, at:
+            return ran(tree, *inputs)[0][at]
 
 
 def ran(tree: Tree, *inputs: object) -> Result:
@@ -586,12 +565,7 @@ def strengths_here(local: Result, cost: Cost) -> Result:
     indptr, _, *both = local[0]
     strengths, fixed = strengths_of(cost, *both)
     mass = np.zeros(len(indptr) - 1) if fixed is None else row_sums(indptr, fixed)
-    return cast("tuple[NDArray[Any], ...]", (*strengths, mass)), []
-
-
-def mass_of(made: Result) -> float:
-    """Return the sum of the mass of a part."""
-    return float(made[0][3].sum())
+    return cast("tuple[NDArray[Any], ...]", (*strengths, mass)), [mass.sum()]
 
 
 def of_weights_here(local: Result, weights: NDArray[np.float64]) -> float:

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import pairwise
+from operator import getitem
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -162,9 +164,9 @@ def n_needed(block: tuple[object, list[NDArray[np.int32]]]) -> list[int]:
     return [rows.size for rows in block[1]]
 
 
-def needed_of(block: Block, part: int) -> NDArray[np.int32]:
-    """Return which rows of one part the block needs."""
-    return block.needed[part]
+def item(value: Any, *path: int) -> Any:
+    """Return an item of an item ... of what a task has made."""
+    return reduce(getitem, path, value)
 
 
 def aligned(X: Floats) -> Floats:
@@ -249,7 +251,7 @@ class Products(operators.Products[Parts]):
             blocks = each(len(rows), block_of, list(rows), tuple(bounds_of(A.shape[not transposed])), what="block")
             counts = gathered("Relation", self.owners.client, each(len(rows), n_needed, blocks))
             pairs = [(p, q) for p, row in enumerate(counts) for q, count in enumerate(row) if count]
-            needed = {(p, q): submit(q, len(counts[p]), needed_of, blocks[p], q) for p, q in pairs}
+            needed = {(p, q): submit(q, len(counts[p]), item, blocks[p], 1, q) for p, q in pairs}
             self._blocks[id(A), transposed] = (blocks, counts, needed)
             self._kept.append(A)
         blocks, _, needed = self._blocks[id(A), transposed]

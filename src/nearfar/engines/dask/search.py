@@ -76,9 +76,25 @@ class NeighborParts:
     def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
         """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
         if isinstance(self._index, VectorIndex):  # each row can be searched by itself
-            n = self._index.n_rows
-            self._search(self._index, k)
-            out = out or Neighbors(np.empty((n, k), np.int32), np.empty((n, k), np.float32))
+            # Each worker has all rows, in lists, and searches them for those of its parts.
+            owners, index, n = self._owners, self._index, len(self._ends)
+            parts = sent(owners, index.X, self._bounds)
+            light, labels = owners.submit(0, n, kept, index.without_rows()), Parts()
+            if index.centers is not None:
+                labels = self._each(VectorIndex.labels_of, light, parts)
+                index.labels = np.concatenate(self._gather(labels))
+            homes = [owners.of(q, n) for q in range(n)]
+            indexes = {
+                home: owners.submit(homes.index(home), n, index_of, light, parts, labels, what="index")
+                for home in dict.fromkeys(homes)
+            }
+            index.n_probes[k] = index.n_lists
+            if index.approximate:
+                probes = owners.submit(0, n, VectorIndex.probes_for, indexes[homes[0]], k, index.sample())
+                index.n_probes[k] = self._gather([probes])[0]
+            own = [indexes[home] for home in homes]
+            self._found = self._each(neighbors_of, own, k, index.n_probes[k], self._ends, what="neighbors")
+            out = out or Neighbors.empty(index.n_rows, k)
             for part, (a, b) in zip(self._found, self._ends, strict=True):
                 out.indices[a:b], out.distances[a:b] = self._gather([part])[0]
             return out
@@ -86,26 +102,6 @@ class NeighborParts:
         cut = [Neighbors(found.indices[a:b].copy(), found.distances[a:b].copy()) for a, b in self._ends]
         self._found = self._each(kept, cut)
         return found
-
-    def _search(self, index: VectorIndex, k: int) -> None:
-        """Let each worker have all rows, in lists, and search them for those of its parts."""
-        owners, n = self._owners, len(self._ends)
-        parts = sent(owners, index.X, self._bounds)
-        light, labels = owners.submit(0, n, kept, index.without_rows()), Parts()
-        if index.centers is not None:
-            labels = self._each(VectorIndex.labels_of, light, parts)
-            index.labels = np.concatenate(self._gather(labels))
-        homes = [owners.of(q, n) for q in range(n)]
-        indexes = {
-            home: owners.submit(homes.index(home), n, index_of, light, parts, labels, what="index")
-            for home in dict.fromkeys(homes)
-        }
-        index.n_probes[k] = index.n_lists
-        if index.approximate:
-            probes = owners.submit(0, n, VectorIndex.probes_for, indexes[homes[0]], k, index.sample())
-            index.n_probes[k] = self._gather([probes])[0]
-        own = [indexes[home] for home in homes]
-        self._found = self._each(neighbors_of, own, k, index.n_probes[k], self._ends, what="neighbors")
 
     def calibrated(self, calibrate: Callable[[Neighbors], tuple[Known, NDArray[np.float32]]]) -> list[Known]:
         """Calibrate each part where it is; return what that says beside the probabilities, which stay there."""

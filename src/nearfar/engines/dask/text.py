@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from nearfar._core.types import Longs
 from nearfar._core.vector import read_only
 from nearfar.engines import current_client
 from nearfar.engines.dask.client import client_of, gathered
-from nearfar.engines.dask.edges import ClusterSparse, n_entries
+from nearfar.engines.dask.edges import N_ENTRIES, ClusterSparse
 from nearfar.engines.dask.rows import Owners, Parts, Rows, bounds_of, kept
 from nearfar.errors import InputError
 from nearfar.reading.corpora import pairs_of_text, positive_information, units_of
@@ -93,13 +93,13 @@ def cooccurrence_on_workers(
     pieces = [owners.each(n, itemgetter(p), pairs) for p in range(n_parts)]
     rows = owners.each(n_parts, rows_of_pairs, owner, pieces, ends, size, units_of(window, decay)[1], what="rows")
     gather = partial(gathered, owner, client, where="part {} of the text or of the words".format)
-    nnz = sum(gather(owners.each(n_parts, n_entries, rows)))
+    nnz = sum(gather(owners.each(n_parts, N_ENTRIES, rows)))
     if not nnz:
         raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
     if weighting == "ppmi":
         sums = owners.submit(0, n_parts, kept, np.concatenate(gather(owners.each(n_parts, sums_of_rows, rows))))
         rows = owners.each(n_parts, informed, rows, sums, ends, shift, what="rows")
-        nnz = sum(gather(owners.each(n_parts, n_entries, rows)))
+        nnz = sum(gather(owners.each(n_parts, N_ENTRIES, rows)))
         if not nnz:
             raise InputError(owner, "shift", "smaller", shift, "No pair comes together more often than that.")
     return ClusterSparse(client, (size, size), rows, rows, int(nnz)), vocabulary.words
@@ -122,7 +122,7 @@ def counted_text(owner: str, corpus: Any, client: Client) -> Counted:
         raise InputError(owner, "source", expected, f"{odd[0][1]} in partition {odd[0][0]}")
     numbers, words = owners.each(n, itemgetter(0), read), owners.each(n, itemgetter(1), read)
     whole = owners.joined(words, n, added_words, what="words") if words else None
-    n_words = gather([client.submit(n_of_words, whole, pure=False)])[0] if words else 0
+    n_words = gather([client.submit(attrgetter("hashes.size"), whole, pure=False)])[0] if words else 0
     corpus.elsewhere = Counted(client, numbers, words, whole, n_words)
     return corpus.elsewhere  # type: ignore[no-any-return]
 
@@ -173,11 +173,6 @@ def added_words(several: list[Packed]) -> Packed:
     for words in several:
         table.take_in(WordTable.of(words))
     return table.packed()
-
-
-def n_of_words(words: Packed) -> int:
-    """Return how many different words there are."""
-    return len(words.hashes)
 
 
 def most_frequent(words: Packed, min_count: int, max_size: int | None) -> Packed:

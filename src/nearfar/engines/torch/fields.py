@@ -41,32 +41,29 @@ class ExactField(FieldPart):
         n, d = Y.shape
         with room(self._owner, self._device, "engine"), torch.no_grad():
             out = Y.new_empty((len(terms), 1 + d, n))
+            log_weight, slope, weight = map(plain, self._formulas[:2] + self._formulas[3:4])
+            parameters = tuple(map(float, self._formulas.parameters))
             size = max(1, _TILE // n)
-            for start in range(0, n, size):
-                self._add_rows(Y, slice(start, min(n, start + size)), terms, out)
+            for start in range(0, n, size):  # sums of c V and of 2 c V' (y_i - y_j), for some rows
+                rows = slice(start, min(n, start + size))
+                ways = [Y[rows, k, None] - Y[:, k] for k in range(d)]
+                f = sum(way * way for way in ways)
+                asked = weight is None or any(term.potential == "entropy" for term in terms)
+                log_w: Any = log_weight(f, *parameters) if asked else None
+                w = log_w.exp() if weight is None else weight(f, *parameters)
+                w.diagonal(start).zero_()  # the point itself
+                force = w * slope(f, *parameters)
+                for term, to in zip(terms, out, strict=True):
+                    value, strength, charge = w, force, term.charges
+                    if term.potential == "entropy":
+                        value, strength = w * log_w - w, force * log_w
+                    if charge is not None:
+                        value, strength = value * charge, strength * charge
+                    to[0, rows] = value.sum(1, dtype=torch.float64).to(Y.dtype)
+                    for k, way in enumerate(ways):
+                        to[1 + k, rows] = (strength * way).sum(1, dtype=torch.float64).mul_(-2).to(Y.dtype)
         found: list[Any] = [(one[0], one[1:].T) for one in out]
         return [Potential(*one) for one in found]
-
-    def _add_rows(self, Y: Tensor, rows: slice, terms: Sequence[Term], out: Tensor) -> None:
-        """Write values and gradients of some rows: sums of c V and of 2 c V' (y_i - y_j)."""
-        log_weight, slope, weight = map(plain, self._formulas[:2] + self._formulas[3:4])
-        parameters = tuple(map(float, self._formulas.parameters))
-        ways = [Y[rows, k, None] - Y[:, k] for k in range(Y.shape[1])]
-        f = sum(way * way for way in ways)
-        asked = weight is None or any(term.potential == "entropy" for term in terms)
-        log_w: Any = log_weight(f, *parameters) if asked else None
-        w = log_w.exp() if weight is None else weight(f, *parameters)
-        w.diagonal(rows.start).zero_()  # the point itself
-        force = w * slope(f, *parameters)
-        for term, to in zip(terms, out, strict=True):
-            value, strength, charge = w, force, term.charges
-            if term.potential == "entropy":
-                value, strength = w * log_w - w, force * log_w
-            if charge is not None:
-                value, strength = value * charge, strength * charge
-            to[0, rows] = value.sum(1, dtype=torch.float64).to(Y.dtype)
-            for k, way in enumerate(ways):
-                to[1 + k, rows] = (strength * way).sum(1, dtype=torch.float64).mul_(-2).to(Y.dtype)
 
 
 class MeshField(FieldPart):

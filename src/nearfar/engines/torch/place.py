@@ -211,7 +211,24 @@ class Multiplied(Products[Tensor]):
     ) -> Tensor:
         """Return ``base + factor * A X``, of A or its transpose, a new tensor."""
         scale = None if A.row_scale is None else self._scale(A.row_scale)
-        matrix = self._matrix(A, transposed and not A.symmetric)
+        key = id(A), transposed and not A.symmetric
+        if key not in self._matrices:
+            indptr, indices, data, shape = A.indptr, A.indices, A.data, A.shape
+            if key[1]:
+                indptr, indices, data = transpose(indptr, indices, data, shape[1])
+                shape = shape[::-1]
+            numbers = np.int32 if len(indices) <= np.iinfo(np.int32).max else np.int64  # of one type, torch asks
+            ones = torch.ones(len(indices) if data is None else 0, dtype=self.dtype, device=self.device)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # torch calls its CSR matrices beta
+                made = torch.sparse_csr_tensor(
+                    to_device(indptr, self.device, numbers),
+                    to_device(indices, self.device, numbers),
+                    ones if data is None else to_device(data, self.device).to(self.dtype),
+                    shape,
+                )
+            self._matrices[key] = A, made
+        matrix = self._matrices[key][1]
         if scale is None and base is not None:
             return torch.addmm(base, matrix, X, alpha=factor)
         made = matrix @ (X if scale is None or not transposed else X * scale)
@@ -243,26 +260,6 @@ class Multiplied(Products[Tensor]):
         if id(scale) not in self._scales:
             self._scales[id(scale)] = (scale, to_device(scale, self.device).to(self.dtype)[:, None])
         return self._scales[id(scale)][1]
-
-    def _matrix(self, A: Sparse, transposed: bool) -> Tensor:
-        """Return A or its transpose, made when it is first needed."""
-        if (id(A), transposed) not in self._matrices:
-            indptr, indices, data, shape = A.indptr, A.indices, A.data, A.shape
-            if transposed:
-                indptr, indices, data = transpose(indptr, indices, data, shape[1])
-                shape = shape[::-1]
-            numbers = np.int32 if len(indices) <= np.iinfo(np.int32).max else np.int64  # of one type, torch asks
-            ones = torch.ones(len(indices) if data is None else 0, dtype=self.dtype, device=self.device)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # torch calls its CSR matrices beta
-                made = torch.sparse_csr_tensor(
-                    to_device(indptr, self.device, numbers),
-                    to_device(indices, self.device, numbers),
-                    ones if data is None else to_device(data, self.device).to(self.dtype),
-                    shape,
-                )
-            self._matrices[id(A), transposed] = (A, made)
-        return self._matrices[id(A), transposed][1]
 
 
 class Stored(NamedTuple):
