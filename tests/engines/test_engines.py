@@ -168,13 +168,13 @@ def test_what_an_iteration_made_does_not_stay_on_the_workers(cluster, monkeypatc
     from nearfar.engines.dask.maps import MapWorkers
 
     gc.collect()  # what other tests have left
-    counts, far, before = [], MapWorkers.far, len(cluster.futures)
+    counts, field, before = [], MapWorkers.field, len(cluster.futures)
 
     def counted(place, *given):
         counts.append(len(place.client.futures) - before)
-        return far(place, *given)
+        return field(place, *given)
 
-    monkeypatch.setattr(MapWorkers, "far", counted)
+    monkeypatch.setattr(MapWorkers, "field", counted)
     with cluster.as_current():
         parameters = groups()
         X = parameters.pop("X")

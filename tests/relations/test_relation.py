@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import nearfar as nf
 from nearfar.errors import DataError
-from nearfar.relations.near import NearProduct, NearWalk, near_field
+from nearfar.relations.operators import NearProduct, NearWalk, near_field
 
 
 def random_matrix(n, m, rng, density=0.2, symmetric=False, weighted=True):

@@ -17,7 +17,7 @@ from nearfar.callbacks import Checkpoint, Progress, Trainer
 from nearfar.engines.threads import FORMS
 from nearfar.errors import FileFormatError, InputError, NearfarWarning
 from nearfar.estimators import edrep as setup
-from nearfar.estimators import fitting, settings
+from nearfar.estimators import fitting
 from nearfar.methods.edrep import sphere_step
 
 # With many isolates, and several blocks of rows. The relations are made when a test asks for them: both workers would
@@ -223,7 +223,7 @@ def test_another_fit_is_refused_with_what_differs(kept, params, message):
 
 def test_a_checkpoint_knows_the_defaults_that_it_was_made_under(kept, monkeypatch):
     monkeypatch.setattr(
-        settings, "prior_of", lambda given, rel, kept, present: np.zeros(len(present))
+        fitting, "prior_of", lambda given, rel, kept, present: np.zeros(len(present))
     )  # another version's p0
     with pytest.raises(InputError, match="got one that differs in the p0 in use: "):
         fit(kept)

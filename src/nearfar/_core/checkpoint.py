@@ -71,9 +71,14 @@ def write(owner: str, path: str | os.PathLike[str], snapshot: Snapshot) -> None:
         with FOLDER.new(owner, "path", path) as folder:
             write_folder(FOLDER, folder, snapshot.arrays, fields)
         return
-    if path.exists() and (path.is_dir() or not _is_checkpoint(path)):
-        got = f"{str(path)!r}, {'a folder' if path.is_dir() else 'another file'}"
-        raise InputError(owner, "path", "new, or that of a checkpoint", got, "Remove it.")
+    if path.exists():
+        begins = b""
+        if path.is_file():  # the header alone: what follows may be damaged, and is replaced anyway
+            with path.open("rb") as file:
+                begins = file.read(min(int.from_bytes(file.read(8), "little"), 4096))
+        if f'"format":"{FORMAT}"'.encode() not in begins:
+            got = f"{str(path)!r}, {'a folder' if path.is_dir() else 'another file'}"
+            raise InputError(owner, "path", "new, or that of a checkpoint", got, "Remove it.")
     metadata = {"format": FORMAT, "version": VERSION, "nearfar": __version__}
     metadata["facts"] = json.dumps(snapshot.facts, default=_plain)
     metadata["identity"] = json.dumps(snapshot.identity, sort_keys=True)
@@ -168,13 +173,6 @@ def generator_of(state: Mapping[str, Any]) -> np.random.Generator:
 def is_folder(path: Path) -> bool:
     """Whether there is a checkpoint in parts, to judge by the name of its header."""
     return (path / FOLDER.header).is_file()
-
-
-def _is_checkpoint(path: Path) -> bool:
-    """Look at the header only: what follows may be damaged, and is replaced anyway."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        return f'"format":"{FORMAT}"'.encode() in file.read(min(length, 4096))
 
 
 def _plain(value: object) -> object:

@@ -232,26 +232,24 @@ def check_csr(owner: str, name: str, value: Any, *, columns: int | None = None) 
     if fault:
         hint = "Build it again, from rows, columns and entries."
         raise InputError(owner, name, f"a {value.format} matrix whose indices fit its shape", fault, hint)
-    array: Any = csr_array(_native(value))
+    # Of types that SciPy computes with; arrays that are of such already are shared.
+    dtype, matrix = _computed_with(value.dtype), value
+    if value.format in ("csr", "csc", "bsr"):
+        n = int(value.indptr[-1])
+        width = np.int32 if max(n, *value.shape) < 2**31 else np.int64
+        indices, starts = (part.astype(width, copy=False) for part in (value.indices[:n], value.indptr))
+        matrix = type(value)((value.data[:n].astype(dtype, copy=False), indices, starts), shape=value.shape)
+    elif value.format == "coo":  # equal places are added when it is converted
+        width = np.int32 if max(value.nnz, *value.shape) < 2**31 else np.int64
+        places = tuple(part.astype(width, copy=False) for part in value.coords)
+        matrix = type(value)((value.data.astype(_summed_in(dtype), copy=False), places), shape=value.shape)
+    elif value.dtype != dtype or not value.dtype.isnative:
+        matrix = value.astype(dtype)
+    array: Any = csr_array(matrix)
     if not array.has_canonical_format:
         array = array.astype(_summed_in(array.dtype), copy=True)
         array.sum_duplicates()
     return array
-
-
-def _native(matrix: Any) -> Any:
-    """Return a new sparse matrix of types that SciPy computes with; it shares the arrays that are of such already."""
-    dtype = _computed_with(matrix.dtype)
-    if matrix.format in ("csr", "csc", "bsr"):
-        n = int(matrix.indptr[-1])
-        width = np.int32 if max(n, *matrix.shape) < 2**31 else np.int64
-        indices, starts = (part.astype(width, copy=False) for part in (matrix.indices[:n], matrix.indptr))
-        return type(matrix)((matrix.data[:n].astype(dtype, copy=False), indices, starts), shape=matrix.shape)
-    if matrix.format == "coo":  # equal places are added when it is converted
-        width = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
-        places = tuple(part.astype(width, copy=False) for part in matrix.coords)
-        return type(matrix)((matrix.data.astype(_summed_in(dtype), copy=False), places), shape=matrix.shape)
-    return matrix if matrix.dtype == dtype and matrix.dtype.isnative else matrix.astype(dtype)
 
 
 def _summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:

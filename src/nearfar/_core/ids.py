@@ -80,7 +80,7 @@ class Ids(Sequence[Hashable]):
         """Return the ids of n rows: those that are given, or 0 .. n - 1 for None."""
         made = Ids(n) if ids is None else Ids(ids, owner=owner, name=name)
         if len(made) != n:
-            raise InputError(owner, name, f"{n}, one for each {row}", f"{len(made)}")
+            raise InputError(owner, name, f"{n}, one for each {row}".rstrip(), f"{len(made)}")
         return made
 
     @staticmethod
@@ -314,7 +314,4 @@ def check_names(owner: str, name: str, ids: Iterable[Hashable] | None, n: int) -
     """Return n distinct names, or 0 .. n - 1."""
     if isinstance(ids, (str, bytes)):
         raise InputError(owner, name, "a list of names", repr(ids))
-    names = Ids(n) if ids is None else Ids(ids, owner=owner, name=name)
-    if len(names) != n:
-        raise InputError(owner, name, f"{n}, one for each", f"{len(names)}")
-    return names
+    return Ids.of_rows(n, ids, owner=owner, name=name, row="")

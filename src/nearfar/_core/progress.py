@@ -37,6 +37,7 @@ class ProgressLine:
 
     def __init__(self, label: str, total: int | None, verbose: int = 1, unit: str = "step") -> None:
         self._label, self._total, self._unit = label, total, unit
+        self._goal = "?" if total is None else f"{total:,}"
         self._on = bool(verbose) and sys.stderr is not None
         self._terminal = self._on and sys.stderr.isatty()
         self._every = _NOTEBOOK_EVERY if "ipykernel" in sys.modules else _LOG_EVERY
@@ -62,7 +63,7 @@ class ProgressLine:
                 transient=True,
             )
             self._progress.start()
-            self._task = self._progress.add_task(self._label, total=self._total, goal=self._goal(), rate="", note="")
+            self._task = self._progress.add_task(self._label, total=self._total, goal=self._goal, rate="", note="")
         return self
 
     def update(self, steps: int = 1, loss: float | None = None) -> None:
@@ -88,7 +89,7 @@ class ProgressLine:
             return
         self._written = now
         speed = (self._done - self._at_begin) / (now - self._begun)
-        words = [f"{self._label}: {self._done:,}/{self._goal()}", self._rate(speed) if speed else "", self._note]
+        words = [f"{self._label}: {self._done:,}/{self._goal}", self._rate(speed) if speed else "", self._note]
         if self._total is not None and speed:
             words.append(f"{max(self._total - self._done, 0) / speed:,.0f} s left")
         line = ", ".join(filter(None, words))
@@ -97,9 +98,6 @@ class ProgressLine:
             print("\r" + line.ljust(self._width), end="", file=sys.stderr, flush=True)  # noqa: T201
         else:
             print(line, file=sys.stderr, flush=True)  # noqa: T201
-
-    def _goal(self) -> str:
-        return "?" if self._total is None else f"{self._total:,}"
 
     def _rate(self, speed: float) -> str:
         return f"{speed:,.1f} {self._unit}/s" if speed < 1e5 else f"{speed / 1e6:,.2f} M {self._unit}/s"

@@ -40,8 +40,7 @@ from nearfar.far.gaussian_mixture import centers_of, spherical_kmeans
 from nearfar.far.registry import far_field
 from nearfar.methods.edrep import CONSTRAINTS, Drawn, Problem, Rates, Start, State, descend, sums_of
 from nearfar.relations.matrix import Relation
-from nearfar.relations.near import SLICE, near_field
-from nearfar.relations.operators import as_walk, scratch_arrays
+from nearfar.relations.operators import SLICE, as_walk, near_field, scratch_arrays
 
 Kind = TypeVar("Kind", bound=np.generic)
 

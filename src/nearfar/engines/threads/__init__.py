@@ -24,8 +24,7 @@ from nearfar.engines.threads import edrep, maps, noise
 from nearfar.engines.threads.loops import Formula
 from nearfar.errors import InputError
 from nearfar.methods.edrep import drawn_bounds
-from nearfar.relations.near import NearProduct, NearWalk, near_field
-from nearfar.relations.operators import LinearOperator, as_walk
+from nearfar.relations.operators import LinearOperator, NearProduct, NearWalk, as_walk, near_field
 
 FORMS = {**edrep.FORMS, **maps.FORMS}
 """The quicker form of a formula of ``each``; a formula without one runs as it is."""
